@@ -1,0 +1,31 @@
+"""thinstream: sparse, cost-sensitive, second-order online learning of linear classifiers.
+
+Every algorithm is an attribute of this package (``thinstream.FSOL``, ``thinstream.SSOL`` …) and an ordinary
+scikit-learn estimator; ``thinstream.algorithms()`` lists them. Importing the package costs nothing until one is used.
+"""
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+_FUNCTIONS = {"algorithms": "thinstream.learners", "make": "thinstream.estimators"}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    if name == "datasets":
+        return importlib.import_module("thinstream.datasets")
+    if name[0].isupper():  # an algorithm; anything else must not pull in scikit-learn
+        estimators = importlib.import_module("thinstream.estimators")
+        if name in estimators.names():
+            return estimators.estimator(name)
+    raise AttributeError(f"module 'thinstream' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from thinstream.learners import algorithms
+
+    return sorted([*(a.name for a in algorithms()), *_FUNCTIONS, "__version__"])

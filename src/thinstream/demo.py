@@ -1,0 +1,143 @@
+"""The main job in a minute: P0's synthetic experiment, one pass per model, as a table and a picture.
+
+    python -m thinstream.demo
+
+Each algorithm's rate is chosen from P0's grid by the mistakes made while learning the first rows at l1 = 0 (progressive
+error, no test data); then l1 is swept over ten decades and every model is judged on the test stream.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thinstream.datasets import Stream, sparse_gaussian
+from thinstream.estimators import make
+
+#: Label in the picture → algorithm, name of its rate, other parameters.
+CONTESTANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "FSOL": ("FSOL", "eta", {}),
+    "SSOL": ("SSOL", "eta", {}),
+    "SSOL, update_on=loss": ("SSOL", "eta", {"update_on": "loss", "r": 16.0}),
+    "RDA": ("RDA", "gamma", {}),
+    "AdaRDA": ("AdaRDA", "eta", {}),
+    "STG, period=10": ("STG", "eta", {"period": 10}),
+    "FOBOS": ("FOBOS", "eta", {}),
+    "AdaFOBOS": ("AdaFOBOS", "eta", {}),
+}
+RATES = 2.0 ** np.arange(-1, 10)
+L1 = np.geomspace(1e-4, 1e6, 31)
+LEVELS = (0, 50, 80, 90, 95)
+
+
+class Point(NamedTuple):
+    """One model of the sweep."""
+
+    l1: float
+    sparsity: float  # percent of the weights that are zero
+    error: float  # percent of the test stream
+    seconds: float  # one pass over the training stream
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the experiment and writes the picture."""
+    parser = argparse.ArgumentParser(prog="python -m thinstream.demo", description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--rows", type=int, default=100_000, help="length of the training stream (default: P0's 100000)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the generated stream")
+    parser.add_argument("--out", default="demo.png", help="where the picture goes (default: demo.png)")
+    options = parser.parse_args(arguments)
+    if options.rows < 10:
+        parser.error(f"--rows must be at least 10, got {options.rows}")
+
+    print(f"Generating P0's synthetic stream: {options.rows:,} rows, 1000 features, 100 of them informative …")
+    train, test = sparse_gaussian(options.rows, max(options.rows // 10, 1), seed=options.seed)
+    print("(the first run compiles each algorithm once, a few seconds each; later runs find them in the cache)\n")
+    curves = {}
+    for number, label in enumerate(CONTESTANTS, 1):
+        rate = choose_rate(label, Stream(train.X[:10_000], train.y[:10_000]))
+        points = []
+        for i, point in enumerate(sweep(label, rate, train, test), 1):
+            points.append(point)
+            progress(f"{number}/{len(CONTESTANTS)} {label}: {i}/{len(L1)} models")
+        curves[f"{label} ({CONTESTANTS[label][1]}={rate:g})"] = points
+    progress("")
+    print(table(curves))
+    try:
+        picture(curves, options.out)
+    except ImportError:
+        print("\nNo picture: matplotlib is missing (pip install 'thinstream[plot]').")
+    else:
+        print(f"\nThe sparsity-error curve is in {options.out}.")
+
+
+def choose_rate(label: str, head: Stream) -> float:
+    """The rate with the fewest progressive mistakes on the head of the stream."""
+    algorithm, rate, others = CONTESTANTS[label]
+    mistakes = [make(algorithm, **{rate: float(r)}, **others).fit(head.X, head.y).n_mistakes_ for r in RATES]
+    return float(RATES[int(np.argmin(mistakes))])
+
+
+def sweep(label: str, rate: float, train: Stream, test: Stream) -> Iterator[Point]:
+    """One model per value of l1."""
+    algorithm, name, others = CONTESTANTS[label]
+    for l1 in L1:
+        model = make(algorithm, l1=float(l1), **{name: rate}, **others)
+        start = time.perf_counter()
+        model.fit(train.X, train.y)
+        seconds = time.perf_counter() - start
+        error = 100.0 * (1.0 - float(model.score(test.X, test.y)))
+        yield Point(float(l1), 100.0 * (1.0 - model.density_), error, seconds)
+
+
+def table(curves: dict[str, list[Point]]) -> str:
+    """Best test error at each level of sparsity, and the time of a pass."""
+    width = max(map(len, curves))
+    head = "".join(f"{f'≥{level}%':>8}" for level in LEVELS)
+    lines = [f"{'best test error (%) at sparsity':<{width}}{head}{'one pass':>12}"]
+    for label, points in curves.items():
+        cells = ""
+        for level in LEVELS:
+            errors = [p.error for p in points if level <= p.sparsity < 100.0]
+            cells += f"{min(errors):8.1f}" if errors else f"{'–':>8}"
+        lines.append(f"{label:<{width}}{cells}{np.median([p.seconds for p in points]):10.2f} s")
+    return "\n".join(lines)
+
+
+def picture(curves: dict[str, list[Point]], path: str) -> None:
+    """Test error against sparsity, all of it and the sparse end."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(12, 4.8), sharey=True, constrained_layout=True)
+    styles = ["o-", "s-", "s--", "D-", "^-", "v:", "<:", ">:"]
+    for axis, low in zip(axes, (0, 80), strict=True):
+        for i, ((label, points), style) in enumerate(zip(curves.items(), styles, strict=True)):
+            shown = [(p.sparsity, p.error) for p in points if low <= p.sparsity < 100.0]  # in order of l1
+            axis.plot(*zip(*shown, strict=True) if shown else ([], []), style, color=f"C{i}", ms=4, label=label)
+        axis.set(xlabel="sparsity (% of weights that are zero)", xlim=(low - 1, 100.5), ylim=(0, 50))
+        axis.axvline(90, color="0.8", lw=1, zorder=0)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("test error (%)")
+    axes[0].set_title("P0 §5.2: one pass, one point per l1, joined in its order")
+    axes[1].set_title("the sparse end (90 % of the features are noise)")
+    axes[1].legend(fontsize=8, loc="upper left")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def progress(text: str) -> None:
+    """A line on the terminal that overwrites itself; nothing where there is no terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

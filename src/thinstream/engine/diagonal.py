@@ -1,0 +1,65 @@
+"""Two ways to keep a diagonal covariance Σ under Σ⁻¹ += c·xxᵀ.
+
+Exact keeps the precision A_j = 1/σ_j, a sum that only grows. Drop keeps σ_j: the diagonal of the full rank-one update
+with everything off the diagonal dropped, in the form that cannot turn negative by rounding.
+"""
+
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.engine.parameters import OneOf
+from thinstream.engine.prox import like
+from thinstream.engine.questions import question
+
+Number = TypeVar("Number", float, NDArray[Any])
+
+
+class Exact(NamedTuple):
+    """1/σ_j += c·x_j²."""
+
+    def spread(k, sigma: float) -> float:
+        return 1.0 / sigma
+
+    def variance(k, s: Number) -> Number:
+        return np.reciprocal(s)
+
+    def shrunk(k, s: float, x: float, c: float, v: float) -> float:
+        return s + c * x * x
+
+
+class Drop(NamedTuple):
+    """σ_j −= c/(1 + c·v)·σ_j²x_j², with v = Σ σ_k x_k² before the change."""
+
+    def spread(k, sigma: float) -> float:
+        return sigma
+
+    def variance(k, s: Number) -> Number:
+        return s
+
+    def shrunk(k, s: float, x: float, c: float, v: float) -> float:
+        one = like(1.0, s)
+        return s * ((one + c * (v - s * x * x)) * (one / (one + c * v)))  # the quotient is the same for all x
+
+
+@question
+def spread(k: Any, sigma: float) -> float:
+    """What is stored for variance σ."""
+
+
+@question
+def variance(k: Any, s: Number) -> Number:
+    """σ of what is stored."""
+
+
+@question
+def shrunk(k: Any, s: float, x: float, c: float, v: float) -> float:
+    """What is stored after an example with value x here came in with strength c."""
+
+
+ExactOrDrop = Annotated[Exact | Drop, OneOf(exact=Exact(), drop=Drop())]
+
+#: The full matrix is declared, and refused where a learner is made, until there is a loop for it.
+DIAGONAL, FULL = range(2)
+Covariance = Annotated[int, OneOf(diagonal=DIAGONAL, full=FULL)]

@@ -1,0 +1,61 @@
+"""The family of confidence-weighted learners: a mean μ and a diagonal covariance Σ = diag(σ), started at a·I.
+
+Every update has the form  μ += α·y·Σx (old Σ),  Σ⁻¹ += c·xxᵀ; a rule adds the ``step`` that finds α and c.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from thinstream.engine import diagonal
+from thinstream.engine.rule import Step
+from thinstream.jit import scalar
+
+
+class Coordinate(NamedTuple):
+    """μ_j and, in s, σ_j or its inverse (see `diagonal`)."""
+
+    mu: float = 0.0
+    s: float = 1.0
+
+
+def fresh(p: Any) -> Coordinate:
+    """A feature never seen: μ_j = 0, σ_j = a."""
+    return Coordinate(0.0, diagonal.spread(p.diagonal, p.a))
+
+
+def variance(p: Any, f: Any) -> Any:
+    """σ_j, of one coordinate or of arrays of them."""
+    return diagonal.variance(p.diagonal, f.s)
+
+
+def confidence(p: Any, f: Coordinate, x: float) -> float:
+    """σ_j·x_j², so that v = xᵀΣx."""
+    return diagonal.variance(p.diagonal, f.s) * x * x
+
+
+def weight(p: Any, f: Coordinate, now: Any) -> float:
+    """μ_j."""
+    return f.mu
+
+
+def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coordinate:
+    """The mean along the old σ, then σ."""
+    sigma = diagonal.variance(p.diagonal, f.s)
+    return Coordinate(f.mu + step.size * sigma * x, diagonal.shrunk(p.diagonal, f.s, x, step.c, v))
+
+
+@scalar
+def stdev_alpha(m: float, v: float, phi: float) -> float:
+    """α of the standard-deviation form of CW, free of cancellation for m > 0."""
+    psi, zeta = 1.0 + phi * phi / 2.0, 1.0 + phi * phi
+    root = math.sqrt(m * m * phi**4 / 4.0 + v * phi * phi * zeta)
+    if m > 0.0:
+        return max(0.0, (v * phi * phi - m * m) / (v * (m * psi + root)))
+    return max(0.0, (-m * psi + root) / (v * zeta))
+
+
+@scalar
+def stdev_c(alpha: float, v: float, phi: float) -> float:
+    """C = αφ/√u with √u = 2v/(αvφ + √(α²v²φ² + 4v))."""
+    avp = alpha * v * phi
+    return alpha * phi * (avp + math.sqrt(avp * avp + 4.0 * v)) / (2.0 * v)

@@ -1,0 +1,241 @@
+"""The one loop of the library: reads an example, scores it, asks the rule, moves what the rule says.
+
+    v = Σ confidence,  s = Σ weight·x,  step = step(s, v, y),  coordinate ← move(coordinate)
+
+Cost per example is O(its non-zeros). Sums run in four interleaved accumulators, written out: the order is part of the
+result. A row of weight 0 is scored with the final weights and is otherwise absent; so predicting is this same loop over
+rows of weight 0, and a model's weights are the scores of the unit vectors.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.engine.prefetch import prefetch
+from thinstream.engine.questions import (
+    begin,
+    clock_width,
+    confidence,
+    end,
+    keeps,
+    move,
+    observe,
+    observes,
+    read,
+    read_totals,
+    settle,
+    step,
+    stopped,
+    tally,
+    weight,
+    width,
+    write,
+    write_totals,
+)
+from thinstream.engine.records import in_precision
+from thinstream.engine.rule import Example
+from thinstream.jit import Compiled, scalar
+
+U1, U2, U3, U4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+# Places in Memory.counts.
+T, POSITIVES, FALSE_NEGATIVES, FALSE_POSITIVES, UPDATES = range(5)
+
+
+class Rows(NamedTuple):
+    """Examples as the loop takes them: CSR, labels ±1, weights (empty: all 1; one number: the same for all)."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]  # int32 or int64; sorted and unique within a row
+    values: NDArray[Any]  # the state's dtype; finite, no zeros
+    y: NDArray[np.int8]
+    weights: NDArray[np.float64]
+
+
+class Costs(NamedTuple):
+    """c₋ and c₊; balanced: c₊ is the running ratio of the class counts, c₋ is 1."""
+
+    negative: float = 1.0
+    positive: float = 1.0
+    balanced: bool = False
+
+
+@scalar
+def _at(p: Any, rows: Any, k: Any, memory: Any) -> Any:
+    """Value, place and record of non-zero k."""
+    j = np.uint64(rows.indices[k])
+    return rows.values[k], j, read(p, memory, j)
+
+
+@scalar
+def _look(p: Any, now: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
+    """S and v of the row a:b; nothing changes."""
+    s0 = s1 = s2 = s3 = v0 = v1 = v2 = v3 = rows.values.dtype.type(0)
+    k = a
+    while k + U3 < b:
+        x, _, f = _at(p, rows, k, memory)
+        s0 += weight(p, f, now) * x
+        v0 += confidence(p, f, x)
+        x, _, f = _at(p, rows, k + U1, memory)
+        s1 += weight(p, f, now) * x
+        v1 += confidence(p, f, x)
+        x, _, f = _at(p, rows, k + U2, memory)
+        s2 += weight(p, f, now) * x
+        v2 += confidence(p, f, x)
+        x, _, f = _at(p, rows, k + U3, memory)
+        s3 += weight(p, f, now) * x
+        v3 += confidence(p, f, x)
+        k += U4
+    while k < b:
+        x, _, f = _at(p, rows, k, memory)
+        s0 += weight(p, f, now) * x
+        v0 += confidence(p, f, x)
+        k += U1
+    return (s0 + s1) + (s2 + s3), (v0 + v1) + (v2 + v3)
+
+
+@scalar
+def _confidence(p: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
+    """V alone, for rules that need it before they observe."""
+    v0 = v1 = v2 = v3 = rows.values.dtype.type(0)
+    k = a
+    while k + U3 < b:
+        x, _, f = _at(p, rows, k, memory)
+        v0 += confidence(p, f, x)
+        x, _, f = _at(p, rows, k + U1, memory)
+        v1 += confidence(p, f, x)
+        x, _, f = _at(p, rows, k + U2, memory)
+        v2 += confidence(p, f, x)
+        x, _, f = _at(p, rows, k + U3, memory)
+        v3 += confidence(p, f, x)
+        k += U4
+    while k < b:
+        x, _, f = _at(p, rows, k, memory)
+        v0 += confidence(p, f, x)
+        k += U1
+    return (v0 + v1) + (v2 + v3)
+
+
+@scalar
+def _seen(p: Any, now: Any, rows: Any, k: Any, v: Any, memory: Any) -> Any:
+    """The term of non-zero k in the score, after the rule has observed it."""
+    x, j, f = _at(p, rows, k, memory)
+    f = observe(p, f, x, v, now)
+    if keeps(p):
+        write(p, memory, j, f)
+    return weight(p, f, now) * x
+
+
+@scalar
+def _observe(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, memory: Any) -> Any:
+    """S of the row a:b, each coordinate observed before it is weighed."""
+    s0 = s1 = s2 = s3 = rows.values.dtype.type(0)
+    k = a
+    while k + U3 < b:
+        s0 += _seen(p, now, rows, k, v, memory)
+        s1 += _seen(p, now, rows, k + U1, v, memory)
+        s2 += _seen(p, now, rows, k + U2, v, memory)
+        s3 += _seen(p, now, rows, k + U3, v, memory)
+        k += U4
+    while k < b:
+        s0 += _seen(p, now, rows, k, v, memory)
+        k += U1
+    return (s0 + s1) + (s2 + s3)
+
+
+@scalar
+def _move(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, decision: Any, memory: Any) -> Any:
+    """The update on the row a:b; returns what the rule tallies over it."""
+    change = 0
+    for k in range(a, b):
+        x, j, f = _at(p, rows, k, memory)
+        g = move(p, f, x, v, decision, now)
+        write(p, memory, j, g)
+        change += tally(p, f, g)
+    return change
+
+
+@scalar
+def _prefetch(p: Any, rows: Any, i: Any, memory: Any) -> None:
+    """Asks for the coordinates of row i."""
+    for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+        j = np.uint64(rows.indices[k])
+        prefetch(memory.state, np.uint64(width(p)) * j)
+        if clock_width(p):
+            prefetch(memory.clocks, np.uint64(clock_width(p)) * j)
+
+
+def make_loop(version: str) -> Callable[..., None]:
+    """The loop; ``version`` stands for all sources it is compiled from (see `jit`)."""
+
+    def loop(p: Any, rows: Any, costs: Any, memory: Any, scores: Any) -> None:
+        """Learns the rows in order. ``scores``, unless empty, takes each row's score before its update."""
+        assert len(version) >= 0  # keeps the version among the closure cells, the key of numba's cache
+        counts, state, n = memory.counts, memory.state, len(rows.indptr) - 1
+        q = in_precision(p, state)  # p for the example's arithmetic, q for the coordinates'
+        t, positives, updates = counts[T], counts[POSITIVES], counts[UPDATES]
+        missed, alarms = counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES]
+        total = memory.totals[0]
+        own = read_totals(p, memory.totals)
+        for i in range(n):
+            a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+            if i + 1 < n:
+                _prefetch(q, rows, i + 1, memory)
+            importance = rows.weights[min(i, rows.weights.size - 1)] if rows.weights.size else 1.0
+            absent = importance == 0.0 or stopped(p, own)
+            now64 = begin(p, t + 1, own)
+            now = in_precision(now64, state)
+            if observes(q) and not absent:
+                v = _confidence(q, rows, a, b, memory)
+                s = _observe(q, now, rows, a, b, v, memory)
+            else:
+                s, v = _look(q, now, rows, a, b, memory)
+            if scores.size:
+                scores[i] = s
+            if absent:
+                continue
+
+            t += 1
+            positive = rows.y[i] > 0
+            positives += positive
+            c_positive, c_negative = costs.positive, costs.negative
+            if costs.balanced:
+                c_positive, c_negative = max(t - positives, 1) / max(positives, 1), 1.0
+            example = Example(
+                1.0 if positive else -1.0,
+                c_positive if positive else c_negative,
+                c_positive / c_negative,
+                importance,
+            )
+            if positive and not s > 0:
+                missed += 1
+            elif s > 0 and not positive:
+                alarms += 1
+
+            decision = step(p, float(s), float(v), example, now64)
+            total += decision.loss
+            change = 0
+            if decision.update:
+                updates += 1
+                change = _move(q, now, rows, a, b, v, in_precision(decision, state), memory)
+                settle(q, memory, rows.indices, a, b)
+            own = end(p, own, t, now64, change)
+
+        counts[T], counts[POSITIVES], counts[UPDATES] = t, positives, updates
+        counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES] = missed, alarms
+        memory.totals[0] = total
+        write_totals(p, memory.totals, own)
+
+    return loop
+
+
+_LOOPS: dict[Any, Compiled] = {}
+
+
+def loop_for(rule: Any) -> Compiled:
+    """The loop compiled for one rule; editing that rule's file recompiles it alone."""
+    if rule not in _LOOPS:
+        _LOOPS[rule] = Compiled(make_loop, rule.__module__)
+    return _LOOPS[rule]

@@ -1,0 +1,105 @@
+"""What a parameter may be: declared in a rule's annotations, checked for every user, shown in every help text.
+
+A rule's fields are its parameters. The annotation says how the public value (a number, a name, None) becomes the value
+the compiled rule sees: a float, an integer code, or an empty tuple whose *type* selects code at compile time.
+"""
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, Protocol, get_args, get_type_hints
+
+from thinstream.errors import InvalidParameterError, listed
+
+
+class Constraint(Protocol):
+    """Turns a public value into the rule's, or raises; and back."""
+
+    def encode(self, value: Any) -> Any: ...
+
+    def decode(self, value: Any) -> Any: ...
+
+    def allowed(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A finite number above (or at) a lower end; None, where allowed, stands for ``none``."""
+
+    low: float = 0.0
+    closed: bool = False
+    whole: bool = False
+    high: float = math.inf
+    none: float | None = None
+
+    def encode(self, value: Any) -> float:
+        if value is None and self.none is not None:
+            return self.none
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral if self.whole else numbers.Real):
+            raise TypeError
+        number = float(value)
+        above = self.low <= number if self.closed else self.low < number
+        if not (above and number <= self.high and math.isfinite(number)):
+            raise ValueError
+        return int(number) if self.whole else number
+
+    def decode(self, value: Any) -> Any:
+        return None if self.none is not None and value == self.none else value
+
+    def allowed(self) -> str:
+        what = "a whole number" if self.whole else "a number"
+        ends = f"{'≥' if self.closed else '>'} {self.low:g}"
+        ends += f" and ≤ {self.high:g}" if self.high < math.inf else ""
+        return f"{what} {ends}" + (", or None" if self.none is not None else "")
+
+
+class OneOf:
+    """A name out of a few; the rule sees the code (an integer) or the kind (an empty tuple) that stands behind it."""
+
+    def __init__(self, **choices: Any) -> None:
+        self.choices = choices
+
+    def encode(self, value: Any) -> Any:
+        if not isinstance(value, str):
+            raise TypeError
+        if value not in self.choices:
+            raise ValueError
+        return self.choices[value]
+
+    def decode(self, value: Any) -> str:
+        # kinds are empty tuples and all equal to one another: compare their types too
+        return next(n for n, v in self.choices.items() if v == value and type(v) is type(value))
+
+    def allowed(self) -> str:
+        return listed(self.choices)
+
+
+Positive = Annotated[float, Interval()]
+NonNegative = Annotated[float, Interval(closed=True)]
+Count = Annotated[int, Interval(low=1, closed=True, whole=True)]
+
+
+class Parameter(NamedTuple):
+    """One public parameter of an algorithm."""
+
+    name: str
+    default: Any
+    constraint: Constraint
+
+    def encode(self, value: Any, owner: str) -> Any:
+        """The rule's value of a public one; InvalidParameterError names owner, parameter, what is allowed and given."""
+        try:
+            return self.constraint.encode(value)
+        except (TypeError, ValueError):
+            raise InvalidParameterError(
+                f"{owner}: {self.name} must be {self.constraint.allowed()}, got {value!r}"
+            ) from None
+
+
+def parameters_of(record: Any) -> tuple[Parameter, ...]:
+    """The public parameters declared by a rule's fields, in their order."""
+    found = []
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        constraint = next(extra for extra in get_args(hint)[1:] if hasattr(extra, "encode"))
+        found.append(Parameter(name, constraint.decode(record._field_defaults[name]), constraint))
+    return tuple(found)

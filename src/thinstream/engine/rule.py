@@ -1,0 +1,147 @@
+"""What an algorithm is: a NamedTuple of its parameters, with a few pure scalar functions as its methods.
+
+A rule must answer ``weight``, ``step`` and ``move`` (see `questions`) or have a family that does; the rest has the
+defaults below.
+Functions of a coordinate (confidence, observe, weight, move) compute in the model's precision, functions of an example
+(begin, step, end) in 64 bits. A rule may also say, in plain Python,
+
+    fresh(p)            the coordinate of a feature never seen, where the record's defaults do not say it
+    variance(p, f)      σ_j, if it has one (of a coordinate, or of a record of arrays)
+    prepared(p, d)      the rule for d features, and needs_dimension(p): whether it must know d beforehand
+    extra(p)            the first content of its own array in ``Memory``
+
+`rules/fsol.py` is the shortest example, CONTRIBUTING.md the walk-through.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from thinstream.engine import questions, records
+from thinstream.engine.parameters import Parameter, parameters_of
+from thinstream.engine.prox import like
+
+Rule = TypeVar("Rule", bound=type)
+
+
+class Step(NamedTuple):
+    """A rule's decision on an example."""
+
+    loss: records.Clock  # own loss, summed into the cumulative loss
+    update: bool  # whether the update condition held
+    size: float  # how far θ (w, μ, …) moves along x, the label's sign included
+    c: float  # how strongly the example enters the covariance (0 without one)
+
+
+class Example(NamedTuple):
+    """What a rule may know of an example besides x."""
+
+    y: float  # −1 or +1
+    cost: float  # c_y, the cost of its class
+    rho: float  # c₊/c₋
+    importance: float  # its sample weight, never 0
+
+
+class Nothing(NamedTuple):
+    """A record without fields: the totals of a rule that has none, the round of a rule without schedule."""
+
+
+class Algorithm(NamedTuple):
+    """A rule and what was declared with it."""
+
+    rule: Any
+    name: str
+    paper: str
+    order: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    coordinate: Any
+    totals: Any
+
+
+_QUESTIONS = {
+    name: ask
+    for name, ask in vars(questions).items()
+    if inspect.isfunction(ask) and ask.__module__ == questions.__name__ and name not in ("question", "_answer")
+}
+
+#: Every algorithm declared so far, by lower-case name.
+REGISTRY: dict[str, Algorithm] = {}
+
+
+def algorithm(
+    *, paper: str, order: str, coordinate: type | None = None, family: Any = None, totals: type = Nothing
+) -> Callable[[Rule], Rule]:
+    """Declares the decorated NamedTuple an algorithm: estimator, registry, docs and checks follow from it.
+
+    paper : where it comes from, as the docs table shows it
+    order : "first" or "second"
+    coordinate : the record kept per feature; its defaults are the values of a feature never seen
+    family : a module (`linear`, `gaussian`) with a ``Coordinate`` and the answers a rule does not give itself
+    totals : the record of the rule's own sums per model, always in 64 bits
+    """
+    record: Any = family.Coordinate if coordinate is None else coordinate
+
+    def declare(rule: Rule) -> Rule:
+        answers = _defaults(rule, record) | _of_family(family) | _generated(record, totals)
+        for name, answer in answers.items():
+            if name not in vars(rule):
+                setattr(rule, name, answer)
+        _check_signatures(rule)
+        summary = (rule.__doc__ or "").strip().split("\n")[0]
+        REGISTRY[rule.__name__.lower()] = Algorithm(
+            rule, rule.__name__, paper, order, summary, parameters_of(rule), record, totals
+        )
+        return rule
+
+    return declare
+
+
+def _of_family(family: Any) -> dict[str, Callable[..., Any]]:
+    asked = {"fresh", "variance", *_QUESTIONS}
+    return {name: answer for name, answer in vars(family).items() if name in asked} if family else {}
+
+
+def _generated(coordinate: type, totals: type) -> dict[str, Callable[..., Any]]:
+    """Answers that follow from the records alone."""
+    fields, clocks = (len(names) for names in records.split(coordinate))
+    return {
+        "read": records.reader(coordinate),
+        "write": records.writer(coordinate),
+        "read_totals": records.totals_reader(totals),
+        "write_totals": records.totals_writer(totals),
+        "width": lambda p: fields,
+        "clock_width": lambda p: clocks,
+    }
+
+
+def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
+    """Answers to the questions this rule leaves open."""
+    observing = "observe" in vars(rule)
+    return {
+        "begin": lambda p, t, totals: Nothing(),
+        "confidence": lambda p, f, x: like(0.0, x),
+        "observe": lambda p, f, x, v, now: f,
+        "observes": lambda p: observing,
+        "keeps": lambda p: True,
+        "tally": lambda p, f, g: 0,
+        "settle": lambda p, memory, indices, a, b: None,
+        "end": lambda p, totals, t, now, change: totals,
+        "stopped": lambda p, totals: False,
+        # asked in Python only, when a model is made or read
+        "fresh": lambda p: coordinate(),
+        "extra": lambda p: np.empty(0),
+        "prepared": lambda p, d: p,
+        "needs_dimension": lambda p: False,
+    }
+
+
+def _check_signatures(rule: type) -> None:
+    for name, ask in _QUESTIONS.items():
+        if not hasattr(rule, name):
+            raise TypeError(f"{rule.__name__} does not answer {name!r}: {ask.__doc__}")
+        wanted, given = (list(inspect.signature(f).parameters) for f in (ask, getattr(rule, name)))
+        if wanted != given:
+            raise TypeError(f"{rule.__name__}.{name} must take ({', '.join(wanted)}), takes ({', '.join(given)})")

@@ -1,0 +1,29 @@
+"""What goes wrong, said so that a user can act on it: what, allowed, given, where."""
+
+from collections.abc import Iterable
+
+
+class ThinstreamError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class InvalidInputError(ThinstreamError, ValueError):
+    """Data that cannot be learned from; the model is exactly as it was before the call."""
+
+
+class InvalidParameterError(ThinstreamError, ValueError):
+    """A parameter outside its allowed range."""
+
+
+class UnknownNameError(ThinstreamError, LookupError):
+    """A name (of an algorithm, a parameter, a data set) that does not exist."""
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names as they appear in messages.
+
+    >>> listed(["a", "b", "c"])
+    "'a', 'b' or 'c'"
+    """
+    *head, last = [repr(name) for name in names]
+    return f"{', '.join(head)} or {last}" if head else last

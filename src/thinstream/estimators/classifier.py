@@ -1,0 +1,264 @@
+"""What every estimator does; the algorithms differ only in their parameters."""
+
+import numbers
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from thinstream.batch import Batch
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.estimators.inputs import batch_of, labels_of, weights_of
+from thinstream.learners import Classes, Learner, class_costs
+
+COMMON_PARAMETERS: dict[str, Any] = {
+    "class_weight": None,
+    "fit_intercept": False,
+    "n_passes": 1,
+    "shuffle": False,
+    "random_state": None,
+    "dtype": "float32",
+    "grow": False,
+}
+
+
+def _is_logistic(estimator: "OnlineClassifier") -> bool:
+    if getattr(estimator, "loss", None) == "logistic":
+        return True
+    raise AttributeError("predict_proba needs loss='logistic'")
+
+
+class OnlineClassifier(ClassifierMixin, BaseEstimator):
+    """Base of all estimators.
+
+    Parameters
+    ----------
+    class_weight : None, "balanced" or dict {label: weight}, default=None
+        Costs c of the classes; their role is the algorithm's. "balanced" is the running ratio of the class counts.
+    fit_intercept : bool, default=False
+        Learn a constant feature along, reported as ``intercept_``.
+    n_passes : int, default=1
+        Passes over the data in ``fit``.
+    shuffle : bool, default=False
+        Whether ``fit`` takes the rows of each pass in random order.
+    random_state : int, RandomState or None, default=None
+        Seed of the shuffling.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision of state, values and sums; counters always have 64 bits.
+    grow : bool, default=False
+        Whether more columns than before extend the model instead of raising.
+
+    Attributes
+    ----------
+    coef_ : array or sparse matrix of shape (1, n_features)
+        The weights, computed on demand; sparse after ``sparsify()``.
+    intercept_ : array of shape (1,)
+    classes_ : array of shape (2,)
+        The labels; the second is positive.
+    t_, n_mistakes_, n_updates_ : int
+        Examples seen, called wrong before their update, and updated on.
+    cumulative_loss_ : float
+        Sum of the algorithm's own loss.
+    nnz_, density_ : int, float
+        Non-zero weights, and their share of all.
+    variance_ : array of shape (n_features,)
+        Variance of each weight; second-order learners that keep one.
+
+    """
+
+    _algorithm: str
+    _own_parameters: tuple[str, ...]
+    n_features_in_: int
+    classes_: NDArray[Any]
+
+    # Learning ---------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learns from scratch, in ``n_passes`` passes over the rows."""
+        self._check_common_parameters()
+        batch = batch_of(self, X, reset=True)
+        labels = self._labels(y, len(batch))
+        classes, found = Classes.of(labels), np.unique(labels)
+        learner = self._new_learner(classes, batch.n_features)
+        batch = batch.labelled(classes.signs(labels), weights_of(sample_weight, len(batch)))
+        generator = check_random_state(self.random_state)
+        for _ in range(self.n_passes):
+            learner.learn(self._ordered(batch, generator), scores=False)
+        self._learner, self._classes, self.classes_ = learner, classes, found
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Goes on learning, one pass in the given order; ``classes`` must be given on the first call."""
+        self._learn(X, y, classes, sample_weight, scores=False, classes_from_y=False)
+        return self
+
+    def learn(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NDArray[Any]:
+        """``partial_fit`` that returns each row's score before its update: progressive validation for free."""
+        return self._learn(X, y, classes, sample_weight, scores=True, classes_from_y=True)
+
+    def _learn(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, *, scores: bool, classes_from_y: bool
+    ) -> NDArray[Any]:
+        first = not self.__sklearn_is_fitted__()
+        if first:
+            self._check_common_parameters()
+        batch = batch_of(self, X, reset=first, any_width=self.grow)
+        labels = self._labels(y, len(batch))
+        if first:
+            known, found = self._first_classes(labels, classes, classes_from_y)
+            learner = self._new_learner(known, batch.n_features)
+        else:
+            known, found, learner = self._classes, self.classes_, self._learner
+            if classes is not None and not np.array_equal(np.unique(classes), found):
+                raise InvalidInputError(f"classes={classes!r} differ from those of the first call, {found.tolist()!r}")
+        batch = batch.labelled(known.signs(labels), weights_of(sample_weight, len(batch)))
+        out = learner.learn(batch, scores=scores)
+        self._learner, self._classes, self.classes_ = learner, known, found
+        self.n_features_in_ = learner.n_features
+        return out
+
+    def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
+        if classes is not None:
+            return Classes.of(classes), np.unique(classes)
+        found = np.unique(labels)
+        if from_y and len(found) == 2:
+            return Classes.of(found), found
+        unless = "learn unless y holds both" if from_y else "partial_fit"
+        raise ValueError(f"classes= must be passed on the first call to {unless}; y holds {found.tolist()[:5]!r}")
+
+    def _labels(self, y: Any, n: int) -> NDArray[Any]:
+        labels = labels_of(y, n)
+        check_classification_targets(labels)
+        return labels
+
+    def _new_learner(self, classes: Classes, n_features: int) -> Learner:
+        parameters = self.get_params(deep=False)
+        return Learner(
+            self._algorithm,
+            n_features=n_features,
+            costs=class_costs(parameters["class_weight"], classes, self._algorithm),
+            dtype=parameters["dtype"],
+            grow=parameters["grow"],
+            fit_intercept=parameters["fit_intercept"],
+            **{name: parameters[name] for name in self._own_parameters},
+        )
+
+    def _ordered(self, batch: Batch, generator: np.random.RandomState) -> Batch:
+        return batch.take(generator.permutation(len(batch))) if self.shuffle else batch
+
+    def _check_common_parameters(self) -> None:
+        given = self.get_params(deep=False)
+        for name in ("fit_intercept", "shuffle", "grow"):
+            if not isinstance(given[name], bool | np.bool_):
+                raise InvalidParameterError(f"{self._algorithm}: {name} must be True or False, got {given[name]!r}")
+        passes = given["n_passes"]
+        if isinstance(passes, bool) or not isinstance(passes, numbers.Integral) or passes < 1:
+            raise InvalidParameterError(f"{self._algorithm}: n_passes must be a whole number ≥ 1, got {passes!r}")
+
+    # Predicting -------------------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """w·x of each row; positive means the second class."""
+        check_is_fitted(self)
+        batch = batch_of(self, X, reset=False, any_width=self.grow)
+        return self._learner.scores(batch)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row; a score of exactly 0 is the first class."""
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(np.intp)]
+
+    @available_if(_is_logistic)
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probabilities of the two classes, 1/(1 + e^∓s). Only with ``loss="logistic"``."""
+        scores = self.decision_function(X).astype(np.float64)
+        positive = np.exp(-np.logaddexp(0.0, -scores))
+        return np.column_stack([1.0 - positive, positive])
+
+    def sparsify(self) -> Self:
+        """``coef_`` becomes a sparse matrix."""
+        check_is_fitted(self)
+        self._sparse_coef = True
+        return self
+
+    def densify(self) -> Self:
+        """``coef_`` becomes an array again."""
+        check_is_fitted(self)
+        self._sparse_coef = False
+        return self
+
+    # Reading, on demand and without touching the state ----------------------------------------------------------------
+
+    @property
+    def coef_(self) -> Any:
+        """The weights, 1×d."""
+        learner = self._fitted("coef_")
+        if not getattr(self, "_sparse_coef", False):
+            return learner.weights()[np.newaxis]
+        where, weights = learner.sparse_weights()
+        return sp.csr_matrix((weights, where, [0, len(where)]), shape=(1, learner.n_features))
+
+    @property
+    def intercept_(self) -> NDArray[Any]:
+        """Weight of the constant feature; 0 without ``fit_intercept``."""
+        learner = self._fitted("intercept_")
+        return np.array([learner.intercept], dtype=learner.memory.state.dtype)
+
+    @property
+    def nnz_(self) -> int:
+        """Non-zero weights, the intercept not counted."""
+        return self._fitted("nnz_").nnz
+
+    @property
+    def density_(self) -> float:
+        """Share of the weights that are not zero."""
+        learner = self._fitted("density_")
+        return learner.nnz / learner.n_features
+
+    @property
+    def t_(self) -> int:
+        """Examples seen."""
+        return self._fitted("t_").t
+
+    @property
+    def n_mistakes_(self) -> int:
+        """Examples called wrong before their update."""
+        return self._fitted("n_mistakes_").n_mistakes
+
+    @property
+    def n_updates_(self) -> int:
+        """Rounds in which the update condition held."""
+        return self._fitted("n_updates_").n_updates
+
+    @property
+    def cumulative_loss_(self) -> float:
+        """Sum of the algorithm's own loss."""
+        return self._fitted("cumulative_loss_").cumulative_loss
+
+    @property
+    def variance_(self) -> NDArray[Any]:
+        """Variance σ of each weight."""
+        learner = self._fitted("variance_")
+        if not learner.has_variance:
+            raise AttributeError(f"{self._algorithm} keeps no variances")
+        return learner.variance()
+
+    def _fitted(self, attribute: str) -> Learner:
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{self._algorithm} has no {attribute} before it is fitted")
+        return self._learner
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learner")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags

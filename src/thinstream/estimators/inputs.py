@@ -1,0 +1,67 @@
+"""Whatever scikit-learn users pass in (sparse, dense, frames, lists), as one checked Batch."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.validation import validate_data
+
+from thinstream.batch import Batch
+from thinstream.errors import InvalidInputError
+
+
+def batch_of(estimator: Any, X: Any, *, reset: bool, any_width: bool = False) -> Batch:
+    """X checked; ``any_width`` lets it be wider or narrower than what the estimator has seen."""
+    options = {
+        "accept_sparse": "csr",
+        "dtype": [np.float32, np.float64],
+        "ensure_all_finite": False,  # one compiled pass does it, and names row and column
+        "estimator": estimator,
+    }
+    if any_width and not reset:
+        X = check_array(X, **options)
+    else:
+        X = validate_data(estimator, X, reset=reset, **{k: v for k, v in options.items() if k != "estimator"})
+    return _from_sparse(X) if sp.issparse(X) else _from_dense(X)
+
+
+def _from_sparse(X: Any) -> Batch:
+    return Batch.of(X.indptr, X.indices, X.data, X.shape[1])
+
+
+def _from_dense(X: NDArray[Any]) -> Batch:
+    rows, columns = np.nonzero(X)  # NaN counts as non-zero and is found by the check
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(X)))])
+    kind = np.int32 if X.shape[1] < 2**31 else np.int64
+    return Batch.of(indptr.astype(np.int64), columns.astype(kind), X[rows, columns], X.shape[1])
+
+
+def labels_of(y: Any, n: int) -> NDArray[Any]:
+    """Y as a vector of n labels."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
+        row = int(np.flatnonzero(~np.isfinite(labels))[0])
+        raise InvalidInputError(f"y contains {'NaN' if np.isnan(labels[row]) else 'infinity'} at row {row}")
+    if len(labels) != n:
+        raise InvalidInputError(f"X has {n} rows, y has {len(labels)} labels")
+    return labels
+
+
+def weights_of(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    """Sample weights as a vector of n finite numbers ≥ 0, or None."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise InvalidInputError(f"sample_weight must have shape ({n},), one weight per row of X, got {weights.shape}")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        row = int(bad[0])
+        raise InvalidInputError(f"sample_weight must be finite and not negative, got {weights[row]} at row {row}")
+    return np.ascontiguousarray(weights)

@@ -1,0 +1,154 @@
+"""Compiled functions whose disk cache is never stale, never torn by two processes, and never required.
+
+Numba's cache notices edits only in the file of the function itself, so each function here is made by a factory that
+closes over a digest of all sources it is built from: numba keys its cache on closure cells. Its cache files are written
+without a lock, so first compilations hold one. Where no folder can be written, functions are compiled uncached.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.extending import overload, register_jitable
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Factory = Callable[[str], Callable[..., Any]]
+
+#: Everything compiled code may do to arithmetic: nothing that could change a rounding (no reassociation, no fused
+#: multiply-add), so that a run gives the same bits compiled, interpreted, and on another machine of IEEE floats.
+FASTMATH = False
+
+
+def scalar(function: Function) -> Function:
+    """A small pure function, usable interpreted and inlined into compiled code."""
+    return cast("Function", register_jitable(forceinline=True, error_model="numpy")(function))
+
+
+def compiles(function: Callable[..., Any], inline: str = "never") -> Callable[[Function], Function]:
+    """The decorated function picks, from argument types, what compiled code runs in place of ``function``.
+
+    Code is inlined by LLVM; ``inline="always"`` inlines it in numba's own stage already, which spares the counting of
+    references where arrays are passed, but costs compile time and takes straight code only (no branches).
+    """
+
+    def register(pick: Function) -> Function:
+        def picked(*types: Any) -> Any:
+            found = pick(*types)
+            return found if found is None else without_annotations(found)
+
+        names = ", ".join(inspect.signature(pick).parameters)
+        scope = {"picked": picked}
+        exec(f"def choose({names}):\n return picked({names})", scope)
+        overload(function, inline=inline, jit_options={"error_model": "numpy", "forceinline": inline == "never"})(
+            scope["choose"]
+        )
+        return pick
+
+    return register
+
+
+def without_annotations(function: Any) -> Any:
+    """A copy numba accepts beside any other signature of the same names (it compares annotations, too)."""
+    return FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+
+
+_PACKAGE = Path(__file__).parent
+
+#: (function, signature) of every specialisation this process has compiled or loaded from the cache.
+specialisations: list[tuple[str, str]] = []
+
+
+@cache
+def digest(*files: Path) -> str:
+    """A hash over the sources: of this file, the engine and the given files."""
+    found = hashlib.sha256()
+    for file in sorted({Path(__file__), *(_PACKAGE / "engine").glob("*.py"), *files}):
+        found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def source_of(module: str) -> Path | None:
+    """The file a module's code is in, or None (a notebook, a zip archive)."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    file = Path(spec.origin) if spec is not None and spec.origin else None
+    return file if file is not None and file.is_file() else None
+
+
+class Compiled:
+    """A numba function from a factory: ``ensure`` a specialisation once, then call ``function``."""
+
+    def __init__(self, factory: Factory, *modules: str) -> None:
+        files = [source_of(module) for module in modules]
+        known = [file for file in files if file is not None]
+        version = digest(*known) if len(known) == len(files) else ""
+        self._plain = factory(version)
+        self.cached = bool(version)
+        self.function = self._dispatcher()
+
+    def _dispatcher(self) -> Any:
+        options = {"nogil": True, "error_model": "numpy"}
+        if self.cached:
+            try:
+                return numba.njit(cache=True, **options)(self._plain)
+            except RuntimeError:  # numba: "cannot cache function: no locator available"
+                self.cached = False
+        return numba.njit(**options)(self._plain)
+
+    def ensure(self, *args: Any) -> None:
+        """Compiles (or loads) the specialisation for arguments of these types; safe among processes."""
+        if numba.config.DISABLE_JIT:
+            return
+        signature = tuple(numba.typeof(arg) for arg in args)
+        if signature in self.function.overloads:
+            return
+        if self.cached:
+            try:
+                with _locked(Path(self.function.stats.cache_path)):
+                    self.function.compile(signature)
+            except OSError:  # the folder was lost or filled up since: go on without it
+                self.cached = False
+                self.function = self._dispatcher()
+        if not self.cached:
+            self.function.compile(signature)
+        specialisations.append((self._plain.__qualname__, str(signature)))
+
+    def __call__(self, *args: Any) -> Any:
+        """Ensures and calls, for calls that are few."""
+        self.ensure(*args)
+        return self.function(*args)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds this folder's lock among processes (and waits for it)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / "thinstream.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        _lock(handle)
+        yield
+    finally:
+        os.close(handle)  # releases the lock
+
+
+def _lock(handle: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined, unused-ignore]
+    else:
+        fcntl.flock(handle, fcntl.LOCK_EX)

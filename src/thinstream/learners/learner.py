@@ -1,0 +1,242 @@
+"""A model that learns from batches: a rule, its memory, two classes and the counters of the run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, Rows, T, loop_for
+from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.learners.memory import allocate, columns, grown
+from thinstream.learners.registry import find, rule_of
+
+#: Non-zeros the loop takes at a time where rows have to be converted first, so that memory stays that of the input.
+BLOCK = 1 << 20
+
+_EVERY_WEIGHT_1, _EVERY_WEIGHT_0 = np.empty(0), np.zeros(1)
+_NO_LABELS = np.empty(0, dtype=np.int8)
+DTYPES = ("float32", "float64")
+EQUAL_COSTS = Costs()
+
+
+class Learner:
+    """One model and its run so far.
+
+    Parameters
+    ----------
+    algorithm : str
+        Name of the algorithm, in any case.
+    n_features : int
+        Width of the model.
+    costs : Costs
+        Class costs c₋, c₊ (see `class_costs`).
+    dtype : {"float32", "float64"}
+        Precision of state, values and row sums.
+    grow : bool
+        Whether a wider batch extends the model instead of raising.
+    fit_intercept : bool
+        Whether a constant feature 1 is learned along, as coordinate 0 of the memory.
+    **parameters
+        Of the algorithm.
+
+    Examples
+    --------
+    >>> from thinstream.batch import Batch
+    >>> rows = Batch.of(np.array([0, 1, 2]), np.array([0, 1]), np.array([1.0, 1.0]), 2, y=np.array([-1, 1], np.int8))
+    >>> model = Learner("fsol", n_features=2, eta=0.5)
+    >>> model.learn(rows)
+    array([0., 0.], dtype=float32)
+    >>> model.weights()
+    array([-0.5,  0.5], dtype=float32)
+
+    """
+
+    def __init__(
+        self,
+        algorithm: str,
+        *,
+        n_features: int,
+        costs: Costs = EQUAL_COSTS,
+        dtype: str = "float32",
+        grow: bool = False,
+        fit_intercept: bool = False,
+        **parameters: Any,
+    ) -> None:
+        self.algorithm = find(algorithm)
+        rule = rule_of(self.algorithm, parameters)
+        if str(dtype) not in DTYPES:
+            raise InvalidParameterError(f"{self.algorithm.name}: dtype must be {listed(DTYPES)}, got {dtype!r}")
+        if grow and rule.needs_dimension():
+            raise InvalidParameterError(
+                f"{self.algorithm.name}: these parameters need the number of features beforehand, so grow=True is not "
+                f"possible with them, got {parameters!r}"
+            )
+        self.rule = rule.prepared(n_features)
+        self.costs, self.grow, self.n_features = costs, grow, n_features
+        self.offset = int(fit_intercept)
+        self.memory = allocate(self.algorithm, self.rule, n_features + self.offset, np.dtype(dtype))
+        self._ready: set[str] = set()
+
+    def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
+        """Takes the examples in order; returns the score of each before its update (empty if not asked for).
+
+        Bad input raises before anything is learned.
+        """
+        if batch.y is None:
+            raise InvalidInputError("a batch to learn from needs labels")
+        self._widen(batch.n_features)
+        out = np.empty(len(batch) if scores else 0, dtype=self.memory.state.dtype)
+        weights = _EVERY_WEIGHT_1 if batch.weights is None else batch.weights
+        for start, stop in self._blocks(batch):
+            rows = self._rows(batch, start, stop, batch.y[start:stop], weights[start:stop])
+            self._run(rows, self.memory, out[start:stop])
+        return out
+
+    def scores(self, batch: Batch) -> NDArray[Any]:
+        """w·x with the weights the next unseen example would meet. Nothing changes; O(non-zeros)."""
+        batch = batch.narrowed(self.n_features)
+        out = np.empty(len(batch), dtype=self.memory.state.dtype)
+        # a row of weight 0 is scored and otherwise absent; copies, because another thread may be learning
+        frozen = self.memory._replace(counts=self.memory.counts.copy(), totals=self.memory.totals.copy())
+        for start, stop in self._blocks(batch):
+            rows = self._rows(batch, start, stop, _NO_LABELS, _EVERY_WEIGHT_0)
+            self._run(rows, frozen, out[start:stop])
+        return out
+
+    def weights(self) -> NDArray[Any]:
+        """w, dense: the scores of the unit vectors."""
+        return np.concatenate([block for _, block in self._weights(self.offset)] or [self._weight_block(0, 0)])
+
+    def sparse_weights(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Features of non-zero weight, and their weights."""
+        found = [(start + np.flatnonzero(w), w[w != 0]) for start, w in self._weights(self.offset)]
+        where = np.concatenate([np.empty(0, dtype=np.int64), *(j - self.offset for j, _ in found)])
+        return where, np.concatenate([self._weight_block(0, 0), *(w for _, w in found)])
+
+    @property
+    def intercept(self) -> float:
+        """Weight of the constant feature; 0 without one."""
+        return float(self._weight_block(0, 1)[0]) if self.offset else 0.0
+
+    @property
+    def nnz(self) -> int:
+        """Non-zero weights, the intercept not counted."""
+        return sum(int(np.count_nonzero(block)) for _, block in self._weights(self.offset))
+
+    @property
+    def has_variance(self) -> bool:
+        """Whether the algorithm keeps a variance per weight."""
+        return hasattr(self.rule, "variance")
+
+    def variance(self) -> NDArray[Any]:
+        """σ of every feature."""
+        width = self.n_features + self.offset
+        return np.array(self.rule.variance(columns(self.algorithm, self.memory, self.offset, width)))
+
+    @property
+    def t(self) -> int:
+        """Examples seen."""
+        return int(self.memory.counts[T])
+
+    @property
+    def n_positives(self) -> int:
+        """Positive examples seen."""
+        return int(self.memory.counts[POSITIVES])
+
+    @property
+    def false_negatives(self) -> int:
+        """Positives called negative before their update."""
+        return int(self.memory.counts[FALSE_NEGATIVES])
+
+    @property
+    def false_positives(self) -> int:
+        """Negatives called positive before their update."""
+        return int(self.memory.counts[FALSE_POSITIVES])
+
+    @property
+    def n_mistakes(self) -> int:
+        """Examples called wrong before their update."""
+        return self.false_negatives + self.false_positives
+
+    @property
+    def n_updates(self) -> int:
+        """Rounds in which the update condition held."""
+        return int(self.memory.counts[UPDATES])
+
+    @property
+    def cumulative_loss(self) -> float:
+        """Sum of the algorithm's own loss."""
+        return float(self.memory.totals[0])
+
+    def _widen(self, n_features: int) -> None:
+        if n_features <= self.n_features:
+            return
+        if not self.grow:
+            raise InvalidInputError(
+                f"X has {n_features} features, but the model has {self.n_features}; grow=True would extend it"
+            )
+        self.memory = grown(self.algorithm, self.rule, self.memory, n_features + self.offset)
+        self.n_features = n_features
+
+    def _blocks(self, batch: Batch) -> Iterator[tuple[int, int]]:
+        """Row ranges of about BLOCK non-zeros each; all at once where nothing has to be converted."""
+        n = len(batch)
+        if batch.nnz <= BLOCK:
+            yield 0, n
+            return
+        start = 0
+        while start < n:
+            stop = int(np.searchsorted(batch.indptr, batch.indptr[start] + BLOCK, side="right")) - 1
+            stop = min(max(stop, start + 1), n)
+            yield start, stop
+            start = stop
+
+    def _rows(self, batch: Batch, start: int, stop: int, y: NDArray[np.int8], weights: NDArray[np.float64]) -> Rows:
+        """A block of rows as the loop takes them, copied only where the type differs or there is an intercept."""
+        indptr = batch.indptr[start : stop + 1].astype(np.int64, copy=False)
+        indices, values, dtype = batch.indices, batch.values, self.memory.state.dtype
+        if self.offset or values.dtype != dtype:
+            used = slice(indptr[0], indptr[-1])
+            indptr = indptr - indptr[0]
+            indices, values = indices[used], values[used].astype(dtype, copy=False)
+        if self.offset:
+            indices = np.insert(indices + indices.dtype.type(1), indptr[:-1], 0)
+            values = np.insert(values, indptr[:-1], 1)
+            indptr = indptr + np.arange(len(indptr))
+        return Rows(indptr, indices, values, y, weights)
+
+    def _run(self, rows: Rows, memory: Any, out: NDArray[Any]) -> None:
+        loop = loop_for(type(self.rule))
+        if rows.indices.dtype.char not in self._ready:
+            loop.ensure(self.rule, rows, self.costs, memory, out)
+            self._ready.add(rows.indices.dtype.char)
+        loop.function(self.rule, rows, self.costs, memory, out)
+
+    def _weights(self, first: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Weights of the coordinates from ``first`` on, in blocks."""
+        width = self.n_features + self.offset
+        for start in range(first, width, BLOCK):
+            yield start, self._weight_block(start, min(start + BLOCK, width))
+
+    def _weight_block(self, start: int, stop: int) -> NDArray[Any]:
+        n, dtype = stop - start, self.memory.state.dtype
+        kind = np.int32 if stop < 2**31 else np.int64
+        unit = Rows(
+            np.arange(n + 1), np.arange(start, stop, dtype=kind), np.ones(n, dtype), _NO_LABELS, _EVERY_WEIGHT_0
+        )
+        out = np.empty(n, dtype=dtype)
+        frozen = self.memory._replace(counts=self.memory.counts.copy(), totals=self.memory.totals.copy())
+        self._run(unit, frozen, out)
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state["algorithm"] = self.algorithm.name  # classes of a rule are found by name
+        state["_ready"] = set()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.algorithm = find(state["algorithm"])

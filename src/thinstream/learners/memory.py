@@ -1,0 +1,54 @@
+"""Making, growing and copying a model's memory, written once over the records of any rule."""
+
+from typing import Any
+
+import numpy as np
+
+from thinstream.engine.records import Memory, split
+from thinstream.engine.rule import Algorithm
+
+
+def allocate(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> Memory:
+    """The memory of a model that has seen nothing, for ``width`` coordinates (at least)."""
+    extra = rule.extra()
+    width = max(width, len(extra))  # a rule that keeps features in its own array must be able to name them
+    fields, clocks = _filled(algorithm, rule, width, dtype)
+    totals = np.concatenate([[0.0], np.array(algorithm.totals(), dtype=np.float64)])
+    return Memory(fields, clocks, np.zeros(5, dtype=np.int64), totals, extra)
+
+
+def capacity(algorithm: Algorithm, memory: Memory) -> int:
+    """Coordinates there is room for."""
+    return len(memory.state) // len(split(algorithm.coordinate)[0])
+
+
+def grown(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> Memory:
+    """Room for ``width`` coordinates, at least half as much again, so that growing feature by feature stays cheap."""
+    have = capacity(algorithm, memory)
+    if width <= have:
+        return memory
+    fields, clocks = _filled(algorithm, rule, max(width, have + have // 2) - have, memory.state.dtype)
+    return memory._replace(state=np.concatenate([memory.state, fields]), clocks=np.concatenate([memory.clocks, clocks]))
+
+
+def columns(algorithm: Algorithm, memory: Memory, start: int, stop: int) -> Any:
+    """The record of coordinates start:stop, each field a view into memory."""
+    fields, clocks = split(algorithm.coordinate)
+    views = {n: memory.state[i + start * len(fields) : stop * len(fields) : len(fields)] for i, n in enumerate(fields)}
+    views |= {
+        n: memory.clocks[i + start * len(clocks) : stop * len(clocks) : len(clocks)] for i, n in enumerate(clocks)
+    }
+    return algorithm.coordinate(**views)
+
+
+def _filled(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Interleaved fields and clocks of ``width`` coordinates nobody touched."""
+    fresh = rule.fresh()._asdict()
+    arrays = []
+    for names, kind in zip(split(algorithm.coordinate), (dtype, np.dtype(np.float64)), strict=True):
+        array = np.zeros(width * len(names), dtype=kind)
+        for i, name in enumerate(names):
+            if fresh[name] != 0:
+                array[i :: len(names)] = fresh[name]
+        arrays.append(array)
+    return arrays[0], arrays[1]

@@ -1,0 +1,86 @@
+"""Ada-FOBOS: forward-backward splitting with AdaGrad's diagonal metric.
+
+Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline
+of P0.
+
+Lazy form: between two touches of a feature its H_j stands still, so the thresholds of the rounds it missed add up to
+(t − 1 − n_j)·λη/H_j, n_j being the rounds it has taken.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from thinstream.engine.losses import HINGE, Loss, loss_and_slope
+from thinstream.engine.parameters import NonNegative, Positive
+from thinstream.engine.prox import like, soft
+from thinstream.engine.records import Clock
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.jit import scalar
+
+
+class Coordinate(NamedTuple):
+    w: float = 0.0
+    S: float = 0.0  # sum of squared gradients
+    n: Clock = 0.0
+
+
+class Round(NamedTuple):
+    done: Clock  # t − 1
+    lambda_eta: Clock
+
+
+@scalar
+def caught_up(delta: float, f: Coordinate, now: Round) -> float:
+    """w_j with the thresholds of all rounds done."""
+    H = delta + np.sqrt(f.S)
+    return soft(f.w, like((now.done - f.n) * now.lambda_eta, f.w) / H)
+
+
+@algorithm(paper="P0 baseline", order="second", coordinate=Coordinate)
+class AdaFOBOS(NamedTuple):
+    """Adaptive forward-backward splitting (AdaGrad with the l1 norm).
+
+    ::
+
+        S_j += g_j²;   H_j = δ + √S_j;   w_j = soft(w_j − η·g_j/H_j, λη/H_j)   every round
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser.
+    delta : float, default=1.0
+        δ: keeps the first steps short.
+    loss : {"hinge", "logistic"}, default="hinge"
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.AdaFOBOS().fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
+    array([[-0.5 ,  0.75]], dtype=float32)
+
+    """
+
+    eta: Positive = 1.0
+    l1: NonNegative = 0.0
+    delta: Positive = 1.0
+    loss: Loss = HINGE
+
+    def begin(p, t: int, totals: Nothing) -> Round:
+        return Round(t - 1.0, p.l1 * p.eta)
+
+    def weight(p, f: Coordinate, now: Round) -> float:
+        return caught_up(p.delta, f, now)
+
+    def step(p, s: float, v: float, e: Example, now: Round) -> Step:
+        loss, slope = loss_and_slope(p.loss, s, e.y)
+        c = e.cost * e.importance
+        return Step(c * loss, slope > 0.0, -c * slope * e.y, 0.0)
+
+    def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
+        g = step.size * x
+        S = f.S + g * g
+        # this round's own threshold stays pending: it is due with the new H
+        return Coordinate(caught_up(p.delta, f, now) - p.eta * g / (p.delta + np.sqrt(S)), S, now.done)

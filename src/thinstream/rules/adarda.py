@@ -1,0 +1,70 @@
+"""Ada-RDA: dual averaging with AdaGrad's diagonal metric.
+
+Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline
+of P0.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from thinstream.engine.losses import HINGE, Loss, loss_and_slope
+from thinstream.engine.parameters import NonNegative, Positive
+from thinstream.engine.prox import soft
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
+
+
+class Coordinate(NamedTuple):
+    G: float = 0.0  # sum of the gradients
+    S: float = 0.0  # and of their squares
+
+
+class Round(NamedTuple):
+    threshold: float  # (t−1)·λ
+
+
+@algorithm(paper="P0 baseline", order="second", coordinate=Coordinate)
+class AdaRDA(NamedTuple):
+    """Adaptive regularised dual averaging (AdaGrad with the l1 norm).
+
+    ::
+
+        G_j += g_j;   S_j += g_j²;   H_j = δ + √S_j;   w_{t+1,j} = −(η/H_j)·soft(G_j, t·λ)
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser.
+    delta : float, default=1.0
+        δ: keeps the first steps short.
+    loss : {"hinge", "logistic"}, default="hinge"
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.AdaRDA(l1=0.25).fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
+    array([[-0.25 ,  0.625]], dtype=float32)
+
+    """
+
+    eta: Positive = 1.0
+    l1: NonNegative = 0.0
+    delta: Positive = 1.0
+    loss: Loss = HINGE
+
+    def begin(p, t: int, totals: Nothing) -> Round:
+        return Round((t - 1) * p.l1)
+
+    def weight(p, f: Coordinate, now: Round) -> float:
+        return -soft(f.G, now.threshold) * (p.eta / (p.delta + np.sqrt(f.S)))
+
+    def step(p, s: float, v: float, e: Example, now: Round) -> Step:
+        loss, slope = loss_and_slope(p.loss, s, e.y)
+        c = e.cost * e.importance
+        return Step(c * loss, slope > 0.0, -c * slope * e.y, 0.0)
+
+    def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
+        g = step.size * x
+        return Coordinate(f.G + g, f.S + g * g)

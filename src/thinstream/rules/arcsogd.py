@@ -1,0 +1,59 @@
+"""ARCSOGD: adaptively regularised cost-sensitive online gradient descent.
+
+Cost-Sensitive Online Classification with Adaptive Regularization (P3), Algorithm 1, with a diagonal covariance
+("ARCSOGD_diag").
+"""
+
+from typing import NamedTuple
+
+from thinstream.engine import gaussian
+from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop, shrunk, variance
+from thinstream.engine.parameters import Positive
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
+
+
+@algorithm(paper="P3 Alg. 1", order="second", family=gaussian)
+class ARCSOGD(NamedTuple):
+    """Adaptively regularised cost-sensitive online gradient descent.
+
+    ::
+
+        ρ_t = ρ if y = +1 else 1;   ℓ = max(0, ρ_t − y·μ·x)
+        if ℓ > 0:  Σ⁻¹ += diag(x²)/γ;   μ += η·y·Σx  (the new Σ)
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    gamma : float, default=1.0
+        γ: the larger, the slower the variances fall; towards ∞ this is CSOGD.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full matrix is not available yet.
+    diagonal : {"exact", "drop"}, default="exact"
+        1/σ_j += x_j²/γ, or the diagonal of the full update. ρ = c₊/c₋ comes from class_weight; with "balanced" it is
+        the running ratio of the class counts.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.ARCSOGD(class_weight="balanced").fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
+    array([[-0.5,  0.3]], dtype=float32)
+
+    """
+
+    eta: Positive = 1.0
+    gamma: Positive = 1.0
+    covariance: Covariance = DIAGONAL
+    diagonal: ExactOrDrop = Exact()
+
+    def fresh(p) -> gaussian.Coordinate:
+        return gaussian.Coordinate(0.0, 1.0)
+
+    def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
+        rho_t = e.rho if e.y > 0.0 else 1.0
+        loss = max(0.0, rho_t - e.y * s)
+        return Step(loss, loss > 0.0, p.eta * e.importance * e.y, 1.0 / p.gamma)
+
+    def move(p, f: gaussian.Coordinate, x: float, v: float, step: Step, now: Nothing) -> gaussian.Coordinate:
+        s = shrunk(p.diagonal, f.s, x, step.c, v)
+        return gaussian.Coordinate(f.mu + step.size * variance(p.diagonal, s) * x, s)

@@ -1,0 +1,50 @@
+"""AROW: adaptive regularisation of weight vectors.
+
+Crammer, Kulesza, Dredze: Adaptive Regularization of Weight Vectors (2009); a baseline of P1.
+"""
+
+from typing import NamedTuple
+
+from thinstream.engine import gaussian
+from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
+from thinstream.engine.losses import hinge
+from thinstream.engine.parameters import Positive
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
+
+
+@algorithm(paper="P1 baseline", order="second", family=gaussian)
+class AROW(NamedTuple):
+    """Adaptive regularisation of weight vectors.
+
+    ::
+
+        ℓ = max(0, 1 − y·μ·x);   v = xᵀΣx;   if ℓ > 0:  μ += ℓ/(v + r)·y·Σx;   Σ⁻¹ += diag(x²)/r
+
+    Parameters
+    ----------
+    r : float, default=1.0
+        The larger, the shorter the steps and the slower the variances fall.
+    a : float, default=1.0
+        The variance every weight starts with.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full matrix is not available yet.
+    diagonal : {"exact", "drop"}, default="exact"
+        1/σ_j += x_j²/r, or the diagonal of the full update.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.AROW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[-0.5,  0.4]], dtype=float32)
+
+    """
+
+    r: Positive = 1.0
+    a: Positive = 1.0
+    covariance: Covariance = DIAGONAL
+    diagonal: ExactOrDrop = Exact()
+
+    def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
+        loss = hinge(s, e.y)
+        alpha = loss / (v + p.r)
+        return Step(loss, loss > 0.0, alpha * e.cost * e.importance * e.y, 1.0 / p.r)

@@ -1,0 +1,54 @@
+"""NAROW: AROW with a regularisation that adapts to the example, in the form of the LIBOL toolbox.
+
+Orabona, Crammer: New Adaptive Algorithms for Online Classification (2010); a baseline of P1, which compared
+with this form.
+"""
+
+from typing import NamedTuple
+
+from thinstream.engine import gaussian
+from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
+from thinstream.engine.losses import hinge
+from thinstream.engine.parameters import Positive
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
+
+
+@algorithm(paper="P1 baseline", order="second", family=gaussian)
+class NAROW(NamedTuple):
+    """Narrow adaptive regularisation of weights.
+
+    ::
+
+        as AROW with r_t = v/(b·v − 1), and only where v > 1/b
+
+    Parameters
+    ----------
+    b : float, default=2.0
+        Must exceed 1/(a·‖x‖²), or nothing is ever learned.
+    a : float, default=1.0
+        The variance every weight starts with.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full matrix is not available yet.
+    diagonal : {"exact", "drop"}, default="exact"
+        1/σ_j += x_j²/r_t, or the diagonal of the full update.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.NAROW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[-0.5   ,  0.4375]], dtype=float32)
+
+    """
+
+    b: Positive = 2.0
+    a: Positive = 1.0
+    covariance: Covariance = DIAGONAL
+    diagonal: ExactOrDrop = Exact()
+
+    def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
+        loss = hinge(s, e.y)
+        if not (loss > 0.0 and v > 1.0 / p.b):
+            return Step(loss, False, 0.0, 0.0)
+        r_t = v / (p.b * v - 1.0)
+        alpha = loss / (v + r_t)
+        return Step(loss, True, alpha * e.cost * e.importance * e.y, 1.0 / r_t)

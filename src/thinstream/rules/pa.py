@@ -1,0 +1,43 @@
+"""PA: passive-aggressive learning, PA, PA-I and PA-II.
+
+Crammer, Dekel, Keshet, Shalev-Shwartz, Singer: Online Passive-Aggressive Algorithms (2006); a baseline of P0 and P3.
+"""
+
+from typing import Annotated, NamedTuple
+
+from thinstream.engine import linear
+from thinstream.engine.losses import hinge
+from thinstream.engine.parameters import OneOf, Positive
+from thinstream.engine.passive import PA_I, PA_II, UNBOUNDED, tau
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
+
+
+@algorithm(paper="P0 and P3 baseline", order="first", family=linear)
+class PA(NamedTuple):
+    """Passive-aggressive learning.
+
+    ::
+
+        ℓ = max(0, 1 − y·w·x);   w += τ·y·x
+        τ = ℓ/‖x‖² (PA)  |  min(C, ℓ/‖x‖²) (PA-I)  |  ℓ/(‖x‖² + 1/(2C)) (PA-II)
+
+    Parameters
+    ----------
+    variant : {"PA-I", "PA", "PA-II"}, default="PA-I"
+    C : float, default=1.0
+        Aggressiveness; PA does not use it.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.PA().fit([[2.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[-0.5,  0.5]], dtype=float32)
+
+    """
+
+    variant: Annotated[int, OneOf(**{"PA-I": PA_I, "PA": UNBOUNDED, "PA-II": PA_II})] = PA_I
+    C: Positive = 1.0
+
+    def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
+        loss = hinge(s, e.y)
+        return Step(loss, loss > 0.0, tau(p.variant, p.C, loss, v) * e.cost * e.importance * e.y, 0.0)

@@ -1,0 +1,76 @@
+"""SOFS: second-order online feature selection.
+
+Wu, Hoi, Mei, Yu: Large-Scale Online Feature Selection for Ultra-High Dimensional Sparse Data (2017); a baseline of P1.
+
+The B features of smallest (σ_j, j) are kept in an indexed heap whose top is the one to leave next. σ only falls, and
+only on features of the example, so only they can enter.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.engine import heap
+from thinstream.engine.losses import hinge
+from thinstream.engine.parameters import Count, Positive
+from thinstream.engine.records import Clock
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
+
+
+class Coordinate(NamedTuple):
+    mu: float = 0.0
+    A: float = 1.0  # 1/σ
+    place: Clock = 0.0  # in the heap, see `heap`
+
+
+@algorithm(paper="P1 baseline", order="second", coordinate=Coordinate)
+class SOFS(NamedTuple):
+    """Second-order online feature selection: AROW on the B most certain features.
+
+    ::
+
+        AROW's update, 1/σ_j += x_j²/r;   then μ_j = 0 for all but the B features of smallest σ_j
+
+    Parameters
+    ----------
+    B : int, default=100
+        Features kept.
+    r : float, default=1.0
+        As in AROW.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SOFS(B=1).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[0. , 0.4]], dtype=float32)
+
+    """
+
+    B: Count = 100
+    r: Positive = 1.0
+
+    def extra(p) -> NDArray[np.float64]:
+        return heap.first(p.B)
+
+    def variance(p, f: Any) -> Any:
+        return np.reciprocal(f.A)
+
+    def confidence(p, f: Coordinate, x: float) -> float:
+        return x * x / f.A
+
+    def weight(p, f: Coordinate, now: Nothing) -> float:
+        return f.mu
+
+    def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
+        loss = hinge(s, e.y)
+        return Step(loss, loss > 0.0, loss / (v + p.r) * e.cost * e.importance * e.y, 1.0 / p.r)
+
+    def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
+        return Coordinate(f.mu + step.size * x / f.A, f.A + step.c * x * x, f.place)
+
+    def settle(p, memory: Any, indices: Any, a: int, b: int) -> None:
+        for k in range(a, b):
+            heap.renew(memory, indices[k])
+        for k in range(a, b):
+            heap.offer(memory, indices[k])

@@ -1,0 +1,70 @@
+"""SOP: the second-order perceptron.
+
+Cesa-Bianchi, Conconi, Gentile: A Second-Order Perceptron Algorithm (2005); a baseline of P0, P1 and P3.
+"""
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from thinstream.engine.diagonal import DIAGONAL, Covariance
+from thinstream.engine.parameters import OneOf, Positive
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.when import EveryExample, OnUpdate, always
+
+
+class Coordinate(NamedTuple):
+    v: float = 0.0
+    A: float = 1.0  # a + S_j
+
+
+@algorithm(paper="P1 baseline", order="second", coordinate=Coordinate)
+class SOP(NamedTuple):
+    """Second-order perceptron.
+
+    ::
+
+        w = v/(a + S + x²);   if ŷ ≠ y:  v += c_y·y·x,  S += x²
+
+    Parameters
+    ----------
+    a : float, default=1.0
+        The larger, the closer to the Perceptron.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full matrix is not available yet.
+    update_on : {"mistake", "every"}, default="mistake"
+        Which examples enter S.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SOP().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[0. , 0.4]], dtype=float32)
+
+    """
+
+    a: Positive = 1.0
+    covariance: Covariance = DIAGONAL
+    update_on: Annotated[OnUpdate | EveryExample, OneOf(mistake=OnUpdate(), every=EveryExample())] = OnUpdate()
+
+    def fresh(p) -> Coordinate:
+        return Coordinate(0.0, p.a)
+
+    def variance(p, f: Any) -> Any:
+        return np.reciprocal(f.A)
+
+    def observe(p, f: Coordinate, x: float, v: float, now: Nothing) -> Coordinate:
+        return Coordinate(f.v, f.A + x * x)
+
+    def keeps(p) -> bool:
+        return always(p.update_on)
+
+    def weight(p, f: Coordinate, now: Nothing) -> float:
+        return f.v / f.A
+
+    def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
+        mistake = (s > 0.0) != (e.y > 0.0)
+        return Step(max(0.0, -e.y * s), mistake, e.cost * e.importance * e.y, 0.0)
+
+    def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
+        return Coordinate(f.v + step.size * x, f.A if always(p.update_on) else f.A + x * x)

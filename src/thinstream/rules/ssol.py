@@ -1,0 +1,95 @@
+"""SSOL: second-order dual averaging with a diagonal matrix and a soft threshold.
+
+Wang, Wu, Zhao, Hoi: A Framework of Sparse Online Learning and Its Applications (P0), Algorithm 5; with class costs
+Algorithm 7 (CS-SSOL).
+"""
+
+from typing import Annotated, Any, NamedTuple
+
+from thinstream.engine import diagonal
+from thinstream.engine.diagonal import DIAGONAL, Covariance, Drop, Exact, shrunk
+from thinstream.engine.losses import hinge
+from thinstream.engine.parameters import NonNegative, OneOf, Positive
+from thinstream.engine.prox import INV_T, L1Schedule, soft, threshold
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.when import EveryExample, OnUpdate, always
+
+
+class Coordinate(NamedTuple):
+    theta: float = 0.0
+    s: float = 1.0  # σ = diag(A⁻¹) or its inverse, as `diagonal` keeps it
+
+
+class Round(NamedTuple):
+    lambda_t: float
+    c: float  # strength at which the example enters A
+
+
+@algorithm(paper="P0 Alg. 5, 7", order="second", coordinate=Coordinate)
+class SSOL(NamedTuple):
+    """Second-order sparse online learning (with class costs: CS-SSOL).
+
+    ::
+
+        A += xxᵀ/r (its diagonal σ⁻¹, every example);   w = soft(σ·θ, λ_t)
+        ℓ = max(0, 1 − y·w·x);   if ℓ > 0:  θ += η·c_y·y·x
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser, 0 keeps every weight. With the default schedule the final threshold is λ/(T+1), so λ has
+        to grow with the length of the stream.
+    r : float, default=1.0
+        The larger, the slower the variances fall.
+    l1_schedule : {"inv_t", "eta", "const", "sqrt", "linear"}, default="inv_t"
+        λ_t: λ/t, ηλ, λ, ηλ√t or ηλt.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full matrix is not available yet.
+    diagonal : {"drop", "exact"}, default="drop"
+        The diagonal of the full update (as printed), or 1/σ_j += x_j²/r (a sum, so models can be merged).
+    update_on : {"every", "loss"}, default="every"
+        Whether every example enters A before it is predicted (as printed), or only those with loss, afterwards.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SSOL().fit([[1.0, 0.0], [0.0, 2.0]], ["ham", "spam"]).coef_
+    array([[-0.5,  0.4]], dtype=float32)
+
+    """
+
+    eta: Positive = 1.0
+    l1: NonNegative = 0.0
+    r: Positive = 1.0
+    l1_schedule: L1Schedule = INV_T
+    covariance: Covariance = DIAGONAL
+    diagonal: Annotated[Drop | Exact, OneOf(drop=Drop(), exact=Exact())] = Drop()
+    update_on: Annotated[EveryExample | OnUpdate, OneOf(every=EveryExample(), loss=OnUpdate())] = EveryExample()
+
+    def variance(p, f: Any) -> Any:
+        return diagonal.variance(p.diagonal, f.s)
+
+    def begin(p, t: int, totals: Nothing) -> Round:
+        return Round(threshold(p.l1_schedule, p.eta, p.l1, t), 1.0 / p.r)
+
+    def confidence(p, f: Coordinate, x: float) -> float:
+        return diagonal.variance(p.diagonal, f.s) * x * x
+
+    def observes(p) -> bool:
+        return always(p.update_on)
+
+    def observe(p, f: Coordinate, x: float, v: float, now: Round) -> Coordinate:
+        return Coordinate(f.theta, shrunk(p.diagonal, f.s, x, now.c, v))
+
+    def weight(p, f: Coordinate, now: Round) -> float:
+        return soft(diagonal.variance(p.diagonal, f.s) * f.theta, now.lambda_t)
+
+    def step(p, s: float, v: float, e: Example, now: Round) -> Step:
+        loss, c = hinge(s, e.y), e.cost * e.importance
+        return Step(c * loss, loss > 0.0, p.eta * c * e.y, 0.0)
+
+    def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
+        s = f.s if always(p.update_on) else shrunk(p.diagonal, f.s, x, now.c, v)
+        return Coordinate(f.theta + step.size * x, s)

@@ -1,0 +1,85 @@
+"""STG: stochastic truncated gradient.
+
+Langford, Li, Zhang: Sparse Online Learning via Truncated Gradient (2009); "STG" in P0, "TG" in P2.
+
+Lazy form: the model keeps P, the sum of all truncations so far, each weight the P_j it has taken. A weight with
+|w_j| ≤ θ only shrinks between its gradients, and soft(soft(v, a), b) = soft(v, a + b), so P − P_j at once is exact.
+"""
+
+from typing import Annotated, NamedTuple
+
+from thinstream.engine.losses import HINGE, Loss, loss_and_slope
+from thinstream.engine.parameters import Count, Interval, NonNegative, Positive
+from thinstream.engine.prox import RATE_INV_SQRT, Rate, like, rate_at, soft
+from thinstream.engine.records import Clock
+from thinstream.engine.rule import Example, Step, algorithm
+
+
+class Coordinate(NamedTuple):
+    w: float = 0.0
+    P: Clock = 0.0
+
+
+class Totals(NamedTuple):
+    P: float = 0.0
+
+
+class Round(NamedTuple):
+    P: Clock
+    eta_t: float
+
+
+@algorithm(paper="P0 and P2 baseline", order="first", coordinate=Coordinate, totals=Totals)
+class STG(NamedTuple):
+    """Stochastic truncated gradient.
+
+    ::
+
+        w −= η_t·∇ℓ;   if t mod K = 0:  w_j = soft(w_j, K·η_t·λ) for every j with |w_j| ≤ θ
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        Gravity (g in the paper, λ elsewhere): larger is sparser.
+    period : int, default=1
+        K: truncate every K-th round, K times as strongly.
+    ceiling : float or None, default=None
+        θ: weights above it are left alone. None: all are truncated.
+    rate : {"inv_sqrt", "const", "inv_t"}, default="inv_sqrt"
+        η_t: η/√t, η or η/t.
+    loss : {"hinge", "logistic"}, default="hinge"
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.STG(l1=0.25, rate="const").fit([[1.0, 0.5], [0.0, 1.0]], [0, 1]).coef_
+    array([[-0.5 ,  0.5]], dtype=float32)
+
+    """
+
+    eta: Positive = 1.0
+    l1: NonNegative = 0.0
+    period: Count = 1
+    ceiling: Annotated[float, Interval(none=float("inf"))] = float("inf")
+    rate: Rate = RATE_INV_SQRT
+    loss: Loss = HINGE
+
+    def begin(p, t: int, totals: Totals) -> Round:
+        return Round(totals.P, rate_at(p.rate, p.eta, t))
+
+    def weight(p, f: Coordinate, now: Round) -> float:
+        return soft(f.w, like(now.P - f.P, f.w)) if abs(f.w) <= p.ceiling else f.w
+
+    def step(p, s: float, v: float, e: Example, now: Round) -> Step:
+        loss, slope = loss_and_slope(p.loss, s, e.y)
+        c = e.cost * e.importance
+        return Step(c * loss, slope > 0.0, now.eta_t * c * slope * e.y, 0.0)
+
+    def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
+        w = soft(f.w, like(now.P - f.P, f.w)) if abs(f.w) <= p.ceiling else f.w
+        return Coordinate(w + step.size * x, now.P)
+
+    def end(p, totals: Totals, t: int, now: Round, change: int) -> Totals:
+        return Totals(totals.P + p.period * now.eta_t * p.l1) if t % p.period == 0 else totals

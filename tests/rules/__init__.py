@@ -1,0 +1,1 @@
+"""Each algorithm against a naive twin written from its paper."""

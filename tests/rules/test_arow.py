@@ -1,0 +1,53 @@
+"""AROW, diagonal, against its definition; and what the diagonal Gaussian learners share."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tests.rules.conformance import conforms, positive
+from tests.rules.twin import Round, Twin, hinge
+
+
+class GaussianTwin(Twin):
+    """μ += α·y·Σx with the old Σ, then Σ⁻¹ += c·x xᵀ; class and sample weights move the mean alone."""
+
+    a, diagonal = 1.0, "exact"
+
+    def start(self):
+        self.mu = np.zeros(self.d)
+        self.sigma = np.full(self.d, self.a)
+
+    def learn(self, x, y, weight=1.0):
+        with np.errstate(all="ignore"):  # a collapsed Σ may overflow later on; that stream is discarded
+            super().learn(x, y, weight)
+
+    def step(self, x, e, alpha, c):
+        v = self.sigma @ x**2
+        if c * v > 1e6:  # weighted CW can collapse Σ in a few rounds; no digit of it is worth comparing then
+            self.edge = 0.0
+        self.mu = self.mu + e.c * e.weight * alpha * e.y * self.sigma * x
+        if self.diagonal == "exact":
+            self.sigma = self.sigma / (1.0 + c * x**2 * self.sigma)  # 1/σ += c·x², bit for bit σ where x = 0
+        else:
+            self.sigma = self.sigma - c / (1.0 + c * v) * self.sigma**2 * x**2
+
+    def weights(self):
+        return self.mu
+
+    def variance(self):
+        return self.sigma
+
+
+class NaiveAROW(GaussianTwin):
+    r = 1.0
+
+    def round(self, x, e):
+        s = self.mu @ x
+        v = self.sigma @ x**2
+        loss = hinge(s, e.y)
+        self.decide(e.y * s, 1.0)
+        if loss > 0:
+            self.step(x, e, loss / (v + self.r), 1.0 / self.r)
+        return Round(s, loss, loss > 0)
+
+
+test_arow = conforms("AROW", NaiveAROW, r=positive, a=positive, diagonal=st.sampled_from(["exact", "drop"]))

@@ -1,0 +1,34 @@
+"""CPA, prediction-based cost-sensitive PA (P3's baseline), against its definition."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tests.rules.conformance import conforms, positive
+from tests.rules.twin import Round, Twin
+
+
+class NaiveCPA(Twin):
+    variant, C = "PA", 1.0
+
+    def start(self):
+        self.w = np.zeros(self.d)
+
+    def round(self, x, e):
+        s = self.w @ x
+        mistake = (1.0 if s > 0 else -1.0) != e.y
+        loss = -e.y * s + np.sqrt(e.c) if mistake else 0.0
+        norm = x @ x
+        if mistake and norm > 0:
+            tau = {
+                "PA": loss / norm,
+                "PA-I": min(self.C, loss / norm),
+                "PA-II": loss / (norm + 1.0 / (2.0 * self.C)),
+            }[self.variant]
+            self.w = self.w + e.weight * tau * e.y * x
+        return Round(s, loss, mistake)
+
+    def weights(self):
+        return self.w
+
+
+test_cpa = conforms("CPA", NaiveCPA, variant=st.sampled_from(["PA", "PA-I", "PA-II"]), C=positive)

@@ -1,0 +1,40 @@
+"""RDA with the l1 norm, plain and enhanced, against its definition."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tests.rules.conformance import conforms, l1, positive
+from tests.rules.test_stg import GradientTwin
+from tests.rules.twin import Round, soft
+
+
+class NaiveRDA(GradientTwin):
+    gamma, l1, rho, beta = 1.0, 0.0, 0.0, "sqrt"
+
+    def start(self):
+        self.G = np.zeros(self.d)
+        self.w = np.zeros(self.d)  # w_1 = 0
+
+    def round(self, x, e):
+        s = self.w @ x
+        loss, g, updated = self.slope(x, e, s)
+        self.G = self.G + g
+        t = self.t
+        lam = self.l1 + self.gamma * self.rho / np.sqrt(t)
+        beta = {"sqrt": self.gamma * np.sqrt(t), "linear": self.gamma * t, "const": self.gamma}[self.beta]
+        self.w = -soft(self.G, t * lam) / beta
+        return Round(s, loss, updated)
+
+    def weights(self):
+        return self.w
+
+
+test_rda = conforms(
+    "RDA",
+    NaiveRDA,
+    gamma=positive,
+    l1=l1,
+    rho=l1,
+    beta=st.sampled_from(["sqrt", "linear", "const"]),
+    loss=st.sampled_from(["hinge", "logistic"]),
+)
