@@ -1,7 +1,35 @@
-"""Settings of the whole suite."""
+"""Settings of the whole suite, and what it reports at its end."""
+
+import os
 
 from hypothesis import settings
 
 settings.register_profile("fast", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("slow", max_examples=2000, deadline=None)
-settings.load_profile("fast")
+settings.load_profile(os.environ.get("THINSTREAM_HYPOTHESIS", "fast"))
+
+_by_worker = {}
+
+
+def _specialisations():
+    from thinstream import jit
+
+    return sorted({f"{name}{signature}" for name, signature in jit.specialisations})
+
+
+def pytest_sessionfinish(session):
+    """A worker hands over what it has compiled."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["specialisations"] = _specialisations()
+
+
+def pytest_testnodedown(node):
+    """The controller takes it."""
+    _by_worker[node.gateway.id] = getattr(node, "workeroutput", {}).get("specialisations", [])
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How many specialisations were compiled, and how many checks skipped or excused."""
+    count = len(set().union(*_by_worker.values()) if _by_worker else _specialisations())
+    skipped, excused = (len(terminalreporter.stats.get(kind, [])) for kind in ("skipped", "xfailed"))
+    terminalreporter.write_line(f"compiled specialisations: {count}; skipped: {skipped}; excused checks: {excused}")

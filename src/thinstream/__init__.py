@@ -19,9 +19,9 @@ def __getattr__(name: str) -> Any:
     if name == "datasets":
         return importlib.import_module("thinstream.datasets")
     if name[0].isupper():  # an algorithm; anything else must not pull in scikit-learn
-        estimators = importlib.import_module("thinstream.estimators")
-        if name in estimators.names():
-            return estimators.estimator(name)
+        found = importlib.import_module("thinstream.estimators").named(name)
+        if found is not None:
+            return found
     raise AttributeError(f"module 'thinstream' has no attribute {name!r}")
 
 

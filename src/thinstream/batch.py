@@ -13,15 +13,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
-from thinstream.jit import Compiled
+from thinstream.jit import Compiled, keyed_by
 
+_PIECE = np.uint64(4096)
 _FINE, _INDPTR, _INDEX, _VALUE, _ORDER = range(5)
 
 
-def _make_check(version: str) -> Callable[..., Any]:
-    def check(indptr: Any, indices: Any, values: Any, width: Any) -> Any:
-        """(verdict, row, place): the first offence of the gravest kind met."""
-        assert len(version) >= 0  # the key of the compile cache, see `jit`
+def _make_glance(version: str) -> Callable[..., Any]:
+    def glance(indptr: Any, indices: Any, bits: Any, width: Any, mask: Any, infinity: Any) -> Any:
+        """(whether all is well, bits of the largest |value|), in loops without branches that run as SIMD."""
+        keyed_by(version)
+        n, largest, smallest = len(indptr) - 1, mask & ~mask, mask
+        if n < 0 or indptr[0] != 0:
+            return False, largest
+        turned, highest, descents = 0, indices.dtype.type(0), 0
+        for i in range(n):
+            turned += indptr[i + 1] < indptr[i]
+        end = np.uint64(indptr[n])
+        if turned or end > len(indices) or end > len(bits):
+            return False, largest
+        for first in range(np.uint64(0), end, _PIECE):  # three loops of one kind each, over a piece that stays in cache
+            last = min(first + _PIECE, end)
+            for k in range(first, last):
+                size = bits[k] & mask  # |x|, whose bits are ordered as the numbers are, infinity and NaN last
+                largest, smallest = max(largest, size), min(smallest, size)
+            for k in range(first, last):
+                highest = max(highest, indices[k])  # unsigned, so that a negative index is a very high one
+            second = first if first > 0 else np.uint64(1)
+            for k in range(second, last):
+                descents += indices[k] <= indices[k - np.uint64(1)]
+        for i in range(1, n):  # only where a row begins may an index fall
+            start = np.uint64(indptr[i])
+            if 0 < start < np.uint64(indptr[i + 1]):
+                descents -= indices[start] <= indices[start - np.uint64(1)]
+        tidy = descents == 0 and (end == 0 or smallest > 0)
+        return tidy and largest < infinity and (end == 0 or highest < width), largest
+
+    return glance
+
+
+def _make_search(version: str) -> Callable[..., Any]:
+    def search(indptr: Any, indices: Any, values: Any, width: Any) -> Any:
+        """(verdict, row, place) of the first offence, an untidy row only if there is no other."""
+        keyed_by(version)
         untidy, untidy_row, untidy_place = False, 0, 0
         if len(indptr) == 0 or indptr[0] != 0 or len(indices) != len(values):
             return _INDPTR, 0, 0
@@ -41,11 +75,17 @@ def _make_check(version: str) -> Callable[..., Any]:
                 last = j
         return (_ORDER, untidy_row, untidy_place) if untidy else (_FINE, 0, 0)
 
-    return check
+    return search
 
 
-_check = Compiled(_make_check, __name__)
+_glance, _search = Compiled(_make_glance, __name__), Compiled(_make_search, __name__)
 _ready: set[str] = set()
+_UNSIGNED = {4: np.uint32, 8: np.uint64}
+#: Per dtype: the type of its bits, all of them but the sign, and those of infinity.
+_BITS: dict[str, Any] = {
+    "f": (np.uint32, np.uint32(2**31 - 1), np.uint32(0x7F800000)),
+    "d": (np.uint64, np.uint64(2**63 - 1), np.uint64(0x7FF0000000000000)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +109,7 @@ class Batch:
     n_features: int
     y: NDArray[np.int8] | None = None
     weights: NDArray[np.float64] | None = None
+    largest: float = 0.0  # no |value| is above it
 
     @classmethod
     def of(
@@ -82,17 +123,19 @@ class Batch:
     ) -> "Batch":
         """Checks the arrays in one pass; sorts, sums and drops on a copy where a row asks for it."""
         indptr, indices, values = _whole(indptr), _whole(indices), _real(values)
+        bits, mask, infinity = _BITS[values.dtype.char]
+        arguments = (indptr, indices.view(_UNSIGNED[indices.itemsize]), values.view(bits), n_features, mask, infinity)
         kind = indptr.dtype.char + indices.dtype.char + values.dtype.char
         if kind not in _ready:
-            _check.ensure(indptr, indices, values, n_features)
+            _glance.ensure(*arguments)
             _ready.add(kind)
-        verdict, row, place = _check.function(indptr, indices, values, n_features)
-        if verdict != _FINE:
-            if verdict != _ORDER:
-                raise _offence(verdict, row, place, indices, values, n_features)
-            indptr, indices, values = _tidied(indptr, indices, values)
-            return cls.of(indptr, indices, values, n_features, y, weights)
-        return cls(indptr, indices, values, n_features, y, weights)
+        fine, largest = _glance.function(*arguments)
+        if fine:
+            return cls(indptr, indices, values, n_features, y, weights, float(bits(largest).view(values.dtype)))
+        verdict, row, place = _search(indptr, indices, values, n_features)
+        if verdict != _ORDER:
+            raise _offence(verdict, row, place, indices, values, n_features)
+        return cls.of(*_tidied(indptr, indices, values), n_features, y, weights)
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -101,6 +144,13 @@ class Batch:
     def nnz(self) -> int:
         """Stored values."""
         return int(self.indptr[-1] - self.indptr[0])
+
+    def require_below(self, limit: float, why: str) -> None:
+        """Raises, with the place, if a value exceeds the limit."""
+        if self.largest > limit:
+            place = int(np.argmax(np.abs(self.values[: self.indptr[-1]]) > limit))
+            row = int(np.searchsorted(self.indptr, place, side="right")) - 1
+            raise InvalidInputError(f"X has {self.values[place]} at row {row}, column {self.indices[place]}; {why}")
 
     def labelled(self, y: NDArray[np.int8], weights: NDArray[np.float64] | None = None) -> "Batch":
         """The same rows with labels ±1 (and weights)."""
@@ -131,12 +181,26 @@ class Batch:
 
 def _whole(array: NDArray[Any]) -> NDArray[Any]:
     """Contiguous, int32 or int64."""
-    return np.ascontiguousarray(array, None if array.dtype.char in "ilq" else np.int64)
+    return plain(np.ascontiguousarray(array, None if array.dtype.char in "ilq" else np.int64))
 
 
 def _real(array: NDArray[Any]) -> NDArray[Any]:
     """Contiguous, float32 or float64."""
-    return np.ascontiguousarray(array, None if array.dtype.char in "fd" else np.float64)
+    return plain(np.ascontiguousarray(array, None if array.dtype.char in "fd" else np.float64))
+
+
+def plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The same memory as an array compiled code knows: a read-only one would be another type, compiled again."""
+    return array if array.flags.writeable and type(array) is np.ndarray else np.asarray(_Unlocked(array))
+
+
+class _Unlocked:
+    """Lends an array's memory without its read-only flag; the loop never writes to its input."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array  # kept alive as long as the view
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
 
 
 def _tidied(

@@ -32,6 +32,11 @@ def scalar(function: Function) -> Function:
     return cast("Function", register_jitable(forceinline=True, error_model="numpy")(function))
 
 
+@scalar
+def keyed_by(version: str) -> None:
+    """Does nothing; mentioned in a function it makes the version one of its closure cells, the key of numba's cache."""
+
+
 def compiles(function: Callable[..., Any], inline: str = "never") -> Callable[[Function], Function]:
     """The decorated function picks, from argument types, what compiled code runs in place of ``function``.
 

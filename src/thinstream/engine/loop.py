@@ -36,7 +36,7 @@ from thinstream.engine.questions import (
 )
 from thinstream.engine.records import in_precision
 from thinstream.engine.rule import Example
-from thinstream.jit import Compiled, scalar
+from thinstream.jit import Compiled, keyed_by, scalar
 
 U1, U2, U3, U4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
@@ -172,7 +172,7 @@ def make_loop(version: str) -> Callable[..., None]:
 
     def loop(p: Any, rows: Any, costs: Any, memory: Any, scores: Any) -> None:
         """Learns the rows in order. ``scores``, unless empty, takes each row's score before its update."""
-        assert len(version) >= 0  # keeps the version among the closure cells, the key of numba's cache
+        keyed_by(version)
         counts, state, n = memory.counts, memory.state, len(rows.indptr) - 1
         q = in_precision(p, state)  # p for the example's arithmetic, q for the coordinates'
         t, positives, updates = counts[T], counts[POSITIVES], counts[UPDATES]

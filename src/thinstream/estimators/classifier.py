@@ -1,6 +1,7 @@
 """What every estimator does; the algorithms differ only in their parameters."""
 
 import numbers
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,10 @@ COMMON_PARAMETERS: dict[str, Any] = {
     "dtype": "float32",
     "grow": False,
 }
+
+
+#: Rows of a shuffled pass that are gathered at a time.
+PIECE = 8192
 
 
 def _is_logistic(estimator: "OnlineClassifier") -> bool:
@@ -86,10 +91,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         labels = self._labels(y, len(batch))
         classes, found = Classes.of(labels), np.unique(labels)
         learner = self._new_learner(classes, batch.n_features)
-        batch = batch.labelled(classes.signs(labels), weights_of(sample_weight, len(batch)))
+        weights = weights_of(sample_weight, len(batch))
+        if weights is not None and not weights.any():
+            raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
+        batch = batch.labelled(classes.signs(labels), weights)
         generator = check_random_state(self.random_state)
         for _ in range(self.n_passes):
-            learner.learn(self._ordered(batch, generator), scores=False)
+            for rows in self._in_order(batch, generator):
+                learner.learn(rows, scores=False)
         self._learner, self._classes, self.classes_ = learner, classes, found
         return self
 
@@ -149,8 +158,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             **{name: parameters[name] for name in self._own_parameters},
         )
 
-    def _ordered(self, batch: Batch, generator: np.random.RandomState) -> Batch:
-        return batch.take(generator.permutation(len(batch))) if self.shuffle else batch
+    def _in_order(self, batch: Batch, generator: np.random.RandomState) -> Iterator[Batch]:
+        """One pass: the batch as it is, or shuffled, a piece at a time so that no second copy of it is made."""
+        if not self.shuffle:
+            yield batch
+            return
+        order = generator.permutation(len(batch))
+        for start in range(0, len(order), PIECE):
+            yield batch.take(order[start : start + PIECE])
 
     def _check_common_parameters(self) -> None:
         given = self.get_params(deep=False)

@@ -5,14 +5,9 @@ from functools import cache
 from typing import Any
 
 from thinstream.engine.rule import Algorithm
+from thinstream.errors import UnknownNameError
 from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
-from thinstream.learners import algorithms, find
-
-
-@cache
-def names() -> frozenset[str]:
-    """Names of all estimators."""
-    return frozenset(algorithm.name for algorithm in algorithms())
+from thinstream.learners import find
 
 
 def make(name: str, **parameters: Any) -> OnlineClassifier:
@@ -27,6 +22,15 @@ def make(name: str, **parameters: Any) -> OnlineClassifier:
 def estimator(name: str) -> type[OnlineClassifier]:
     """The estimator class of an algorithm."""
     return _estimator(find(name))
+
+
+def named(name: str) -> type[OnlineClassifier] | None:
+    """The estimator class spelt exactly so, or None."""
+    try:
+        algorithm = find(name)
+    except UnknownNameError:
+        return None
+    return _estimator(algorithm) if algorithm.name == name else None
 
 
 @cache

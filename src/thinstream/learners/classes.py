@@ -26,9 +26,9 @@ class Classes(NamedTuple):
         found = np.unique(np.asarray(labels))
         if len(found) != 2:
             shown = ", ".join(repr(label) for label in found[:5].tolist()) + (", …" if len(found) > 5 else "")
+            trouble = "only one class was given" if len(found) == 1 else f"{len(found)} classes were given"
             raise InvalidInputError(
-                f"exactly two classes are needed, got {len(found)} class{'' if len(found) == 1 else 'es'}: {shown}"
-                + (" (more than two are not supported yet)" if len(found) > 2 else "")
+                f"Only binary classification is supported: two classes are needed, {trouble}: {shown}"
             )
         return cls(*found.tolist())
 

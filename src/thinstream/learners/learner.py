@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, Rows, T, loop_for
+from thinstream.engine.records import Memory
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.memory import allocate, columns, grown
 from thinstream.learners.registry import find, rule_of
@@ -18,6 +19,8 @@ BLOCK = 1 << 20
 _EVERY_WEIGHT_1, _EVERY_WEIGHT_0 = np.empty(0), np.zeros(1)
 _NO_LABELS = np.empty(0, dtype=np.int8)
 DTYPES = ("float32", "float64")
+#: Largest |x| taken: rows of a million such values still have finite sums of squares.
+LARGEST = {"float32": 1e15, "float64": 1e150}
 EQUAL_COSTS = Costs()
 
 
@@ -86,6 +89,7 @@ class Learner:
         """
         if batch.y is None:
             raise InvalidInputError("a batch to learn from needs labels")
+        self._require_range(batch)
         self._widen(batch.n_features)
         out = np.empty(len(batch) if scores else 0, dtype=self.memory.state.dtype)
         weights = _EVERY_WEIGHT_1 if batch.weights is None else batch.weights
@@ -96,6 +100,7 @@ class Learner:
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x with the weights the next unseen example would meet. Nothing changes; O(non-zeros)."""
+        self._require_range(batch)
         batch = batch.narrowed(self.n_features)
         out = np.empty(len(batch), dtype=self.memory.state.dtype)
         # a row of weight 0 is scored and otherwise absent; copies, because another thread may be learning
@@ -170,6 +175,11 @@ class Learner:
         """Sum of the algorithm's own loss."""
         return float(self.memory.totals[0])
 
+    def _require_range(self, batch: Batch) -> None:
+        dtype = self.memory.state.dtype.name
+        more = " (dtype='float64' allows 1e+150)" if dtype == "float32" else ""
+        batch.require_below(LARGEST[dtype], f"{dtype} allows {LARGEST[dtype]:g}: sums of squares would overflow{more}")
+
     def _widen(self, n_features: int) -> None:
         if n_features <= self.n_features:
             return
@@ -240,3 +250,6 @@ class Learner:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.algorithm = find(state["algorithm"])
+        # arrays may come back read-only, mapped from a file
+        arrays: list[Any] = [array if array.flags.writeable else np.array(array) for array in self.memory]
+        self.memory = Memory(*arrays)

@@ -31,8 +31,11 @@ def find(name: str) -> Algorithm:
     >>> find("ssol").paper
     'P0 Alg. 5, 7'
     """
-    _loaded()
     key = name.lower()
+    if key not in REGISTRY:
+        rules.load(key)  # its file is named after it: the others need not be loaded
+    if key not in REGISTRY:
+        _loaded()
     if key not in REGISTRY:
         near = difflib.get_close_matches(key, REGISTRY, n=1)
         hint = (

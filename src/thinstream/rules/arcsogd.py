@@ -1,7 +1,7 @@
 """ARCSOGD: adaptively regularised cost-sensitive online gradient descent.
 
-Cost-Sensitive Online Classification with Adaptive Regularization (P3), Algorithm 1, with a diagonal covariance
-("ARCSOGD_diag").
+Zhao, Zhuang, Wu, Li, Hoi: Cost-Sensitive Online Classification with Adaptive Regularization and Its Applications (P3,
+2015), Algorithm 1 with a diagonal covariance ("ARCSOGD_diag").
 """
 
 from typing import NamedTuple

@@ -41,7 +41,7 @@ class CW(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.CW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
-    array([[-0.366,  0.413]], dtype=float32)
+    array([[-0.376,  0.508]], dtype=float32)
 
     """
 

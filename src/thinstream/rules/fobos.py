@@ -50,7 +50,7 @@ class FOBOS(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.FOBOS(l1=0.25, rate="const").fit([[1.0, 0.5], [0.0, 1.0]], [0, 1]).coef_
-    array([[-0.5 ,  0.5]], dtype=float32)
+    array([[-0.5,  0.5]], dtype=float32)
 
     """
 

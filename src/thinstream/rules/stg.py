@@ -55,7 +55,7 @@ class STG(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.STG(l1=0.25, rate="const").fit([[1.0, 0.5], [0.0, 1.0]], [0, 1]).coef_
-    array([[-0.5 ,  0.5]], dtype=float32)
+    array([[-0.5,  0.5]], dtype=float32)
 
     """
 

@@ -1,0 +1,57 @@
+"""The golden table: what each twin makes of one fixed stream. ``python -m tests.rules.golden`` rewrites it."""
+
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+
+import numpy as np
+
+import tests.rules
+from tests.rules.conformance import TWINS, Stream, run_twin
+
+TABLE = Path(__file__).with_name("golden.json")
+
+
+def stream() -> Stream:
+    """200 rows of 50 features, about 8 to a row, of a noisy linear rule."""
+    rng = np.random.default_rng(2024)
+    X = rng.normal(size=(200, 50)) * (rng.random((200, 50)) < 0.16)
+    y = np.where(X @ rng.normal(size=50) + 0.5 * rng.normal(size=200) > 0.6, 1.0, -1.0)
+    return Stream(X, y, None, [])
+
+
+def twins() -> dict:
+    """Every twin there is: the test modules declare them."""
+    for module in pkgutil.iter_modules(tests.rules.__path__):
+        if module.name.startswith("test_"):
+            importlib.import_module(f"tests.rules.{module.name}")
+    return TWINS
+
+
+def row(twin) -> dict:
+    """What is written down of a run of two passes."""
+    w = twin.weights()
+    return {
+        "t": twin.t,
+        "mistakes": int(twin.mistakes),
+        "updates": int(twin.updates),
+        "nnz": int(np.count_nonzero(w)),
+        "loss": float(twin.loss),
+        "scores": float(np.sum(twin.scores)),
+        "squared_scores": float(np.sum(np.square(twin.scores))),
+        "weights": float(np.abs(w).sum()),
+    }
+
+
+def table() -> dict:
+    """Algorithm → its row, with default parameters and with balanced classes."""
+    return {
+        f"{name} {class_weight}": row(run_twin(twin, stream(), {}, class_weight))
+        for name, (twin, _) in sorted(twins().items())
+        for class_weight in (None, "balanced")
+    }
+
+
+if __name__ == "__main__":
+    TABLE.write_text(json.dumps(table(), indent=1) + "\n")

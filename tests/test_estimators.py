@@ -1,0 +1,41 @@
+"""scikit-learn's own checks on every estimator."""
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import thinstream as ts
+
+MODELS = [ts.make(algorithm.name) for algorithm in ts.algorithms()] + [
+    ts.CW(form="stdev"),
+    ts.FOBOS(loss="logistic"),
+    ts.SSOL(diagonal="exact", update_on="loss"),
+]
+
+ONLINE = "an online learner's row of weight 2 is one step of double length, not two steps"
+COSTS = "class weights are costs of steps or margins, not a reweighting of a batch objective"
+#: check → reason, for every estimator.
+EXCUSED = {
+    "check_sample_weight_equivalence_on_dense_data": ONLINE,
+    "check_sample_weight_equivalence_on_sparse_data": ONLINE,
+    "check_class_weight_classifiers": COSTS,
+    "check_class_weight_balanced_linear_classifier": COSTS,
+}
+#: (estimator, check) → reason.
+EXCUSED_ONE = {
+    ("CPA()", "check_classifiers_train"): "learns on mistakes only: one pass stays below the accuracy asked here",
+}
+
+
+def cases():
+    for each in MODELS:
+        for model, check in estimator_checks_generator(each):
+            title = check.func.__name__
+            reason = EXCUSED.get(title) or EXCUSED_ONE.get((repr(each), title))
+            marks = [pytest.mark.xfail(reason=f"excused: {reason}", strict=False)] if reason else []
+            yield pytest.param(model, check, id=f"{each!r}-{title}", marks=marks)
+
+
+@pytest.mark.parametrize(("model", "check"), list(cases()))
+def test_check_estimator(model, check):
+    """Each named check passes; those excused say why."""
+    check(model)

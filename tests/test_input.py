@@ -1,0 +1,212 @@
+"""Bad input raises an error that says what, allowed, given and where, and leaves the model exactly as it was."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import thinstream as ts
+from thinstream.batch import Batch
+from thinstream.errors import InvalidInputError, InvalidParameterError, UnknownNameError
+from thinstream.learners import Learner
+
+X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 1.0]])
+Y = np.array([0, 1, 0, 1])
+
+
+def csr(data, indices, indptr, shape):
+    """A CSR matrix as given, without scipy's own tidying."""
+    matrix = sp.csr_matrix(shape)
+    matrix.data, matrix.indices, matrix.indptr = (np.asarray(a) for a in (data, indices, indptr))
+    return matrix
+
+
+def put(value, row, column):
+    bad = X.copy()
+    bad[row, column] = value
+    return bad
+
+
+BAD = {
+    "nan": (put(np.nan, 1, 1), Y, None, r"NaN at row 1, column 1"),
+    "nan in sparse": (sp.csr_matrix(put(np.nan, 3, 0)), Y, None, r"NaN at row 3, column 0"),
+    "infinity": (put(-np.inf, 0, 2), Y, None, r"infinity at row 0, column 2"),
+    "unknown label": (X, [0, 1, 7, 1], None, r"labels must be 0 or 1, got 7 at row 2"),
+    "nan label": (X, [0, 1, np.nan, 1], None, r"y contains NaN at row 2"),
+    "too few labels": (X, Y[:3], None, r"X has 4 rows, y has 3 labels"),
+    "too many columns": (np.ones((2, 4)), Y[:2], None, r"X has 4 features, but FSOL is expecting 3"),
+    "too few columns": (np.ones((2, 2)), Y[:2], None, r"X has 2 features, but FSOL is expecting 3"),
+    "no rows": (np.empty((0, 3)), Y[:0], None, r"0 sample"),
+    "weight nan": (X, Y, [1, 1, np.nan, 1], r"sample_weight must be finite and not negative, got nan at row 2"),
+    "weight negative": (X, Y, [1, -2.0, 1, 1], r"sample_weight must be finite and not negative, got -2.0 at row 1"),
+    "weight shape": (X, Y, [1, 1], r"sample_weight must have shape \(4,\)"),
+    "negative index": (csr([1.0, 1.0], [0, -1], [0, 1, 2], (2, 3)), Y[:2], None, r"from 0 to 2 .*got -1 in row 1"),
+    "index too large": (csr([1.0, 1.0], [0, 9], [0, 1, 2], (2, 3)), Y[:2], None, r"from 0 to 2 .*got 9 in row 1"),
+    "broken row pointers": (
+        csr([1.0, 1.0], [0, 1], [0, 2, 1], (2, 3)),
+        Y[:2],
+        None,
+        r"row pointers are broken at row 1",
+    ),
+    "pointer past the end": (
+        csr([1.0, 1.0], [0, 1], [0, 1, 9], (2, 3)),
+        Y[:2],
+        None,
+        r"row pointers are broken at row 1",
+    ),
+    "strings": (np.array([["a", "b", "c"]]), Y[:1], None, r"could not convert string to float"),
+    "other classes": (X, Y, None, r"classes=.*differ"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("verb", ["partial_fit", "learn"])
+def test_bad_input_raises_and_changes_nothing(case, verb):
+    """The message says where; the model's bits are those from before, and it goes on learning."""
+    bad_X, bad_y, weights, message = BAD[case]
+    model = ts.FSOL().partial_fit(X, Y, classes=[0, 1])
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=message):
+        getattr(model, verb)(bad_X, bad_y, classes=[0, 5] if case == "other classes" else None, sample_weight=weights)
+    assert pickle.dumps(model) == before
+    model.partial_fit(X, Y)
+
+
+@pytest.mark.parametrize("case", [c for c in BAD if "columns" not in c and "classes" not in c and "label" not in c])
+def test_a_first_call_that_fails_leaves_no_model(case):
+    """Nothing is fitted by halves."""
+    bad_X, bad_y, weights, _ = BAD[case]
+    model = ts.SSOL()
+    with pytest.raises(ValueError):  # noqa: PT011 (the messages are tested above)
+        model.partial_fit(bad_X, bad_y, classes=[0, 1], sample_weight=weights)
+    with pytest.raises(AttributeError, match="before it is fitted"):
+        model.coef_  # noqa: B018
+    assert not model.__sklearn_is_fitted__()
+
+
+def test_a_failing_refit_keeps_the_fitted_model():
+    """``fit`` replaces the model only once everything was checked."""
+    model = ts.FSOL().fit(X, Y)
+    before = model.coef_
+    with pytest.raises(InvalidInputError, match="NaN"):
+        model.fit(put(np.nan, 0, 0), Y)
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_an_untidy_csr_is_tidied_on_a_copy():
+    """Unsorted, duplicate and zero entries are sorted, summed and dropped; the caller's matrix stays as it was."""
+    untidy = csr([2.0, 1.0, 0.0, 1.5, 1.5, 4.0, -4.0], [2, 0, 1, 1, 1, 0, 0], [0, 3, 7], (2, 3))
+    kept = [a.copy() for a in (untidy.data, untidy.indices, untidy.indptr)]
+    one = ts.AROW(dtype="float64").fit(untidy, [0, 1])
+    two = ts.AROW(dtype="float64").fit(np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]), [0, 1])
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.variance_, two.variance_)
+    for array, before in zip((untidy.data, untidy.indices, untidy.indptr), kept, strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+def test_duplicates_that_overflow_are_found():
+    """Two finite values whose sum is not finite are no way around the check."""
+    big = np.finfo(np.float64).max
+    with pytest.raises(InvalidInputError, match="infinity at row 0, column 1"), np.errstate(over="ignore"):
+        Batch.of(np.array([0, 2]), np.array([1, 1]), np.array([big, big]), 2)
+
+
+@pytest.mark.parametrize("value", [1e16, 1e300])
+def test_a_value_too_large_for_float32_is_refused(value):
+    """A value whose square (or itself) overflows in the model's precision would leave NaN behind; it is not taken."""
+    model = ts.SSOL().partial_fit(X, Y, classes=[0, 1])
+    before = pickle.dumps(model)
+    for verb in (lambda: model.partial_fit(put(value, 2, 0), Y), lambda: model.predict(put(value, 2, 0))):
+        with pytest.raises(InvalidInputError, match=r"at row 2, column 0; float32 allows 1e\+15.*dtype='float64'"):
+            verb()
+    assert pickle.dumps(model) == before
+    assert np.isfinite(ts.SSOL(dtype="float64").fit(put(1e16, 2, 0), Y).coef_).all()
+
+
+def test_empty_rows_are_legal():
+    """A row without features scores 0 and counts."""
+    model = ts.FSOL()
+    assert model.learn(sp.csr_matrix((2, 3)), [0, 1], classes=[0, 1]).tolist() == [0.0, 0.0]
+    assert (model.t_, model.n_mistakes_, model.nnz_) == (2, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("FSOL", {"eta": 0.0}, r"FSOL: eta must be a number > 0, got 0.0"),
+        ("FSOL", {"eta": "fast"}, r"FSOL: eta must be a number > 0, got 'fast'"),
+        ("FSOL", {"eta": np.inf}, r"FSOL: eta must be a number > 0, got inf"),
+        ("FSOL", {"eta": True}, r"FSOL: eta must be a number > 0, got True"),
+        ("FSOL", {"l1": -1e-9}, r"FSOL: l1 must be a number ≥ 0, got -1e-09"),
+        ("FSOL", {"l1_schedule": "up"}, r"l1_schedule must be 'eta', 'const', 'sqrt', 'linear' or 'inv_t', got 'up'"),
+        ("STG", {"period": 0}, r"STG: period must be a whole number ≥ 1, got 0"),
+        ("STG", {"period": 1.5}, r"STG: period must be a whole number ≥ 1, got 1.5"),
+        ("STG", {"ceiling": -1}, r"STG: ceiling must be a number > 0, or None, got -1"),
+        ("SOFS", {"B": -3}, r"SOFS: B must be a whole number ≥ 1, got -3"),
+        ("StableSparsePerceptron", {"max_density": 1.5}, r"max_density must be a number > 0 and ≤ 1, or None, got 1.5"),
+        ("FSOL", {"dtype": "float16"}, r"FSOL: dtype must be 'float32' or 'float64', got 'float16'"),
+        ("FSOL", {"n_passes": 0}, r"FSOL: n_passes must be a whole number ≥ 1, got 0"),
+        ("FSOL", {"shuffle": "yes"}, r"FSOL: shuffle must be True or False, got 'yes'"),
+        ("FSOL", {"class_weight": "unbalanced"}, r"class_weight must be None, 'balanced' or a dict"),
+        ("FSOL", {"class_weight": {3: 1.0}}, r"class_weight has label 3, the classes are 0 and 1"),
+        ("FSOL", {"class_weight": {1: 0.0}}, r"class_weight\[1\] must be a number > 0, got 0.0"),
+    ],
+)
+def test_parameters_out_of_range(name, parameters, message):
+    """The message names algorithm, parameter, what is allowed and what was given."""
+    with pytest.raises(InvalidParameterError, match=message):
+        ts.make(name, **parameters).fit(X, Y)
+
+
+def test_unknown_names():
+    """A misspelt algorithm or parameter is met with what there is."""
+    with pytest.raises(UnknownNameError, match="no algorithm is called 'sol'; did you mean 'SSOL'"):
+        ts.make("sol")
+    with pytest.raises(TypeError, match="FSOL has no parameter 'rate'; it has eta, l1"):
+        ts.FSOL(rate=1)
+    with pytest.raises(InvalidParameterError, match="FSOL has no parameter 'rate'; it has 'eta', 'l1'"):
+        Learner("fsol", n_features=2, rate=1)
+    with pytest.raises(AttributeError, match="no attribute 'FSOLX'"):
+        ts.FSOLX  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["SSOL", "CW", "AROW", "NAROW", "SCW", "SOP", "ARCSOGD"])
+def test_the_full_matrix_says_that_it_is_not_there_yet(name):
+    """No silent fallback to the diagonal."""
+    with pytest.raises(NotImplementedError, match=f"{name}: covariance='full' is not available yet"):
+        ts.make(name, covariance="full").fit(X, Y)
+
+
+def test_rules_that_need_the_dimension_refuse_to_grow():
+    """max_density is a share of d, which a growing model does not know."""
+    with pytest.raises(InvalidParameterError, match="grow=True is not possible"):
+        ts.StableSparsePerceptron(max_density=0.5, grow=True).partial_fit(X, Y, classes=[0, 1])
+
+
+def test_more_than_two_classes():
+    """Multiclass comes with an error, not with nonsense."""
+    with pytest.raises(ValueError, match=r"Only binary classification is supported.*3 classes were given: 0, 1, 2"):
+        ts.FSOL().fit(X, [0, 1, 2, 1])
+    with pytest.raises(ValueError, match="only one class was given: 1"):
+        ts.FSOL().fit(X, [1, 1, 1, 1])
+
+
+def test_the_first_call_needs_both_classes():
+    """``partial_fit`` always asks for classes; ``learn`` does so unless both occur."""
+    with pytest.raises(ValueError, match="classes= must be passed on the first call to partial_fit"):
+        ts.FSOL().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="classes= must be passed on the first call to learn"):
+        ts.FSOL().learn(X, [1, 1, 1, 1])
+    assert ts.FSOL().learn(X, Y).shape == (4,)
+
+
+def test_probabilities_only_for_the_logistic_loss():
+    """``predict_proba`` is absent otherwise."""
+    assert not hasattr(ts.FSOL(), "predict_proba")
+    assert not hasattr(ts.FOBOS(), "predict_proba")
+    model = ts.FOBOS(loss="logistic").fit(X, Y)
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(probabilities[:, 1], 1 / (1 + np.exp(-model.decision_function(X))), rtol=1e-6)
