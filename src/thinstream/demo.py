@@ -96,9 +96,10 @@ def sweep(label: str, rate: float, train: Stream, test: Stream) -> Iterator[Poin
 
 def table(curves: dict[str, list[Point]]) -> str:
     """Best test error at each level of sparsity, and the time of a pass."""
-    width = max(map(len, curves))
+    title = "best test error (%) at sparsity"
+    width = max(map(len, (title, *curves)))
     head = "".join(f"{f'≥{level}%':>8}" for level in LEVELS)
-    lines = [f"{'best test error (%) at sparsity':<{width}}{head}{'one pass':>12}"]
+    lines = [f"{title:<{width}}{head}{'one pass':>12}"]
     for label, points in curves.items():
         cells = ""
         for level in LEVELS:
@@ -110,15 +111,13 @@ def table(curves: dict[str, list[Point]]) -> str:
 
 def picture(curves: dict[str, list[Point]], path: str) -> None:
     """Test error against sparsity, all of it and the sparse end."""
-    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(12, 4.8), sharey=True, constrained_layout=True)
+    figure = Figure(figsize=(12, 4.8), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
     styles = ["o-", "s-", "s--", "D-", "^-", "v:", "<:", ">:"]
     for axis, low in zip(axes, (0, 80), strict=True):
-        for i, ((label, points), style) in enumerate(zip(curves.items(), styles, strict=True)):
+        for i, ((label, points), style) in enumerate(zip(curves.items(), styles, strict=False)):
             shown = [(p.sparsity, p.error) for p in points if low <= p.sparsity < 100.0]  # in order of l1
             axis.plot(*zip(*shown, strict=True) if shown else ([], []), style, color=f"C{i}", ms=4, label=label)
         axis.set(xlabel="sparsity (% of weights that are zero)", xlim=(low - 1, 100.5), ylim=(0, 50))
@@ -129,7 +128,6 @@ def picture(curves: dict[str, list[Point]], path: str) -> None:
     axes[1].set_title("the sparse end (90 % of the features are noise)")
     axes[1].legend(fontsize=8, loc="upper left")
     figure.savefig(path, dpi=130)
-    plt.close(figure)
 
 
 def progress(text: str) -> None:
