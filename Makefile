@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: help demo test test-slow lint bench golden clean
+.PHONY: help demo test test-slow lint bench docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -21,7 +21,7 @@ demo: $(VENV)/ready-plot ## one pass over a synthetic stream: a table, and the s
 test: $(VENV)/ready-test $(VENV)/ready-lint ## lint, then all tests but the slow ones, then every naive twin without jit
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n $(WORKERS) -q -m twin tests
+	NUMBA_DISABLE_JIT=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -n $(WORKERS) -q -m twin tests
 
 test-slow: $(VENV)/ready-test ## everything, with twenty times as many random streams
 	THINSTREAM_HYPOTHESIS=slow $(BIN)/python -m pytest -n $(WORKERS)

@@ -16,7 +16,7 @@ def batch_of(estimator: Any, X: Any, *, reset: bool, any_width: bool = False) ->
     """X checked; ``any_width`` lets it be wider or narrower than what the estimator has seen."""
     options = {
         "accept_sparse": "csr",
-        "dtype": [np.float32, np.float64],
+        "dtype": [np.float64, np.float32],  # what is neither becomes the first: nothing is rounded
         "ensure_all_finite": False,  # one compiled pass does it, and names row and column
         "estimator": estimator,
     }

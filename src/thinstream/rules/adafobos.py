@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thinstream.engine.losses import HINGE, Loss, loss_and_slope
+from thinstream.engine.gradient import descent
+from thinstream.engine.losses import HINGE, Loss
 from thinstream.engine.parameters import NonNegative, Positive
 from thinstream.engine.prox import like, soft
 from thinstream.engine.records import Clock
@@ -75,12 +76,10 @@ class AdaFOBOS(NamedTuple):
         return caught_up(p.delta, f, now)
 
     def step(p, s: float, v: float, e: Example, now: Round) -> Step:
-        loss, slope = loss_and_slope(p.loss, s, e.y)
-        c = e.cost * e.importance
-        return Step(c * loss, slope > 0.0, -c * slope * e.y, 0.0)
+        return descent(p.loss, s, e)
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
-        g = step.size * x
+        g = -step.size * x
         S = f.S + g * g
         # this round's own threshold stays pending: it is due with the new H
         return Coordinate(caught_up(p.delta, f, now) - p.eta * g / (p.delta + np.sqrt(S)), S, now.done)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thinstream.engine.losses import HINGE, Loss, loss_and_slope
+from thinstream.engine.gradient import descent
+from thinstream.engine.losses import HINGE, Loss
 from thinstream.engine.parameters import NonNegative, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
@@ -61,10 +62,8 @@ class AdaRDA(NamedTuple):
         return -soft(f.G, now.threshold) * (p.eta / (p.delta + np.sqrt(f.S)))
 
     def step(p, s: float, v: float, e: Example, now: Round) -> Step:
-        loss, slope = loss_and_slope(p.loss, s, e.y)
-        c = e.cost * e.importance
-        return Step(c * loss, slope > 0.0, -c * slope * e.y, 0.0)
+        return descent(p.loss, s, e)
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
-        g = step.size * x
+        g = -step.size * x
         return Coordinate(f.G + g, f.S + g * g)

@@ -6,7 +6,8 @@ Xiao: Dual Averaging Methods for Regularized Stochastic Learning and Online Opti
 import math
 from typing import Annotated, NamedTuple
 
-from thinstream.engine.losses import HINGE, Loss, loss_and_slope
+from thinstream.engine.gradient import descent
+from thinstream.engine.losses import HINGE, Loss
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
@@ -70,9 +71,7 @@ class RDA(NamedTuple):
         return -soft(f.G, now.threshold) * now.inv_beta
 
     def step(p, s: float, v: float, e: Example, now: Round) -> Step:
-        loss, slope = loss_and_slope(p.loss, s, e.y)
-        c = e.cost * e.importance
-        return Step(c * loss, slope > 0.0, -c * slope * e.y, 0.0)
+        return descent(p.loss, s, e)
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
-        return Coordinate(f.G + step.size * x)
+        return Coordinate(f.G - step.size * x)

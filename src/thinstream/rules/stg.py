@@ -2,34 +2,20 @@
 
 Langford, Li, Zhang: Sparse Online Learning via Truncated Gradient (2009); "STG" in P0, "TG" in P2.
 
-Lazy form: the model keeps P, the sum of all truncations so far, each weight the P_j it has taken. A weight with
-|w_j| ≤ θ only shrinks between its gradients, and soft(soft(v, a), b) = soft(v, a + b), so P − P_j at once is exact.
+Lazy form: `truncated`; a weight with |w_j| > θ stands still until its next gradient.
 """
 
 from typing import Annotated, NamedTuple
 
-from thinstream.engine.losses import HINGE, Loss, loss_and_slope
+from thinstream.engine import truncated
+from thinstream.engine.losses import HINGE, Loss
 from thinstream.engine.parameters import Count, Interval, NonNegative, Positive
-from thinstream.engine.prox import RATE_INV_SQRT, Rate, like, rate_at, soft
-from thinstream.engine.records import Clock
-from thinstream.engine.rule import Example, Step, algorithm
+from thinstream.engine.prox import RATE_INV_SQRT, Rate
+from thinstream.engine.rule import Step, algorithm
+from thinstream.engine.truncated import Coordinate, Round, Totals
 
 
-class Coordinate(NamedTuple):
-    w: float = 0.0
-    P: Clock = 0.0
-
-
-class Totals(NamedTuple):
-    P: float = 0.0
-
-
-class Round(NamedTuple):
-    P: Clock
-    eta_t: float
-
-
-@algorithm(paper="P0 and P2 baseline", order="first", coordinate=Coordinate, totals=Totals)
+@algorithm(paper="P0 and P2 baseline", order="first", family=truncated, totals=Totals)
 class STG(NamedTuple):
     """Stochastic truncated gradient.
 
@@ -66,20 +52,12 @@ class STG(NamedTuple):
     rate: Rate = RATE_INV_SQRT
     loss: Loss = HINGE
 
-    def begin(p, t: int, totals: Totals) -> Round:
-        return Round(totals.P, rate_at(p.rate, p.eta, t))
-
     def weight(p, f: Coordinate, now: Round) -> float:
-        return soft(f.w, like(now.P - f.P, f.w)) if abs(f.w) <= p.ceiling else f.w
-
-    def step(p, s: float, v: float, e: Example, now: Round) -> Step:
-        loss, slope = loss_and_slope(p.loss, s, e.y)
-        c = e.cost * e.importance
-        return Step(c * loss, slope > 0.0, now.eta_t * c * slope * e.y, 0.0)
+        return truncated.weight(p, f, now) if abs(f.w) <= p.ceiling else f.w
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
-        w = soft(f.w, like(now.P - f.P, f.w)) if abs(f.w) <= p.ceiling else f.w
-        return Coordinate(w + step.size * x, now.P)
+        w = truncated.weight(p, f, now) if abs(f.w) <= p.ceiling else f.w
+        return Coordinate(w + now.eta_t * step.size * x, now.P)
 
     def end(p, totals: Totals, t: int, now: Round, change: int) -> Totals:
         return Totals(totals.P + p.period * now.eta_t * p.l1) if t % p.period == 0 else totals

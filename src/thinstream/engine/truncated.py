@@ -1,0 +1,55 @@
+"""The family of truncated-gradient learners, STG and FOBOS: what of the lazy form they share.
+
+The model keeps P, the sum of all truncations so far, each weight the P_j it has taken. Between its gradients a weight
+only shrinks, and soft(soft(v, a), b) = soft(v, a + b), so taking P − P_j at once is exact. A round's own truncation
+stays pending, as it comes after the round's gradient.
+"""
+
+from typing import Any, NamedTuple
+
+from thinstream.engine.gradient import descent
+from thinstream.engine.prox import like, rate_at, soft
+from thinstream.engine.records import Clock
+from thinstream.engine.rule import Example, Step
+from thinstream.jit import scalar
+
+
+class Coordinate(NamedTuple):
+    """w_j as it was left, and P_j."""
+
+    w: float = 0.0
+    P: Clock = 0.0
+
+
+class Totals(NamedTuple):
+    """P."""
+
+    P: float = 0.0
+
+
+class Round(NamedTuple):
+    """P of the rounds before, and η_t."""
+
+    P: Clock
+    eta_t: float
+
+
+def begin(p: Any, t: int, totals: Totals) -> Round:
+    """P holds rounds 1 … t − 1."""
+    return Round(totals.P, rate_at(p.rate, p.eta, t))
+
+
+@scalar
+def weight(p: Any, f: Coordinate, now: Round) -> float:
+    """w_j brought up to date."""
+    return soft(f.w, like(now.P - f.P, f.w))
+
+
+def step(p: Any, s: float, v: float, e: Example, now: Round) -> Step:
+    """Along the gradient."""
+    return descent(p.loss, s, e)
+
+
+def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
+    """Brought up to date, then η_t·size·x."""
+    return Coordinate(weight(p, f, now) + now.eta_t * step.size * x, now.P)
