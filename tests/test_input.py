@@ -106,6 +106,29 @@ def test_an_untidy_csr_is_tidied_on_a_copy():
         np.testing.assert_array_equal(array, before)
 
 
+@pytest.mark.parametrize("verb", ["fit", "partial_fit", "learn"])
+@pytest.mark.parametrize("row", [0, 63, 64, 150, 199])
+def test_rows_checked_while_they_are_learned(verb, row):
+    """A first call checks as it goes: an untidy row is tidied wherever it stands, a bad one is found and named."""
+    rng = np.random.default_rng(row)
+    dense = rng.normal(size=(200, 6)) * (rng.random((200, 6)) < 0.5)
+    dense[row, :3] = [1.0, 2.0, 3.0]
+    y, more = np.arange(200) % 2, {} if verb == "fit" else {"classes": [0, 1]}
+    tidy, untidy = sp.csr_matrix(dense, dtype=np.float32), sp.csr_matrix(dense, dtype=np.float32)
+    start = untidy.indptr[row]
+    for array in (untidy.indices, untidy.data):
+        array[start], array[start + 1] = array[start + 1], array[start]
+    one, two = ts.AROW(), ts.AROW()
+    scores = [getattr(model, verb)(X, y, **more) for model, X in ((one, tidy), (two, untidy))]
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    assert (one.t_, one.n_updates_, one.n_mistakes_) == (two.t_, two.n_updates_, two.n_mistakes_)
+    if verb == "learn":
+        np.testing.assert_array_equal(*scores)
+    untidy.data[start] = np.nan
+    with pytest.raises(InvalidInputError, match=f"NaN at row {row}, column 1"):
+        getattr(ts.AROW(), verb)(untidy, y, **more)
+
+
 def test_duplicates_that_overflow_are_found():
     """Two finite values whose sum is not finite are no way around the check."""
     big = np.finfo(np.float64).max

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thinstream.errors import InvalidInputError
 from thinstream.jit import Compiled, keyed_by
 
-_PIECE = np.uint64(4096)
+_STRETCH = np.uint64(4096)
 _FINE, _INDPTR, _INDEX, _VALUE, _ORDER = range(5)
 
 
@@ -26,28 +26,28 @@ def _make_glance(version: str) -> Callable[..., Any]:
         n, largest, smallest = len(indptr) - 1, mask & ~mask, mask
         if n < 0 or indptr[0] != 0:
             return False, largest
-        turned, highest, descents = 0, indices.dtype.type(0), 0
+        turned, descents, outside = np.int64(0), np.int64(0), np.int64(0)
         for i in range(n):
             turned += indptr[i + 1] < indptr[i]
         end = np.uint64(indptr[n])
         if turned or end > len(indices) or end > len(bits):
             return False, largest
-        for first in range(np.uint64(0), end, _PIECE):  # three loops of one kind each, over a piece that stays in cache
-            last = min(first + _PIECE, end)
+        for first in range(np.uint64(0), end, _STRETCH):  # two loops of one kind each, over a piece that stays in cache
+            last = min(first + _STRETCH, end)
             for k in range(first, last):
                 size = bits[k] & mask  # |x|, whose bits are ordered as the numbers are, infinity and NaN last
                 largest, smallest = max(largest, size), min(smallest, size)
-            for k in range(first, last):
-                highest = max(highest, indices[k])  # unsigned, so that a negative index is a very high one
             second = first if first > 0 else np.uint64(1)
             for k in range(second, last):
                 descents += indices[k] <= indices[k - np.uint64(1)]
-        for i in range(1, n):  # only where a row begins may an index fall
-            start = np.uint64(indptr[i])
-            if 0 < start < np.uint64(indptr[i + 1]):
-                descents -= indices[start] <= indices[start - np.uint64(1)]
-        tidy = descents == 0 and (end == 0 or smallest > 0)
-        return tidy and largest < infinity and (end == 0 or highest < width), largest
+        for i in range(n):
+            start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+            if start < stop:
+                # only where a row begins may an index fall; its first and last are its lowest and highest
+                descents -= start > 0 and indices[start] <= indices[start - np.uint64(1)]
+                outside += indices[start] < 0 or indices[stop - np.uint64(1)] >= width
+        tidy = descents == 0 and outside == 0 and (end == 0 or smallest > 0)
+        return tidy and largest < infinity, largest
 
     return glance
 
@@ -80,7 +80,6 @@ def _make_search(version: str) -> Callable[..., Any]:
 
 _glance, _search = Compiled(_make_glance, __name__), Compiled(_make_search, __name__)
 _ready: set[str] = set()
-_UNSIGNED = {4: np.uint32, 8: np.uint64}
 #: Per dtype: the type of its bits, all of them but the sign, and those of infinity.
 _BITS: dict[str, Any] = {
     "f": (np.uint32, np.uint32(2**31 - 1), np.uint32(0x7F800000)),
@@ -92,7 +91,7 @@ _BITS: dict[str, Any] = {
 class Batch:
     """Examples in CSR form, with labels ±1 and weights where there are any.
 
-    Make one with `Batch.of`, which checks it.
+    Make one with `Batch.of`, which checks it (or with `Batch.unchecked`, which leaves that to the learner).
 
     Examples
     --------
@@ -110,6 +109,8 @@ class Batch:
     y: NDArray[np.int8] | None = None
     weights: NDArray[np.float64] | None = None
     largest: float = 0.0  # no |value| is above it
+    first_row: int = 0  # the number errors give to the first row
+    checked: bool = True
 
     @classmethod
     def of(
@@ -120,22 +121,54 @@ class Batch:
         n_features: int,
         y: NDArray[np.int8] | None = None,
         weights: NDArray[np.float64] | None = None,
+        first_row: int = 0,
     ) -> "Batch":
         """Checks the arrays in one pass; sorts, sums and drops on a copy where a row asks for it."""
         indptr, indices, values = _whole(indptr), _whole(indices), _real(values)
         bits, mask, infinity = _BITS[values.dtype.char]
-        arguments = (indptr, indices.view(_UNSIGNED[indices.itemsize]), values.view(bits), n_features, mask, infinity)
+        arguments = (indptr, indices, values.view(bits), n_features, mask, infinity)
         kind = indptr.dtype.char + indices.dtype.char + values.dtype.char
         if kind not in _ready:
             _glance.ensure(*arguments)
             _ready.add(kind)
         fine, largest = _glance.function(*arguments)
         if fine:
-            return cls(indptr, indices, values, n_features, y, weights, float(bits(largest).view(values.dtype)))
+            size = float(bits(largest).view(values.dtype))
+            return cls(indptr, indices, values, n_features, y, weights, size, first_row)
         verdict, row, place = _search(indptr, indices, values, n_features)
         if verdict != _ORDER:
-            raise _offence(verdict, row, place, indices, values, n_features)
-        return cls.of(*_tidied(indptr, indices, values), n_features, y, weights)
+            raise _offence(verdict, row + first_row, place, indices, values, n_features)
+        return cls.of(*_tidied(indptr, indices, values), n_features, y, weights, first_row)
+
+    @classmethod
+    def unchecked(cls, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n_features: int) -> "Batch":
+        """Rows that are checked while they are learned, which spares a pass over the input.
+
+        Only for a model that is thrown away if a row turns out bad. Row pointers are checked here.
+        """
+        indptr, indices, values = _whole(indptr), _whole(indices), _real(values)
+        if len(indptr) == 0 or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] > len(indices):
+            return cls.of(indptr, indices, values, n_features)
+        return cls(indptr, indices, values, n_features, checked=False)
+
+    def check(self) -> "Batch":
+        """The batch, checked."""
+        if self.checked:
+            return self
+        return Batch.of(self.indptr, self.indices, self.values, self.n_features, self.y, self.weights, self.first_row)
+
+    def after(self, row: int) -> "Batch":
+        """The rows from ``row`` on."""
+        start = self.indptr[row]
+        return replace(
+            self,
+            indptr=self.indptr[row:] - start,
+            indices=self.indices[start:],
+            values=self.values[start:],
+            y=None if self.y is None else self.y[row:],
+            weights=None if self.weights is None else self.weights[row:],
+            first_row=self.first_row + row,
+        )
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -150,7 +183,8 @@ class Batch:
         if self.largest > limit:
             place = int(np.argmax(np.abs(self.values[: self.indptr[-1]]) > limit))
             row = int(np.searchsorted(self.indptr, place, side="right")) - 1
-            raise InvalidInputError(f"X has {self.values[place]} at row {row}, column {self.indices[place]}; {why}")
+            where = f"row {self.first_row + row}, column {self.indices[place]}"
+            raise InvalidInputError(f"X has {self.values[place]} at {where}; {why}")
 
     def labelled(self, y: NDArray[np.int8], weights: NDArray[np.float64] | None = None) -> "Batch":
         """The same rows with labels ±1 (and weights)."""

@@ -38,7 +38,7 @@ from thinstream.engine.records import in_precision
 from thinstream.engine.rule import Example
 from thinstream.jit import Compiled, keyed_by, scalar
 
-U1, U2, U3, U4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+U1, U2, U3, U4, U16 = (np.uint64(number) for number in (1, 2, 3, 4, 16))
 
 # Places in Memory.counts.
 T, POSITIVES, FALSE_NEGATIVES, FALSE_POSITIVES, UPDATES = range(5)
@@ -60,6 +60,55 @@ class Costs(NamedTuple):
     negative: float = 1.0
     positive: float = 1.0
     balanced: bool = False
+
+
+class Bounds(NamedTuple):
+    """What the loop checks of each row before it takes it: indices sorted and below width, 0 < |values| ≤ limit."""
+
+    width: int
+    limit: float
+
+
+#: Rows that were checked before.
+TRUSTED = Bounds(0, 0.0)
+
+#: Rows checked at a time, just before they are learned, and fetched ahead.
+STRETCH = 64
+
+#: Bytes of state that stay in the cache by themselves; fetching ahead would only cost time.
+CACHE = 1 << 20
+
+
+@scalar
+def _fine(rows: Any, first: Any, last: Any, bounds: Any) -> Any:
+    """Whether the rows first:last are as the rules may take them; in loops without branches, which run as SIMD."""
+    a, b = np.uint64(rows.indptr[first]), np.uint64(rows.indptr[last])
+    limit, zero = rows.values.dtype.type(bounds.limit), rows.values.dtype.type(0)
+    bad = np.int32(0)
+    for k in range(a, b):
+        size = abs(rows.values[k])
+        bad |= np.int32(0) if (size <= limit) & (size > zero) else np.int32(1)  # NaN compares false
+    falls = np.int32(0)
+    for k in range(a + U1, b):
+        falls += np.int32(rows.indices[k] <= rows.indices[k - U1])
+    for i in range(first, last):
+        start, stop = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+        if start < stop:
+            # only where a row begins may an index fall; its first and last are its lowest and highest
+            falls -= np.int32(start > a and rows.indices[start] <= rows.indices[start - U1])
+            bad |= np.int32(rows.indices[start] < 0 or rows.indices[stop - U1] >= bounds.width)
+    return bad == 0 and falls == 0
+
+
+@scalar
+def _fine_until(rows: Any, i: Any, bounds: Any) -> Any:
+    """The first row from i on that is not fine, or the end of the stretch."""
+    last = min(i + STRETCH, len(rows.indptr) - 1)
+    if not _fine(rows, i, last, bounds):
+        last = i
+        while _fine(rows, last, last + 1, bounds):
+            last += 1
+    return last
 
 
 @scalar
@@ -158,7 +207,15 @@ def _move(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, decision: Any, me
 
 
 @scalar
-def _prefetch(p: Any, rows: Any, i: Any, memory: Any) -> None:
+def _prefetch_row(rows: Any, i: Any) -> None:
+    """Asks for row i itself, a cache line (16 numbers of 4 bytes, or two) at a time."""
+    for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1]), U16):
+        prefetch(rows.values, k)
+        prefetch(rows.indices, k)
+
+
+@scalar
+def _prefetch_coordinates(p: Any, rows: Any, i: Any, memory: Any) -> None:
     """Asks for the coordinates of row i."""
     for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
         j = np.uint64(rows.indices[k])
@@ -167,11 +224,14 @@ def _prefetch(p: Any, rows: Any, i: Any, memory: Any) -> None:
             prefetch(memory.clocks, np.uint64(clock_width(p)) * j)
 
 
-def make_loop(version: str) -> Callable[..., None]:
+def make_loop(version: str) -> Callable[..., int]:
     """The loop; ``version`` stands for all sources it is compiled from (see `jit`)."""
 
-    def loop(p: Any, rows: Any, costs: Any, memory: Any, scores: Any) -> None:
-        """Learns the rows in order. ``scores``, unless empty, takes each row's score before its update."""
+    def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -> Any:
+        """Learns the rows in order, up to the first that is out of bounds; returns how many.
+
+        ``scores``, unless empty, takes each row's score before its update.
+        """
         keyed_by(version)
         counts, state, n = memory.counts, memory.state, len(rows.indptr) - 1
         q = in_precision(p, state)  # p for the example's arithmetic, q for the coordinates'
@@ -179,10 +239,19 @@ def make_loop(version: str) -> Callable[..., None]:
         missed, alarms = counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES]
         total = memory.totals[0]
         own = read_totals(p, memory.totals)
+        wide = (state.nbytes + memory.clocks.nbytes) > CACHE
+        done, safe = n, n if bounds.limit == 0.0 else 0
         for i in range(n):
+            if i == safe:
+                safe = _fine_until(rows, i, bounds)
+                if safe == i:
+                    done = i
+                    break
             a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
-            if i + 1 < n:
-                _prefetch(q, rows, i + 1, memory)
+            if i + STRETCH < n:
+                _prefetch_row(rows, i + STRETCH)
+            if wide and i + 1 < n:
+                _prefetch_coordinates(q, rows, i + 1, memory)
             importance = rows.weights[min(i, rows.weights.size - 1)] if rows.weights.size else 1.0
             absent = importance == 0.0 or stopped(p, own)
             now64 = begin(p, t + 1, own)
@@ -227,6 +296,7 @@ def make_loop(version: str) -> Callable[..., None]:
         counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES] = missed, alarms
         memory.totals[0] = total
         write_totals(p, memory.totals, own)
+        return done
 
     return loop
 

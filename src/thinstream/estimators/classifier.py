@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.inputs import batch_of, labels_of, weights_of
+from thinstream.estimators.inputs import csr_of, labels_of, weights_of
 from thinstream.learners import Classes, Learner, class_costs
 
 COMMON_PARAMETERS: dict[str, Any] = {
@@ -87,14 +87,17 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from scratch, in ``n_passes`` passes over the rows."""
         self._check_common_parameters()
-        batch = batch_of(self, X, reset=True)
-        labels = self._labels(y, len(batch))
+        X = csr_of(self, X, reset=True)
+        labels = labels_of(y, len(X))
+        check_classification_targets(labels)
         classes, found = Classes.of(labels), np.unique(labels)
-        learner = self._new_learner(classes, batch.n_features)
-        weights = weights_of(sample_weight, len(batch))
+        learner = self._new_learner(classes, X.n_features)
+        signs, weights = classes.signs(labels), weights_of(sample_weight, len(X))
         if weights is not None and not weights.any():
             raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
-        batch = batch.labelled(classes.signs(labels), weights)
+        # one pass can check as it learns: on an error the new learner is thrown away
+        batch = Batch.unchecked(*X) if self.n_passes == 1 and not self.shuffle else Batch.of(*X)
+        batch = batch.labelled(signs, weights)
         generator = check_random_state(self.random_state)
         for _ in range(self.n_passes):
             for rows in self._in_order(batch, generator):
@@ -117,17 +120,18 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         first = not self.__sklearn_is_fitted__()
         if first:
             self._check_common_parameters()
-        batch = batch_of(self, X, reset=first, any_width=self.grow)
-        labels = self._labels(y, len(batch))
+        X = csr_of(self, X, reset=first, any_width=self.grow)
+        labels = labels_of(y, len(X))
         if first:
             known, found = self._first_classes(labels, classes, classes_from_y)
-            learner = self._new_learner(known, batch.n_features)
+            learner = self._new_learner(known, X.n_features)
         else:
             known, found, learner = self._classes, self.classes_, self._learner
             if classes is not None and not np.array_equal(np.unique(classes), found):
                 raise InvalidInputError(f"classes={classes!r} differ from those of the first call, {found.tolist()!r}")
-        batch = batch.labelled(known.signs(labels), weights_of(sample_weight, len(batch)))
-        out = learner.learn(batch, scores=scores)
+        signs, weights = known.signs(labels), weights_of(sample_weight, len(X))
+        batch = Batch.unchecked(*X) if first else Batch.of(*X)  # a first learner is thrown away on an error
+        out = learner.learn(batch.labelled(signs, weights), scores=scores)
         self._learner, self._classes, self.classes_ = learner, known, found
         self.n_features_in_ = learner.n_features
         return out
@@ -135,16 +139,12 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
         if classes is not None:
             return Classes.of(classes), np.unique(classes)
+        check_classification_targets(labels)
         found = np.unique(labels)
         if from_y and len(found) == 2:
             return Classes.of(found), found
         unless = "learn unless y holds both" if from_y else "partial_fit"
         raise ValueError(f"classes= must be passed on the first call to {unless}; y holds {found.tolist()[:5]!r}")
-
-    def _labels(self, y: Any, n: int) -> NDArray[Any]:
-        labels = labels_of(y, n)
-        check_classification_targets(labels)
-        return labels
 
     def _new_learner(self, classes: Classes, n_features: int) -> Learner:
         parameters = self.get_params(deep=False)
@@ -181,8 +181,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[Any]:
         """w·x of each row; positive means the second class."""
         check_is_fitted(self)
-        batch = batch_of(self, X, reset=False, any_width=self.grow)
-        return self._learner.scores(batch)
+        return self._learner.scores(Batch.of(*csr_of(self, X, reset=False, any_width=self.grow)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row; a score of exactly 0 is the first class."""

@@ -1,6 +1,6 @@
-"""Whatever scikit-learn users pass in (sparse, dense, frames, lists), as one checked Batch."""
+"""Whatever scikit-learn users pass in (sparse, dense, frames, lists), as CSR arrays, labels and weights."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -8,34 +8,40 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 
 
-def batch_of(estimator: Any, X: Any, *, reset: bool, any_width: bool = False) -> Batch:
-    """X checked; ``any_width`` lets it be wider or narrower than what the estimator has seen."""
+class Csr(NamedTuple):
+    """A CSR matrix that nothing was checked of yet."""
+
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    values: NDArray[Any]
+    n_features: int
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+
+def csr_of(estimator: Any, X: Any, *, reset: bool, any_width: bool = False) -> Csr:
+    """X as CSR arrays; ``any_width`` lets it be wider or narrower than what the estimator has seen."""
     options = {
         "accept_sparse": "csr",
         "dtype": [np.float64, np.float32],  # what is neither becomes the first: nothing is rounded
-        "ensure_all_finite": False,  # one compiled pass does it, and names row and column
-        "estimator": estimator,
+        "ensure_all_finite": False,  # a compiled pass does it, and names row and column
     }
     if any_width and not reset:
-        X = check_array(X, **options)
+        X = check_array(X, estimator=estimator, **options)
     else:
-        X = validate_data(estimator, X, reset=reset, **{k: v for k, v in options.items() if k != "estimator"})
-    return _from_sparse(X) if sp.issparse(X) else _from_dense(X)
+        X = validate_data(estimator, X, reset=reset, **options)
+    return Csr(X.indptr, X.indices, X.data, X.shape[1]) if sp.issparse(X) else _from_dense(X)
 
 
-def _from_sparse(X: Any) -> Batch:
-    return Batch.of(X.indptr, X.indices, X.data, X.shape[1])
-
-
-def _from_dense(X: NDArray[Any]) -> Batch:
+def _from_dense(X: NDArray[Any]) -> Csr:
     rows, columns = np.nonzero(X)  # NaN counts as non-zero and is found by the check
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(X)))])
     kind = np.int32 if X.shape[1] < 2**31 else np.int64
-    return Batch.of(indptr.astype(np.int64), columns.astype(kind), X[rows, columns], X.shape[1])
+    return Csr(indptr.astype(np.int64), columns.astype(kind), X[rows, columns], X.shape[1])
 
 
 def labels_of(y: Any, n: int) -> NDArray[Any]:

@@ -7,7 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, Rows, T, loop_for
+from thinstream.engine.loop import (
+    FALSE_NEGATIVES,
+    FALSE_POSITIVES,
+    POSITIVES,
+    TRUSTED,
+    UPDATES,
+    Bounds,
+    Costs,
+    Rows,
+    T,
+    loop_for,
+)
 from thinstream.engine.records import Memory
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.memory import allocate, columns, grown
@@ -85,23 +96,29 @@ class Learner:
     def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
         """Takes the examples in order; returns the score of each before its update (empty if not asked for).
 
-        Bad input raises before anything is learned.
+        Bad input raises before anything is learned; in an unchecked batch only when its row is reached.
         """
-        if batch.y is None:
+        if self._converts(batch):
+            batch = batch.check()
+        y, weights = batch.y, _EVERY_WEIGHT_1 if batch.weights is None else batch.weights
+        if y is None:
             raise InvalidInputError("a batch to learn from needs labels")
         self._require_range(batch)
         self._widen(batch.n_features)
         out = np.empty(len(batch) if scores else 0, dtype=self.memory.state.dtype)
-        weights = _EVERY_WEIGHT_1 if batch.weights is None else batch.weights
+        bounds = TRUSTED if batch.checked else Bounds(batch.n_features, LARGEST[self.memory.state.dtype.name])
         for start, stop in self._blocks(batch):
-            rows = self._rows(batch, start, stop, batch.y[start:stop], weights[start:stop])
-            self._run(rows, self.memory, out[start:stop])
+            rows = self._rows(batch, start, stop, y[start:stop], weights[start:stop])
+            done = start + self._run(rows, self.memory, out[start:stop], bounds)
+            if done < stop:  # a row is out of bounds: an error, or to be tidied first
+                rest = self.learn(batch.after(done).check(), scores)
+                return np.concatenate([out[:done], rest]) if scores else out
         return out
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x with the weights the next unseen example would meet. Nothing changes; O(non-zeros)."""
         self._require_range(batch)
-        batch = batch.narrowed(self.n_features)
+        batch = batch.check().narrowed(self.n_features)
         out = np.empty(len(batch), dtype=self.memory.state.dtype)
         # a row of weight 0 is scored and otherwise absent; copies, because another thread may be learning
         frozen = self.memory._replace(counts=self.memory.counts.copy(), totals=self.memory.totals.copy())
@@ -175,6 +192,10 @@ class Learner:
         """Sum of the algorithm's own loss."""
         return float(self.memory.totals[0])
 
+    def _converts(self, batch: Batch) -> bool:
+        """Whether rows must be copied: for another dtype, or for the constant feature."""
+        return bool(self.offset) or batch.values.dtype != self.memory.state.dtype
+
     def _require_range(self, batch: Batch) -> None:
         dtype = self.memory.state.dtype.name
         more = " (dtype='float64' allows 1e+150)" if dtype == "float32" else ""
@@ -207,7 +228,7 @@ class Learner:
         """A block of rows as the loop takes them, copied only where the type differs or there is an intercept."""
         indptr = batch.indptr[start : stop + 1].astype(np.int64, copy=False)
         indices, values, dtype = batch.indices, batch.values, self.memory.state.dtype
-        if self.offset or values.dtype != dtype:
+        if self._converts(batch):
             used = slice(indptr[0], indptr[-1])
             indptr = indptr - indptr[0]
             indices, values = indices[used], values[used].astype(dtype, copy=False)
@@ -217,12 +238,12 @@ class Learner:
             indptr = indptr + np.arange(len(indptr))
         return Rows(indptr, indices, values, y, weights)
 
-    def _run(self, rows: Rows, memory: Any, out: NDArray[Any]) -> None:
+    def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = TRUSTED) -> int:
         loop = loop_for(type(self.rule))
         if rows.indices.dtype.char not in self._ready:
-            loop.ensure(self.rule, rows, self.costs, memory, out)
+            loop.ensure(self.rule, rows, bounds, self.costs, memory, out)
             self._ready.add(rows.indices.dtype.char)
-        loop.function(self.rule, rows, self.costs, memory, out)
+        return int(loop.function(self.rule, rows, bounds, self.costs, memory, out))
 
     def _weights(self, first: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Weights of the coordinates from ``first`` on, in blocks."""
