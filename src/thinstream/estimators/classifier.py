@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,18 @@ def _is_logistic(estimator: "OnlineClassifier") -> bool:
     if getattr(estimator, "loss", None) == "logistic":
         return True
     raise AttributeError("predict_proba needs loss='logistic'")
+
+
+@contextmanager
+def _as_before_on_error(estimator: BaseEstimator) -> Iterator[None]:
+    """Takes back what was set on the estimator (its width, its feature names) if a call fails."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 class OnlineClassifier(ClassifierMixin, BaseEstimator):
@@ -86,6 +99,10 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from scratch, in ``n_passes`` passes over the rows."""
+        with _as_before_on_error(self):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._check_common_parameters()
         X = csr_of(self, X, reset=True)
         labels = labels_of(y, len(X))
@@ -107,12 +124,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Goes on learning, one pass in the given order; ``classes`` must be given on the first call."""
-        self._learn(X, y, classes, sample_weight, scores=False, classes_from_y=False)
+        with _as_before_on_error(self):
+            self._learn(X, y, classes, sample_weight, scores=False, classes_from_y=False)
         return self
 
     def learn(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NDArray[Any]:
         """``partial_fit`` that returns each row's score before its update: progressive validation for free."""
-        return self._learn(X, y, classes, sample_weight, scores=True, classes_from_y=True)
+        with _as_before_on_error(self):
+            return self._learn(X, y, classes, sample_weight, scores=True, classes_from_y=True)
 
     def _learn(
         self, X: Any, y: Any, classes: Any, sample_weight: Any, *, scores: bool, classes_from_y: bool

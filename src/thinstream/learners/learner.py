@@ -117,8 +117,8 @@ class Learner:
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x with the weights the next unseen example would meet. Nothing changes; O(non-zeros)."""
-        self._require_range(batch)
         batch = batch.check().narrowed(self.n_features)
+        self._require_range(batch)
         out = np.empty(len(batch), dtype=self.memory.state.dtype)
         # a row of weight 0 is scored and otherwise absent; copies, because another thread may be learning
         frozen = self.memory._replace(counts=self.memory.counts.copy(), totals=self.memory.totals.copy())
