@@ -258,6 +258,7 @@ def test_scw_is_cw_at_a_large_C(stream, phi, a, diagonal, class_weight):
     """With C → ∞ SCW-I is the standard-deviation form of CW bit for bit, and SCW-II is to rounding."""
     options = {"phi": phi, "a": a, "diagonal": diagonal}
     cw = run("CW", stream, class_weight, form="stdev", **options)
+    assume(cw[0].variance_.min() > 1e-100)  # contradictory labels shrink σ, and raise α, geometrically: even past C
     assert_same_bits(run("SCW", stream, class_weight, variant="I", C=HUGE, **options)[0], cw[0])
     assume(safe("CW", stream, class_weight, form="stdev", **options))
     assert_close(run("SCW", stream, class_weight, variant="II", C=HUGE, **options), cw)
