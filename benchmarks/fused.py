@@ -99,7 +99,8 @@ def ssol(eta, l1, r, indptr, indices, values, y, state, counts, totals):
 @njit(nogil=True, error_model="numpy", inline="always")
 def _ssol_term(state, j, x, c, v, threshold, one):
     sigma = state[j + U(1)]
-    sigma = sigma * ((one + c * (v - sigma * x * x)) * (one / (one + c * v)))
+    quotient = one / (one + c * v)
+    sigma = sigma * (quotient + c * quotient * (v - sigma * x * x))
     state[j + U(1)] = sigma
     u = sigma * state[j]
     return (u - max(-threshold, min(u, threshold))) * x

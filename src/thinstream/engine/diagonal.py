@@ -39,8 +39,8 @@ class Drop(NamedTuple):
         return s
 
     def shrunk(k, s: float, x: float, c: float, v: float) -> float:
-        one = like(1.0, s)
-        return s * ((one + c * (v - s * x * x)) * (one / (one + c * v)))  # the quotient is the same for all x
+        quotient = like(1.0, s) / (like(1.0, s) + c * v)  # the same for all of the row
+        return s * (quotient + c * quotient * (v - s * x * x))
 
 
 @question

@@ -48,7 +48,8 @@ def labels_of(y: Any, n: int) -> NDArray[Any]:
     """Y as a vector of n labels."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    plain = isinstance(y, np.ndarray) and y.ndim == 1
+    labels: NDArray[Any] = y if plain else column_or_1d(y, warn=True)
     if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
         row = int(np.flatnonzero(~np.isfinite(labels))[0])
         raise InvalidInputError(f"y contains {'NaN' if np.isnan(labels[row]) else 'infinity'} at row {row}")

@@ -36,14 +36,13 @@ class Classes(NamedTuple):
         """−1 and +1 for labels; an unknown one raises, with its row."""
         labels = np.asarray(labels)
         positive, negative = labels == self.positive, labels == self.negative
-        unknown = np.flatnonzero(~(positive | negative))
-        if len(unknown):
-            row = int(unknown[0])
+        if np.count_nonzero(positive) + np.count_nonzero(negative) != labels.size:
+            row = int(np.flatnonzero(~(positive | negative))[0])
             given = labels.reshape(-1)[row : row + 1].tolist()[0]
             raise InvalidInputError(
                 f"y: labels must be {self.negative!r} or {self.positive!r}, got {given!r} at row {row}"
             )
-        return np.where(positive, np.int8(1), np.int8(-1))
+        return np.asarray(positive, dtype=np.int8) * np.int8(2) - np.int8(1)
 
 
 _COST = Interval()

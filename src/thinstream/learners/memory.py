@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thinstream.engine.records import Memory, split
 from thinstream.engine.rule import Algorithm
@@ -44,11 +45,18 @@ def columns(algorithm: Algorithm, memory: Memory, start: int, stop: int) -> Any:
 def _filled(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     """Interleaved fields and clocks of ``width`` coordinates nobody touched."""
     fresh = rule.fresh()._asdict()
-    arrays = []
-    for names, kind in zip(split(algorithm.coordinate), (dtype, np.dtype(np.float64)), strict=True):
-        array = np.zeros(width * len(names), dtype=kind)
-        for i, name in enumerate(names):
-            if fresh[name] != 0:
-                array[i :: len(names)] = fresh[name]
-        arrays.append(array)
-    return arrays[0], arrays[1]
+    fields, clocks = ([fresh[name] for name in names] for names in split(algorithm.coordinate))
+    return _repeated(np.array(fields, dtype=dtype), width), _repeated(np.array(clocks, dtype=np.float64), width)
+
+
+def _repeated(row: NDArray[Any], times: int) -> NDArray[Any]:
+    """The row again and again. Zeros come untouched from the system; anything else is copied in doubling strides."""
+    if not row.any() or times == 0:
+        return np.zeros(len(row) * times, dtype=row.dtype)
+    array, done = np.empty(len(row) * times, dtype=row.dtype), len(row)
+    array[:done] = row
+    while done < len(array):
+        more = min(done, len(array) - done)
+        array[done : done + more] = array[:more]
+        done += more
+    return array
