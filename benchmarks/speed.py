@@ -170,11 +170,12 @@ def memory(rows):
     if not sys.platform.startswith("linux"):
         return []
     code = f"""
-import re, numpy as np, thinstream as ts
+import ctypes, re, numpy as np, thinstream as ts
 from thinstream.datasets import zipf_text
 X, y = zipf_text({rows}, 3_200_000)
 ts.SSOL().fit(X[:100, :100], np.arange(100) % 2)
 status = lambda what: int(re.search(what + r":\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+ctypes.CDLL(None).malloc_trim(0)  # what making the data left behind
 open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
 before = status("VmRSS")
 model = ts.SSOL(n_passes=2).fit(X, y)

@@ -209,6 +209,44 @@ def test_rules_that_need_the_dimension_refuse_to_grow():
         ts.StableSparsePerceptron(max_density=0.5, grow=True).partial_fit(X, Y, classes=[0, 1])
 
 
+def test_parameters_belong_to_the_state():
+    """Changed in the middle of a stream they are refused, not ignored; ``fit`` takes them."""
+    model = ts.FSOL(eta=0.1).partial_fit(X, Y, classes=[0, 1])
+    model.set_params(eta=100.0, n_passes=3)
+    with pytest.raises(InvalidParameterError, match=r"FSOL: eta was changed from 0.1 to 100.0 after learning began"):
+        model.partial_fit(X, Y)
+    assert model.fit(X, Y).t_ == 12
+
+
+def test_growing_models_keep_their_column_names():
+    """Known columns must come under their names; new ones are learned; a failed call changes nothing."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    model = ts.FSOL(grow=True).partial_fit(frame[["a", "b"]], Y, classes=[0, 1]).partial_fit(frame, Y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    for verb in (lambda: model.partial_fit(frame[["b", "a", "c"]], Y), lambda: model.predict(frame[["b", "a", "c"]])):
+        with pytest.raises(InvalidInputError, match="column 0 was 'a' when learning began, got 'b'"):
+            verb()
+    assert len(model.predict(frame[["a"]])) == 4
+
+
+def test_parameters_must_fit_the_precision():
+    """A parameter that is infinite in float32 is refused there."""
+    with pytest.raises(InvalidParameterError, match=r"FSOL: eta must be at most 3.4e\+38 in float32, got 1e\+300"):
+        ts.FSOL(eta=1e300).fit(X, Y)
+
+
+def test_keywords_only_and_types_as_dtype():
+    """Said in the user's terms; numpy's own types name a precision as well."""
+    with pytest.raises(TypeError, match=r"SSOL takes keywords only: SSOL\(eta=0.5\)"):
+        ts.SSOL(0.5)
+    assert ts.FSOL(dtype=np.float64).fit(X, Y).coef_.dtype == np.float64
+    with pytest.raises(InvalidInputError, match="classes= must name the two labels, got"):
+        ts.FSOL().partial_fit(X, Y, np.ones(4))
+    assert repr(ts.algorithms()[0]).startswith("<AdaFOBOS: ")
+    assert "datasets" in dir(ts)
+
+
 def test_more_than_two_classes():
     """Multiclass comes with an error, not with nonsense."""
     with pytest.raises(ValueError, match=r"Only binary classification is supported.*3 classes were given: 0, 1, 2"):

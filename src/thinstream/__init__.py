@@ -28,4 +28,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from thinstream.learners import algorithms
 
-    return sorted([*(a.name for a in algorithms()), *_FUNCTIONS, "__version__"])
+    return sorted([*(a.name for a in algorithms()), *_FUNCTIONS, "datasets", "__version__"])

@@ -60,6 +60,9 @@ class Algorithm(NamedTuple):
     coordinate: Any
     totals: Any
 
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.summary} {self.paper}>"
+
 
 _QUESTIONS = {
     name: ask
@@ -79,7 +82,7 @@ def algorithm(
     paper : where it comes from, as the docs table shows it
     order : "first" or "second"
     coordinate : the record kept per feature; its defaults are the values of a feature never seen
-    family : a module (`linear`, `gaussian`) with a ``Coordinate`` and the answers a rule does not give itself
+    family : a module (`linear`, `gaussian`, `truncated`) with a ``Coordinate`` and the answers a rule leaves open
     totals : the record of the rule's own sums per model, always in 64 bits
     """
     record: Any = family.Coordinate if coordinate is None else coordinate

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.inputs import csr_of, labels_of, weights_of
+from thinstream.estimators.inputs import csr_of, extend_names, feature_names, labels_of, weights_of
 from thinstream.learners import Classes, Learner, class_costs
 
 COMMON_PARAMETERS: dict[str, Any] = {
@@ -29,6 +29,9 @@ COMMON_PARAMETERS: dict[str, Any] = {
     "grow": False,
 }
 
+
+#: Parameters that ``fit`` alone uses.
+ONLY_FIT = ("n_passes", "shuffle", "random_state")
 
 #: Rows of a shuffled pass that are gathered at a time.
 PIECE = 8192
@@ -70,7 +73,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     dtype : {"float32", "float64"}, default="float32"
         Precision of state, values and sums; counters always have 64 bits.
     grow : bool, default=False
-        Whether more columns than before extend the model instead of raising.
+        Whether more columns than before extend the model instead of raising. Rows to predict may then have any
+        width: unknown columns count nothing.
 
     Attributes
     ----------
@@ -129,7 +133,10 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def learn(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NDArray[Any]:
-        """``partial_fit`` that returns each row's score before its update: progressive validation for free."""
+        """``partial_fit`` that returns each row's score before its update: progressive validation for free.
+
+        On the first call ``classes`` may be left out if both occur in y.
+        """
         with _as_before_on_error(self):
             return self._learn(X, y, classes, sample_weight, scores=True, classes_from_y=True)
 
@@ -139,6 +146,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         first = not self.__sklearn_is_fitted__()
         if first:
             self._check_common_parameters()
+        names = feature_names(X)
         X = csr_of(self, X, reset=first, any_width=self.grow)
         labels = labels_of(y, len(X))
         if first:
@@ -146,6 +154,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             learner = self._new_learner(known, X.n_features)
         else:
             known, found, learner = self._classes, self.classes_, self._learner
+            self._check_unchanged_parameters()
             if classes is not None and not np.array_equal(np.unique(classes), found):
                 raise InvalidInputError(f"classes={classes!r} differ from those of the first call, {found.tolist()!r}")
         signs, weights = known.signs(labels), weights_of(sample_weight, len(X))
@@ -153,11 +162,16 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         out = learner.learn(batch.labelled(signs, weights), scores=scores)
         self._learner, self._classes, self.classes_ = learner, known, found
         self.n_features_in_ = learner.n_features
+        if self.grow:
+            extend_names(self, names)
         return out
 
     def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
         if classes is not None:
-            return Classes.of(classes), np.unique(classes)
+            try:
+                return Classes.of(classes), np.unique(classes)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"classes= must name the two labels, got {classes!r}: {error}") from None
         check_classification_targets(labels)
         found = np.unique(labels)
         if from_y and len(found) == 2:
@@ -167,6 +181,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     def _new_learner(self, classes: Classes, n_features: int) -> Learner:
         parameters = self.get_params(deep=False)
+        self._learned_with = {n: v for n, v in parameters.items() if n not in ONLY_FIT}
         return Learner(
             self._algorithm,
             n_features=n_features,
@@ -194,6 +209,15 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         passes = given["n_passes"]
         if isinstance(passes, bool) or not isinstance(passes, numbers.Integral) or passes < 1:
             raise InvalidParameterError(f"{self._algorithm}: n_passes must be a whole number ≥ 1, got {passes!r}")
+
+    def _check_unchanged_parameters(self) -> None:
+        """Parameters belong to the state: changed in the middle of a stream they would silently not take effect."""
+        for name, value in self.get_params(deep=False).items():
+            if name in self._learned_with and value is not (was := self._learned_with[name]) and value != was:
+                raise InvalidParameterError(
+                    f"{self._algorithm}: {name} was changed from {was!r} to {value!r} after learning began; "
+                    "only fit, which starts anew, takes other parameters"
+                )
 
     # Predicting -------------------------------------------------------------------------------------------------------
 

@@ -41,7 +41,10 @@ def _estimator(algorithm: Algorithm) -> type[OnlineClassifier]:
         + [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=v) for n, v in defaults.items()]
     )
 
-    def __init__(self: OnlineClassifier, **given: Any) -> None:
+    def __init__(self: OnlineClassifier, *positional: Any, **given: Any) -> None:
+        if positional:
+            first = next(iter(defaults))
+            raise TypeError(f"{algorithm.name} takes keywords only: {algorithm.name}({first}={positional[0]!r}), say")
         for parameter in given:
             if parameter not in defaults:
                 raise TypeError(f"{algorithm.name} has no parameter {parameter!r}; it has {', '.join(defaults)}")

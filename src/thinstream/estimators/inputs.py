@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _get_feature_names, validate_data
 
 from thinstream.errors import InvalidInputError
 
@@ -31,10 +31,33 @@ def csr_of(estimator: Any, X: Any, *, reset: bool, any_width: bool = False) -> C
         "ensure_all_finite": False,  # a compiled pass does it, and names row and column
     }
     if any_width and not reset:
+        _require_same_names(estimator, feature_names(X))
         X = check_array(X, estimator=estimator, **options)
     else:
         X = validate_data(estimator, X, reset=reset, **options)
     return Csr(X.indptr, X.indices, X.data, X.shape[1]) if sp.issparse(X) else _from_dense(X)
+
+
+def feature_names(X: Any) -> NDArray[Any] | None:
+    """Column names of a frame whose names are all strings, else None."""
+    names: NDArray[Any] | None = _get_feature_names(X)
+    return names
+
+
+def _require_same_names(estimator: Any, names: NDArray[Any] | None) -> None:
+    """A growing model meets the columns it knows under the names it knows."""
+    known = getattr(estimator, "feature_names_in_", None)
+    if names is None or known is None:
+        return
+    for column, (was, name) in enumerate(zip(known, names, strict=False)):
+        if was != name:
+            raise InvalidInputError(f"X: column {column} was {was!r} when learning began, got {name!r}")
+
+
+def extend_names(estimator: Any, names: NDArray[Any] | None) -> None:
+    """A growing model learns the names of its new columns."""
+    if names is not None and len(names) > len(getattr(estimator, "feature_names_in_", names)):
+        estimator.feature_names_in_ = names
 
 
 def _from_dense(X: NDArray[Any]) -> Csr:

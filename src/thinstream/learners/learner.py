@@ -35,6 +35,26 @@ LARGEST = {"float32": 1e15, "float64": 1e150}
 EQUAL_COSTS = Costs()
 
 
+def _dtype(given: Any, owner: str) -> np.dtype[Any]:
+    """float32 or float64, from a name or a type."""
+    kind: np.dtype[Any]
+    try:
+        kind = np.dtype(given)
+    except TypeError:
+        kind = np.dtype(object)
+    if given is None or kind.name not in DTYPES:
+        raise InvalidParameterError(f"{owner}: dtype must be {listed(DTYPES)}, got {given!r}")
+    return kind
+
+
+def _require_representable(rule: Any, kind: np.dtype[Any], owner: str) -> None:
+    """A parameter that is infinite in the model's precision would leave NaN behind."""
+    largest = float(np.finfo(kind).max)
+    for name, value in rule._asdict().items():
+        if isinstance(value, float) and largest < abs(value) < np.inf:
+            raise InvalidParameterError(f"{owner}: {name} must be at most {largest:.3g} in {kind.name}, got {value!r}")
+
+
 class Learner:
     """One model and its run so far.
 
@@ -80,8 +100,8 @@ class Learner:
     ) -> None:
         self.algorithm = find(algorithm)
         rule = rule_of(self.algorithm, parameters)
-        if str(dtype) not in DTYPES:
-            raise InvalidParameterError(f"{self.algorithm.name}: dtype must be {listed(DTYPES)}, got {dtype!r}")
+        kind = _dtype(dtype, self.algorithm.name)
+        _require_representable(rule, kind, self.algorithm.name)
         if grow and rule.needs_dimension():
             raise InvalidParameterError(
                 f"{self.algorithm.name}: these parameters need the number of features beforehand, so grow=True is not "
@@ -90,7 +110,7 @@ class Learner:
         self.rule = rule.prepared(n_features)
         self.costs, self.grow, self.n_features = costs, grow, n_features
         self.offset = int(fit_intercept)
-        self.memory = allocate(self.algorithm, self.rule, n_features + self.offset, np.dtype(dtype))
+        self.memory = allocate(self.algorithm, self.rule, n_features + self.offset, kind)
         self._ready: set[str] = set()
 
     def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:

@@ -21,6 +21,8 @@ class ARCSOGD(NamedTuple):
         ρ_t = ρ if y = +1 else 1;   ℓ = max(0, ρ_t − y·μ·x)
         if ℓ > 0:  Σ⁻¹ += diag(x²)/γ;   μ += η·y·Σx  (the new Σ)
 
+    ρ = c₊/c₋ comes from class_weight; with "balanced" it is the running ratio of the class counts.
+
     Parameters
     ----------
     eta : float, default=1.0
@@ -30,8 +32,7 @@ class ARCSOGD(NamedTuple):
     covariance : {"diagonal", "full"}, default="diagonal"
         The full matrix is not available yet.
     diagonal : {"exact", "drop"}, default="exact"
-        1/σ_j += x_j²/γ, or the diagonal of the full update. ρ = c₊/c₋ comes from class_weight; with "balanced" it is
-        the running ratio of the class counts.
+        1/σ_j += x_j²/γ, or the diagonal of the full update.
 
     Examples
     --------

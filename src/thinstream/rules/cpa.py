@@ -19,14 +19,14 @@ class CPA(NamedTuple):
 
     ::
 
-        if ŷ ≠ y:  ℓ = √cost(y) − y·w·x;   w += τ·y·x        cost(y) = c_y
+        if ŷ ≠ y:  ℓ = √cost(y) − y·w·x;   w += τ·y·x        cost(y) = c_y, from class_weight
 
     Parameters
     ----------
     variant : {"PA", "PA-I", "PA-II"}, default="PA"
         τ = ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)).
     C : float, default=1.0
-        Aggressiveness; PA does not use it. Costs come from class_weight.
+        Aggressiveness; PA does not use it.
 
     Examples
     --------

@@ -32,6 +32,8 @@ class CW(NamedTuple):
     a : float, default=1.0
         The variance every weight starts with.
     form : {"variance", "stdev"}, default="variance"
+        "stdev" has no bound on its confidence: labels that keep contradicting each other on a feature drive its
+        variance to the smallest number there is, and the weight then stands still. SCW does not have this problem.
     covariance : {"diagonal", "full"}, default="diagonal"
         The full matrix is not available yet.
     diagonal : {"exact", "drop"}, default="exact"
