@@ -89,6 +89,36 @@ def test_no_folder_to_write_is_no_error(package):
     assert answer(start(package, "/dev/null/nowhere")) == {"weights": [-1.0, 2.0], "hits": 0}
 
 
+BITS = """
+import hashlib, json
+import scipy.sparse as sp
+import thinstream as ts
+from tests.rules.golden import stream
+rows, found = stream(), {}
+for algorithm in ts.algorithms():
+    model = ts.make(algorithm.name, dtype="float64").fit(sp.csr_matrix(rows.X), rows.y)
+    found[algorithm.name] = hashlib.sha256(b"".join(a.tobytes() for a in model._learner.memory)).hexdigest()
+print(json.dumps(found))
+"""
+
+
+def test_compiled_and_interpreted_give_the_same_bits():
+    """In float64 compiled code rounds as Python does: no reassociation, no fused multiply-add."""
+    root = Path(__file__).parent.parent
+    answers = []
+    for more in ({}, {"NUMBA_DISABLE_JIT": "1"}):
+        run = subprocess.run(
+            [sys.executable, "-c", BITS],
+            env={**os.environ, **more},
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        answers.append(json.loads(run.stdout))
+    assert answers[0] == answers[1]
+
+
 def test_import_is_lazy():
     """Importing the package, or asking for its version, imports neither numba nor scikit-learn."""
     program = "import sys, thinstream; print({'numba', 'sklearn'} & set(sys.modules), thinstream.__version__)"

@@ -47,8 +47,9 @@ def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coo
 @scalar
 def stdev_alpha(m: float, v: float, phi: float) -> float:
     """α of the standard-deviation form of CW, free of cancellation for m > 0."""
-    psi, zeta = 1.0 + phi * phi / 2.0, 1.0 + phi * phi
-    root = math.sqrt(m * m * phi**4 / 4.0 + v * phi * phi * zeta)
+    square = phi * phi  # products, not powers: these have the same bits compiled and interpreted
+    psi, zeta = 1.0 + square / 2.0, 1.0 + square
+    root = math.sqrt(m * m * square * square / 4.0 + v * square * zeta)
     if m > 0.0:
         return max(0.0, (v * phi * phi - m * m) / (v * (m * psi + root)))
     return max(0.0, (-m * psi + root) / (v * zeta))
