@@ -22,10 +22,6 @@ from numba.extending import overload, register_jitable
 Function = TypeVar("Function", bound=Callable[..., Any])
 Factory = Callable[[str], Callable[..., Any]]
 
-#: Everything compiled code may do to arithmetic: nothing that could change a rounding (no reassociation, no fused
-#: multiply-add), so that a run gives the same bits compiled, interpreted, and on another machine of IEEE floats.
-FASTMATH = False
-
 
 def scalar(function: Function) -> Function:
     """A small pure function, usable interpreted and inlined into compiled code."""
@@ -104,6 +100,7 @@ class Compiled:
         self.function = self._dispatcher()
 
     def _dispatcher(self) -> Any:
+        # no fastmath of any kind: reassociated or fused arithmetic would not give the same bits everywhere
         options = {"nogil": True, "error_model": "numpy"}
         if self.cached:
             try:
