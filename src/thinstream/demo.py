@@ -3,7 +3,9 @@
     python -m thinstream.demo
 
 Each algorithm's rate is chosen from P0's grid by the mistakes made while learning the first rows at l1 = 0 (progressive
-error, no test data); then l1 is swept over ten decades and every model is judged on the test stream.
+error, no test data); then l1 is swept over ten decades and every model is judged on the test stream. Other parameters
+are at their defaults, but for one contestant that is so favoured: the r of "SSOL, update_on=loss, r=16" was picked from
+P0's grid by the same progressive error.
 """
 
 import argparse
@@ -21,7 +23,7 @@ from thinstream.estimators import make
 CONTESTANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "FSOL": ("FSOL", "eta", {}),
     "SSOL": ("SSOL", "eta", {}),
-    "SSOL, update_on=loss": ("SSOL", "eta", {"update_on": "loss", "r": 16.0}),
+    "SSOL, update_on=loss, r=16": ("SSOL", "eta", {"update_on": "loss", "r": 16.0}),
     "RDA": ("RDA", "gamma", {}),
     "AdaRDA": ("AdaRDA", "eta", {}),
     "STG, period=10": ("STG", "eta", {"period": 10}),

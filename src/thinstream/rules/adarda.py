@@ -37,7 +37,7 @@ class AdaRDA(NamedTuple):
     eta : float, default=1.0
         Learning rate η.
     l1 : float, default=0.0
-        λ: larger is sparser. On rows of length 1 start around 1e-3.
+        λ: larger is sparser.
     delta : float, default=1.0
         δ: keeps the first steps short.
     loss : {"hinge", "logistic"}, default="hinge"

@@ -33,7 +33,7 @@ class FSOL(NamedTuple):
     eta : float, default=1.0
         Learning rate η.
     l1 : float, default=0.0
-        λ: larger is sparser, 0 keeps every weight. On rows of length 1 start around 1; θ grows with the stream.
+        λ: larger is sparser, 0 keeps every weight. θ grows with the stream.
     l1_schedule : {"eta", "const", "sqrt", "linear", "inv_t"}, default="eta"
         λ_t: ηλ, λ, ηλ√t, ηλt or λ/t.
 
