@@ -7,7 +7,7 @@ passed on.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,15 @@ _BITS: dict[str, Any] = {
 }
 
 
+class Position(NamedTuple):
+    """Where a source goes on: everything before it has been taken. Plain numbers, so that it can be stored."""
+
+    part: int = 0  # number of the file (or other part) of the source
+    offset: int = 0  # within the part: bytes of text (after decompression), or rows
+    line: int = 0  # lines of the part before it; 0 where there are none
+    row: int = 0  # rows of the whole source before it
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Examples in CSR form, with labels ±1 and weights where there are any.
@@ -111,6 +120,7 @@ class Batch:
     largest: float = 0.0  # no |value| is above it
     first_row: int = 0  # the number errors give to the first row
     checked: bool = True
+    position: Position | None = None  # where its source goes on after it
 
     @classmethod
     def of(
@@ -156,6 +166,19 @@ class Batch:
         if self.checked:
             return self
         return Batch.of(self.indptr, self.indices, self.values, self.n_features, self.y, self.weights, self.first_row)
+
+    def until(self, row: int) -> "Batch":
+        """The rows before ``row``; the source's position, which is behind them, is not kept."""
+        end = self.indptr[row]
+        return replace(
+            self,
+            indptr=self.indptr[: row + 1],
+            indices=self.indices[:end],
+            values=self.values[:end],
+            y=None if self.y is None else self.y[:row],
+            weights=None if self.weights is None else self.weights[:row],
+            position=None,
+        )
 
     def after(self, row: int) -> "Batch":
         """The rows from ``row`` on."""

@@ -107,6 +107,7 @@ class Learner:
                 f"{self.algorithm.name}: these parameters need the number of features beforehand, so grow=True is not "
                 f"possible with them, got {parameters!r}"
             )
+        self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
         self.rule = rule.prepared(n_features)
         self.costs, self.grow, self.n_features = costs, grow, n_features
         self.offset = int(fit_intercept)

@@ -1,0 +1,1 @@
+"""Examples from files, pipes and memory, as batches with a position from which to go on."""

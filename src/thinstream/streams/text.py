@@ -1,0 +1,54 @@
+"""What a text format is: a function from a piece of text to rows, run on threads, and where a piece may end.
+
+A format never sees a file. `reading` cuts text into pieces at the ends of records, lets threads parse them, and
+delivers the rows in order, with positions and line numbers.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Text = NDArray[np.uint8]
+
+
+class Trouble(NamedTuple):
+    """A record that cannot be read: where its first bad byte is, and what is wrong, allowed and given."""
+
+    offset: int  # in the piece of text
+    message: str
+
+
+class Parsed(NamedTuple):
+    """The rows of a piece of text, up to its first bad record if there is one.
+
+    Indices of a row are sorted, unique and ≥ 0, values finite and not 0: what a `Batch` promises.
+    """
+
+    labels: NDArray[Any]  # float64, NaN for a row without label
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]  # int32 or int64
+    values: NDArray[Any]  # float32 or float64
+    width: int  # one more than the largest index, 0 without any
+    largest: float  # no |value| is above it
+    lines: int  # lines taken, those without a row and that of the bad record included
+    taken: int  # bytes taken, the bad record included
+    weights: NDArray[np.float64] | None = None  # importance of each row
+    tags: list[str] | None = None  # names of the rows, where the format has them
+    trouble: Trouble | None = None
+
+
+class TextFormat(Protocol):
+    """A format of records in lines."""
+
+    def parse(self, text: Text) -> Parsed:
+        """The rows of whole records. Called by several threads at once; compiled code releases the GIL."""
+        ...
+
+    def records(self, text: Text) -> int:
+        """Bytes of the whole records at the head of the text (0: not even one is whole)."""
+        ...
+
+    def header(self, text: Text) -> int:
+        """Called with the head of each file (a whole line at least): takes in its header, returns its bytes, or 0."""
+        ...
