@@ -93,7 +93,8 @@ class Position(NamedTuple):
     part: int = 0  # number of the file (or other part) of the source
     offset: int = 0  # within the part: bytes of text (after decompression), or rows
     line: int = 0  # lines of the part before it; 0 where there are none
-    row: int = 0  # rows of the whole source before it
+    row: int = 0  # rows of the whole source before the offset
+    skip: int = 0  # rows from the offset on that were taken, too
 
 
 @dataclass(frozen=True, slots=True)

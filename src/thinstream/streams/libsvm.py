@@ -1,0 +1,190 @@
+"""libsvm (svmlight) text: ``label index:value …``, one row a line, indices from 1."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinstream.streams import libsvm_parser as parser
+from thinstream.streams.libsvm_parser import Out, Result, Rules
+from thinstream.streams.text import Parsed, Text, Trouble, given_at
+
+_WIDEST = {np.dtype(np.int32): 2**31 - 2, np.dtype(np.int64): 2**62 - 2}
+_MESSAGES = {
+    parser.LABEL: "a row must begin with its label, a finite decimal number",
+    parser.AFTER_LABEL: "a label must be a decimal number followed by a blank",
+    parser.INDEX: "a feature must be index:value with the index in digits",
+    parser.COLON: "a feature must be index:value, the colon is missing",
+    parser.VALUE: "a value must be a finite decimal number",
+    parser.AFTER_VALUE: "a value must be a decimal number followed by a blank",
+}
+
+
+@dataclass(frozen=True)
+class Libsvm:
+    """The libsvm format.
+
+    Parameters
+    ----------
+    zero_based : bool
+        Whether indices begin at 0. By default at 1, and an index 0 is an error.
+    classes : (negative, positive) or None
+        The two labels, as numbers. None: labels above 0 are positive.
+    dtype : {"float32", "float64"}
+        Of the values.
+    limit : float
+        The highest |value| taken.
+
+    Examples
+    --------
+    >>> text = np.frombuffer(b"+1 1:0.5 4:2  # spam\\n-1 2:1e-3\\n", dtype=np.uint8)
+    >>> parsed = Libsvm().parse(text)
+    >>> parsed.labels, parsed.indptr, parsed.indices, parsed.values
+    (array([ 1., -1.]), array([0, 2, 3]), array([0, 3, 1], dtype=int32), array([0.5  , 2.   , 0.001], dtype=float32))
+
+    """
+
+    zero_based: bool = False
+    classes: tuple[float, float] | None = None
+    dtype: str = "float32"
+    limit: float = 1e15
+
+    def header(self, text: Text) -> int:
+        """Libsvm files have none."""
+        return 0
+
+    def records(self, text: Text) -> int:
+        """Up to the last end of line."""
+        return last_line_end(text)
+
+    def parse(self, text: Text) -> Parsed:
+        """The rows of whole lines, up to the first bad one."""
+        result, out = self._parse(text, np.dtype(np.int32))
+        if result.verdict == parser.WIDE:  # an index beyond 32 bits
+            result, out = self._parse(text, np.dtype(np.int64))
+        rows = result.rows
+        nnz = int(out.indptr[rows])
+        parsed = Parsed(
+            out.labels[:rows],
+            out.indptr[: rows + 1],
+            out.indices[:nnz],
+            out.values[:nnz],
+            result.width,
+            self.limit,
+            result.lines,
+            result.taken,
+        )
+        if result.verdict != parser.FINE:
+            end = line_end(text, result.taken)
+            trouble = Trouble(result.offset, self._message(result, text))
+            parsed = parsed._replace(lines=result.lines + 1, taken=end, trouble=trouble)
+        if result.untidy:
+            parsed = _tidied(parsed, text)
+        return parsed if self.classes is None else self._classed(parsed, text)
+
+    def _parse(self, text: Text, index: np.dtype[Any]) -> tuple[Result, Out]:
+        rules = Rules(0 if self.zero_based else 1, _WIDEST[index], self.limit)
+        # the shortest row is a digit and an end of line, the shortest feature a blank and 1:1
+        rows, features = len(text) // 2 + 1, len(text) // 4 + 1
+        out = Out(
+            np.empty(rows),
+            np.empty(rows + 1, dtype=np.int64),
+            np.empty(features, dtype=index),
+            np.empty(features, dtype=self.dtype),
+        )
+        return parser.run(text, rules, out), out
+
+    def _message(self, result: Result, text: Text) -> str:
+        given = given_at(text, result.offset)
+        if result.verdict == parser.INDEX_0:
+            return f"index 0, but indices begin at 1 in this format; if they begin at 0 here, say zero_based, got {given}"
+        if result.verdict == parser.WIDE:
+            return f"an index must be below 2^62, got {given}"
+        if result.verdict == parser.LIMIT:
+            return f"|value| must be at most {self.limit:g} ({self.dtype}: sums of squares would overflow), got {given}"
+        return f"{_MESSAGES[result.verdict]}, got {given}"
+
+    def _classed(self, parsed: Parsed, text: Text) -> Parsed:
+        """Labels as −1 and +1; another label is trouble."""
+        negative, positive = self.classes or (-1.0, 1.0)
+        labels = (parsed.labels == positive) * 2.0 - 1.0
+        other = np.flatnonzero((labels < 0) & (parsed.labels != negative))
+        if len(other):
+            row = int(other[0])
+            offset = _row_start(text, row)
+            message = f"a label must be {negative:g} or {positive:g}, got {given_at(text, offset)}"
+            parsed, labels = _cut(parsed, row, text, Trouble(offset, message)), labels[:row]
+        return parsed._replace(labels=labels)
+
+
+def last_line_end(text: Text) -> int:
+    """Bytes up to and with the last end of line; 0 without one."""
+    window = 1 << 12
+    while True:  # lines are short: look at the end first
+        found = np.flatnonzero(text[-window:] == 10)
+        if len(found):
+            return max(len(text) - window, 0) + int(found[-1]) + 1
+        if window >= len(text):
+            return 0
+        window *= 16
+
+
+def line_end(text: Text, start: int) -> int:
+    """Where the line that begins at (or holds) ``start`` is over."""
+    window = 1 << 12
+    while True:
+        found = np.flatnonzero(text[start : start + window] == 10)
+        if len(found):
+            return start + int(found[0]) + 1
+        if start + window >= len(text):
+            return len(text)
+        window *= 16
+
+
+def _tidied(parsed: Parsed, text: Text) -> Parsed:
+    """Rows sorted, without zeros; one with a repeated index is trouble."""
+    indptr, indices, values = parsed.indptr, parsed.indices, parsed.values
+    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    order = np.lexsort((indices, rows))
+    rows, indices, values = rows[order], indices[order], values[order]
+    repeated = np.flatnonzero((np.diff(rows) == 0) & (np.diff(indices) == 0))
+    if len(repeated):
+        row = int(rows[repeated[0]])
+        offset = _row_start(text, row)
+        message = f"a feature may occur once in a row, but the one of column {indices[repeated[0]]} is repeated"
+        cut = _cut(parsed, row, text, Trouble(offset, message))
+        return _tidied(cut, text)
+    kept = values != 0
+    counts = np.bincount(rows[kept], minlength=len(indptr) - 1)
+    width = int(indices.max()) + 1 if len(indices) else 0
+    return parsed._replace(
+        indptr=np.concatenate([[0], np.cumsum(counts)]), indices=indices[kept], values=values[kept], width=width
+    )
+
+
+def _row_start(text: Text, row: int) -> int:
+    """Where the text of a row begins: lines without one are passed over."""
+    offset = 0
+    for line in bytes(text).split(b"\n"):
+        bare = line.split(b"#", 1)[0]
+        if bare.strip(b" \t\r"):
+            if row == 0:
+                return offset + len(bare) - len(bare.lstrip(b" \t"))
+            row -= 1
+        offset += len(line) + 1
+    return offset
+
+
+def _cut(parsed: Parsed, row: int, text: Text, trouble: Trouble) -> Parsed:
+    """The rows before ``row``, whose line is the trouble."""
+    nnz = parsed.indptr[row]
+    end = line_end(text, trouble.offset)
+    return parsed._replace(
+        labels=parsed.labels[:row],
+        indptr=parsed.indptr[: row + 1],
+        indices=parsed.indices[:nnz],
+        values=parsed.values[:nnz],
+        lines=int(np.count_nonzero(text[:end] == 10)) + int(text[end - 1] != 10),
+        taken=end,
+        trouble=trouble,
+    )

@@ -1,0 +1,141 @@
+"""Text files as a stream of batches: pieces are parsed on threads and delivered in order."""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thinstream.batch import Batch, Position
+from thinstream.errors import InvalidInputError
+from thinstream.streams.normalise import unit_rows
+from thinstream.streams.sources import STDIN, Piece, head_checksum, pieces
+from thinstream.streams.text import Parsed, TextFormat, Trouble
+
+#: Errors passed over before it is one too many.
+MAX_ERRORS = 1000
+
+
+@dataclass
+class Skipped:
+    """Records passed over with ``on_error="skip"``: how many, and the first few reasons."""
+
+    count: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, reason: str) -> None:
+        self.count += 1
+        if len(self.reasons) < 10:
+            self.reasons.append(reason)
+
+
+@dataclass(frozen=True)
+class TextStream:
+    """Rows of text files, of one format, in order.
+
+    Iterate over ``batches()``; each batch's ``position`` is where ``batches(position)`` goes on.
+    """
+
+    files: list[str]
+    form: TextFormat
+    space: dict[str, Any] = field(default_factory=dict)
+    normalize: str | None = None
+    on_error: str = "raise"
+    max_errors: int = MAX_ERRORS
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    skipped: Skipped = field(default_factory=Skipped)
+
+    unit = "bytes"
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all files as they lie on disk; None where one is a pipe."""
+        if any(not Path(file).is_file() for file in self.files):
+            return None
+        return sum(Path(file).stat().st_size for file in self.files)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What tells this source from another: names, first bytes, and how it is read."""
+        heads = [None if file == STDIN or not Path(file).is_file() else head_checksum(file) for file in self.files]
+        return {"files": self.files, "heads": heads, "normalize": self.normalize, "space": self.space}
+
+    def batches(self, start: Position = Position()) -> Iterator[Batch]:  # noqa: B008 (an immutable)
+        """The rows from ``start`` on."""
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="parsing") as pool:
+            row = start.row
+            for part in range(start.part, len(self.files)):
+                begin = start if part == start.part else Position(part=part)
+                for batch in self._part(pool, begin._replace(row=row)):
+                    row += len(batch)
+                    yield batch
+
+    def _part(self, pool: ThreadPoolExecutor, start: Position) -> Iterator[Batch]:
+        """The rows of one file; positions at its end already name the next."""
+        file, line, row = self.files[start.part], start.line, start.row
+        with closing(pieces(file, self.form, start.offset)) as source:
+            waiting: deque[tuple[Piece, Future[Parsed]]] = deque()
+            try:
+                while True:
+                    while len(waiting) < self.workers + 2 and (piece := next(source, None)) is not None:
+                        waiting.append((piece, pool.submit(self._parsed, piece.text)))
+                    if not waiting:
+                        return
+                    piece, future = waiting.popleft()
+                    offset, rest, parsed = piece.offset, piece.text, future.result()
+                    while True:
+                        if parsed.trouble is not None:
+                            self._trouble(file, line, rest, parsed.trouble)
+                        offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
+                        if len(parsed.labels) or parsed.trouble is None:
+                            yield _batch(parsed, Position(start.part, offset, line, row))
+                        rest = rest[parsed.taken :]
+                        if parsed.trouble is None or not len(rest):
+                            break
+                        parsed = self._parsed(rest)
+            finally:
+                for _, future in waiting:
+                    future.cancel()
+                del waiting  # and with it the views that keep a mapping open
+
+    def _parsed(self, text: Any) -> Parsed:
+        parsed = self.form.parse(text)
+        if self.normalize == "l2":
+            unit_rows(parsed.indptr, parsed.values)
+        return parsed
+
+    def _trouble(self, file: str, line: int, text: Any, trouble: Trouble) -> None:
+        before = text[: trouble.offset]
+        ends = np.flatnonzero(before == 10)
+        column = trouble.offset - (int(ends[-1]) + 1 if len(ends) else 0) + 1
+        name = "standard input" if file == STDIN else file
+        reason = f"{name}, line {line + len(ends) + 1}, column {column}: {trouble.message}"
+        if self.on_error == "raise":
+            raise InvalidInputError(reason)
+        self.skipped.add(reason)
+        if self.skipped.count > self.max_errors:
+            raise InvalidInputError(f"more than {self.max_errors} bad records, the last: {reason}")
+
+
+def _batch(parsed: Parsed, position: Position) -> Batch:
+    """A piece's rows; labels above 0 are positive, and there are none if none of the rows has one."""
+    n = len(parsed.labels)
+    missing = np.isnan(parsed.labels)
+    batch = Batch(
+        parsed.indptr,
+        parsed.indices,
+        parsed.values,
+        parsed.width,
+        None if n and missing.all() else np.where(parsed.labels > 0, 1, -1).astype(np.int8),
+        parsed.weights,
+        parsed.largest,
+        first_row=position.row - n,
+        position=position,
+    )
+    if batch.y is not None and missing.any():
+        raise InvalidInputError(f"row {batch.first_row + int(np.flatnonzero(missing)[0])} has no label, others have")
+    return replace(batch)

@@ -1,0 +1,180 @@
+"""Where text comes from: files, mapped or decompressed, and pipes, cut into pieces of whole records."""
+
+import glob
+import mmap
+import queue
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from thinstream.batch import plain
+from thinstream.errors import InvalidInputError
+from thinstream.streams.compression import ending, open_read
+from thinstream.streams.text import Text, TextFormat
+
+#: Bytes parsed at a time: with what is made of them they fit in a core's cache.
+PIECE = 1 << 20
+#: Mapped bytes after which pages already read are given back.
+RELEASE = 1 << 24
+STDIN = "-"
+
+
+class Piece(NamedTuple):
+    """Whole records of a part, and the offset at which they begin."""
+
+    text: Text
+    offset: int
+
+
+def resolve(paths: Any) -> list[str]:
+    """One path or many, a glob (sorted), or "-" for standard input, as a list of files that exist."""
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given:
+        raise InvalidInputError("no input file was given")
+    found: list[str] = []
+    for path in map(str, given):
+        if path == STDIN or Path(path).is_file() or Path(path).is_fifo() or Path(path).is_char_device():
+            found.append(path)
+        elif Path(path).is_dir():
+            raise InvalidInputError(f"{path} is a folder; name files, or a glob such as {path.rstrip('/')}/*.svm")
+        elif glob.has_magic(path):
+            matches = sorted(name for name in glob.glob(path, recursive=True) if Path(name).is_file())
+            if not matches:
+                raise InvalidInputError(f"no file matches {path}")
+            found += matches
+        else:
+            raise InvalidInputError(f"there is no file {path}")
+    if found.count(STDIN) > 1:
+        raise InvalidInputError("standard input (-) can be read once only")
+    return found
+
+
+def is_mappable(path: str) -> bool:
+    """Whether a file can be read in place: plain, not a pipe, not empty."""
+    return path != STDIN and not ending(path) and Path(path).is_file() and Path(path).stat().st_size > 0
+
+
+def pieces(path: str, form: TextFormat, start: int) -> Iterator[Piece]:
+    """The text of a file from ``start`` on; its header is shown to the format first."""
+    return _mapped(path, form, start) if is_mappable(path) else _streamed(path, form, start)
+
+
+def _mapped(path: str, form: TextFormat, start: int) -> Iterator[Piece]:
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        text = plain(np.frombuffer(mapped, dtype=np.uint8))
+        try:
+            offset = max(_header(form, text, True), start)
+            if offset > len(text):
+                raise InvalidInputError(f"{path} has {len(text)} bytes, but reading was to go on at byte {offset}")
+            released = 0
+            while offset < len(text):
+                size = PIECE
+                while (taken := _records(form, text[offset : offset + size], offset + size >= len(text))) == 0:
+                    size *= 2  # not one record was whole
+                yield Piece(text[offset : offset + taken], offset)
+                offset += taken
+                # a few pieces are still being parsed: their pages would only be fetched again
+                done = (offset - RELEASE) // RELEASE * RELEASE
+                if done > released:
+                    mapped.madvise(mmap.MADV_DONTNEED, released, done - released)
+                    released = done
+        finally:
+            del text  # a mapping with views cannot be closed
+            with suppress(BufferError):
+                mapped.close()
+
+
+def _streamed(path: str, form: TextFormat, start: int) -> Iterator[Piece]:
+    with closing(_Ahead(path)) as blocks:
+        offset, rest, fresh = 0, np.empty(0, dtype=np.uint8), True
+        while True:
+            block = blocks.get()
+            last = not block
+            text = np.concatenate([rest, np.frombuffer(block, dtype=np.uint8)])
+            if fresh:
+                head = _header(form, text, last)
+                if head < 0:  # the header is longer than this
+                    rest = text
+                    continue
+                fresh, offset, text = False, head, text[head:]
+            if offset < start:  # gone over before
+                passed = min(start - offset, len(text))
+                offset, text = offset + passed, text[passed:]
+            taken = _records(form, text, last) if len(text) else 0
+            if taken:
+                yield Piece(text[:taken], offset)
+            offset, rest = offset + taken, text[taken:]
+            if last:
+                break
+        if offset < start:
+            raise InvalidInputError(f"{path} ends after {offset} bytes, but reading was to go on at byte {start}")
+
+
+def _records(form: TextFormat, text: Text, last: bool) -> int:
+    """Bytes of whole records; at the end of a file all there is."""
+    return len(text) if last else form.records(text)
+
+
+def _header(form: TextFormat, text: Text, last: bool) -> int:
+    """Bytes of the header, −1 if it is not whole yet."""
+    if not last and form.records(text) == 0:
+        return -1
+    return form.header(text)
+
+
+class _Ahead:
+    """Reads blocks of a pipe or compressed file on a thread of its own, a few ahead."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._blocks: queue.Queue[bytes | BaseException] = queue.Queue(maxsize=4)
+        self._closed = False
+        # a daemon: one that waits for a silent pipe must not keep the process alive
+        threading.Thread(target=self._read, daemon=True, name=f"reading {path}").start()
+
+    def get(self) -> bytes:
+        block = self._blocks.get()
+        if isinstance(block, BaseException):
+            raise block
+        return block
+
+    def close(self) -> None:
+        self._closed = True
+        with suppress(queue.Empty):
+            while True:
+                self._blocks.get_nowait()
+
+    def _read(self) -> None:
+        try:
+            with open_read(self._path) as file:
+                while not self._closed:
+                    block = _block(file)
+                    self._blocks.put(block)
+                    if not block:
+                        return
+        except BaseException as error:  # raised where the block is asked for
+            self._blocks.put(error)
+
+
+def _block(file: BinaryIO) -> bytes:
+    """About a piece; what a slow pipe has, without waiting for more."""
+    read = getattr(file, "read1", file.read)
+    parts, size = [], 0
+    while size < PIECE:
+        part = read(PIECE - size)
+        parts.append(part)
+        size += len(part)
+        if len(part) < 1 << 12:  # the end, or a pipe that has no more at the moment
+            break
+    return b"".join(parts)
+
+
+def head_checksum(path: str) -> int:
+    """Of the first 64 KiB as they lie on disk."""
+    with open(path, "rb") as file:
+        return zlib.crc32(file.read(1 << 16))

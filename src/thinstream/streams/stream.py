@@ -1,0 +1,50 @@
+"""What a stream is, and going on in the middle of a batch."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from thinstream.batch import Batch, Position
+
+START = Position()
+
+
+class Stream(Protocol):
+    """Examples in order, from any point on."""
+
+    @property
+    def space(self) -> dict[str, Any]:
+        """What feature numbers mean, as JSON has it; {}: they are column numbers."""
+        ...
+
+    @property
+    def size(self) -> int | None:
+        """How much there is, in ``unit``; None where nobody knows."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """ "bytes" or "rows"."""
+        ...
+
+    def done(self, position: Position) -> int | None:
+        """How much of the size lies before a position, if that can be told."""
+        ...
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What tells this source from another, as JSON has it."""
+        ...
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """Batches from ``start`` on (its ``skip`` left aside), each with the position after it."""
+        ...
+
+
+def batches_from(stream: Stream, start: Position) -> Iterator[tuple[Position, Batch]]:
+    """Batches from exactly ``start`` on, each with the position before it."""
+    before, skip = start._replace(skip=0), start.skip
+    for batch in stream.batches(before):
+        if skip < len(batch) or not skip:
+            yield before._replace(skip=skip), batch.after(skip) if skip else batch
+        skip = max(skip - len(batch), 0)
+        if batch.position is not None:
+            before = batch.position

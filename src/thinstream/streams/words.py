@@ -1,0 +1,127 @@
+"""Eight bytes of text at a time: the digits a word begins with, counted and read without a loop.
+
+Lengths of numbers vary, so a loop over digits pays for a wrong guess at the end of almost every one; these functions
+have no branches. They need little-endian words (`LITTLE`); a parser must have a plain path anyway, for the last bytes.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from thinstream.jit import compiles, scalar
+
+LITTLE = sys.byteorder == "little"
+
+_ZEROS, _ABOVE_NINE, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x76, 0x80))
+_PAIRS, _FOURS, _LOW = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
+_TEN, _HUNDRED, _TEN_THOUSAND = np.uint64(10), np.uint64(100), np.uint64(10_000)
+_U3, _U8, _U16, _U32, _U56 = (np.uint64(number) for number in (3, 8, 16, 32, 56))
+
+
+def load(text: Any, i: Any) -> Any:
+    """The eight bytes from ``text[i]`` on as one number, the first lowest. The caller sees to it that they exist."""
+    return np.uint64(int.from_bytes(bytes(text[int(i) : int(i) + 8]), "little"))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _load(typing_context: Any, text: Any, i: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = signature.args[0]
+        view = context.make_array(kind)(context, builder, args[0])
+        pointer = cgutils.get_item_pointer(context, builder, kind, view, [args[1]], wraparound=False)
+        word = builder.load(builder.bitcast(pointer, ir.IntType(64).as_pointer()))
+        word.align = 1
+        return word
+
+    return types.uint64(text, i), codegen
+
+
+@compiles(load)
+def _load_compiled(text: Any, i: Any) -> Any:
+    def compiled(text: Any, i: Any) -> Any:
+        return _load(text, i)
+
+    return compiled
+
+
+def not_digits(text: Any, i: Any) -> Any:
+    """A bit for each of the 32 bytes from ``text[i]`` on, the first lowest: 1 where it is not a digit."""
+    piece = text[int(i) : int(i) + 32]
+    return np.uint64(sum(1 << n for n, c in enumerate(piece.tolist()) if not 48 <= c <= 57))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _not_digits(typing_context: Any, text: Any, i: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = signature.args[0]
+        view = context.make_array(kind)(context, builder, args[0])
+        pointer = cgutils.get_item_pointer(context, builder, kind, view, [args[1]], wraparound=False)
+        vector = ir.VectorType(ir.IntType(8), 32)
+        piece = builder.load(builder.bitcast(pointer, vector.as_pointer()))
+        piece.align = 1
+        above = builder.sub(piece, ir.Constant(vector, [48] * 32))
+        flags = builder.icmp_unsigned(">", above, ir.Constant(vector, [9] * 32))
+        return builder.zext(builder.bitcast(flags, ir.IntType(32)), ir.IntType(64))
+
+    return types.uint64(text, i), codegen
+
+
+@compiles(not_digits)
+def _not_digits_compiled(text: Any, i: Any) -> Any:
+    def compiled(text: Any, i: Any) -> Any:
+        return _not_digits(text, i)
+
+    return compiled
+
+
+def trailing_zeros(word: Any) -> Any:
+    """Zero bits below the lowest one; 64 for 0."""
+    return np.uint64((int(word) & -int(word)).bit_length() - 1) if word else np.uint64(64)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _trailing_zeros(typing_context: Any, word: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.IntType(1)(0))
+
+    return types.uint64(types.uint64), codegen
+
+
+@compiles(trailing_zeros)
+def _trailing_zeros_compiled(word: Any) -> Any:
+    def compiled(word: Any) -> Any:
+        return _trailing_zeros(word)
+
+    return compiled
+
+
+@scalar
+def digit_count(word: Any) -> Any:
+    """How many of the bytes are digits, from the first on: 0 to 8."""
+    t = word ^ _ZEROS
+    return trailing_zeros(((t + _ABOVE_NINE) | t) & _HIGH) >> _U3
+
+
+@scalar
+def digits_value(word: Any, count: Any) -> Any:
+    """The number the first ``count`` bytes (0 to 7) write in digits."""
+    return eight_digits(((word ^ _ZEROS) << (_U56 - _U8 * count)) << _U8)
+
+
+@scalar
+def eight_digits(t: Any) -> Any:
+    """The number of eight digits, each a byte from 0 to 9, the first lowest."""
+    t = (t * _TEN + (t >> _U8)) & _PAIRS
+    t = (t * _HUNDRED + (t >> _U16)) & _FOURS
+    return (t * _TEN_THOUSAND + (t >> _U32)) & _LOW
+
+
+@scalar
+def all_digits(word: Any) -> Any:
+    """The number of a word of eight digits."""
+    return eight_digits(word ^ _ZEROS)

@@ -1,0 +1,100 @@
+"""Checkpoints: the model's full state, where its source goes on, and the metrics so far, in one file."""
+
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from thinstream.batch import Position
+from thinstream.errors import InvalidInputError, ModelFileError
+from thinstream.evaluate.progressive import Progress
+from thinstream.learners import Learner
+from thinstream.models.file import read, write
+from thinstream.models.model import Model
+
+
+class State(NamedTuple):
+    """All there is to a run: what a checkpoint holds, as the run needs it."""
+
+    model: Model
+    progress: Progress
+    passes: int  # done
+    position: Position  # in the pass that is not
+    skipped: int = 0
+
+
+class Checkpoints:
+    """Writes a run's state every so often, and finds it again.
+
+    Parameters
+    ----------
+    path : path
+        Of the file, replaced each time in one step.
+    every : int or None
+        Examples between two.
+    seconds : float or None
+        Seconds between two, at the earliest.
+
+    """
+
+    def __init__(self, path: Path, every: int | None = None, seconds: float | None = None) -> None:
+        self.path, self.every, self.seconds = path, every, seconds
+        self._written = time.monotonic()
+
+    def due_in(self, rows: int) -> int | None:
+        """Rows until the next, ``rows`` having been taken; None if that does not depend on rows."""
+        return None if self.every is None else self.every - rows % self.every
+
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return self.seconds is not None and time.monotonic() - self._written >= self.seconds
+
+    def write(self, state: State, source: dict[str, Any]) -> None:
+        """The state, with what tells its source from others."""
+        run = {
+            "passes": state.passes,
+            "position": list(state.position),
+            "skipped": state.skipped,
+            "source": source,
+        }
+        model = state.model
+        extra, arrays = {**model.extra, "run": run}, state.progress.arrays()
+        write(self.path, Model(model.learner, model.classes, model.space, model.names, extra, arrays))
+        self._written = time.monotonic()
+
+    def read(self, source: dict[str, Any], learner: Learner) -> State | None:
+        """The last state written, or None without one; it must be of the same source and the same model."""
+        if not self.path.exists():
+            return None
+        model = read(self.path)
+        run = model.extra.get("run")
+        if run is None:
+            raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
+        self._require_same("source", run["source"], source)
+        self._require_same("model", _described(model.learner), _described(learner))
+        progress = Progress.from_arrays(model.arrays)
+        extra = {key: value for key, value in model.extra.items() if key != "run"}
+        kept = Model(model.learner, model.classes, model.space, model.names, extra)
+        return State(kept, progress, run["passes"], Position(*run["position"]), run["skipped"])
+
+    def remove(self) -> None:
+        """The run is over."""
+        self.path.unlink(missing_ok=True)
+
+    def _require_same(self, what: str, stored: dict[str, Any], given: dict[str, Any]) -> None:
+        for key in given:
+            if stored.get(key) != given[key]:
+                raise InvalidInputError(
+                    f"{self.path} cannot be resumed: the {what} differs in {key}, it was {stored.get(key)!r}, "
+                    f"is {given[key]!r}; give the command it was made by, or remove the file to start anew"
+                )
+
+
+def _described(learner: Learner) -> dict[str, Any]:
+    """What must not differ between a run and its continuation."""
+    return {
+        "algorithm": learner.algorithm.name,
+        **learner.parameters,
+        "costs": list(learner.costs),
+        "dtype": learner.memory.state.dtype.name,
+        "fit_intercept": bool(learner.offset),
+    }

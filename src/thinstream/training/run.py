@@ -1,0 +1,172 @@
+"""The run: batch after batch is scored, counted and learned; lines are reported, checkpoints written, signals heeded."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from thinstream.batch import Batch
+from thinstream.errors import InvalidInputError
+from thinstream.evaluate.progressive import Progress
+from thinstream.evaluate.report import P3, Report, Tradeoff
+from thinstream.models.model import Model
+from thinstream.streams.stream import START, Stream, batches_from
+from thinstream.training.checkpoint import Checkpoints, State
+from thinstream.training.stopping import Interrupted, Stopping, stopping
+
+__all__ = ["Interrupted", "Line", "Run"]
+
+
+class Line(NamedTuple):
+    """What is reported of a run now and then: metrics since its start and since the line before."""
+
+    total: Report
+    since: Report
+    nnz: int | None  # None where counting it would hold up the run
+    n_features: int
+
+
+class Watch:
+    """Follows a run. This one looks away; the command line has one that shows it."""
+
+    def line(self, line: Line) -> None:
+        """Called at 1, 2, 4, 8 … examples of a run, and at its end."""
+
+    def moved(self, state: State) -> None:
+        """Called after each batch."""
+
+    def wants_nnz(self, n_features: int) -> bool:
+        """Whether the next line is to count the non-zero weights, which takes time for each feature."""
+        return True
+
+
+class Run:
+    """One model learning from one stream.
+
+    Parameters
+    ----------
+    stream : Stream
+    model : Model
+        What learns; its learner is changed in place.
+    passes : int
+        Over the stream.
+    checkpoints : Checkpoints or None
+    watch : Watch
+    tradeoff : Tradeoff
+        Of the weighted sum and the cost in the reports.
+
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        model: Model,
+        *,
+        passes: int = 1,
+        checkpoints: Checkpoints | None = None,
+        watch: Watch | None = None,
+        tradeoff: Tradeoff = P3,
+    ) -> None:
+        self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
+        self.watch, self.tradeoff = watch or Watch(), tradeoff
+        self.state = State(model, Progress(), 0, START)
+        self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
+        self._taken = 0  # rows of all passes so far
+
+    def resume(self) -> bool:
+        """Goes back to the last checkpoint; False if there is none."""
+        assert self.checkpoints is not None
+        found = self.checkpoints.read(self._source, self.state.model.learner)
+        if found is None:
+            return False
+        self.state = found
+        skipped = getattr(self.stream, "skipped", None)
+        if skipped is not None:
+            skipped.count = found.skipped
+        return True
+
+    def run(self) -> Model:
+        """Learns what is left of the stream. `Interrupted` if a signal ended it, after a last checkpoint."""
+        with stopping() as asked:
+            try:
+                self._run(asked)
+            except Interrupted:
+                if self.checkpoints is not None:
+                    self._checkpoint()
+                raise
+        self._line()
+        return self.state.model
+
+    def _run(self, asked: Stopping) -> None:
+        while self.state.passes < self.passes:
+            source = batches_from(self.stream, self.state.position)
+            while True:
+                with asked.waiting():
+                    found = next(source, None)
+                if found is None:
+                    break
+                before, batch = found
+                self._taken = before.row + before.skip
+                self._learn(batch)
+                if batch.position is not None:
+                    self.state = self.state._replace(position=batch.position, skipped=self._skipped())
+                self.watch.moved(self.state)
+                if self.checkpoints is not None and self.checkpoints.is_late():
+                    self._checkpoint()
+            self.state = self.state._replace(passes=self.state.passes + 1, position=START)
+
+    def _learn(self, batch: Batch) -> None:
+        """The rows of a batch, halting where a line or a checkpoint is due."""
+        while len(batch):
+            rows = min(len(batch), self._until_line())
+            due = self.checkpoints.due_in(self._taken) if self.checkpoints else None
+            if due is not None:
+                rows = min(rows, due)
+            now = batch if rows == len(batch) else batch.until(rows)
+            self._take(now)
+            if self.state.progress.rows in (1, *_doublings(self.state.progress.rows)):
+                self._line()
+            if due == rows:
+                self._checkpoint()
+            batch = batch.after(rows) if rows < len(batch) else batch.until(0)
+
+    def _take(self, rows: Batch) -> None:
+        if rows.y is None:
+            raise InvalidInputError(f"the rows to learn from need labels, row {rows.first_row} has none")
+        scores = self.state.model.learner.learn(rows)
+        self.state.progress.update(scores, rows.y, rows.weights)
+        self._taken += len(rows)
+        position = self.state.position
+        self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
+
+    def _until_line(self) -> int:
+        """Rows until the count of examples is next a power of two."""
+        seen = self.state.progress.rows
+        return (1 << seen.bit_length()) - seen
+
+    def _line(self) -> None:
+        progress, learner = self.state.progress, self.state.model.learner
+        nnz = learner.nnz if self.watch.wants_nnz(learner.n_features) else None
+        self.watch.line(
+            Line(progress.report(self.tradeoff), progress.since_mark(self.tradeoff), nnz, learner.n_features)
+        )
+        progress.mark()
+
+    def _checkpoint(self) -> None:
+        assert self.checkpoints is not None
+        self.checkpoints.write(self.state._replace(skipped=self._skipped()), self._source)
+
+    def _skipped(self) -> int:
+        return getattr(self.stream, "skipped", _NONE).count
+
+
+class _None(NamedTuple):
+    count: Any = 0
+
+
+_NONE = _None()
+
+
+def _doublings(rows: int) -> tuple[int, ...]:
+    return (1 << (rows.bit_length() - 1),) if rows else ()
+
+
+Watcher = Callable[[Line], None]

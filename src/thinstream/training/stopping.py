@@ -1,0 +1,56 @@
+"""SIGINT and SIGTERM as a wish to stop at the next good moment."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interrupted(Exception):  # noqa: N818 (not an error)
+    """The run was asked to stop by a signal, and has."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class Stopping:
+    """Whether a signal came. One that comes while the run waits for input ends the waiting."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._waiting = False
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if self.number is not None:  # asked twice: at once
+            raise KeyboardInterrupt
+        self.number = number
+        if self._waiting:
+            raise Interrupted(number)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around what may wait for ever and may be left at any point."""
+        if self.number is not None:
+            raise Interrupted(self.number)
+        self._waiting = True
+        try:
+            yield
+        finally:
+            self._waiting = False
+
+
+@contextmanager
+def stopping() -> Iterator[Stopping]:
+    """Takes the two signals over, in the main thread; elsewhere they stay as they are."""
+    asked = Stopping()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, asked._take) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
