@@ -15,6 +15,10 @@ class InvalidParameterError(ThinstreamError, ValueError):
     """A parameter outside its allowed range."""
 
 
+class MergeError(ThinstreamError, ValueError):
+    """Models that cannot become one: they differ in what they must share, or their algorithm has no such rule."""
+
+
 class UnknownNameError(ThinstreamError, LookupError):
     """A name (of an algorithm, a parameter, a data set) that does not exist."""
 

@@ -8,16 +8,16 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.inputs import csr_of, extend_names, feature_names, labels_of, weights_of
-from thinstream.learners import Classes, Learner, class_costs
+from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
+from thinstream.estimators.inputs import common_names, csr_of, extend_names, feature_names, labels_of, weights_of
+from thinstream.learners import Classes, Learner, class_costs, merge
 
 COMMON_PARAMETERS: dict[str, Any] = {
     "class_weight": None,
@@ -218,6 +218,51 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
                     f"{self._algorithm}: {name} was changed from {was!r} to {value!r} after learning began; "
                     "only fit, which starts anew, takes other parameters"
                 )
+
+    # Merging ----------------------------------------------------------------------------------------------------------
+
+    def merge(self, other: "OnlineClassifier", *more: "OnlineClassifier", average: bool = False) -> Self:
+        """A new estimator out of several that learned from disjoint parts of the data; they are left as they are.
+
+        Algorithm, parameters, classes, columns and their names must agree; with ``grow=True`` some may have met fewer
+        columns. Counters add, the order does not matter. What is merged how: `thinstream.learners.merge_table`.
+        ``average=True`` averages what has no rule of its own, SSOL with ``diagonal="drop"``, instead of refusing.
+
+        Examples
+        --------
+        >>> import thinstream as ts
+        >>> one = ts.FSOL(eta=0.5).fit([[1.0, 0.0], [0.0, 1.0]], ["ham", "spam"])
+        >>> other = ts.FSOL(eta=0.5).fit([[1.0, 0.0], [1.0, 2.0]], ["ham", "spam"])
+        >>> both = one.merge(other)
+        >>> both.coef_, both.t_
+        (array([[-0.5,  1.5]], dtype=float32), 4)
+
+        """
+        estimators: list[OnlineClassifier] = [self, other, *more]
+        for estimator in estimators:
+            self._require_like(estimator)
+        new: Self = clone(self)
+        new._learner = merge([estimator._learner for estimator in estimators], average=average)
+        new._learned_with, new._classes, new.classes_ = self._learned_with, self._classes, self.classes_.copy()
+        new.n_features_in_ = new._learner.n_features
+        names = common_names(estimators)
+        if names is not None:
+            new.feature_names_in_ = names
+        return new
+
+    def _require_like(self, other: Any) -> None:
+        """What the learners do not know must agree too."""
+        if not isinstance(other, OnlineClassifier):
+            raise MergeError(f"{self._algorithm}: only its own kind can be merged with it, got {other!r}")
+        check_is_fitted(other)
+        other._check_unchanged_parameters()
+        facts = {"classes": "classes_", "grow": "grow", "n_features_in_": "n_features_in_"}
+        for what, attribute in facts.items():
+            if what == "n_features_in_" and self.grow:
+                continue
+            one, two = (np.asarray(getattr(estimator, attribute)).tolist() for estimator in (self, other))
+            if one != two:
+                raise MergeError(f"{self._algorithm}: models to merge must agree in {what}, got {one!r} and {two!r}")
 
     # Predicting -------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Whatever scikit-learn users pass in (sparse, dense, frames, lists), as CSR arrays, labels and weights."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import _get_feature_names, validate_data
 
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, MergeError
 
 
 class Csr(NamedTuple):
@@ -58,6 +59,24 @@ def extend_names(estimator: Any, names: NDArray[Any] | None) -> None:
     """A growing model learns the names of its new columns."""
     if names is not None and len(names) > len(getattr(estimator, "feature_names_in_", names)):
         estimator.feature_names_in_ = names
+
+
+def common_names(estimators: Sequence[Any]) -> NDArray[Any] | None:
+    """The names of the columns of several models, which must be the same as far as each goes; None if none has any."""
+    known = [getattr(estimator, "feature_names_in_", None) for estimator in estimators]
+    named: list[NDArray[Any]] = [names for names in known if names is not None]
+    if not named:
+        return None
+    if len(named) < len(known):
+        raise MergeError("models to merge must all have feature names or none, got some with and some without")
+    longest = max(named, key=len)
+    for names in named:
+        for column, (one, other) in enumerate(zip(longest, names, strict=False)):
+            if one != other:
+                raise MergeError(
+                    f"models to merge must agree in feature names, got {one!r} and {other!r} for column {column}"
+                )
+    return longest.copy()
 
 
 def _from_dense(X: NDArray[Any]) -> Csr:

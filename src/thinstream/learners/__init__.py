@@ -2,6 +2,7 @@
 
 from thinstream.learners.classes import Classes, class_costs
 from thinstream.learners.learner import Learner
+from thinstream.learners.merging import merge, merge_table, require_mergeable
 from thinstream.learners.registry import algorithms, find
 
-__all__ = ["Classes", "Learner", "algorithms", "class_costs", "find"]
+__all__ = ["Classes", "Learner", "algorithms", "class_costs", "find", "merge", "merge_table", "require_mergeable"]
