@@ -19,6 +19,14 @@ class UnknownNameError(ThinstreamError, LookupError):
     """A name (of an algorithm, a parameter, a data set) that does not exist."""
 
 
+class MissingDataError(ThinstreamError, FileNotFoundError):
+    """A data set that is known but not on this machine."""
+
+
+class DownloadError(ThinstreamError, OSError):
+    """A file that could not be fetched whole; nothing is left under its name."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they appear in messages.
 
