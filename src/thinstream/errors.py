@@ -25,6 +25,12 @@ class UnknownNameError(ThinstreamError, LookupError):
 
 class MissingPackageError(ThinstreamError, ImportError):
     """An optional package that what was asked for needs; the message has the command that installs it."""
+class MissingDataError(ThinstreamError, FileNotFoundError):
+    """A data set that is known but not on this machine."""
+
+
+class DownloadError(ThinstreamError, OSError):
+    """A file that could not be fetched whole; nothing is left under its name."""
 
 
 def listed(names: Iterable[object]) -> str:

@@ -1,0 +1,173 @@
+"""One file over http: encrypted (but for this machine itself), resumed, whole or an error."""
+
+import http.client
+import ipaddress
+import os
+import re
+import shutil
+from collections.abc import Callable
+from email.message import Message
+from pathlib import Path
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+from thinstream.errors import DownloadError
+
+_BLOCK = 1 << 18
+_PAGE = (b"<!doctype", b"<html")
+
+
+def fetch(url: str, target: Path, timeout: float, progress: Callable[[str, int, int | None], None] | None) -> None:
+    """Makes ``target`` the whole of what is at ``url``; goes on with what an earlier call left there."""
+    state = target.with_name(target.name + ".from")
+    have, tag = _left(url, target, state)
+    try:
+        response = _open(url, timeout, have, tag)
+    except HTTPError as error:
+        with error:
+            if error.code == 416 and have:
+                if _whole(error.headers) != have:
+                    state.unlink()  # what is there is not the head of what the server has now
+                    return fetch(url, target, timeout, progress)
+            else:
+                raise DownloadError(f"{url} cannot be fetched: the server says {error.code} {error.reason}") from error
+    except DownloadError:  # a redirect to where we do not go
+        raise
+    except (URLError, http.client.HTTPException, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DownloadError(f"{url} cannot be fetched: {reason}") from error
+    else:
+        with response:
+            if response.status != 206:
+                have = 0
+            elif _start(response.headers) != have:
+                raise DownloadError(f"{url}: the server was asked for bytes from {have} on and sent others")
+            total = _total(response, have)
+            if not have:  # a tag of another version must never stand beside these bytes
+                state.unlink(missing_ok=True)
+                target.unlink(missing_ok=True)
+                state.write_text(f"{url}\n{_tag(response.headers)}\n", encoding="utf-8")
+            _receive(response, url, target, have, total, progress)
+    _refuse_page(url, target)
+    state.unlink()
+
+
+def allowed(url: str) -> str:
+    """The address, if it may be fetched: https, or http on this machine.
+
+    >>> allowed("http://example.org/a9a")
+    Traceback (most recent call last):
+    thinstream.errors.DownloadError: only https addresses are fetched (http from this machine itself), got
+    'http://example.org/a9a'
+    """
+    parts = urlsplit(url)
+    if (parts.scheme == "https" and parts.hostname) or (parts.scheme == "http" and _is_here(url)):
+        return url
+    raise DownloadError(f"only https addresses are fetched (http from this machine itself), got {url!r}")
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows to allowed addresses only."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
+    ) -> Request | None:
+        return super().redirect_request(req, fp, code, msg, headers, allowed(newurl))
+
+
+def _open(url: str, timeout: float, have: int, tag: str) -> Any:
+    request = Request(allowed(url), headers={"User-Agent": "thinstream", "Accept-Encoding": "identity"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        request.add_header("If-Range", tag)  # changed there since: the server sends all of it
+    proxies = [ProxyHandler({})] if _is_here(url) else []
+    return build_opener(_Redirects(), *proxies).open(request, timeout=timeout)
+
+
+def _receive(
+    response: Any,
+    url: str,
+    target: Path,
+    have: int,
+    total: int | None,
+    progress: Callable[[str, int, int | None], None] | None,
+) -> None:
+    free = shutil.disk_usage(target.parent).free
+    if total is not None and total - have > free:
+        raise DownloadError(f"{url} needs {total - have:,} bytes, {target.parent} has room for {free:,}")
+    broken = None
+    with target.open("ab") as out:
+        while True:
+            if progress is not None:
+                progress(target.name, have, total)
+            try:
+                block = response.read(_BLOCK)
+            except (http.client.HTTPException, OSError) as error:
+                broken, block = error, b""
+            if not block:
+                break
+            try:
+                out.write(block)
+            except OSError as error:
+                raise DownloadError(f"cannot write {target}: {error.strerror}") from error
+            have += len(block)
+        out.flush()
+        os.fsync(out.fileno())
+    if broken is not None or (total is not None and have != total):
+        expected = "an unknown number of" if total is None else f"{total:,}"
+        why = f" ({broken})" if isinstance(broken, OSError) else ""
+        if total is not None and have > total:
+            target.unlink()
+        raise DownloadError(f"{url} broke off after {have:,} of {expected} bytes{why}; the same call goes on there")
+
+
+def _refuse_page(url: str, target: Path) -> None:
+    """Servers answer with a page where a file was moved, and say that all is well."""
+    with target.open("rb") as stream:
+        head = stream.read(256)
+    if head.lstrip().lower().startswith(_PAGE):
+        target.unlink()
+        raise DownloadError(f"{url} is a web page, not data: the file has moved, or a login stands before it")
+
+
+def _left(url: str, target: Path, state: Path) -> tuple[int, str]:
+    """Bytes an earlier call left, and the tag of the version they are of; 0 if they cannot be gone on with."""
+    try:
+        source, tag, *_ = [*state.read_text(encoding="utf-8").splitlines(), "", ""]
+        return (target.stat().st_size, tag) if source == url and tag else (0, "")
+    except OSError:
+        return 0, ""
+
+
+def _tag(headers: Message) -> str:
+    tag: str = headers.get("ETag") or ""
+    if not tag.startswith('"'):  # weak ones do not promise the same bytes
+        tag = headers.get("Last-Modified") or ""
+    return tag
+
+
+def _total(response: Any, have: int) -> int | None:
+    if have:
+        return _whole(response.headers)
+    length = response.headers.get("Content-Length")
+    return int(length) if length is not None and length.isdigit() else None
+
+
+def _whole(headers: Message) -> int | None:
+    match = re.fullmatch(r"bytes [\d*-]+/(\d+)", headers.get("Content-Range") or "")
+    return int(match[1]) if match else None
+
+
+def _start(headers: Message) -> int | None:
+    match = re.fullmatch(r"bytes (\d+)-\d+/[\d*]+", headers.get("Content-Range") or "")
+    return int(match[1]) if match else None
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
