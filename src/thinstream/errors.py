@@ -25,6 +25,8 @@ class UnknownNameError(ThinstreamError, LookupError):
 
 class MissingPackageError(ThinstreamError, ImportError):
     """An optional package that what was asked for needs; the message has the command that installs it."""
+
+
 class MissingDataError(ThinstreamError, FileNotFoundError):
     """A data set that is known but not on this machine."""
 

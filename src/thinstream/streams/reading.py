@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.normalise import unit_rows
-from thinstream.streams.sources import STDIN, Piece, head_checksum, pieces
+from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, pieces
 from thinstream.streams.text import Parsed, TextFormat, Trouble
 
 #: Errors passed over before it is one too many.
@@ -58,6 +58,14 @@ class TextStream:
         if any(not Path(file).is_file() for file in self.files):
             return None
         return sum(Path(file).stat().st_size for file in self.files)
+
+    def done(self, position: Position) -> int | None:
+        """Bytes on disk before a position; None within a compressed file or a pipe, where that is not known."""
+        if self.size is None:
+            return None
+        before = sum(Path(file).stat().st_size for file in self.files[: position.part])
+        within = position.offset if position.part < len(self.files) and is_mappable(self.files[position.part]) else 0
+        return before + within
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells this source from another: names, first bytes, and how it is read."""
@@ -138,4 +146,4 @@ def _batch(parsed: Parsed, position: Position) -> Batch:
     )
     if batch.y is not None and missing.any():
         raise InvalidInputError(f"row {batch.first_row + int(np.flatnonzero(missing)[0])} has no label, others have")
-    return replace(batch)
+    return batch

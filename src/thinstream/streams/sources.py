@@ -65,28 +65,23 @@ def pieces(path: str, form: TextFormat, start: int) -> Iterator[Piece]:
 
 
 def _mapped(path: str, form: TextFormat, start: int) -> Iterator[Piece]:
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        text = plain(np.frombuffer(mapped, dtype=np.uint8))
-        try:
-            offset = max(_header(form, text, True), start)
-            if offset > len(text):
-                raise InvalidInputError(f"{path} has {len(text)} bytes, but reading was to go on at byte {offset}")
-            released = 0
-            while offset < len(text):
-                size = PIECE
-                while (taken := _records(form, text[offset : offset + size], offset + size >= len(text))) == 0:
-                    size *= 2  # not one record was whole
-                yield Piece(text[offset : offset + taken], offset)
-                offset += taken
-                # a few pieces are still being parsed: their pages would only be fetched again
-                done = (offset - RELEASE) // RELEASE * RELEASE
-                if done > released:
-                    mapped.madvise(mmap.MADV_DONTNEED, released, done - released)
-                    released = done
-        finally:
-            del text  # a mapping with views cannot be closed
-            with suppress(BufferError):
-                mapped.close()
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it
+    text = plain(np.frombuffer(mapped, dtype=np.uint8))
+    offset, released = max(_header(form, text, True), start), 0
+    if offset > len(text):
+        raise InvalidInputError(f"{path} has {len(text)} bytes, but reading was to go on at byte {offset}")
+    while offset < len(text):
+        size = PIECE
+        while (taken := _records(form, text[offset : offset + size], offset + size >= len(text))) == 0:
+            size *= 2  # not one record was whole
+        yield Piece(text[offset : offset + taken], offset)
+        offset += taken
+        # a few pieces are still being parsed: their pages would only be fetched again
+        done = (offset - RELEASE) // RELEASE * RELEASE
+        if done > released:
+            mapped.madvise(mmap.MADV_DONTNEED, released, done - released)
+            released = done
 
 
 def _streamed(path: str, form: TextFormat, start: int) -> Iterator[Piece]:

@@ -1,0 +1,153 @@
+"""What ``thinstream train`` does: opens, learns, saves."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from thinstream.cli.groups import Output, Reading
+from thinstream.cli.opening import classes_of, opened
+from thinstream.cli.show import JsonLines, Silent, Table, say, summary
+from thinstream.engine.loop import Costs
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.learners import Learner
+from thinstream.models.file import read, write
+from thinstream.models.model import Model
+from thinstream.training import Checkpoints, Interrupted, Run
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command line of ``train``."""
+
+    data: list[str]
+    reading: Reading
+    algorithm: str | None  # None: that of the model to go on from
+    parameters: dict[str, Any]
+    model: Path | None
+    grade: Literal["full", "weights"]
+    start: Path | None
+    class_weight: str | None
+    intercept: bool
+    dtype: str
+    passes: int
+    cache: bool
+    checkpoint: Path | None
+    checkpoint_every: int | None
+    checkpoint_seconds: float | None
+    resume: bool
+
+
+def learn(job: Job, output: Output) -> int:
+    """Does the job; returns the exit code."""
+    if job.model is not None and not job.model.absolute().parent.is_dir():
+        raise InvalidInputError(f"{job.model}: there is no folder {job.model.parent} to put the model in")
+    if job.checkpoint is None and (job.resume or job.checkpoint_every or job.checkpoint_seconds is not None):
+        raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
+    model = _fresh(job) if job.start is None else _continued(job)
+    stream = opened(job.data, job.reading, model.learner.memory.state.dtype.name, cache=job.cache)
+    if job.start is None:
+        model = Model(model.learner, model.classes, stream.space)
+    elif model.space != stream.space:
+        raise InvalidInputError(
+            f"{job.start}: its features were read as {model.space or 'column numbers'}, the data's are "
+            f"{stream.space or 'column numbers'}; a model goes on with features of the same kind only"
+        )
+    checkpoints = None
+    if job.checkpoint is not None:
+        checkpoints = Checkpoints(job.checkpoint, job.checkpoint_every, job.checkpoint_seconds)
+    watch = Silent() if output.quiet else JsonLines() if output.json else Table(stream)
+    run = Run(stream, model, passes=job.passes, checkpoints=checkpoints, watch=watch)
+    if job.resume and run.resume() and not output.quiet:
+        position = run.state.position
+        say(f"resumed from {job.checkpoint} after {position.row + position.skip:,} rows")
+    try:
+        trained = run.run()
+    except Interrupted as signal:
+        where = "" if job.checkpoint is None else f"; {job.checkpoint} holds all of it: go on with --resume"
+        say(f"thinstream: stopped by {signal}{where}")
+        return 128 + signal.number
+    finally:
+        if isinstance(watch, Table):
+            watch.close()
+    report = run.state.progress.report()
+    if not report.rows:
+        raise InvalidInputError(f"{', '.join(job.data)}: there is no example in it")
+    if job.model is not None:
+        kept = Model(trained.learner, trained.classes, trained.space, run.names(), {"progressive": report.as_dict()})
+        write(job.model, kept, job.grade)
+    if checkpoints is not None:
+        checkpoints.remove()
+    if not output.quiet:
+        _close(job, output, run, report)
+    return 0
+
+
+def _fresh(job: Job) -> Model:
+    """A model that has seen nothing."""
+    learner = Learner(
+        job.algorithm or "",
+        n_features=0,
+        costs=_costs(job.class_weight),
+        dtype=job.dtype,
+        grow=True,
+        fit_intercept=job.intercept,
+        **job.parameters,
+    )
+    return Model(learner, classes_of(job.reading))
+
+
+def _continued(job: Job) -> Model:
+    """The model to go on from; nothing on the command line may contradict it."""
+    assert job.start is not None
+    model = read(job.start)
+    learner = model.learner
+    if job.algorithm is not None and job.algorithm.lower() != learner.algorithm.name.lower():
+        raise InvalidParameterError(
+            f"{job.start} is a model of {learner.algorithm.name}; it cannot go on as {job.algorithm}"
+        )
+    for name, value in job.parameters.items():
+        if learner.parameters[name] != value:
+            raise InvalidParameterError(
+                f"{job.start} learned with {name}={learner.parameters[name]!r}; it cannot go on with {value!r}"
+            )
+    if job.class_weight is not None and learner.costs != _costs(job.class_weight):
+        raise InvalidParameterError(f"{job.start} learned with other class weights, {tuple(learner.costs)}")
+    if job.reading.classes is not None and classes_of(job.reading) != model.classes:
+        raise InvalidParameterError(f"{job.start} has the classes {model.classes.negative!r}, {model.classes.positive!r}")
+    learner.grow = True
+    return model
+
+
+def _costs(text: str | None) -> Costs:
+    """``balanced``, or the costs of the negative and the positive class."""
+    if text is None:
+        return Costs()
+    if text == "balanced":
+        return Costs(balanced=True)
+    try:
+        negative, positive = (float(part) for part in text.split(","))
+    except ValueError:
+        negative = positive = -1.0
+    if not (0.0 < negative < float("inf") and 0.0 < positive < float("inf")):
+        raise InvalidParameterError(f"--class-weight must be balanced or two numbers > 0 as in 1,20, got {text!r}")
+    return Costs(negative, positive)
+
+
+def _close(job: Job, output: Output, run: Run, report: Any) -> None:
+    """The last words: all metrics, what was passed over, what looks odd, where the model is."""
+    learner, skipped = run.state.model.learner, run.skipped
+    if output.json:
+        last = {"model": str(job.model) if job.model else None, "skipped": skipped, "updates": learner.n_updates}
+        sys.stdout.write(json.dumps(last) + "\n")
+    else:
+        print(f"\n{summary(report)}")
+        print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_features:,} weights")
+        if job.model is not None:
+            print(f"{'model':<18} {job.model} ({job.model.stat().st_size:,} bytes, {job.grade})")
+    if skipped:
+        say(f"thinstream: {skipped:,} bad records were passed over, the first: {run.first_reason()}")
+    if report.positives in (0, report.rows):
+        kind = "positive" if report.positives else "negative"
+        say(f"thinstream: all {report.rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")

@@ -1,0 +1,54 @@
+"""Streams and classes from the options of a command line."""
+
+from typing import Any
+
+from thinstream.cli.groups import Reading
+from thinstream.errors import InvalidParameterError
+from thinstream.learners import Classes
+from thinstream.streams.opening import open_stream
+
+
+def opened(data: list[str], reading: Reading, dtype: str, *, cache: bool = False, labels: bool = True) -> Any:
+    """The stream the options describe."""
+    classes = None if reading.classes is None else tuple(classes_of(reading))
+    return open_stream(
+        data,
+        reading.format,
+        classes=classes,
+        zero_based={"yes": True, "no": False}.get(reading.zero_based, reading.zero_based),
+        normalize=reading.normalize,
+        on_error=reading.on_error,
+        max_errors=reading.max_errors,
+        workers=reading.threads,
+        dtype=dtype,
+        label=reading.label,
+        weight=reading.weight,
+        text=_names(reading.text),
+        categorical=_names(reading.categorical),
+        numeric=_names(reading.numeric),
+        ignore=_names(reading.ignore),
+        header=reading.header,
+        bits=reading.bits,
+        signed=reading.signed,
+        names=reading.names,
+        cache=cache,
+        labels=labels,
+    )
+
+
+def classes_of(reading: Reading) -> Classes:
+    """The two labels of ``--classes``, numbers where they are; without it −1 and 1."""
+    if reading.classes is None:
+        return Classes(-1, 1)
+    parts = [part.strip() for part in reading.classes.split(",")]
+    if len(parts) != 2 or not all(parts) or parts[0] == parts[1]:
+        raise InvalidParameterError(f"--classes must be two labels, NEG,POS, got {reading.classes!r}")
+    try:
+        numbers = [float(part) for part in parts]
+    except ValueError:
+        return Classes(*parts)
+    return Classes(*(int(number) if number.is_integer() else number for number in numbers))
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
