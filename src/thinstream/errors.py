@@ -19,6 +19,10 @@ class UnknownNameError(ThinstreamError, LookupError):
     """A name (of an algorithm, a parameter, a data set) that does not exist."""
 
 
+class MissingPackageError(ThinstreamError, ImportError):
+    """An optional package is not installed; the message says which command installs it."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they appear in messages.
 
