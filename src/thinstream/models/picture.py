@@ -1,0 +1,149 @@
+"""A picture of a trained model: its largest weights by name, and how all of them fall off.
+
+matplotlib is imported here only.
+"""
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.errors import MissingPackageError, UnknownNameError, listed
+from thinstream.models.exports.portrait import Portrait
+from thinstream.models.exports.replacing import replacing
+
+EXTENSIONS = (".png", ".svg")
+#: Most bars, of both signs together; longest name, in characters; most points of a curve.
+BARS, LONGEST, POINTS = 30, 36, 1000
+_POSITIVE, _NEGATIVE = "#2a7f9e", "#c8553d"
+
+
+def draw(portrait: Portrait, path: str | os.PathLike[str]) -> None:
+    """Draws the weights of a model into a PNG or SVG file, by its extension.
+
+    Left the largest weights, each with the name (or column) of its feature; right the sizes of all weights that are not
+    zero, sorted, on a log scale. The file is replaced as a whole, and the same portrait gives the same bytes.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in EXTENSIONS:
+        raise UnknownNameError(f"{path}: the extension must be {listed(EXTENSIONS)}, got {path.suffix!r}")
+    try:
+        from matplotlib import rc_context
+    except ImportError:
+        raise MissingPackageError(
+            "pictures need the package matplotlib, which is not installed: pip install 'thinstream[plot]'"
+        ) from None
+    vector = path.suffix.lower() == ".svg"
+    with rc_context({"svg.hashsalt": "thinstream"}), warnings.catch_warnings(), replacing(path) as file:
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a letter the font lacks is drawn as a box
+        figure = _figure(portrait.check())
+        figure.savefig(file, format=path.suffix.lower()[1:], dpi=130, metadata={"Date": None} if vector else None)
+
+
+def _figure(portrait: Portrait) -> Any:
+    from matplotlib.figure import Figure
+
+    order = portrait.largest_first()
+    shown = order[:BARS]
+    figure = Figure(figsize=(12, max(4.2, 1.6 + 0.23 * len(shown))), layout="constrained")
+    figure.suptitle(headline(portrait), fontsize=12, parse_math=False)
+    if not len(order):
+        figure.text(0.5, 0.5, "every weight is zero: nothing to draw", ha="center", va="center", color="0.4")
+        return figure
+    bars, curves = figure.subplots(1, 2, width_ratios=(3, 2))
+    _bars(bars, portrait, shown, len(order))
+    _curves(curves, portrait)
+    return figure
+
+
+def _bars(axes: Any, portrait: Portrait, shown: NDArray[np.int64], of: int) -> None:
+    """The largest weights from the most positive, on top, to the most negative."""
+    shown = shown[np.argsort(-portrait.weights[shown], kind="stable")]
+    weights = portrait.weights[shown].astype(np.float64)
+    names = [shortened(portrait.names.get(j, f"column {j}")) for j in portrait.indices[shown].tolist()]
+    places = np.arange(len(shown))
+    axes.barh(places, weights, color=np.where(weights > 0, _POSITIVE, _NEGATIVE), height=min(0.72, 0.12 * len(shown)))
+    axes.set_yticks(places, labels=names, fontsize=8, parse_math=False)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.axvline(0.0, color="0.3", lw=0.8)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    if of > len(shown):
+        axes.set_title(f"the {len(shown)} largest weights", fontsize=10)
+    else:
+        axes.set_title("the only weight" if of == 1 else f"all {of} weights", fontsize=10)
+    axes.set_xlabel("weight")
+    negative, positive = (shortened(str(label), 24) for label in (portrait.negative, portrait.positive))
+    for x, side, towards, colour in ((0, "left", f"◀ {negative}", _NEGATIVE), (1, "right", f"{positive} ▶", _POSITIVE)):
+        axes.annotate(
+            towards, (x, 0), xycoords="axes fraction", xytext=(0, -21), textcoords="offset points",
+            ha=side, va="top", color=colour, parse_math=False,
+        )  # fmt: skip
+
+
+def _curves(axes: Any, portrait: Portrait) -> None:
+    """|weight| by rank, each sign for itself."""
+    longest = 1
+    for sign, colour, label in ((1, _POSITIVE, "positive"), (-1, _NEGATIVE, "negative")):
+        sizes = np.sort(sign * portrait.weights[sign * portrait.weights > 0].astype(np.float64))[::-1]
+        if not len(sizes):
+            continue
+        longest = max(longest, len(sizes))
+        ranks = np.unique(np.geomspace(1, len(sizes), POINTS).round().astype(np.int64))
+        points = {"marker": "o", "ms": 4} if len(sizes) <= BARS else {}
+        axes.plot(ranks, sizes[ranks - 1], color=colour, lw=1.6, label=f"{len(sizes):,} {label}", **points)
+    axes.set_yscale("log")
+    if longest > BARS:
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(0.5, longest + 0.5)
+        axes.locator_params(axis="x", integer=True)
+    axes.set_title("all weights that are not zero, by size", fontsize=10)
+    axes.set(xlabel="rank", ylabel="|weight|")
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize=8, frameon=False)
+
+
+def headline(portrait: Portrait) -> str:
+    """What a model is, in a line.
+
+    >>> empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
+    >>> headline(Portrait("FSOL", {}, -1, 1, 1000, *empty, 0.0, {}))
+    'FSOL: 0 of 1,000 weights are not zero (100 % sparse)'
+    """
+    kept, width = len(portrait.weights), portrait.n_features
+    text = f"{portrait.algorithm}: {kept:,} of {width:,} weights are not zero"
+    if width:
+        text += f" ({percent(width - kept, width)} sparse)"
+    return text + (f", intercept {portrait.intercept:.3g}" if portrait.intercept else "")
+
+
+def percent(part: int, whole: int) -> str:
+    """A share with as many digits as it takes to tell it from none and from all.
+
+    >>> percent(1, 3), percent(999_999, 1_000_000), percent(0, 5)
+    ('33.3 %', '99.9999 %', '0 %')
+    """
+    if part in (0, whole):
+        return f"{100 if part else 0} %"
+    digits = 1
+    while digits < 15 and f"{100 * part / whole:.{digits}f}" in (f"{0:.{digits}f}", f"{100:.{digits}f}"):
+        digits += 1
+    return f"{100 * part / whole:.{digits}f} %"
+
+
+def shortened(name: str, longest: int = LONGEST) -> str:
+    r"""A name that fits: on one line, what cannot be printed escaped, the middle of a long one left out.
+
+    >>> shortened("a\tb"), shortened("https://example.org/a/long/path?and=query", 17)
+    ('a\\tb', 'https://…nd=query')
+    """
+    name = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+    half = longest // 2
+    return name if len(name) <= longest else f"{name[:half]}…{name[len(name) - (longest - half - 1) :]}"
