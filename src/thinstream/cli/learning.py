@@ -147,7 +147,12 @@ def _close(job: Job, output: Output, run: Run, report: Any) -> None:
         if job.model is not None:
             print(f"{'model':<18} {job.model} ({job.model.stat().st_size:,} bytes, {job.grade})")
     if skipped:
-        say(f"thinstream: {skipped:,} bad records were passed over, the first: {run.first_reason()}")
+        say(f"thinstream: {skipped:,} bad records were passed over, the first: {_first_reason(run)}")
     if report.positives in (0, report.rows):
         kind = "positive" if report.positives else "negative"
         say(f"thinstream: all {report.rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
+
+
+def _first_reason(run: Run) -> str:
+    reasons = run.stream.skipped.reasons if run.stream.skipped else []
+    return reasons[0] if reasons else "before the checkpoint"

@@ -15,23 +15,12 @@ from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.normalise import unit_rows
 from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, pieces
+from thinstream.streams.names import Names
+from thinstream.streams.stream import START, Skipped
 from thinstream.streams.text import Parsed, TextFormat, Trouble
 
 #: Errors passed over before it is one too many.
 MAX_ERRORS = 1000
-
-
-@dataclass
-class Skipped:
-    """Records passed over with ``on_error="skip"``: how many, and the first few reasons."""
-
-    count: int = 0
-    reasons: list[str] = field(default_factory=list)
-
-    def add(self, reason: str) -> None:
-        self.count += 1
-        if len(self.reasons) < 10:
-            self.reasons.append(reason)
 
 
 @dataclass(frozen=True)
@@ -53,6 +42,16 @@ class TextStream:
     unit = "bytes"
 
     @property
+    def dtype(self) -> str:
+        """Of the values."""
+        return self.form.dtype
+
+    @property
+    def names(self) -> Names | None:
+        """Names of features, if the format keeps them."""
+        return getattr(self.form, "names", None)
+
+    @property
     def size(self) -> int | None:
         """Bytes of all files as they lie on disk; None where one is a pipe."""
         if any(not Path(file).is_file() for file in self.files):
@@ -72,7 +71,7 @@ class TextStream:
         heads = [None if file == STDIN or not Path(file).is_file() else head_checksum(file) for file in self.files]
         return {"files": self.files, "heads": heads, "normalize": self.normalize, "space": self.space}
 
-    def batches(self, start: Position = Position()) -> Iterator[Batch]:  # noqa: B008 (an immutable)
+    def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on."""
         with ThreadPoolExecutor(self.workers, thread_name_prefix="parsing") as pool:
             row = start.row
@@ -98,6 +97,8 @@ class TextStream:
                     while True:
                         if parsed.trouble is not None:
                             self._trouble(file, line, rest, parsed.trouble)
+                        if self.names is not None:
+                            self.names.add(parsed.named)
                         offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
                         if len(parsed.labels) or parsed.trouble is None:
                             yield _batch(parsed, Position(start.part, offset, line, row))

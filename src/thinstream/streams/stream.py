@@ -1,15 +1,46 @@
 """What a stream is, and going on in the middle of a batch."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from thinstream.batch import Batch, Position
+from thinstream.streams.names import Names
 
 START = Position()
 
 
+@dataclass
+class Skipped:
+    """Records passed over with ``on_error="skip"``: how many, and the first few reasons."""
+
+    count: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, reason: str) -> None:
+        """One more."""
+        self.count += 1
+        if len(self.reasons) < 10:
+            self.reasons.append(reason)
+
+
 class Stream(Protocol):
     """Examples in order, from any point on."""
+
+    @property
+    def dtype(self) -> str:
+        """Of the values: "float32" or "float64"."""
+        ...
+
+    @property
+    def names(self) -> Names | None:
+        """Names of hashed features seen so far, where they are kept."""
+        ...
+
+    @property
+    def skipped(self) -> Skipped | None:
+        """Bad records passed over, where that may happen."""
+        ...
 
     @property
     def space(self) -> dict[str, Any]:

@@ -41,6 +41,11 @@ class Parsed(NamedTuple):
 class TextFormat(Protocol):
     """A format of records in lines."""
 
+    @property
+    def dtype(self) -> str:
+        """Of the values: "float32" or "float64"."""
+        ...
+
     def parse(self, text: Text) -> Parsed:
         """The rows of whole records. Called by several threads at once; compiled code releases the GIL."""
         ...

@@ -1,8 +1,12 @@
 """Checkpoints: the model's full state, where its source goes on, and the metrics so far, in one file."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, ModelFileError
@@ -10,6 +14,8 @@ from thinstream.evaluate.progressive import Progress
 from thinstream.learners import Learner
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+
+_NAMES = "names."
 
 
 class State(NamedTuple):
@@ -19,7 +25,8 @@ class State(NamedTuple):
     progress: Progress
     passes: int  # done
     position: Position  # in the pass that is not
-    skipped: int = 0
+    skipped: int = 0  # bad records passed over
+    names: Mapping[str, NDArray[Any]] = MappingProxyType({})  # of features, as the source keeps them
 
 
 class Checkpoints:
@@ -57,7 +64,8 @@ class Checkpoints:
             "source": source,
         }
         model = state.model
-        extra, arrays = {**model.extra, "run": run}, state.progress.arrays()
+        extra = {**model.extra, "run": run}
+        arrays = state.progress.arrays() | {_NAMES + key: array for key, array in state.names.items()}
         write(self.path, Model(model.learner, model.classes, model.space, model.names, extra, arrays))
         self._written = time.monotonic()
 
@@ -72,9 +80,10 @@ class Checkpoints:
         self._require_same("source", run["source"], source)
         self._require_same("model", _described(model.learner), _described(learner))
         progress = Progress.from_arrays(model.arrays)
+        names = {key.removeprefix(_NAMES): array for key, array in model.arrays.items() if key.startswith(_NAMES)}
         extra = {key: value for key, value in model.extra.items() if key != "run"}
         kept = Model(model.learner, model.classes, model.space, model.names, extra)
-        return State(kept, progress, run["passes"], Position(*run["position"]), run["skipped"])
+        return State(kept, progress, run["passes"], Position(*run["position"]), run["skipped"], names)
 
     def remove(self) -> None:
         """The run is over."""

@@ -1,13 +1,12 @@
 """The run: batch after batch is scored, counted and learned; lines are reported, checkpoints written, signals heeded."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.report import P3, Report, Tradeoff
-from thinstream.models.model import Model
+from thinstream.models.model import Model, Names
 from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
 from thinstream.training.stopping import Interrupted, Stopping, stopping
@@ -78,9 +77,10 @@ class Run:
         if found is None:
             return False
         self.state = found
-        skipped = getattr(self.stream, "skipped", None)
-        if skipped is not None:
-            skipped.count = found.skipped
+        if self.stream.skipped is not None:
+            self.stream.skipped.count = found.skipped
+        if self.stream.names is not None:
+            self.stream.names.restore(found.names)
         return True
 
     def run(self) -> Model:
@@ -107,7 +107,7 @@ class Run:
                 self._taken = before.row + before.skip
                 self._learn(batch)
                 if batch.position is not None:
-                    self.state = self.state._replace(position=batch.position, skipped=self._skipped())
+                    self.state = self.state._replace(position=batch.position)
                 self.watch.moved(self.state)
                 if self.checkpoints is not None and self.checkpoints.is_late():
                     self._checkpoint()
@@ -122,7 +122,7 @@ class Run:
                 rows = min(rows, due)
             now = batch if rows == len(batch) else batch.until(rows)
             self._take(now)
-            if self.state.progress.rows in (1, *_doublings(self.state.progress.rows)):
+            if _is_doubling(self.state.progress.rows):
                 self._line()
             if due == rows:
                 self._checkpoint()
@@ -152,21 +152,21 @@ class Run:
 
     def _checkpoint(self) -> None:
         assert self.checkpoints is not None
-        self.checkpoints.write(self.state._replace(skipped=self._skipped()), self._source)
+        names = {} if self.stream.names is None else self.stream.names.arrays()
+        self.checkpoints.write(self.state._replace(skipped=self.skipped, names=names), self._source)
 
-    def _skipped(self) -> int:
-        return getattr(self.stream, "skipped", _NONE).count
+    @property
+    def skipped(self) -> int:
+        """Bad records passed over."""
+        return 0 if self.stream.skipped is None else self.stream.skipped.count
+
+    def names(self) -> Names | None:
+        """Names of features the source has told, for the model file."""
+        if self.stream.names is None:
+            return self.state.model.names
+        found = dict(self.stream.names.items())
+        return Names.of(list(found.values()), list(found))
 
 
-class _None(NamedTuple):
-    count: Any = 0
-
-
-_NONE = _None()
-
-
-def _doublings(rows: int) -> tuple[int, ...]:
-    return (1 << (rows.bit_length() - 1),) if rows else ()
-
-
-Watcher = Callable[[Line], None]
+def _is_doubling(rows: int) -> bool:
+    return rows > 0 and rows & (rows - 1) == 0

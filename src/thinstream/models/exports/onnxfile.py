@@ -20,7 +20,7 @@ def write(portrait: Portrait, file: BinaryIO, name: str) -> None:
     model, as are the scores. Shorter rows are padded with value 0. Columns the model does not know count nothing, nor
     do negative ones. A score > 0 is the positive label; labels are int64, bool, double or string, as they were learned.
 
-    The weights are a sparse constant that ends at the last non-zero weight; a runtime may unfold it in memory
+    The weights are a sparse initialiser that ends at the last non-zero weight; a runtime may unfold it in memory
     (onnxruntime does).
     """
     file.write(_model(portrait.check(), name).SerializeToString(deterministic=True))
@@ -47,11 +47,9 @@ def _model(portrait: Portrait, name: str) -> Any:
         "classes": labels,
     }
     weights = helper.make_sparse_tensor(
-        numpy_helper.from_array(portrait.weights), numpy_helper.from_array(portrait.indices), [slot + 1]
+        numpy_helper.from_array(portrait.weights, "weights"), numpy_helper.from_array(portrait.indices), [slot + 1]
     )
     nodes = [
-        # a sparse initialiser would do, but has a type of its own, which ONNX's own inference of shapes refuses here
-        helper.make_node("Constant", [], ["weights"], sparse_value=weights),
         helper.make_node("Clip", ["indices", "before", "slot"], ["places"]),  # Gather takes -1 as the last, the slot
         helper.make_node("Gather", ["weights", "places"], ["found"], axis=0),
         helper.make_node("Mul", ["found", "values"], ["products"]),
@@ -74,6 +72,7 @@ def _model(portrait: Portrait, name: str) -> Any:
             helper.make_tensor_value_info("labels", kind, ["rows"]),
         ],
         [numpy_helper.from_array(value, key) for key, value in constants.items()],
+        sparse_initializer=[weights],
     )
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="thinstream"
