@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.streams.names import Named
+
 Text = NDArray[np.uint8]
 
 
@@ -36,6 +38,7 @@ class Parsed(NamedTuple):
     weights: NDArray[np.float64] | None = None  # importance of each row
     tags: list[str] | None = None  # names of the rows, where the format has them
     trouble: Trouble | None = None
+    named: Named | None = None  # new candidates for the format's `Names`, to be added in the order of the pieces
 
 
 class TextFormat(Protocol):
@@ -52,3 +55,17 @@ class TextFormat(Protocol):
     def header(self, text: Text) -> int:
         """Called with the head of each file (a whole line at least): takes in its header, returns its bytes, or 0."""
         ...
+
+
+def given_at(text: Text, offset: int) -> str:
+    """The word at a place of the text, as messages show it: shortened, odd bytes escaped.
+
+    >>> given_at(np.frombuffer(b"1 2:x 3", dtype=np.uint8), 4)
+    "'x'"
+    """
+    word = bytes(text[offset : offset + 40]).split(b"\n", 1)[0].rstrip(b"\r")
+    word = (word.split(b" ", 1)[0] or word[:1]).split(b"\t", 1)[0] or word[:1]
+    if not word:
+        return "the end of the line"
+    shown = word.decode("utf-8", "backslashreplace")
+    return repr(shown[:30] + "…" if len(shown) > 30 else shown)
