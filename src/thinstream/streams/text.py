@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.streams.names import Named
+
 Text = NDArray[np.uint8]
 
 
@@ -36,6 +38,7 @@ class Parsed(NamedTuple):
     weights: NDArray[np.float64] | None = None  # importance of each row
     tags: list[str] | None = None  # names of the rows, where the format has them
     trouble: Trouble | None = None
+    named: Named | None = None  # new candidates for the format's `Names`, to be added in the order of the pieces
 
 
 class TextFormat(Protocol):

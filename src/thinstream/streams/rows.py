@@ -1,0 +1,94 @@
+"""From hashed features, as a parser leaves them, to the rows of a `Parsed`; and where lines end."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.errors import InvalidParameterError, listed
+from thinstream.streams.hashing import LIMITS, Hashing, collected
+from thinstream.streams.names import Named, Names
+from thinstream.streams.text import Parsed, Text, Trouble
+
+
+class Raw(NamedTuple):
+    """Rows of features in the order of the text: not sorted, numbers may repeat."""
+
+    labels: NDArray[np.float64]
+    weights: NDArray[np.float64] | None
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[np.float64]
+    starts: NDArray[np.int64]  # where each record begins in the text
+    ends: NDArray[np.int64]  # and where the next may begin
+
+
+def finished(
+    text: Text,
+    raw: Raw,
+    trouble: tuple[Trouble, int] | None,
+    dtype: str,
+    names: Names | None,
+    name_at: Callable[[int], str],
+    tags: list[str] | None = None,
+) -> Parsed:
+    """The rows made tidy; ``trouble`` comes with the end of its record, ``name_at`` names a feature of ``raw``."""
+    taken, before = len(text), raw.indptr.copy()
+    rows, indptr, indices, values, width, largest = collected(raw.indptr, raw.indices.copy(), raw.values, dtype)
+    if rows < len(raw.labels):
+        message = f"|values| of a row, equal features summed, must be at most {LIMITS[dtype]:g}"
+        trouble = (
+            Trouble(int(raw.starts[rows]), f"{message} ({dtype}: sums of squares would overflow), got more"),
+            int(raw.ends[rows]),
+        )
+    if trouble is not None:
+        taken = trouble[1]
+    named = None
+    if names is not None:
+        places = names.wanted(raw.indices[: before[rows]]).tolist()
+        named = Named(raw.indices[places].tolist(), [name_at(place) for place in places])
+    return Parsed(
+        raw.labels[:rows],
+        indptr,
+        indices,
+        values,
+        width,
+        largest,
+        int(np.count_nonzero(text[:taken] == 10)) + int(taken > 0 and text[taken - 1] != 10),
+        taken,
+        None if raw.weights is None else raw.weights[:rows],
+        None if tags is None else tags[:rows],
+        None if trouble is None else trouble[0],
+        named,
+    )
+
+
+def last_line_end(text: Text) -> int:
+    r"""Bytes up to and with the last end of line; 0 without one.
+
+    >>> last_line_end(np.frombuffer(b"a\nb\nc", np.uint8))
+    4
+    """
+    stop = len(text)
+    while stop > 0:  # lines are short: look at the end first
+        start = max(stop - 4096, 0)
+        found = np.flatnonzero(text[start:stop] == 10)
+        if len(found):
+            return start + int(found[-1]) + 1
+        stop = start
+    return 0
+
+
+def require_dtype(dtype: Any, owner: str) -> None:
+    """Raises if values cannot be of it."""
+    if dtype not in LIMITS:
+        raise InvalidParameterError(f"{owner}: dtype must be {listed(LIMITS)}, got {dtype!r}")
+
+
+def require_hashing(hashing: Any, names: Any, owner: str) -> None:
+    """Raises if these are not what they should be."""
+    if not isinstance(hashing, Hashing):
+        raise InvalidParameterError(f"{owner}: hashing must be a Hashing, got {hashing!r}")
+    if names is not None and not isinstance(names, Names):
+        raise InvalidParameterError(f"{owner}: names must be a Names or None, got {names!r}")
