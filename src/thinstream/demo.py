@@ -1,6 +1,6 @@
 """The main job in a minute: P0's synthetic experiment, one pass per model, as a table and a picture.
 
-    python -m thinstream.demo
+    thinstream demo
 
 Each algorithm's rate is chosen from P0's grid by the mistakes made while learning the first rows at l1 = 0 (progressive
 error, no test data); then l1 is swept over ten decades and every model is judged on the test stream. Other parameters
@@ -8,7 +8,6 @@ are at their defaults, but for one contestant that is so favoured: the r of "SSO
 P0's grid by the same progressive error.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator
@@ -44,20 +43,10 @@ class Point(NamedTuple):
     seconds: float  # one pass over the training stream
 
 
-def main(arguments: list[str] | None = None) -> None:
+def run(rows: int = 100_000, seed: int = 0, out: str = "demo.png") -> None:
     """Runs the experiment and writes the picture."""
-    parser = argparse.ArgumentParser(prog="python -m thinstream.demo", description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--rows", type=int, default=100_000, help="length of the training stream (default: P0's 100000)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the generated stream")
-    parser.add_argument("--out", default="demo.png", help="where the picture goes (default: demo.png)")
-    options = parser.parse_args(arguments)
-    if options.rows < 10:
-        parser.error(f"--rows must be at least 10, got {options.rows}")
-
-    print(f"Generating P0's synthetic stream: {options.rows:,} rows, 1000 features, 100 of them informative …")
-    train, test = sparse_gaussian(options.rows, max(options.rows // 10, 1), seed=options.seed)
+    print(f"Generating P0's synthetic stream: {rows:,} rows, 1000 features, 100 of them informative …")
+    train, test = sparse_gaussian(rows, max(rows // 10, 1), seed=seed)
     print("(the first run compiles each algorithm once, a few seconds each; later runs find them in the cache)\n")
     curves = {}
     for number, label in enumerate(CONTESTANTS, 1):
@@ -70,11 +59,11 @@ def main(arguments: list[str] | None = None) -> None:
     progress("")
     print(table(curves))
     try:
-        picture(curves, options.out)
+        picture(curves, out)
     except ImportError:
         print("\nNo picture: matplotlib is missing (pip install 'thinstream[plot]').")
     else:
-        print(f"\nThe sparsity-error curve is in {options.out}.")
+        print(f"\nThe sparsity-error curve is in {out}.")
 
 
 def choose_rate(label: str, head: Stream) -> float:
@@ -137,7 +126,3 @@ def progress(text: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -7,6 +7,7 @@ import numpy as np
 
 from thinstream.streams import libsvm_parser as parser
 from thinstream.streams.libsvm_parser import Out, Result, Rules
+from thinstream.streams.sources import pieces
 from thinstream.streams.text import Parsed, Text, Trouble, given_at
 
 _WIDEST = {np.dtype(np.int32): 2**31 - 2, np.dtype(np.int64): 2**62 - 2}
@@ -115,6 +116,19 @@ class Libsvm:
             message = f"a label must be {negative:g} or {positive:g}, got {given_at(text, offset)}"
             parsed, labels = _cut(parsed, row, text, Trouble(offset, message)), labels[:row]
         return parsed._replace(labels=labels)
+
+
+def begins_at_zero(files: list[str]) -> bool:
+    """Whether an index 0 occurs in the files, up to the first bad line (which is for the reader to tell)."""
+    form = Libsvm(zero_based=True, dtype="float64", limit=np.inf)
+    for file in files:
+        for piece in pieces(file, form, 0):
+            parsed = form.parse(piece.text)
+            if np.any(parsed.indices == 0):
+                return True
+            if parsed.trouble is not None:
+                break
+    return False
 
 
 def last_line_end(text: Text) -> int:

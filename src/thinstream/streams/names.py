@@ -99,6 +99,10 @@ class Names:
             "limit": np.array([self.limit], np.int64),
         }
 
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Goes back to what ``arrays`` was called on."""
+        self._found = Names.from_arrays(arrays)._found
+
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Names":
         """The inverse of ``arrays``."""

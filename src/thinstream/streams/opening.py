@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +102,170 @@ def format_of(path: str) -> str:
     if ending.lower() in CODECS:
         ending = os.path.splitext(stem)[1]
     return ENDINGS.get(ending.lower(), "libsvm")
+
+
+def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream:  # noqa: A002
+    """The examples of files: one path, several, a glob, or "-" for standard input.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+        Text may be compressed (.gz, .bz2, .xz, .zst).
+    format : {"libsvm", "vw", "csv", "tsv", "jsonl", "parquet", "arrow", "cache"} or None
+        None: the ending tells, and a file without one of these is libsvm.
+    cache : bool
+        Whether to keep a binary copy beside the first file and read that, now and as long as it is up to date.
+    **options
+        See `Options`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name) / "mail.svm"
+    >>> _ = path.write_text("+1 3:0.5 7:1\\n-1 2:1\\n")
+    >>> [batch] = open_stream(path).batches()
+    >>> batch.y, batch.indices, batch.position
+    (array([ 1, -1], dtype=int8), array([2, 6, 1], dtype=int32), Position(part=0, offset=20, line=2, row=2, skip=0))
+    >>> folder.cleanup()
+
+    """
+    unknown = sorted(set(options) - set(Options.__dataclass_fields__))
+    if unknown:
+        raise InvalidParameterError(f"no option is called {unknown[0]!r}; there are {listed(Options.__dataclass_fields__)}")
+    chosen = Options(**options)
+    chosen.check()
+    files = resolve(paths)
+    kind = format or _one_format(files)
+    if kind not in FORMATS:
+        raise InvalidParameterError(f"format must be {listed(FORMATS)}, got {format!r}")
+    stream = _OPENERS[kind](files, kind, chosen)
+    return _cached(stream, files) if cache and kind != "cache" else stream
+
+
+def _one_format(files: list[str]) -> str:
+    found = {format_of(file): file for file in files}
+    if len(found) > 1:
+        (one, first), (other, second), *_ = found.items()
+        raise InvalidInputError(f"files of one format are needed, {first} is {one}, {second} is {other}")
+    return next(iter(found))
+
+
+def space_of(kind: str, options: Options) -> dict[str, Any]:
+    """What feature numbers mean: all that a model must find again when it predicts."""
+    space: dict[str, Any] = {}
+    if kind in ("vw", "csv", "tsv", "jsonl", "parquet", "arrow"):
+        space["hashing"] = _hashing(options).as_dict()
+        for name in ("text", "categorical"):
+            if getattr(options, name):
+                space[name] = sorted(getattr(options, name))
+    elif options.zero_based is True:
+        space["zero_based"] = True
+    if options.normalize is not None:
+        space["normalize"] = options.normalize
+    return space
+
+
+def _hashing(options: Options) -> Any:
+    from thinstream.streams.hashing import Hashing
+
+    return Hashing(bits=options.bits or 22, signed=options.signed)
+
+
+def _names(options: Options) -> Any:
+    from thinstream.streams.names import Names
+
+    return Names(options.names) if options.names else None
+
+
+def _text_stream(files: list[str], kind: str, form: Any, options: Options) -> TextStream:
+    return TextStream(
+        files,
+        form,
+        space=space_of(kind, options),
+        reading={"format": kind, "classes": options.classes and list(options.classes), "on_error": options.on_error},
+        normalize=options.normalize,
+        on_error=options.on_error,
+        max_errors=options.max_errors,
+        workers=options.workers or os.cpu_count() or 1,
+    )
+
+
+def _libsvm(files: list[str], kind: str, options: Options) -> Stream:
+    if options.bits is not None or options.signed or options.names:
+        raise InvalidParameterError("bits, signed and names are for named features; those of libsvm files are numbers")
+    if options.zero_based == "auto":
+        if STDIN in files:
+            raise InvalidParameterError("zero_based='auto' looks through the files first; standard input cannot be read twice")
+        options = replace(options, zero_based=begins_at_zero(files))
+    classes = options.classes
+    if classes is not None and not all(isinstance(label, int | float) for label in classes):
+        raise InvalidParameterError(f"labels of libsvm files are numbers, classes must be, too, got {classes!r}")
+    form = Libsvm(bool(options.zero_based), classes, options.dtype, LIMITS[options.dtype])
+    return _text_stream(files, kind, form, options)
+
+
+def _vw(files: list[str], kind: str, options: Options) -> Stream:
+    from thinstream.streams.vw import VW
+
+    return _text_stream(files, kind, VW(_hashing(options), options.dtype, _names(options)), options)
+
+
+def _csv(files: list[str], kind: str, options: Options) -> Stream:
+    from thinstream.streams.csv import Csv
+
+    form = Csv(
+        label=options.label,
+        weight=options.weight,
+        delimiter="\t" if kind == "tsv" else ",",
+        header=options.header,
+        text=options.text,
+        categorical=options.categorical,
+        numeric=options.numeric,
+        ignore=options.ignore,
+        classes=options.classes,
+        hashing=_hashing(options),
+        dtype=options.dtype,
+        names=_names(options),
+    )
+    return _text_stream(files, kind, form, options)
+
+
+def _jsonl(files: list[str], kind: str, options: Options) -> Stream:
+    from thinstream.streams.jsonl import JsonLines
+
+    form = JsonLines(
+        label=options.label,
+        weight=options.weight,
+        text=options.text,
+        ignore=options.ignore,
+        classes=options.classes,
+        hashing=_hashing(options),
+        dtype=options.dtype,
+        names=_names(options),
+    )
+    return _text_stream(files, kind, form, options)
+
+
+def _arrow(files: list[str], kind: str, options: Options) -> Stream:
+    raise NotImplementedError
+
+
+def _cache(files: list[str], kind: str, options: Options) -> Stream:
+    raise NotImplementedError
+
+
+def _cached(stream: Stream, files: list[str]) -> Stream:
+    raise NotImplementedError
+
+
+_OPENERS: dict[str, Callable[[list[str], str, Options], Stream]] = {
+    "libsvm": _libsvm,
+    "vw": _vw,
+    "csv": _csv,
+    "tsv": _csv,
+    "jsonl": _jsonl,
+    "parquet": _arrow,
+    "arrow": _arrow,
+    "cache": _cache,
+}

@@ -33,6 +33,7 @@ class TextStream:
     files: list[str]
     form: TextFormat
     space: dict[str, Any] = field(default_factory=dict)
+    reading: dict[str, Any] = field(default_factory=dict)
     normalize: str | None = None
     on_error: str = "raise"
     max_errors: int = MAX_ERRORS
@@ -69,7 +70,7 @@ class TextStream:
     def fingerprint(self) -> dict[str, Any]:
         """What tells this source from another: names, first bytes, and how it is read."""
         heads = [None if file == STDIN or not Path(file).is_file() else head_checksum(file) for file in self.files]
-        return {"files": self.files, "heads": heads, "normalize": self.normalize, "space": self.space}
+        return {"files": self.files, "heads": heads, "space": self.space, **self.reading}
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on."""

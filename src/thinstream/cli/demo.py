@@ -1,0 +1,21 @@
+"""``thinstream demo``: P0's synthetic experiment."""
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(demo)
+
+
+def demo(
+    rows: Annotated[int, typer.Option(min=10, help="Length of the training stream.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="Of the generated stream.")] = 0,
+    out: Annotated[str, typer.Option("--out", "-o", help="Where the picture goes (.png or .svg).")] = "demo.png",
+) -> None:
+    """Run the synthetic experiment of paper P0: a table, and the sparsity-error curve as a picture."""
+    from thinstream.demo import run
+
+    run(rows, seed, out)

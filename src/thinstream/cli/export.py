@@ -1,0 +1,26 @@
+"""``thinstream export``: a model for other tools."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(export)
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Where it goes: .txt, .tsv, .json, .onnx or .h.", show_default=False)],
+    format: Annotated[str | None, typer.Option(help="text, json, onnx or c; by default the ending of OUT tells.", show_default=False)] = None,  # noqa: A002
+) -> None:
+    """Write a model as text (feature, weight), JSON, an ONNX graph or a C header without dependencies."""
+    from thinstream.models.exports import Portrait
+    from thinstream.models.exports import export as write
+    from thinstream.models.file import read
+
+    found = read(model)
+    names = {} if found.names is None else dict(zip(found.names.indices.tolist(), found.names.texts, strict=True))
+    write(Portrait.of(found.learner, found.classes, names), out, format)

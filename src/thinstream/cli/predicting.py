@@ -1,0 +1,101 @@
+"""What ``predict`` and ``evaluate`` do: a model file goes over a stream."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.cli.groups import Reading
+from thinstream.cli.opening import opened
+from thinstream.cli.show import say
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.evaluate.progressive import Progress
+from thinstream.evaluate.report import Report, Tradeoff
+from thinstream.models.file import read
+from thinstream.models.model import Model
+from thinstream.streams.outputs import Outputs
+
+
+def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tuple[Model, Any, Iterator[Any]]:
+    """The model, the stream, and (batch, scores) of all of it."""
+    model = read(path)
+    stream = opened(data, as_learned(reading, model, path), model.learner.memory.state.dtype.name, labels=labels)
+    if stream.space != model.space:
+        raise InvalidInputError(
+            f"{path}: its features were read as {model.space or 'column numbers'}, the data's are "
+            f"{stream.space or 'column numbers'}; they would not mean the same"
+        )
+
+    def scores() -> Iterator[tuple[Batch, NDArray[Any]]]:
+        for batch in stream.batches():
+            yield batch, model.learner.scores(batch)
+
+    return model, stream, scores()
+
+
+def as_learned(reading: Reading, model: Model, path: Path) -> Reading:
+    """The options with what the model was trained with; a different one on the command line raises."""
+    space = model.space
+    hashing = space.get("hashing", {})
+    learned = {
+        "bits": hashing.get("bits"),
+        "signed": hashing.get("signed", False) or None,
+        "text": ",".join(space.get("text", ())) or None,
+        "categorical": ",".join(space.get("categorical", ())) or None,
+        "normalize": space.get("normalize"),
+        "zero_based": "yes" if space.get("zero_based") else None,
+        "classes": None if model.classes == (-1, 1) else f"{model.classes.negative},{model.classes.positive}",
+    }
+    unset = Reading()
+    for name, value in learned.items():
+        given = getattr(reading, name)
+        if given != getattr(unset, name) and value is not None and str(given) != str(value) and name != "zero_based":
+            raise InvalidParameterError(f"{path} was trained with {name} {value}, got {given}")
+    kept = {name: v for name, v in learned.items() if v is not None and getattr(reading, name) == getattr(unset, name)}
+    return replace(reading, names=0, **kept)
+
+
+def write_predictions(
+    data: list[str], reading: Reading, path: Path, out: str, *, scores: bool, as_json: bool, quiet: bool
+) -> None:
+    """A line per example."""
+    model, stream, found = scored(data, reading, path, labels=False)
+    shown = [str(label) for label in model.classes]
+    rows = 0
+    with Outputs([out]) as (file,):
+        for batch, s in found:
+            rows += len(batch)
+            if as_json:
+                lines = [json.dumps({"label": model.classes[v > 0], "score": v}) for v in s.tolist()]
+            elif scores:
+                lines = [np.format_float_positional(v, trim="-") if 1e-4 <= abs(v) < 1e16 else repr(v) for v in s.astype(np.float64).tolist()] if s.dtype == np.float64 else [str(v) for v in s]
+            else:
+                lines = [shown[v > 0] for v in s.tolist()]
+            file.write("".join(line + "\n" for line in lines).encode())
+    _told(stream, quiet)
+    if out != "-" and not quiet:
+        say(f"{rows:,} predictions in {out}")
+
+
+def evaluated(data: list[str], reading: Reading, path: Path, tradeoff: Tradeoff, *, quiet: bool) -> Report:
+    """The metrics of a model on labelled examples it does not learn from."""
+    _, stream, found = scored(data, reading, path, labels=True)
+    progress = Progress()
+    for batch, scores in found:
+        if batch.y is None:
+            raise InvalidInputError(f"the rows to evaluate on need labels, row {batch.first_row} has none")
+        progress.update(scores, batch.y, batch.weights)
+    if not progress.rows:
+        raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
+    _told(stream, quiet)
+    return progress.report(tradeoff)
+
+
+def _told(stream: Any, quiet: bool) -> None:
+    if stream.skipped is not None and stream.skipped.count and not quiet:
+        say(f"thinstream: {stream.skipped.count:,} bad records were passed over, the first: {stream.skipped.reasons[0]}")
