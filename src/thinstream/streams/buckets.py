@@ -1,0 +1,107 @@
+"""Sorting of lines by random keys, through files where they do not fit in memory."""
+
+import io
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.streams.textlines import lines_of, write_lines
+
+Keys = NDArray[np.uint64]
+
+_BITS = 6  # of a key, which choose one of 64 buckets
+_PIECE = 1 << 12  # lines put in order at a time
+#: Bytes a line in memory takes besides its text: object, reference, key, place in the order.
+_PER_LINE = 96
+
+
+def sort(
+    rows: Iterable[tuple[Keys, list[bytes]]], file: BinaryIO, memory: int, folder: Path | None, shift: int = 64 - _BITS
+) -> int:
+    """Writes lines in the order of their keys, those of one key in the order given; returns how many.
+
+    What does not fit in about ``memory`` bytes is scattered by six bits of the keys (from bit ``shift`` on; those above
+    are the same in all) to files in a temporary folder in ``folder``, and each file sorted likewise. So the result does
+    not depend on ``memory``.
+    """
+    rows = iter(rows)
+    keys, lines = [np.empty(0, np.uint64)], list[bytes]()
+    room = memory * 3 // 4  # the rest is for what is being read and written
+    for some_keys, some in rows:
+        keys.append(some_keys)
+        lines += some
+        room -= sum(map(len, some)) + _PER_LINE * len(some)
+        if room < 0 and len(lines) > 1 and shift >= 0:
+            break
+    else:
+        order = np.argsort(np.concatenate(keys), kind="stable")
+        for start in range(0, len(lines), _PIECE):
+            write_lines(file, [lines[i] for i in order[start : start + _PIECE].tolist()])
+        return len(lines)
+    with tempfile.TemporaryDirectory(prefix=".thinstream-", dir=folder) as scratch:
+        with _Buckets(Path(scratch), shift, memory) as buckets:
+            buckets.add(np.concatenate(keys), lines)
+            keys.clear()
+            lines.clear()
+            for some_keys, some in rows:
+                buckets.add(some_keys, some)
+        return sum(sort(rows, file, memory, folder, shift - _BITS) for rows in buckets.contents())
+
+
+class _Buckets:
+    """Files of lines and of their keys, one pair for each value of six bits."""
+
+    def __init__(self, folder: Path, shift: int, memory: int) -> None:
+        self._shift, self._memory = np.uint64(shift), memory
+        self._folder, self._files = folder, dict[int, tuple[BinaryIO, BinaryIO]]()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def add(self, keys: Keys, lines: list[bytes]) -> None:
+        """Appends each line to its bucket."""
+        for start in range(0, len(lines), _PIECE):
+            piece = keys[start : start + _PIECE]
+            which = ((piece >> self._shift) & np.uint64((1 << _BITS) - 1)).astype(np.uint8)
+            order = np.argsort(which, kind="stable")
+            ends = np.searchsorted(which[order], np.arange((1 << _BITS) + 1))
+            places, sorted_keys = (order + start).tolist(), piece[order]
+            for k in np.flatnonzero(np.diff(ends)).tolist():
+                texts, numbers = self._files.get(k) or self._open(k)
+                write_lines(texts, [lines[i] for i in places[ends[k] : ends[k + 1]]])
+                numbers.write(sorted_keys[ends[k] : ends[k + 1]].tobytes())
+
+    def _open(self, k: int) -> tuple[BinaryIO, BinaryIO]:
+        texts, keys = self._names(k)
+        self._files[k] = self._writer(texts), self._writer(keys)
+        return self._files[k]
+
+    def _writer(self, name: Path) -> BinaryIO:
+        size = min(max(self._memory >> 10, 1 << 9), 1 << 18)  # all 128 buffers: an eighth of the memory
+        file = io.BufferedWriter(io.FileIO(name, "wb"), size)
+        return self._stack.enter_context(file)
+
+    def _names(self, k: int) -> tuple[Path, Path]:
+        return self._folder / f"{k}.lines", self._folder / f"{k}.keys"
+
+    def contents(self) -> Iterator[Iterator[tuple[Keys, list[bytes]]]]:
+        """The lines and keys of each bucket in turn; what has been read is removed."""
+        for texts, keys in map(self._names, sorted(self._files)):
+            yield self._read(texts, keys)
+            for name in (texts, keys):
+                name.unlink()
+
+    def _read(self, texts: Path, keys: Path) -> Iterator[tuple[Keys, list[bytes]]]:
+        with open(texts, "rb") as file, open(keys, "rb") as numbers:
+            for lines in lines_of(file, texts, self._memory):
+                yield np.frombuffer(numbers.read(8 * len(lines)), np.uint64), lines
