@@ -1,0 +1,7 @@
+"""Models as files: safetensors, the same bytes for the same model, replaced atomically."""
+
+from thinstream.models.atomic import replacing
+from thinstream.models.file import read, write
+from thinstream.models.model import Model, Names
+
+__all__ = ["Model", "Names", "read", "replacing", "write"]
