@@ -8,7 +8,12 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_FUNCTIONS = {"algorithms": "thinstream.learners", "make": "thinstream.estimators"}
+_FUNCTIONS = {
+    "algorithms": "thinstream.learners",
+    "load": "thinstream.estimators",
+    "make": "thinstream.estimators",
+    "save": "thinstream.estimators",
+}
 
 
 def __getattr__(name: str) -> Any:

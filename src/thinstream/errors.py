@@ -35,6 +35,18 @@ class DownloadError(ThinstreamError, OSError):
     """A file that could not be fetched whole; nothing is left under its name."""
 
 
+class ModelFileError(ThinstreamError, ValueError):
+    """A file that is no model, is damaged, or is from a newer library; nothing was loaded."""
+
+
+class FileWriteError(ThinstreamError, OSError):
+    """A file that could not be written; the one it was to replace is as it was."""
+
+
+class WeightsOnlyError(ThinstreamError, RuntimeError):
+    """A model that was saved without its learning state is asked to learn, or for that state."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they appear in messages.
 

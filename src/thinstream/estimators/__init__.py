@@ -2,5 +2,6 @@
 
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.factory import estimator, make, named
+from thinstream.estimators.saving import load, save
 
-__all__ = ["OnlineClassifier", "estimator", "make", "named"]
+__all__ = ["OnlineClassifier", "estimator", "load", "make", "named", "save"]

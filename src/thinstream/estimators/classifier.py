@@ -1,6 +1,7 @@
 """What every estimator does; the algorithms differ only in their parameters."""
 
 import numbers
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names, csr_of, extend_names, feature_names, labels_of, weights_of
-from thinstream.learners import Classes, Learner, class_costs, merge
+from thinstream.learners import Classes, Frozen, Learner, class_costs, merge
 
 COMMON_PARAMETERS: dict[str, Any] = {
     "class_weight": None,
@@ -295,6 +296,17 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         self._sparse_coef = False
         return self
 
+    # Saving -----------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
+        """Writes the fitted model to a file, replacing it in one step; ``thinstream.load`` reads it.
+
+        ``weights_only``: much smaller where weights are sparse, and predicts the same, but cannot go on learning.
+        """
+        from thinstream.estimators.saving import save
+
+        save(self, path, weights_only=weights_only)
+
     # Reading, on demand and without touching the state ----------------------------------------------------------------
 
     @property
@@ -348,6 +360,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         """Variance σ of each weight."""
         learner = self._fitted("variance_")
         if not learner.has_variance:
+            if isinstance(learner, Frozen) and hasattr(learner.algorithm.rule, "variance"):
+                raise AttributeError(f"{self._algorithm} was saved with its weights only, without variances")
             raise AttributeError(f"{self._algorithm} keeps no variances")
         return learner.variance()
 

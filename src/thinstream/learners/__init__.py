@@ -1,8 +1,19 @@
 """Models without scikit-learn: a rule, its memory, two classes, and the counters of a run."""
 
 from thinstream.learners.classes import Classes, class_costs
+from thinstream.learners.frozen import Frozen
 from thinstream.learners.learner import Learner
 from thinstream.learners.merging import merge, merge_table, require_mergeable
 from thinstream.learners.registry import algorithms, find
 
-__all__ = ["Classes", "Learner", "algorithms", "class_costs", "find", "merge", "merge_table", "require_mergeable"]
+__all__ = [
+    "Classes",
+    "Frozen",
+    "Learner",
+    "algorithms",
+    "class_costs",
+    "find",
+    "merge",
+    "merge_table",
+    "require_mergeable",
+]

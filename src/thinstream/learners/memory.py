@@ -12,7 +12,7 @@ from thinstream.engine.rule import Algorithm
 def allocate(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> Memory:
     """The memory of a model that has seen nothing, for ``width`` coordinates (at least)."""
     extra = rule.extra()
-    width = max(width, len(extra))  # a rule that keeps features in its own array must be able to name them
+    width = max(width, len(extra))  # (see `kept`) a rule that keeps features in its own array must be able to name them
     fields, clocks = _filled(algorithm, rule, width, dtype)
     totals = np.concatenate([[0.0], np.array(algorithm.totals(), dtype=np.float64)])
     return Memory(fields, clocks, np.zeros(5, dtype=np.int64), totals, extra)
@@ -30,6 +30,30 @@ def grown(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> Memory
         return memory
     fields, clocks = _filled(algorithm, rule, max(width, have + have // 2) - have, memory.state.dtype)
     return memory._replace(state=np.concatenate([memory.state, fields]), clocks=np.concatenate([memory.clocks, clocks]))
+
+
+def kept(memory: Memory, width: int) -> int:
+    """Coordinates that can differ from fresh ones: the model's, and those a rule's own array may name."""
+    return max(width, len(memory.extra))
+
+
+def records(algorithm: Algorithm, memory: Memory, width: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Views of state and clocks with a row for each of the first ``width`` coordinates."""
+    state, clocks = (
+        array[: width * len(names)].reshape(width, len(names))
+        for array, names in zip(memory[:2], split(algorithm.coordinate), strict=True)
+    )
+    return state, clocks
+
+
+def touched(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> NDArray[np.int64]:
+    """Coordinates below ``width`` whose record differs in any bit from that of a feature never seen."""
+    fresh = _filled(algorithm, rule, 1, memory.state.dtype)
+    marks = np.zeros(width, dtype=np.bool_)
+    for array, row in zip(records(algorithm, memory, width), fresh, strict=True):
+        bits = f"u{row.itemsize}"
+        marks |= (array.view(bits) != row.view(bits)).any(axis=1)
+    return np.flatnonzero(marks)
 
 
 def columns(algorithm: Algorithm, memory: Memory, start: int, stop: int) -> Any:

@@ -53,6 +53,17 @@ class SOFS(NamedTuple):
     def extra(p) -> NDArray[np.float64]:
         return heap.first(p.B)
 
+    def sound(p, memory: Any) -> bool:
+        """Whether heap and coordinates agree: a foreign state must not send the loop outside its arrays."""
+        features, place, slots = memory.extra[: p.B], memory.clocks, np.arange(p.B)
+        inside = (features >= 0) & (features < len(place)) & (features == np.floor(features))
+        if not inside.all() or len(np.unique(features)) != p.B:
+            return False
+        kept, numbers = features.astype(np.int64), np.arange(len(place))
+        fine = (place == -1) | ((place == 0) & (numbers >= p.B))
+        fine[kept] = np.where(place[kept] == 0, kept == p.B - 1 - slots, place[kept] == slots + 1)
+        return bool(fine.all())
+
     def variance(p, f: Any) -> Any:
         return np.reciprocal(f.A)
 

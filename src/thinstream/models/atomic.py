@@ -1,0 +1,138 @@
+"""Files that are replaced whole or not at all, also if the process or the machine dies in between.
+
+New content goes to a hidden file beside the target, is forced to disk, and takes the target's name in one step. A
+writer that died leaves its hidden file behind; the next writer of the same target removes it.
+"""
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from thinstream.errors import FileWriteError
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Gives an empty file to write to; at the end of the block it becomes ``path``, unless the block raises.
+
+    A symbolic link stays and its target is replaced. A replaced file's permissions are kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "numbers.txt"
+    >>> with replacing(target) as file:
+    ...     _ = file.write_text("1 2 3")
+    >>> target.read_text()
+    '1 2 3'
+
+    """
+    target = Path(os.path.realpath(path))
+    temporary = None
+    try:
+        mode = _mode(target, path)
+        _sweep(target)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask
+        try:
+            _try_lock(handle)  # held to the end: says that this writer lives
+            yield temporary
+            if mode is not None:
+                os.chmod(temporary, mode)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(temporary, target)
+        _sync_folder(target.parent)
+    except BaseException as error:
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, FileWriteError):
+            raise _explained(path, target, error) from error
+        raise
+
+
+def _mode(target: Path, path: str | os.PathLike[str]) -> int | None:
+    """Permissions of the file that is replaced, or None; what is no file is not replaced."""
+    try:
+        found = os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found):
+        raise FileWriteError(f"{os.fspath(path)}: cannot be written: it is a folder; give the name of a file")
+    if not stat.S_ISREG(found):
+        raise FileWriteError(f"{os.fspath(path)}: cannot be written: it is a device or a pipe, not a file")
+    return stat.S_IMODE(found)
+
+
+def _explained(path: str | os.PathLike[str], target: Path, error: OSError) -> FileWriteError:
+    if not target.parent.is_dir():
+        why = f"there is no folder {target.parent}"
+    elif not os.access(target.parent, os.W_OK):
+        why = f"the folder {target.parent} is not writable"
+    else:
+        why = error.strerror or str(error)
+    return FileWriteError(f"{os.fspath(path)}: cannot be written: {why}")
+
+
+def _sweep(target: Path) -> None:
+    """Removes what dead writers of the same target have left."""
+    if os.name != "posix":  # elsewhere asking for a process may end it
+        return
+    ours = re.compile(re.escape(f".{target.name}.") + r"(\d+)\.[0-9a-f]{8}\.tmp")
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            found = ours.fullmatch(entry.name)
+            if found and not _alive(int(found[1])):
+                with suppress(OSError):
+                    _remove_unlocked(entry.path)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it exists, and is somebody else's
+        return True
+    return True
+
+
+def _remove_unlocked(path: str) -> None:
+    """Removes the file unless a process holds it, which may be one of another machine or container."""
+    handle = os.open(path, os.O_RDWR)
+    try:
+        if _try_lock(handle):
+            os.unlink(path)
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    """Whether the lock is ours now; closing the file releases it. True where there are no locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Forces the new name to disk, where a folder can be opened."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

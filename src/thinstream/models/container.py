@@ -1,0 +1,98 @@
+"""Named arrays and one text in a safetensors file, with a checksum over all of them.
+
+The format is written here, byte by byte (a length, a JSON header, the arrays), so that equal content gives equal files;
+the safetensors package, which trusts no size it has not checked, reads it.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.errors import InvalidInputError, ModelFileError
+
+Arrays = dict[str, NDArray[Any]]
+
+KEY = "thinstream"
+#: Readers of the format refuse headers of more than 100 million bytes.
+LARGEST_HEADER = 100_000_000
+KINDS = {
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+}
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(text: str, arrays: Arrays) -> str:
+    """SHA-256 over the text and each array's name, type, shape and bytes."""
+    found = hashlib.sha256(canonical(text).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(canonical([name, KINDS[array.dtype.name], list(array.shape)]).encode())
+        found.update(_bytes(array))
+    return found.hexdigest()
+
+
+def put(file: IO[bytes], text: str, arrays: Arrays) -> None:
+    """Writes a safetensors file: the widest types first, which keeps all aligned."""
+    header: dict[str, Any] = {"__metadata__": {KEY: text}}
+    order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    end = 0
+    for name in order:
+        array = arrays[name]
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": KINDS[array.dtype.name], "shape": list(array.shape), "data_offsets": [start, end]}
+    raw = json.dumps(header, separators=(",", ":")).encode()
+    raw += b" " * (-len(raw) % 8)
+    if len(raw) > LARGEST_HEADER:
+        raise InvalidInputError(
+            f"the description of a model (space, extra) must be below {LARGEST_HEADER} bytes, got {len(raw)}"
+        )
+    file.write(len(raw).to_bytes(8, "little"))
+    file.write(raw)
+    for name in order:
+        file.write(_bytes(arrays[name]))
+
+
+def get(path: Path) -> tuple[str, Arrays]:
+    """The text and the arrays of a file, unless it is damaged or another tool's."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="np") as file:
+            text = (file.metadata() or {}).get(KEY)
+            if text is None:
+                raise ModelFileError(f"{path}: is a safetensors file, but not one of thinstream")
+            return text, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, TypeError, AttributeError) as error:  # the latter: types numpy has not
+        raise ModelFileError(f"{path}: is not a safetensors file, or a damaged one ({error})") from None
+
+
+def storable(array: Any, name: str) -> NDArray[Any]:
+    """The array as it is stored: contiguous, little-endian, of a type the format has."""
+    found = np.asarray(array)
+    if found.dtype.name not in KINDS:
+        raise InvalidInputError(f"array {name!r} must be of booleans, integers or floats, got {found.dtype}")
+    return np.ascontiguousarray(found, found.dtype.newbyteorder("<")).reshape(found.shape)
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    raw: Any = array.reshape(-1).view(np.uint8)
+    return memoryview(raw)

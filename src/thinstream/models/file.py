@@ -1,0 +1,169 @@
+"""Model files: one safetensors file each, the same bytes for the same model.
+
+The header's metadata has one entry, ``thinstream``: a JSON text with sorted keys that says all but the arrays, and a
+SHA-256 over itself and them. Nothing in a file is run, and no size in it is believed before the checksum is.
+
+Compatibility: files of format version N are read by every later library of the same major version. A file of a newer
+format version is refused, naming both versions; so are an algorithm or parameters that this library does not have.
+"""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from thinstream import __version__
+from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError, listed
+from thinstream.learners import Classes, Frozen
+from thinstream.models import packing
+from thinstream.models.atomic import replacing
+from thinstream.models.container import Arrays, canonical, digest, get, put, storable
+from thinstream.models.model import Model, Names
+from thinstream.models.plain import label, plain
+
+FORMAT = 1
+GRADES = ("full", "weights")
+Grade = Literal["full", "weights"]
+
+#: Where a model's own arrays stand, so that they cannot be taken for the learner's.
+_OWN = "arrays/"
+
+
+def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> None:
+    """Writes the model, replacing the file in one step.
+
+    "full" can go on learning, with the same bits as if it had never been stopped. "weights" only predicts: no more than
+    the non-zero weights are stored, and the model's own arrays are left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from thinstream.learners import Learner
+    >>> model = Model(Learner("fsol", n_features=3), Classes("ham", "spam"))
+    >>> path = Path(tempfile.mkdtemp()) / "spam.model"
+    >>> write(path, model)
+    >>> read(path).classes
+    Classes(negative='ham', positive='spam')
+
+    """
+    if grade not in GRADES:
+        raise InvalidParameterError(f"grade must be {listed(GRADES)}, got {grade!r}")
+    learner = model.learner
+    if grade == "full" and isinstance(learner, Frozen):
+        raise WeightsOnlyError(
+            f"{os.fspath(path)}: this {learner.algorithm.name} has its weights only and cannot be saved in full; "
+            "save it with grade='weights'"
+        )
+    arrays = packing.full(learner) if grade == "full" else packing.weights(learner)
+    if grade == "full":
+        arrays |= {_named(name): array for name, array in model.arrays.items()}
+    arrays |= _names_out(model.names)
+    arrays = {name: storable(array, name) for name, array in arrays.items()}
+    head = packing.described(learner) | {
+        "format": FORMAT,
+        "library": __version__,
+        "grade": grade,
+        "classes": [label(each) for each in model.classes],
+        "space": plain(model.space, "space"),
+        "extra": plain(model.extra, "extra"),
+    }
+    text = canonical(head | {"sha256": digest(canonical(head), arrays)})
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        put(file, text, arrays)
+
+
+def read(path: str | os.PathLike[str]) -> Model:
+    """The model of a file; ModelFileError says what is wrong with one that cannot be read."""
+    path = Path(path)
+    _require_file(path)
+    try:
+        text, arrays = get(path)
+        head = _head(text, arrays)
+        return _model(head, arrays)
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise ModelFileError(f"{path}: is too large for this machine's memory") from error
+    # what the checksum lets through: a newer library's algorithm or parameters, or a forgery
+    except (ValueError, TypeError, LookupError, AttributeError, NotImplementedError, OverflowError) as error:
+        if isinstance(error, ModelFileError) and str(error).startswith(f"{path}: "):
+            raise
+        raise ModelFileError(f"{path}: is not a model this library can load: {error}") from error
+
+
+def _require_file(path: Path) -> None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise ModelFileError(f"{path}: there is no such file") from None
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"{path}: cannot be read: {error}") from error
+    if stat.S_ISDIR(found.st_mode):
+        raise ModelFileError(f"{path}: is a folder, not a model file")
+    if not stat.S_ISREG(found.st_mode):
+        raise ModelFileError(f"{path}: is a device or a pipe, not a model file")
+    if found.st_size == 0:
+        raise ModelFileError(f"{path}: is empty")
+
+
+def _head(text: str, arrays: Arrays) -> dict[str, Any]:
+    """The description, once it is sure that not a bit of the file has changed."""
+    try:
+        head: dict[str, Any] = json.loads(text)
+        sound = isinstance(head, dict) and canonical(head) == text
+    except (ValueError, RecursionError):
+        sound = False
+    if not sound:
+        raise ModelFileError("the file is damaged: its description is not as it was written")
+    version = head.get("format")
+    if type(version) is int and version > FORMAT:
+        raise ModelFileError(
+            f"it has format version {version}, written by thinstream {head.get('library')}; this is thinstream "
+            f"{__version__}, which reads versions up to {FORMAT}: a newer one is needed"
+        )
+    found = head.pop("sha256", None)
+    if version != FORMAT or found != digest(canonical(head), arrays):
+        raise ModelFileError("the file is damaged: its checksum does not fit")
+    return head
+
+
+def _model(head: dict[str, Any], arrays: Arrays) -> Model:
+    if head["grade"] not in GRADES:
+        raise ModelFileError(f"its grade is {head['grade']!r}, not {listed(GRADES)}")
+    learner = packing.learner_of(head, arrays) if head["grade"] == "full" else packing.frozen_of(head, arrays)
+    classes = Classes(*(label(each) for each in head["classes"]))
+    if classes.negative == classes.positive:
+        raise ModelFileError(f"its two classes are the same, {classes.negative!r}")
+    own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
+    return Model(learner, classes, dict(head["space"]), _names_in(arrays), dict(head["extra"]), own)
+
+
+def _named(name: str) -> str:
+    try:
+        name.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise InvalidInputError(f"arrays: names must be strings that UTF-8 can hold, got {name!r}") from None
+    return _OWN + name
+
+
+def _names_out(names: Names | None) -> Arrays:
+    if names is None:
+        return {}
+    names.checked()
+    raw = [text.encode("utf-8", "surrogatepass") for text in names.texts]
+    return {
+        "names.indices": names.indices.astype(np.int64),
+        "names.ends": np.cumsum([len(each) for each in raw], dtype=np.int64),
+        "names.text": np.frombuffer(b"".join(raw), dtype=np.uint8),
+    }
+
+
+def _names_in(arrays: Arrays) -> Names | None:
+    if "names.indices" not in arrays:
+        return None
+    ends, raw = arrays["names.ends"].tolist(), arrays["names.text"].tobytes()
+    texts = [raw[a:b].decode("utf-8", "surrogatepass") for a, b in zip([0, *ends], ends, strict=False)]
+    return Names(arrays["names.indices"], texts).checked()
