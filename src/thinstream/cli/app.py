@@ -11,18 +11,24 @@ import typer
 
 from thinstream.cli import algorithms, convert, datasets, demo, evaluate, export, inspect, merge, predict, reorder, train
 
-app = typer.Typer(
-    name="thinstream",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Sparse, cost-sensitive, second-order online learning from streams.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+HELP = "Sparse, cost-sensitive, second-order online learning from streams."
 
-for module in (train, predict, evaluate, convert, inspect, export, merge, reorder, algorithms, datasets, demo):
-    module.register(app)
+
+def make_app(arguments: list[str]) -> typer.Typer:
+    """The command line; which options ``train`` has depends on the algorithm in the arguments."""
+    app = typer.Typer(
+        name="thinstream",
+        help=HELP,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    train.register(app, arguments)
+    for module in (predict, evaluate, convert, inspect, export, merge, reorder, algorithms, datasets, demo):
+        module.register(app)
+    app.callback()(_common)
+    return app
 
 
 def _version(asked: bool) -> None:
@@ -33,7 +39,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _common(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
@@ -47,7 +52,7 @@ def main() -> None:
     from thinstream.errors import ThinstreamError
 
     try:
-        app()
+        make_app(sys.argv[1:])(prog_name="thinstream")
     except (ThinstreamError, NotImplementedError) as error:
         _fail(str(error))
     except BrokenPipeError:  # the reader of our output has left: as `head` does

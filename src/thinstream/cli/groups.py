@@ -1,20 +1,27 @@
 """Options that several commands share, declared once as dataclasses."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 
-def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with each parameter that is a dataclass of options replaced by the options themselves."""
+def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) -> Callable[..., Any]:
+    """The command with each parameter that is a dataclass of options replaced by the options themselves.
+
+    More options, ``own``, reach the command as a dictionary, its parameter of that name.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters, of_group = [], {}
     for parameter in inspect.signature(command).parameters.values():
         group = groups.get(parameter.name)
+        if parameter.name == "own":
+            parameters += own
+            of_group.update({option.name: "own" for option in own})
+            continue
         if group is None:
             parameters.append(parameter.replace(annotation=hints[parameter.name]))
             continue
@@ -29,10 +36,12 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
             of_group[option.name] = parameter.name
 
     def flat(**given: Any) -> Any:
-        packed: dict[str, dict[str, Any]] = {name: {} for name in groups}
+        packed: dict[str, dict[str, Any]] = {name: {} for name in (*groups, *(("own",) if own else ()))}
         plain = {}
         for name, value in given.items():
             (packed[of_group[name]] if name in of_group else plain)[name] = value
+        if own:
+            plain["own"] = packed["own"]
         return command(**plain, **{name: groups[name](**packed[name]) for name in groups})
 
     order = sorted(parameters, key=lambda p: p.kind)

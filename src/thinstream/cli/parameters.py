@@ -2,19 +2,19 @@
 
 import inspect
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
-
-from thinstream.cli.show import say
 
 DEFAULT = "ssol"
-GIVEN = "thinstream.parameters"
 
 
 def named_algorithm(arguments: list[str]) -> str:
-    """The value of ``--algorithm`` (``-a``) on a command line, or the default."""
+    """The value of ``--algorithm`` (``-a``) on a command line, or the default.
+
+    >>> named_algorithm(["train", "day.svm", "-a", "fsol"])
+    'fsol'
+    """
     for i, argument in enumerate(arguments):
         if argument in ("--algorithm", "-a") and i + 1 < len(arguments):
             return arguments[i + 1]
@@ -23,75 +23,62 @@ def named_algorithm(arguments: list[str]) -> str:
     return DEFAULT
 
 
-class AlgorithmCommand(TyperCommand):
-    """A command with the options of the algorithm that stands on its command line."""
-
-    _own: list[Any] = []
-
-    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Looks up the algorithm before anything is parsed."""
-        from thinstream.errors import UnknownNameError
-
-        try:
-            self._own = options(named_algorithm(args))
-        except UnknownNameError as error:
-            say(f"thinstream: {error}")
-            raise SystemExit(2) from None
-        return super().make_context(info_name, args, parent, **extra)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The command's own options, then the algorithm's."""
-        *own, last = super().get_params(ctx)  # the last is --help
-        return [*own, *self._own, last]
-
-
-def options(name: str) -> list[Any]:
-    """An option per parameter, with its range, meaning and default."""
+def options(name: str) -> list[inspect.Parameter]:
+    """An option per parameter of the algorithm, with its meaning, range and default."""
     from thinstream.learners import find
 
     algorithm = find(name)
     meanings = _meanings(inspect.getdoc(algorithm.rule) or "")
     panel = f"{algorithm.name} ({algorithm.paper})"
-    return [_option(parameter, meanings.get(parameter.name, ""), panel, algorithm.name) for parameter in algorithm.parameters]
+    return [_option(parameter, meanings.get(parameter.name, ""), panel) for parameter in algorithm.parameters]
 
 
-def _option(parameter: Any, meaning: str, panel: str, owner: str) -> Any:
-    def store(context: typer.Context, option: Any, value: str | None) -> None:
-        if value is not None:
-            context.meta.setdefault(GIVEN, {})[parameter.name] = _value(parameter, value, owner)
-
+def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
     default = "none" if parameter.default is None else parameter.default
     allowed = parameter.constraint.allowed().replace("None", "none")
-    return TyperOption(
-        param_decls=[f"--{parameter.name.replace('_', '-')}", f"_{parameter.name}"],
-        help=f"{meaning} [{allowed}; default {default}]".strip().replace("[", r"\["),
-        expose_value=False,
-        callback=store,
+    option = typer.Option(
+        f"--{parameter.name.replace('_', '-')}",
+        help=f"{meaning} ({allowed}; default {default})".strip(),
         metavar="VALUE",
         rich_help_panel=panel,
         show_default=False,
     )
+    kind = Annotated[str | None, option]
+    return inspect.Parameter(
+        f"own_{parameter.name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+    )
 
 
-def _value(parameter: Any, text: str, owner: str) -> Any:
-    """The public value a text stands for; what is not allowed is a wrong command line."""
+def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:
+    """The public values of the options that were given; what is not allowed is a wrong command line."""
     from thinstream.errors import InvalidParameterError
+    from thinstream.learners import find
 
-    value: Any = text
+    algorithm = find(name)
+    found = {}
+    for parameter in algorithm.parameters:
+        text = given.get(f"own_{parameter.name}")
+        if text is None:
+            continue
+        value = _value(text)
+        try:
+            parameter.encode(value, algorithm.name)
+        except InvalidParameterError as error:
+            raise typer.BadParameter(str(error)) from None
+        found[parameter.name] = value
+    return found
+
+
+def _value(text: str) -> Any:
+    """A number, None, or the text itself."""
     if text.lower() == "none":
-        value = None
-    else:
-        for kind in (int, float):
-            try:
-                value = kind(text)
-                break
-            except ValueError:
-                continue
-    try:
-        parameter.encode(value, owner)
-    except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from None
-    return value
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _meanings(docstring: str) -> dict[str, str]:

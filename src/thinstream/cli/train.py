@@ -7,14 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from thinstream.cli.groups import Output, Reading, grouped
-from thinstream.cli.parameters import DEFAULT, GIVEN, AlgorithmCommand
+from thinstream.cli.parameters import DEFAULT, named_algorithm, options, values
 
 MODEL, CHECKPOINTS = "Model", "Checkpoints"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(cls=AlgorithmCommand, epilog="Options of an algorithm: thinstream train -a NAME --help")(grouped(train))
+def register(app: typer.Typer, arguments: list[str]) -> None:
+    """Adds the command, with the options of the algorithm that stands in the arguments."""
+    own = options(named_algorithm(arguments)) if arguments[:1] == ["train"] else []
+    app.command(epilog="Options of another algorithm: thinstream train -a NAME --help")(grouped(train, own))
 
 
 def train(
@@ -22,6 +23,7 @@ def train(
     data: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", show_default=False)],
     reading: Reading,
     output: Output,
+    own: dict[str, str | None],
     algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="Its name, see `thinstream algorithms`.", rich_help_panel=MODEL)] = DEFAULT,
     model: Annotated[Path | None, typer.Option("--model", "-m", help="Where the model goes (default: nowhere, only metrics).", rich_help_panel=MODEL, show_default=False)] = None,
     weights_only: Annotated[bool, typer.Option("--weights-only", help="Save non-zero weights only: tiny, predicts, cannot go on learning.", rich_help_panel=MODEL)] = False,
@@ -43,12 +45,11 @@ def train(
     """
     from thinstream.cli.learning import Job, learn
 
-    parameters = context.meta.get(GIVEN, {})
     job = Job(
         data=data,
         reading=reading,
         algorithm=algorithm if start is None or _given(context, "algorithm") else None,
-        parameters=parameters,
+        parameters=values(algorithm, own),
         model=model,
         grade="weights" if weights_only else "full",
         start=start,

@@ -50,6 +50,8 @@ class Options:
         Threads that parse; None: one per core.
     label, weight : str
         Columns of the label and of the examples' weights.
+    labels : bool
+        Whether every example must have a label.
     text, categorical, numeric, ignore : names of columns
         Split into words; categories; numbers; left out.
     header : bool
@@ -70,6 +72,7 @@ class Options:
     workers: int | None = None
     label: str = "label"
     weight: str | None = None
+    labels: bool = True
     text: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
