@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -336,6 +337,29 @@ def test_every_sofs_state_that_is_learned_is_sound():
         for d in (4, 9, 20):
             learner.learn(stream(rng, 10, d))
             assert learner.rule.sound(learner.memory)
+
+
+@pytest.mark.parametrize("grade", ["full", "weights"])
+def test_files_of_earlier_libraries_are_read(grade):
+    """Files kept since format version 1: never rewritten, always read."""
+    model = read(Path(__file__).parent / "data" / f"format-1-{grade}.safetensors")
+    learner = model.learner
+    where, weights = learner.sparse_weights()
+    assert where.tolist() == [0, 1, 3, 7]
+    np.testing.assert_array_equal(weights, np.float32([0.83413464, -0.36409885, 0.86230993, 0.26964054]))
+    assert learner.intercept == 0.7516968250274658
+    assert (learner.t, learner.n_updates, learner.false_negatives, learner.false_positives) == (3, 3, 1, 1)
+    assert learner.cumulative_loss == 5.648552894592285
+    assert learner.algorithm.name == "SSOL"
+    assert (learner.parameters["eta"], learner.parameters["l1"]) == (0.5, 0.125)
+    assert (learner.n_features, learner.grow, learner.costs) == (50, True, Costs(1.0, 2.5))
+    assert model.classes == ("ham", "spam")
+    assert model.space == {"kind": "hashed"}
+    assert (model.names.indices.tolist(), model.names.texts) == ([3, 7], ["free", "größe"])
+    assert model.extra == {"position": {"row": 3}}
+    if grade == "full":
+        assert model.arrays["histogram"].tolist() == [0, 1, 2, 3]
+        learner.learn(stream(np.random.default_rng(0), 5, 60))
 
 
 MAKE = """

@@ -182,6 +182,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     def _new_learner(self, classes: Classes, n_features: int) -> Learner:
         parameters = self.get_params(deep=False)
+        self.__dict__.pop("_meaning", None)  # what feature numbers meant in a model that was loaded and is now replaced
         self._learned_with = {n: v for n, v in parameters.items() if n not in ONLY_FIT}
         return Learner(
             self._algorithm,

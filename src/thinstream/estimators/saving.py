@@ -66,8 +66,7 @@ def model_of(fitted: OnlineClassifier) -> Model:
         **{name: getattr(fitted, name) for name in ("n_passes", "shuffle")},
         "random_state": _seed(fitted.get_params(deep=False)["random_state"]),
     }
-    origin = _origin(fitted)
-    space, names = (origin.space, origin.names) if origin else ({}, None)
+    space, names = getattr(fitted, "_meaning", ({}, None))
     if given is not None:
         names = Names.of(list(given))
     return Model(fitted._learner, fitted._classes, space, names, {_KEY: plain(extra, _KEY)})
@@ -88,17 +87,11 @@ def estimator_of(model: Model) -> OnlineClassifier:
         **parameters, **{name: extra[name] for name in ONLY_FIT if name in extra}
     )
     fitted._learned_with = parameters
-    fitted._learner, fitted._classes, fitted._origin = learner, classes, model
+    fitted._learner, fitted._classes, fitted._meaning = learner, classes, (model.space, model.names)
     fitted.classes_, fitted.n_features_in_ = _labels(classes, extra.get("classes")), learner.n_features
     if extra.get("named") and model.names is not None:
         fitted.feature_names_in_ = np.array(model.names.texts, dtype=object)
     return fitted
-
-
-def _origin(fitted: OnlineClassifier) -> Model | None:
-    """The model it was loaded from, unless it was fitted anew since."""
-    origin: Model | None = getattr(fitted, "_origin", None)
-    return origin if origin is not None and origin.learner is fitted._learner else None
 
 
 def _class_weight(learner: Learner, classes: Classes) -> Any:

@@ -79,10 +79,10 @@ def get(path: Path) -> tuple[str, Arrays]:
         with safe_open(str(path), framework="np") as file:
             text = (file.metadata() or {}).get(KEY)
             if text is None:
-                raise ModelFileError(f"{path}: is a safetensors file, but not one of thinstream")
+                raise ModelFileError("is a safetensors file, but not one of thinstream")
             return text, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, TypeError, AttributeError) as error:  # the latter: types numpy has not
-        raise ModelFileError(f"{path}: is not a safetensors file, or a damaged one ({error})") from None
+        raise ModelFileError(f"is not a safetensors file, or a damaged one ({error})") from None
 
 
 def storable(array: Any, name: str) -> NDArray[Any]:

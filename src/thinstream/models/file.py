@@ -78,19 +78,18 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
 def read(path: str | os.PathLike[str]) -> Model:
     """The model of a file; ModelFileError says what is wrong with one that cannot be read."""
     path = Path(path)
-    _require_file(path)
     try:
+        _require_file(path)
         text, arrays = get(path)
-        head = _head(text, arrays)
-        return _model(head, arrays)
+        return _model(_head(text, arrays), arrays)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from None
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
     except MemoryError as error:
         raise ModelFileError(f"{path}: is too large for this machine's memory") from error
     # what the checksum lets through: a newer library's algorithm or parameters, or a forgery
     except (ValueError, TypeError, LookupError, AttributeError, NotImplementedError, OverflowError) as error:
-        if isinstance(error, ModelFileError) and str(error).startswith(f"{path}: "):
-            raise
         raise ModelFileError(f"{path}: is not a model this library can load: {error}") from error
 
 
@@ -98,15 +97,13 @@ def _require_file(path: Path) -> None:
     try:
         found = path.stat()
     except FileNotFoundError:
-        raise ModelFileError(f"{path}: there is no such file") from None
-    except (OSError, ValueError) as error:
-        raise ModelFileError(f"{path}: cannot be read: {error}") from error
+        raise ModelFileError("there is no such file") from None
     if stat.S_ISDIR(found.st_mode):
-        raise ModelFileError(f"{path}: is a folder, not a model file")
+        raise ModelFileError("is a folder, not a model file")
     if not stat.S_ISREG(found.st_mode):
-        raise ModelFileError(f"{path}: is a device or a pipe, not a model file")
+        raise ModelFileError("is a device or a pipe, not a model file")
     if found.st_size == 0:
-        raise ModelFileError(f"{path}: is empty")
+        raise ModelFileError("is empty")
 
 
 def _head(text: str, arrays: Arrays) -> dict[str, Any]:
@@ -117,16 +114,16 @@ def _head(text: str, arrays: Arrays) -> dict[str, Any]:
     except (ValueError, RecursionError):
         sound = False
     if not sound:
-        raise ModelFileError("the file is damaged: its description is not as it was written")
+        raise ModelFileError("is damaged: its description is not as it was written")
     version = head.get("format")
     if type(version) is int and version > FORMAT:
         raise ModelFileError(
-            f"it has format version {version}, written by thinstream {head.get('library')}; this is thinstream "
+            f"has format version {version}, written by thinstream {head.get('library')}; this is thinstream "
             f"{__version__}, which reads versions up to {FORMAT}: a newer one is needed"
         )
     found = head.pop("sha256", None)
     if version != FORMAT or found != digest(canonical(head), arrays):
-        raise ModelFileError("the file is damaged: its checksum does not fit")
+        raise ModelFileError("is damaged: its checksum does not fit")
     return head
 
 
