@@ -130,7 +130,7 @@ _TRUNCATED = Merge("heuristic", _averages_truncated, "weights are brought up to 
 _GAUSSIAN = Merge("heuristic", _multiplies, "precisions add (the prior counted once), means are weighted by precision")
 
 MERGES: dict[str, Merge] = {
-    "FSOL": Merge("formal", _adds, "θ adds; exact if every example updates"),
+    "FSOL": Merge("formal", _adds, "θ adds; exact if every example updates and costs are fixed"),
     "SSOL": Merge("formal", _adds, "θ adds; A = A₁ + A₂ − I, which is exact if every example enters it"),
     "RDA": Merge("formal", _adds, "G adds"),
     "AdaRDA": Merge("formal", _adds, "G and S add"),
@@ -171,6 +171,7 @@ REFUSALS = {
         "anything; split the features instead of the examples: partial scores add exactly"
     ),
 }
+_UNDECLARED = "no rule is declared for it"
 
 
 def rule_for(model: Learner, average: bool = False) -> Merge:
@@ -180,7 +181,7 @@ def rule_for(model: Learner, average: bool = False) -> Merge:
     if dropping and average:
         return _DROP
     if dropping or name not in MERGES:
-        raise MergeError(f"{name} cannot be merged: {REFUSALS.get(name, 'no rule is declared for it')}")
+        raise MergeError(f"{name} cannot be merged: {REFUSALS.get(name, _UNDECLARED)}")
     return MERGES[name]
 
 
@@ -198,5 +199,5 @@ def merge_table() -> str:
         elif name in MERGES:
             lines.append(f"| `{name}` | {MERGES[name].how} | {MERGES[name].kind} |")
         else:
-            lines.append(f"| `{name}` | refused: {REFUSALS[name]} | – |")
+            lines.append(f"| `{name}` | refused: {REFUSALS.get(name, _UNDECLARED)} | – |")
     return "\n".join(lines)

@@ -45,7 +45,8 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
     """A new model out of models that learned from disjoint parts of a stream; they are left as they are.
 
     The order of the models does not matter, and one that has seen nothing changes nothing, bit for bit. Counters add.
-    A narrower model is taken as one that never saw the further features.
+    A narrower model is taken as one that never saw the further features. An algorithm that cannot be merged raises as
+    soon as two models have seen something.
 
     Parameters
     ----------
@@ -92,8 +93,10 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
 
 def _merged(parts: Sequence[tuple[Learner, float]], width: int, rule: Merge) -> Learner:
     total = sum(weight for _, weight in parts)
-    if not total > 0:
-        raise InvalidParameterError("merge: weights must not all be 0 among the models that have seen something")
+    if not 0 < total < math.inf:
+        raise InvalidParameterError(
+            f"merge: weights of the models that have seen something must have a finite sum > 0, got {total}"
+        )
     like = parts[0][0]
     model = Learner(
         like.algorithm.name,
