@@ -7,6 +7,7 @@ hashed formats agree on what they can all say.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,7 @@ class Hashing:
         return cls(**settings)
 
 
+@lru_cache(1 << 16)  # columns come again and again, and interpreted it takes its time
 def _hash_of(name: str, seed: int) -> int:
     text = name.encode("utf-8", "surrogatepass")
     return int(murmur(np.frombuffer(text, np.uint8), 0, len(text), np.uint64(seed)))

@@ -1,0 +1,46 @@
+"""What formats with named columns share: which columns are special, the words of a text, what labels are."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from thinstream.errors import InvalidParameterError
+
+_WORD = re.compile(r"\w+")
+Class = str | float | bool
+
+
+def words(text: str) -> list[str]:
+    r"""The words of a text: runs of letters, digits and underscores (``\w+``), in lower case.
+
+    >>> words("Buy NOW, it's free_42!")
+    ['buy', 'now', 'it', 's', 'free_42']
+    """
+    return _WORD.findall(text.lower())
+
+
+def require_columns(owner: str, **roles: Any) -> None:
+    """Raises unless each role has names of columns, and no column has two roles."""
+    taken: dict[str, str] = {}
+    for role, given in roles.items():
+        columns = [given] if role in ("label", "weight") else given
+        if not isinstance(columns, Sequence) or isinstance(columns, str):
+            raise InvalidParameterError(f"{owner}: {role} must be a list of names of columns, got {given!r}")
+        for name in columns:
+            if name is None and role in ("label", "weight"):
+                continue
+            if not isinstance(name, str):
+                raise InvalidParameterError(f"{owner}: {role} must name columns in text, got {name!r}")
+            if taken.setdefault(name, role) != role:
+                raise InvalidParameterError(f"{owner}: a column has one role, {name!r} has {taken[name]} and {role}")
+
+
+def require_classes(owner: str, classes: Any) -> None:
+    """Raises unless there are none or two that differ."""
+    if classes is None:
+        return
+    fine = isinstance(classes, tuple | list) and len(classes) == 2 and classes[0] != classes[1]
+    if not fine or not all(isinstance(kind, str | float | int) for kind in classes):
+        raise InvalidParameterError(
+            f"{owner}: classes must be two different labels (negative, positive), text or numbers, got {classes!r}"
+        )
