@@ -1,0 +1,49 @@
+"""The formats to fuzz, looked up when asked for: nothing here imports them."""
+
+import importlib
+import importlib.util
+from typing import Any, NamedTuple
+
+
+class Known(NamedTuple):
+    """Where a format is, how it is made, and what it must agree with."""
+
+    place: str  # module:class
+    options: dict[str, Any] = {}  # noqa: RUF012
+    twin: str = ""  # module:function of (parsed, text as bytes), returns what differs
+
+
+FORMATS = {
+    "libsvm": Known("thinstream.streams.libsvm:Libsvm", twin="tests.naive_libsvm:disagreement"),
+    "vw": Known("thinstream.streams.vw:VW"),
+    "csv": Known("thinstream.streams.csv:CSV", {"label": "label"}),
+    "jsonl": Known("thinstream.streams.jsonl:JSONL", {"label": "label"}),
+}
+
+
+def known(name):
+    """By its name, or by module:class, which may carry a ``twin`` itself."""
+    return FORMATS[name] if name in FORMATS else Known(name)
+
+
+def exists(name):
+    """Whether its module is there."""
+    if name not in FORMATS and ":" not in name:
+        return False
+    try:
+        return importlib.util.find_spec(known(name).place.partition(":")[0]) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def maker(name):
+    """(a function that makes a fresh format, its twin or None); imports the format."""
+    entry = known(name)
+    form = _at(entry.place)
+    twin = _at(entry.twin) if entry.twin else getattr(form, "twin", None)
+    return lambda: form(**entry.options), twin
+
+
+def _at(place):
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
