@@ -19,6 +19,14 @@ class UnknownNameError(ThinstreamError, LookupError):
     """A name (of an algorithm, a parameter, a data set) that does not exist."""
 
 
+class MissingPackageError(ThinstreamError, ImportError):
+    """An optional package that what was asked for needs; the message has the command that installs it."""
+
+
+class CacheError(ThinstreamError, ValueError):
+    """A binary cache that is damaged, cut short, of another version, or no cache at all."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they appear in messages.
 
