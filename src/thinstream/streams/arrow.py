@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
@@ -26,8 +27,7 @@ from thinstream.streams.columns import (
     checked_classes,
     checked_dtype,
     checked_rows,
-    converted,
-    not_finite,
+    finite,
     rows_of,
     signs_of,
     weights_of,
@@ -130,10 +130,12 @@ class ArrowFiles:
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on; in a position, ``offset`` counts rows of the file."""
         row = start.row
+        if not 0 <= start.part < len(self.paths):
+            raise InvalidInputError(f"there are {len(self.paths)} files, cannot go on in number {start.part} (from 0)")
         for part in range(start.part, len(self.paths)):
             path, offset = self.paths[part], start.offset if part == start.part else 0
             file = opened(path)
-            reading = _Reading(self, path, file.schema)
+            reading = _Reading(self, path, file.names)
             for records in file.records(reading.columns, offset, reading.rows_per_batch):
                 batch = reading.batch(records, offset)
                 offset, row = offset + len(batch), row + len(batch)
@@ -143,8 +145,10 @@ class ArrowFiles:
 class _Reading:
     """What the columns of one file mean."""
 
-    def __init__(self, stream: ArrowFiles, path: Path, schema: Any) -> None:
-        self.stream, self.path, names = stream, str(path), list(schema.names)
+    def __init__(self, stream: ArrowFiles, path: Path, names: list[str]) -> None:
+        self.stream, self.path = stream, str(path)
+        if len(set(names)) < len(names):
+            raise InvalidInputError(f"{path} has several columns of one name, got {listed(names)}")
         self.lists = stream.indices in names and stream.values in names
         self.weight = stream.weight or ("weight" if self.lists and "weight" in names else None)
         for name in (stream.label, self.weight):
@@ -165,26 +169,22 @@ class _Reading:
         rows = self._from_lists(records, first) if self.lists else self._from_columns(records, first)
         label, weight = self.stream.label, self.weight
         y = None if label is None else signs_of(labels_of(records.column(label)), self.stream.classes, self.path, first)
-        weights = None if weight is None else weights_of(floats(records.column(weight)), self.path, first)
+        weights = None if weight is None else weights_of(self._numbers(records, weight), self.path, first)
         try:
             return Batch.of(rows.indptr, rows.indices, rows.values, rows.width, y, weights, first)
         except InvalidInputError as error:
             raise InvalidInputError(f"{self.path}: {error}") from None
+
+    def _numbers(self, records: Any, name: str) -> NDArray[Any]:
+        return floats(records.column(name), name, self.path)
 
     def _from_columns(self, records: Any, first: int) -> Csr:
         columns = [column_of(name, records.column(name), self.path) for name in self.features]
         return rows_of(columns, records.num_rows, self.stream.hasher, self.stream.dtype, self.path, first)
 
     def _from_lists(self, records: Any, first: int) -> Csr:
-        pa = pyarrow()
-        pair = []
-        for name in self.features:
-            column = records.column(name)
-            kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-            if not any(kind(column.type) for kind in kinds):
-                raise InvalidInputError(f"{self.path}: column {name!r} must hold lists, got {column.type}")
-            pair.append(column)
-        lengths, others = (list_lengths(column) for column in pair)
+        pair = [records.column(name) for name in self.features]
+        lengths, others = (list_lengths(*named, self.path) for named in zip(pair, self.features, strict=True))
         if not np.array_equal(lengths, others):
             row = int(np.argmax(lengths != others))
             what = f"{lengths[row]} feature numbers, but {others[row]} values"
@@ -194,16 +194,12 @@ class _Reading:
         present = present_in(numbers, values)
         if present is not None:  # nulls are absent
             indptr = np.concatenate([[0], np.cumsum(present)])[indptr].astype(np.int64)
-            numbers, values = numbers.filter(pa.array(present)), values.filter(pa.array(present))
+            numbers, values = (array.filter(pyarrow().array(present)) for array in (numbers, values))
         indices = whole_numbers(numbers, self.features[0], self.path)
         given = floats(values, self.features[1], self.path)
-        found = converted(given, self.stream.dtype)
-        if not np.all(np.isfinite(found)):
-            k = int(np.argmin(np.isfinite(found)))
-            where = f"row {first + int(np.searchsorted(indptr, k, side='right')) - 1}, feature {indices[k]}"
-            raise InvalidInputError(f"{self.path} contains {not_finite(given[k], self.stream.dtype)} at {where}")
-        width = self.stream.n_features or int(indices.max(initial=-1)) + 1
-        return Csr(indptr, indices, found, max(width, 1) if self.stream.n_features is None else width)
+        found = finite(given, self.stream.dtype, indptr, indices, self.path, first)
+        seen = max(int(indices.max(initial=-1)) + 1, 0)
+        return Csr(indptr, indices, found, seen if self.stream.n_features is None else self.stream.n_features)
 
 
 def _file_fingerprint(path: Path) -> dict[str, Any]:

@@ -10,8 +10,11 @@ from thinstream.streams.arrow_package import pyarrow
 from thinstream.streams.columns import Column
 
 
-def list_lengths(column: Any) -> NDArray[np.int64]:
+def list_lengths(column: Any, name: str, path: str) -> NDArray[np.int64]:
     """Lengths of lists, 0 for null."""
+    types = pyarrow().types
+    if not any(fits(column.type) for fits in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
+        raise InvalidInputError(f"{path}: column {name!r} must hold lists, got {column.type}")
     found = pyarrow().compute.list_value_length(column).fill_null(0)
     return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
 
@@ -38,7 +41,7 @@ def whole_numbers(array: Any, name: str, path: str) -> NDArray[Any]:
     return found.astype(np.int32, copy=False) if small else found
 
 
-def floats(array: Any, name: str = "", path: str = "") -> NDArray[Any]:
+def floats(array: Any, name: str, path: str) -> NDArray[Any]:
     """Numbers, of whatever type; null as NaN."""
     pa = pyarrow()
     if pa.types.is_boolean(array.type) or pa.types.is_decimal(array.type):
@@ -71,9 +74,7 @@ def column_of(name: str, array: Any, path: str) -> Column:
         allowed = "numbers, booleans, text or dictionaries of text"
         raise InvalidInputError(f"{path}: column {name!r} must hold {allowed}, got {kind}; ignore= leaves it out")
     present = present_in(array)
-    if present is not None:
-        array = array.fill_null(pyarrow().scalar(0).cast(kind))  # what is put there is not looked at
-    return Column(name, numbers=floats(array), present=present)
+    return Column(name, numbers=floats(array, name, path), present=present)
 
 
 def _categories(name: str, array: Any, path: str) -> Column:

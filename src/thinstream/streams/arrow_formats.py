@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from thinstream.errors import InvalidInputError
 from thinstream.streams.arrow_package import pyarrow
 
-_PAGES = 1 << 20  # bytes of a column of Parquet that are fetched at a time, instead of a whole row group
+_PAGES = 1 << 18  # bytes of a column of Parquet that are fetched at a time, instead of a whole row group
 
 
 class Format(Protocol):
@@ -43,7 +43,7 @@ class File:
         self.path = path
         with self._explained():
             self._format: Format = kind(path)
-            self.schema = self._format.schema
+            self.names: list[str] = list(self._format.schema.names)
 
     def count(self) -> int | None:
         """Rows, where the format tells."""
@@ -52,23 +52,26 @@ class File:
 
     def records(self, columns: list[str], start: int, rows: int) -> Iterator[Any]:
         """Record batches of these columns, of at most so many rows, from row ``start`` on."""
+        left = start
         with self._explained():
             for length, batches in self._format.blocks(columns, rows):
-                if length <= start:  # not looked at
-                    start -= length
+                if length <= left:  # not looked at
+                    left -= length
                     continue
                 for batch in batches:
-                    skipped = min(start, batch.num_rows)
-                    start -= skipped
+                    skipped = min(left, batch.num_rows)
+                    left -= skipped
                     for first in range(skipped, batch.num_rows, rows):
                         yield batch.slice(first, rows)
+        if left:
+            raise InvalidInputError(f"{self.path} has {start - left} rows, cannot go on from row {start}")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Errors of pyarrow with the file's name."""
         try:
             yield
-        except (pyarrow().ArrowException, OSError) as error:
+        except (pyarrow().ArrowException, OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError):
                 raise
             raise InvalidInputError(f"{self.path} cannot be read, it may be damaged: {error}") from error
@@ -78,7 +81,9 @@ class Parquet:
     """Row groups of a Parquet file."""
 
     def __init__(self, path: Path) -> None:
-        self._file = pyarrow().parquet.ParquetFile(path, buffer_size=_PAGES)
+        # pre_buffer would fetch whole row groups
+        options = {"buffer_size": _PAGES, "pre_buffer": False, "page_checksum_verification": True}
+        self._file = pyarrow().parquet.ParquetFile(path, **options)
         self.schema = self._file.schema_arrow
 
     def count(self) -> int:

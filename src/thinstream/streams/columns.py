@@ -104,6 +104,22 @@ def converted(values: NDArray[Any], dtype: str) -> NDArray[Any]:
         return values.astype(dtype, copy=False)
 
 
+def finite(
+    given: NDArray[Any], dtype: str, indptr: NDArray[Any], indices: NDArray[Any], place: str, first: int
+) -> NDArray[Any]:
+    """Values of sparse rows in the stream's type; one that is too large for it is an error, with its place."""
+    if given.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{place} must hold numbers, got {given.dtype}")
+    if given.dtype == dtype:
+        return given  # checked where a batch is made
+    found = converted(given, dtype)
+    if not np.all(np.isfinite(found)):
+        k = int(np.argmin(np.isfinite(found)))
+        row = first + int(np.searchsorted(indptr, k, side="right")) - 1
+        raise InvalidInputError(f"{place} contains {not_finite(given[k], dtype)} at row {row}, column {indices[k]}")
+    return found
+
+
 def not_finite(value: Any, dtype: str) -> str:
     """What is wrong with a value that is not finite in a type, and what is allowed."""
     if np.isfinite(value):

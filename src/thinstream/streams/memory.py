@@ -17,8 +17,7 @@ from thinstream.streams.columns import (
     checked_classes,
     checked_dtype,
     checked_rows,
-    converted,
-    not_finite,
+    finite,
     rows_of,
     signs_of,
     weights_of,
@@ -80,7 +79,7 @@ def from_memory(
 
 def _is_nested(X: Any) -> bool:
     """Whether it is a list of rows, themselves lists of numbers."""
-    return isinstance(X, list | tuple) and (not X or isinstance(X[0], list) or hasattr(X[0], "shape"))
+    return isinstance(X, list | tuple) and len(X) > 0 and (isinstance(X[0], list) or hasattr(X[0], "shape"))
 
 
 class Memory:
@@ -173,7 +172,7 @@ def _source(X: Any, dtype: str, hasher: Hasher | None) -> tuple[_Rows, int, int]
         part = array[first:end]
         rows, columns = np.nonzero(part)  # NaN counts as non-zero
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=end - first))]).astype(np.int64)
-        values = _finite(part[rows, columns], dtype, indptr, columns, first)
+        values = finite(part[rows, columns], dtype, indptr, columns, "X", first)
         return Csr(indptr, columns.astype(np.int32), values, array.shape[1])
 
     return from_dense, array.shape[0], array.shape[1]
@@ -183,22 +182,7 @@ def _csr_slices(indptr: Any, indices: Any, data: Any, width: int, dtype: str) ->
     def from_csr(first: int, end: int) -> Csr:
         start, stop = indptr[first], indptr[end]
         pointers = np.asarray(indptr[first : end + 1] - start, dtype=np.int64)
-        values = _finite(data[start:stop], dtype, pointers, indices[start:stop], first)
+        values = finite(data[start:stop], dtype, pointers, indices[start:stop], "X", first)
         return Csr(pointers, indices[start:stop], values, width)
 
     return from_csr, len(indptr) - 1, width
-
-
-def _finite(given: NDArray[Any], dtype: str, indptr: NDArray[Any], columns: NDArray[Any], first: int) -> NDArray[Any]:
-    """The values in the stream's type; one that was finite before and is not any more is an error."""
-    if given.dtype.kind not in "biuf":
-        raise InvalidInputError(f"X must hold numbers, got {given.dtype}")
-    if given.dtype == dtype:
-        return given  # checked where the batch is made
-    found = converted(given, dtype)
-    bad = ~np.isfinite(found)
-    if np.any(bad):
-        k = int(np.argmax(bad))
-        row = first + int(np.searchsorted(indptr, k, side="right")) - 1
-        raise InvalidInputError(f"X contains {not_finite(given[k], dtype)} at row {row}, column {columns[k]}")
-    return found
