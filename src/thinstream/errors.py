@@ -47,6 +47,10 @@ class WeightsOnlyError(ThinstreamError, RuntimeError):
     """A model that was saved without its learning state is asked to learn, or for that state."""
 
 
+class CacheError(ThinstreamError, ValueError):
+    """A binary cache that is damaged, cut short, of another version, or no cache at all."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they appear in messages.
 

@@ -1,0 +1,208 @@
+"""Parquet and Arrow IPC files as streams, read by row groups or record batches. Needs pyarrow.
+
+Rows are either sparse already, in list columns of feature numbers (from 0) and values, or tables with a column per
+feature, hashed by name.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch, Position
+from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.streams.arrow_columns import column_of, floats, labels_of, list_lengths, present_in, whole_numbers
+from thinstream.streams.arrow_formats import opened
+from thinstream.streams.arrow_package import pyarrow
+from thinstream.streams.checksum import checksum
+from thinstream.streams.tables import (
+    CELLS,
+    Csr,
+    Hasher,
+    checked_classes,
+    checked_dtype,
+    checked_rows,
+    finite,
+    rows_of,
+    signs_of,
+    weights_of,
+)
+from thinstream.streams.stream import START
+
+_HEAD = 1 << 16
+
+
+class ArrowFiles:
+    """Parquet (``.parquet``) and Arrow IPC files (``.arrow``, ``.feather``; file or stream format), one after another.
+
+    Parameters
+    ----------
+    *paths : path
+        The files; all need the same columns.
+    label : str or None
+        Column of the labels: numbers (> 0 is positive), booleans, or whatever ``classes`` names. None: no labels.
+    weight : str or None
+        Column of the rows' weights. Default: ``weight``, if rows are lists and there is one.
+    indices, values : str
+        List columns of feature numbers and values. If both are there, other columns are not read.
+    hasher : Hasher
+        Numbers the features where each has its own column: numbers and booleans under the name of the column, text and
+        dictionaries under ``column=text``. Nulls and zeros are absent.
+    ignore : sequence of str
+        Columns that are no features.
+    classes : (negative, positive)
+        The two labels.
+    n_features : int
+        Width of rows of lists. Default: that of each batch.
+    dtype : {"float32", "float64"}
+        Type of the values.
+    rows_per_batch : int
+        At most so many rows are in memory, as far as the file's own blocks allow.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, pyarrow.parquet, tempfile, pathlib
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name) / "rows.parquet"
+    >>> table = pa.table({"label": [True, False], "indices": [[0, 7], [2]], "values": [[1.0, 2.0], [0.5]]})
+    >>> pa.parquet.write_table(table, path)
+    >>> [batch] = ArrowFiles(path).batches()
+    >>> batch.y, batch.indices, batch.values
+    (array([ 1, -1], dtype=int8), array([0, 7, 2], dtype=int32), array([1. , 2. , 0.5], dtype=float32))
+    >>> folder.cleanup()
+
+    """
+
+    unit = "rows"
+
+    def __init__(
+        self,
+        *paths: str | PathLike[str],
+        label: str | None = "label",
+        weight: str | None = None,
+        indices: str = "indices",
+        values: str = "values",
+        hasher: Hasher | None = None,
+        ignore: Sequence[str] = (),
+        classes: Sequence[Any] | None = None,
+        n_features: int | None = None,
+        dtype: str = "float32",
+        rows_per_batch: int = 1 << 16,
+    ) -> None:
+        if not paths:
+            raise InvalidParameterError("ArrowFiles needs the path of a file at least")
+        pyarrow()  # missing: better now than after hours
+        self.paths = [Path(path) for path in paths]
+        self.label, self.weight, self.indices, self.values = label, weight, indices, values
+        self.hasher, self.ignore, self.classes = hasher, tuple(ignore), checked_classes(classes)
+        self.n_features, self.dtype, self.rows_per_batch = (
+            n_features,
+            checked_dtype(dtype),
+            checked_rows(rows_per_batch),
+        )
+
+    @cached_property
+    def size(self) -> int | None:
+        """Rows, where the formats tell without reading all of them."""
+        counts = [opened(path).count() for path in self.paths]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def done(self, position: Position) -> int:
+        """Rows before a position."""
+        return position.row
+
+    @property
+    def space(self) -> dict[str, Any]:
+        """How names are hashed; {} where features are numbered."""
+        return {} if self.hasher is None else {"hashing": self.hasher.as_dict()}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The files (name, size, checksum of the first 64 KiB), and which columns are read as what."""
+        columns = [self.label, self.weight, self.indices, self.values, *self.ignore]
+        files = [_file_fingerprint(path) for path in self.paths]
+        return {"kind": "arrow", "files": files, "columns": columns, "classes": repr(self.classes)}
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """The rows from ``start`` on; in a position, ``offset`` counts rows of the file."""
+        row = start.row
+        if not 0 <= start.part < len(self.paths):
+            raise InvalidInputError(f"there are {len(self.paths)} files, cannot go on in number {start.part} (from 0)")
+        for part in range(start.part, len(self.paths)):
+            path, offset = self.paths[part], start.offset if part == start.part else 0
+            file = opened(path)
+            reading = _Reading(self, path, file.names)
+            for records in file.records(reading.columns, offset, reading.rows_per_batch):
+                batch = reading.batch(records, offset)
+                offset, row = offset + len(batch), row + len(batch)
+                yield replace(batch, first_row=row - len(batch), position=Position(part, offset, 0, row))
+
+
+class _Reading:
+    """What the columns of one file mean."""
+
+    def __init__(self, stream: ArrowFiles, path: Path, names: list[str]) -> None:
+        self.stream, self.path = stream, str(path)
+        if len(set(names)) < len(names):
+            raise InvalidInputError(f"{path} has several columns of one name, got {listed(names)}")
+        self.lists = stream.indices in names and stream.values in names
+        self.weight = stream.weight or ("weight" if self.lists and "weight" in names else None)
+        for name in (stream.label, self.weight):
+            if name is not None and name not in names:
+                more = "; label=None reads rows without labels" if name == stream.label else ""
+                raise InvalidInputError(f"{path} has no column {name!r}, only {listed(names or [''])}{more}")
+        other = {stream.label, self.weight, *stream.ignore}
+        self.features = [stream.indices, stream.values] if self.lists else [n for n in names if n not in other]
+        if not self.lists and stream.hasher is None:
+            lists = f"{stream.indices!r} and {stream.values!r}"
+            raise InvalidInputError(f"{path}: no list columns {lists}; columns by name need a hasher, got none")
+        self.columns = [*self.features, *(name for name in (stream.label, self.weight) if name is not None)]
+        cells = stream.rows_per_batch if self.lists else max(CELLS // max(len(self.features), 1), 1)
+        self.rows_per_batch = min(stream.rows_per_batch, cells)
+
+    def batch(self, records: Any, first: int) -> Batch:
+        """A record batch as rows; ``first`` is its first row's number in the file."""
+        rows = self._from_lists(records, first) if self.lists else self._from_columns(records, first)
+        label, weight = self.stream.label, self.weight
+        y = None if label is None else signs_of(labels_of(records.column(label)), self.stream.classes, self.path, first)
+        weights = None if weight is None else weights_of(self._numbers(records, weight), self.path, first)
+        try:
+            return Batch.of(rows.indptr, rows.indices, rows.values, rows.width, y, weights, first)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{self.path}: {error}") from None
+
+    def _numbers(self, records: Any, name: str) -> NDArray[Any]:
+        return floats(records.column(name), name, self.path)
+
+    def _from_columns(self, records: Any, first: int) -> Csr:
+        columns = [column_of(name, records.column(name), self.path) for name in self.features]
+        return rows_of(columns, records.num_rows, self.stream.hasher, self.stream.dtype, self.path, first)
+
+    def _from_lists(self, records: Any, first: int) -> Csr:
+        pair = [records.column(name) for name in self.features]
+        lengths, others = (list_lengths(*named, self.path) for named in zip(pair, self.features, strict=True))
+        if not np.array_equal(lengths, others):
+            row = int(np.argmax(lengths != others))
+            what = f"{lengths[row]} feature numbers, but {others[row]} values"
+            raise InvalidInputError(f"{self.path}: row {first + row} has {what}")
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        numbers, values = (column.flatten() for column in pair)
+        present = present_in(numbers, values)
+        if present is not None:  # nulls are absent
+            indptr = np.concatenate([[0], np.cumsum(present)])[indptr].astype(np.int64)
+            numbers, values = (array.filter(pyarrow().array(present)) for array in (numbers, values))
+        indices = whole_numbers(numbers, self.features[0], self.path)
+        given = floats(values, self.features[1], self.path)
+        found = finite(given, self.stream.dtype, indptr, indices, self.path, first)
+        seen = max(int(indices.max(initial=-1)) + 1, 0)
+        return Csr(indptr, indices, found, seen if self.stream.n_features is None else self.stream.n_features)
+
+
+def _file_fingerprint(path: Path) -> dict[str, Any]:
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    return {"name": path.name, "size": path.stat().st_size, "head": f"{checksum(head):016x}"}

@@ -1,0 +1,171 @@
+"""A binary cache of a stream: parsed once, read back at the speed of memory, every pass the same bits.
+
+The file is a plain Arrow IPC file that pandas, polars or pyarrow can open: columns ``label`` (int8, null where there is
+none), ``indices`` and ``values`` (lists), and ``weight`` where the source has weights. Writing it needs pyarrow,
+reading it does not.
+"""
+
+import mmap
+from bisect import bisect_right
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch, Position, plain
+from thinstream.errors import CacheError, InvalidInputError
+from thinstream.streams.cache_layout import AGAIN, Block, contents_of, identity
+from thinstream.streams.cache_writing import write_file
+from thinstream.streams.checksum import checksum
+from thinstream.streams.replacing import replacing
+from thinstream.streams.stream import START, Stream
+
+#: Non-zeros (and rows) of a record batch.
+BLOCK = 1 << 20
+
+
+class Cache:
+    """A cache file as a stream. Batches are views of the file, which the system reads as they are used.
+
+    Each block is verified when it is read for the first time; what has been used is given back to the system, so that
+    memory in use stays that of a block or two.
+
+    Parameters
+    ----------
+    path : path
+        A file made by `write_cache`. Anything else, or a damaged one, raises `CacheError`.
+
+    Attributes
+    ----------
+    rows, nnz, n_features : int
+        Size of the whole.
+    largest : float
+        No |value| is above it.
+    source : dict
+        The fingerprint of the stream it was made from.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> from thinstream.streams.memory import from_memory
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> cache = write_cache(from_memory(np.eye(3), [1, -1, 1]), pathlib.Path(folder.name) / "rows.arrow")
+    >>> cache.rows, cache.n_features, [batch.y.tolist() for batch in cache.batches()]
+    (3, 3, [[1, -1, 1]])
+    >>> folder.cleanup()
+
+    """
+
+    unit = "rows"
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        with open(self.path, "rb") as file:
+            try:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except ValueError:  # an empty file cannot be mapped
+                raise CacheError(f"{self.path} is empty, not a cache of thinstream; {AGAIN}") from None
+        self._data: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+        self._contents = contents = contents_of(self._data, self.path)
+        self._numbers = np.dtype(contents.numbers)
+        self._verified = bytearray(len(contents.blocks))
+        self._starts = np.cumsum([0, *(block.rows for block in contents.blocks)]).tolist()  # row numbers
+        self.identity = contents.identity
+        self.source: dict[str, Any] = self.identity["fingerprint"]
+        self.space: dict[str, Any] = self.identity["space"]
+        self.dtype: str = self.identity["dtype"]
+        self.normalise: Any = self.identity["normalise"]
+        self.n_features = contents.width
+        self.rows: int = self._starts[-1]
+        self.nnz = sum(block.nnz for block in contents.blocks)
+        self.largest = max((block.largest for block in contents.blocks), default=0.0)
+
+    @property
+    def size(self) -> int:
+        """Rows."""
+        return self.rows
+
+    def done(self, position: Position) -> int:
+        """Rows before a position."""
+        return position.row
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Name, size and the checksum of the description, which holds those of all blocks."""
+        checksum_ = f"{self._contents.checksum:016x}"
+        return {"kind": "cache", "name": self.path.name, "size": len(self._data), "checksum": checksum_}
+
+    def source_position(self, row: int) -> Position | None:
+        """The last position known in the original source at or before a row; None if there is none but its start."""
+        ends = zip(self._starts[1:], self._contents.blocks, strict=True)
+        known = [block.position for end, block in ends if end <= row and block.position is not None]
+        return known[-1] if known else None
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """The rows from ``start.row`` on, any row, block by block."""
+        if not 0 <= start.row <= self.rows:
+            raise InvalidInputError(f"{self.path} has {self.rows} rows, cannot go on from row {start.row}")
+        return self._batches(start.row)
+
+    def _batches(self, row: int) -> Iterator[Batch]:
+        blocks = self._contents.blocks
+        for number in range(bisect_right(self._starts, row) - 1, len(blocks)):
+            if number + 1 < len(blocks):
+                self._advise("MADV_WILLNEED", blocks[number + 1])
+            batch = self._batch(number)
+            try:
+                yield batch.after(row - batch.first_row) if row > batch.first_row else batch
+            finally:
+                # only gives pages back: arrays still held are simply read from the file again
+                self._advise("MADV_DONTNEED", blocks[number])
+
+    def _batch(self, number: int) -> Batch:
+        block, first, end = self._contents.blocks[number], self._starts[number], self._starts[number + 1]
+        if not self._verified[number]:
+            self._verify(block, first)
+            self._verified[number] = True
+        labelled, weighted = block.label >= 0, block.weight >= 0
+        return Batch(
+            self._array(block, block.indptr, block.rows + 1, np.dtype(np.int32)),
+            self._array(block, block.indices, block.nnz, self._numbers),
+            self._array(block, block.values, block.nnz, np.dtype(self.dtype)),
+            self.n_features,
+            self._array(block, block.label, block.rows, np.dtype(np.int8)) if labelled else None,
+            self._array(block, block.weight, block.rows, np.dtype(np.float64)) if weighted else None,
+            block.largest,
+            first,
+            position=Position(offset=end, row=end),
+        )
+
+    def _verify(self, block: Block, first: int) -> None:
+        if checksum(self._data[block.start : block.stop]) != block.checksum:
+            raise CacheError(f"{self.path} is damaged in rows {first} to {first + block.rows - 1}; {AGAIN}")
+
+    def _array(self, block: Block, place: int, length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return plain(np.frombuffer(self._map, dtype, length, block.start + place))
+
+    def _advise(self, advice: str, block: Block) -> None:
+        if hasattr(self._map, "madvise") and hasattr(mmap, advice):
+            start = block.start - block.start % mmap.PAGESIZE
+            self._map.madvise(getattr(mmap, advice), start, block.stop - start)
+
+
+def write_cache(stream: Stream, path: str | PathLike[str], *, nonzeros: int = BLOCK) -> Cache:
+    """Writes a cache of the stream's rows, in blocks of about so many non-zeros, and opens it.
+
+    The file appears whole, or an old one of that name stays. No more than a block or two is in memory. Should a later
+    batch need 64-bit feature numbers or weights where the first did not, the stream is read once more from its start.
+    """
+    with replacing(Path(path)) as file:
+        write_file(file, stream, nonzeros)
+    return Cache(path)
+
+
+def is_stale(path: str | PathLike[str], stream: Stream) -> bool:
+    """Whether a cache must be written (again): it is missing, unreadable, or of another source, space or precision."""
+    try:
+        return Cache(path).identity != identity(stream)
+    except (OSError, CacheError):
+        return True

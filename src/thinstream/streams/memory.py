@@ -1,0 +1,188 @@
+"""Data that is in memory already, as streams: matrices, frames, and dicts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch, Position
+from thinstream.errors import InvalidInputError
+from thinstream.streams.checksum import checksum
+from thinstream.streams.tables import (
+    CELLS,
+    Csr,
+    Hasher,
+    checked_classes,
+    checked_dtype,
+    checked_rows,
+    finite,
+    rows_of,
+    signs_of,
+    weights_of,
+)
+from thinstream.streams.frames import frame_columns, is_frame
+from thinstream.streams.records import Records
+from thinstream.streams.stream import START
+
+_Rows = Callable[[int, int], Csr]
+_SAMPLE = 1000  # rows a fingerprint looks at
+
+
+def from_memory(
+    X: Any,
+    y: Any = None,
+    weights: Any = None,
+    *,
+    hasher: Hasher | None = None,
+    classes: Sequence[Any] | None = None,
+    dtype: str = "float32",
+    rows_per_batch: int = 1 << 16,
+) -> "Memory | Records":
+    """A stream of what is in memory.
+
+    Parameters
+    ----------
+    X : sparse matrix, array, frame of pandas or polars, or dicts
+        Features are numbered by the place of their column. In a frame with a ``hasher`` they are hashed by name
+        instead, and text and categories are allowed (``column=text``). Nulls of a frame are absent. Dicts (`Records`)
+        need a hasher.
+    y : sequence
+        Labels: numbers (> 0 is positive), booleans, or whatever ``classes`` names. Dicts come with theirs, in pairs.
+    weights : sequence of float
+        Importance of the rows.
+    hasher : Hasher
+        Numbers features by their names.
+    classes : (negative, positive)
+        The two labels.
+    dtype : {"float32", "float64"}
+        Type of the values; sparse matrices of that type are not copied.
+    rows_per_batch : int
+        Most rows of a batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stream = from_memory(np.array([[0, 2], [3, 0]]), ["no", "yes"], classes=("no", "yes"))
+    >>> [(batch.indices.tolist(), batch.values.tolist(), batch.y.tolist()) for batch in stream.batches()]
+    [([1, 0], [2.0, 3.0], [-1, 1])]
+
+    """
+    dtype, rows_per_batch = checked_dtype(dtype), checked_rows(rows_per_batch)
+    if not hasattr(X, "shape") and not _is_nested(X):
+        if y is not None or weights is not None:
+            raise InvalidInputError("dicts come with their labels and weights: (dict, label) or (dict, label, weight)")
+        return Records(X, hasher, classes=classes, dtype=dtype, rows_per_batch=rows_per_batch)
+    return Memory(X, y, weights, hasher=hasher, classes=classes, dtype=dtype, rows_per_batch=rows_per_batch)
+
+
+def _is_nested(X: Any) -> bool:
+    """Whether it is a list of rows, themselves lists of numbers."""
+    return isinstance(X, list | tuple) and len(X) > 0 and (isinstance(X[0], list) or hasattr(X[0], "shape"))
+
+
+class Memory:
+    """A matrix or frame as a stream; see `from_memory`."""
+
+    unit = "rows"
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        weights: Any = None,
+        *,
+        hasher: Hasher | None = None,
+        classes: Sequence[Any] | None = None,
+        dtype: str = "float32",
+        rows_per_batch: int = 1 << 16,
+    ) -> None:
+        self.dtype, self.hasher = checked_dtype(dtype), hasher
+        self._rows, self.size, width = _source(X, dtype, hasher)
+        self.n_features = width if hasher is None else hasher.width
+        self.rows_per_batch = checked_rows(rows_per_batch)
+        if not hasattr(X, "tocsr"):
+            self.rows_per_batch = min(rows_per_batch, max(CELLS // max(width, 1), 1))
+        self._y = None if y is None else signs_of(_vector(y, self.size, "labels"), checked_classes(classes), "y")
+        self._weights = None if weights is None else weights_of(_vector(weights, self.size, "weights"), "weights")
+
+    @property
+    def space(self) -> dict[str, Any]:
+        """How names are hashed; {} where features are numbered."""
+        return {} if self.hasher is None else {"hashing": self.hasher.as_dict()}
+
+    def done(self, position: Position) -> int:
+        """Rows before a position."""
+        return position.row
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Shape, and a checksum of the first rows."""
+        head = self._batch(0, min(_SAMPLE, self.size))
+        found = 0
+        for array in (head.indptr, head.indices, head.values, head.y, head.weights):
+            if array is not None:
+                found = checksum(np.ascontiguousarray(array).view(np.uint8), found)
+        return {"kind": "memory", "rows": self.size, "width": self.n_features, "head": f"{found:016x}"}
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """The rows from ``start.row`` on, any row."""
+        if not 0 <= start.row <= self.size:
+            raise InvalidInputError(f"X has {self.size} rows, cannot go on from row {start.row}")
+        return (
+            self._batch(first, min(first + self.rows_per_batch, self.size))
+            for first in range(start.row, self.size, self.rows_per_batch)
+        )
+
+    def _batch(self, first: int, end: int) -> Batch:
+        rows, chosen = self._rows(first, end), slice(first, end)
+        y = None if self._y is None else self._y[chosen]
+        weights = None if self._weights is None else self._weights[chosen]
+        batch = Batch.of(rows.indptr, rows.indices, rows.values, rows.width, y, weights, first)
+        return replace(batch, position=Position(offset=end, row=end))
+
+
+def _vector(given: Any, n: int, what: str) -> NDArray[Any]:
+    found = np.asarray(given)
+    if found.shape != (n,):
+        raise InvalidInputError(f"X has {n} rows and needs as many {what}, got an array of shape {found.shape}")
+    return found
+
+
+def _source(X: Any, dtype: str, hasher: Hasher | None) -> tuple[_Rows, int, int]:
+    """A function that gives rows first to end, how many there are, and their columns."""
+    if is_frame(X):
+        n, width = X.shape
+
+        def from_frame(first: int, end: int) -> Csr:
+            return rows_of(frame_columns(X, first, end), end - first, hasher, dtype, "X", first)
+
+        return from_frame, n, width
+    if hasher is not None:
+        raise InvalidInputError("a hasher needs names: X must be a frame or dicts, got a matrix without names")
+    if hasattr(X, "tocsr"):
+        matrix = X.tocsr()
+        return _csr_slices(matrix.indptr, matrix.indices, matrix.data, int(matrix.shape[1]), dtype)
+    array = np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        allowed = "a matrix of numbers, a sparse matrix, a frame or dicts"
+        raise InvalidInputError(f"X must be {allowed}, got {array.ndim} dimensions of {array.dtype}")
+
+    def from_dense(first: int, end: int) -> Csr:
+        part = array[first:end]
+        rows, columns = np.nonzero(part)  # NaN counts as non-zero
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=end - first))]).astype(np.int64)
+        values = finite(part[rows, columns], dtype, indptr, columns, "X", first)
+        return Csr(indptr, columns.astype(np.int32), values, array.shape[1])
+
+    return from_dense, array.shape[0], array.shape[1]
+
+
+def _csr_slices(indptr: Any, indices: Any, data: Any, width: int, dtype: str) -> tuple[_Rows, int, int]:
+    def from_csr(first: int, end: int) -> Csr:
+        start, stop = indptr[first], indptr[end]
+        pointers = np.asarray(indptr[first : end + 1] - start, dtype=np.int64)
+        values = finite(data[start:stop], dtype, pointers, indices[start:stop], "X", first)
+        return Csr(pointers, indices[start:stop], values, width)
+
+    return from_csr, len(indptr) - 1, width

@@ -1,0 +1,171 @@
+"""Dicts of features, hashed by name: from a list, an iterator, or a function that makes one."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
+from itertools import islice
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from thinstream.batch import Batch, Position
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.streams.tables import (
+    Hasher,
+    checked_classes,
+    checked_dtype,
+    checked_rows,
+    converted,
+    not_finite,
+    signs_of,
+    weights_of,
+)
+from thinstream.streams.stream import START
+
+_Source = Iterable[Any] | Callable[[], Iterable[Any]]
+
+
+class Records:
+    """Dicts, or pairs (dict, label), or triples (dict, label, weight), as a stream.
+
+    A number is a value under its name; True is 1; text is a category, 1 under ``name=text``; a list is a number under
+    ``name[0]``, ``name[1]``, …, or counts its texts; a dict within is ``name.inner``. None, False and 0 are absent.
+
+    Parameters
+    ----------
+    source : iterable, or function that returns one
+        An iterator can be read once only; a list, or a function, can be gone through again.
+    hasher : Hasher
+        Numbers features by their names.
+    classes, dtype, rows_per_batch
+        As in `from_memory`.
+
+    """
+
+    unit = "rows"
+
+    def __init__(
+        self,
+        source: _Source,
+        hasher: Hasher | None,
+        *,
+        classes: Sequence[Any] | None = None,
+        dtype: str = "float32",
+        rows_per_batch: int = 1 << 12,
+    ) -> None:
+        if hasher is None:
+            raise InvalidParameterError("dicts have names for features, which need a hasher, got none")
+        if not callable(source) and not isinstance(source, Iterable):
+            raise InvalidInputError(f"X must be an iterable of dicts, or a function that returns one, got {source!r}")
+        self._source, self.hasher, self.classes = source, hasher, checked_classes(classes)
+        self.dtype, self.rows_per_batch = checked_dtype(dtype), checked_rows(rows_per_batch)
+        self._begun = False
+
+    @property
+    def size(self) -> int | None:
+        """Rows, if the source knows."""
+        return len(self._source) if isinstance(self._source, Sized) else None
+
+    @property
+    def space(self) -> dict[str, Any]:
+        """How names are hashed."""
+        return {"hashing": self.hasher.as_dict()}
+
+    def done(self, position: Position) -> int:
+        """Rows before a position."""
+        return position.row
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The number of rows, where it is known: looking at them could use them up."""
+        return {"kind": "records", "rows": self.size}
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """The rows from ``start.row`` on; those before are skipped."""
+        source = self._source() if callable(self._source) else self._source
+        records = iter(source)
+        if records is source and not callable(self._source):
+            if self._begun:
+                raise InvalidInputError("an iterator can be read once only; pass a list, or a function that makes one")
+            self._begun = True
+        return self._batches(islice(records, start.row, None), start.row)
+
+    def _batches(self, records: Iterator[Any], row: int) -> Iterator[Batch]:
+        while taken := list(islice(records, self.rows_per_batch)):
+            end = row + len(taken)
+            yield replace(self._batch(taken, row), position=Position(offset=end, row=end))
+            row = end
+
+    def _batch(self, taken: list[Any], first: int) -> Batch:
+        triples = [_triple(record, first + k) for k, record in enumerate(taken)]
+        numbers: dict[str, int] = {}  # names in order of appearance
+        codes, values, ends = [], [], [0]
+        for k, (features, _, _) in enumerate(triples):
+            for name, value in _flat(features, "", first + k):
+                codes.append(numbers.setdefault(name, len(numbers)))
+                values.append(value)
+            ends.append(len(codes))
+        hashed = self.hasher(list(numbers))[codes] if codes else np.empty(0, dtype=np.int32)
+        given = np.array(values, dtype=np.float64)
+        found = converted(given, self.dtype)
+        if not np.all(np.isfinite(found)):
+            k = int(np.argmin(np.isfinite(found)))
+            row, name = first + int(np.searchsorted(ends, k, side="right")) - 1, list(numbers)[codes[k]]
+            raise InvalidInputError(f"X contains {not_finite(given[k], self.dtype)} at row {row}, feature {name!r}")
+        turned = hashed < 0
+        indptr, indices = np.array(ends, dtype=np.int64), np.where(turned, ~hashed, hashed).astype(np.int32)
+        labels, weights = [label for _, label, _ in triples], [weight for _, _, weight in triples]
+        return Batch.of(
+            indptr,
+            indices,
+            np.where(turned, -found, found),
+            self.hasher.width,
+            None if all(label is None for label in labels) else signs_of(_array(labels), self.classes, "X", first),
+            None if all(weight is None for weight in weights) else _weights(weights, first),
+            first,
+        )
+
+
+def _triple(record: Any, row: int) -> tuple[Mapping[str, Any], Any, Any]:
+    """(features, label, weight), None for what is not given."""
+    parts = record if isinstance(record, tuple) else (record,)
+    features, label, weight = (*parts, None, None)[:3] if 1 <= len(parts) <= 3 else (None, None, None)
+    if not isinstance(features, Mapping):
+        allowed = "a dict, (dict, label) or (dict, label, weight)"
+        raise InvalidInputError(f"X: each record must be {allowed}, got {record!r} at row {row}")
+    return features, label, weight
+
+
+def _array(labels: list[Any]) -> Any:
+    """Labels as an array: of objects unless all are numbers, so that nothing becomes text."""
+    numeric = all(isinstance(label, Real | np.bool_) for label in labels)
+    return np.array(labels, dtype=np.float64 if numeric else object)
+
+
+def _weights(weights: list[Any], first: int) -> Any:
+    return weights_of(np.array([1.0 if weight is None else weight for weight in weights]), "X", first)
+
+
+def _flat(features: Mapping[Any, Any], prefix: str, row: int) -> Iterator[tuple[str, float]]:
+    """Names and values of what is present."""
+    for key, value in features.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}.", row)
+        elif isinstance(value, list | tuple):
+            for k, item in enumerate(value):
+                yield from _cell(name if isinstance(item, str) else f"{name}[{k}]", item, row)
+        else:
+            yield from _cell(name, value, row)
+
+
+def _cell(name: str, value: Any, row: int) -> Iterator[tuple[str, float]]:
+    if value is None:
+        return
+    if isinstance(value, str):
+        yield f"{name}={value}", 1.0
+    elif isinstance(value, Real | np.bool_):
+        if value != 0:
+            yield name, float(value)
+    else:
+        allowed = "a number, text, True, False, None, a list or a dict of these"
+        raise InvalidInputError(f"X: feature {name!r} must be {allowed}, got {value!r} at row {row}")

@@ -1,0 +1,199 @@
+"""Named columns as sparse rows: numbers under the name of their column, categories under ``column=category``."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+
+#: Cells of a table that are turned into rows at a time.
+CELLS = 1 << 22
+
+
+class Hasher(Protocol):
+    """Numbers features by their names."""
+
+    @property
+    def width(self) -> int:
+        """All numbers are below it."""
+        ...
+
+    def __call__(self, names: Sequence[str], /) -> NDArray[np.int32]:
+        """The number of each name; ``~number`` where the sign of the feature is turned."""
+        ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """What it is made of, JSON-able."""
+        ...
+
+
+class Column(NamedTuple):
+    """Cells of one column: numbers, or codes of categories (−1: absent)."""
+
+    name: str
+    numbers: NDArray[Any] | None = None
+    present: NDArray[np.bool_] | None = None  # where there is a number; None: everywhere
+    codes: NDArray[Any] | None = None
+    categories: Sequence[Any] = ()
+
+
+class Csr(NamedTuple):
+    """Sparse rows; what has no order yet gets one where a `Batch` is made of it."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]
+    values: NDArray[Any]
+    width: int
+
+
+def rows_of(columns: Sequence[Column], n: int, hasher: Hasher | None, dtype: str, place: str, first: int = 0) -> Csr:
+    """The cells as rows: hashed by name, or without a hasher numbered by the place of their column.
+
+    Zeros and absent cells are left out. ``place`` and ``first`` are what errors call the source and its first row.
+    """
+    indices = np.empty((n, len(columns)), dtype=np.int32)
+    values = np.empty((n, len(columns)), dtype=dtype)
+    hashed = None if hasher is None else hasher([column.name for column in columns])
+    for j, column in enumerate(columns):
+        if column.codes is None:
+            number = j if hashed is None else int(hashed[j])
+            indices[:, j] = number if number >= 0 else ~number
+            values[:, j] = _numbers(column, dtype, place, first)
+            if number < 0:
+                values[:, j] *= -1
+        elif hasher is None:
+            raise InvalidInputError(f"{place}: column {column.name!r} holds text or categories, which need a hasher")
+        else:
+            _categories(column, hasher, indices[:, j], values[:, j])
+    if n and np.any(indices[:, 1:] < indices[:, :-1]):
+        order = np.argsort(indices, axis=1, kind="stable")
+        indices, values = np.take_along_axis(indices, order, 1), np.take_along_axis(values, order, 1)
+    kept = values != 0
+    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(kept, axis=1))]).astype(np.int64)
+    return Csr(indptr, indices[kept], values[kept], len(columns) if hasher is None else hasher.width)
+
+
+def _numbers(column: Column, dtype: str, place: str, first: int) -> NDArray[Any]:
+    """The numbers of a column, 0 where there is none."""
+    given = np.asarray(column.numbers)
+    if column.present is not None:
+        given = np.where(column.present, given, given.dtype.type(0))
+    found = converted(given, dtype)
+    bad = np.flatnonzero(~np.isfinite(found))
+    if len(bad):
+        where = f"row {first + int(bad[0])}, column {column.name!r}"
+        raise InvalidInputError(f"{place} contains {not_finite(given[bad[0]], dtype)} at {where}")
+    return found
+
+
+def _categories(column: Column, hasher: Hasher, indices: NDArray[Any], values: NDArray[Any]) -> None:
+    codes = np.asarray(column.codes)
+    # one more, at the end, where code −1 points to
+    numbers = np.append(hasher([f"{column.name}={category}" for category in column.categories]), np.int32(0))
+    signs = np.where(numbers < 0, -1, 1)
+    signs[-1] = 0
+    indices[:] = np.where(numbers < 0, ~numbers, numbers)[codes]
+    values[:] = signs[codes]
+
+
+def converted(values: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """In the stream's type; what is too large for it becomes infinite, without a warning."""
+    with np.errstate(over="ignore"):
+        return values.astype(dtype, copy=False)
+
+
+def finite(
+    given: NDArray[Any], dtype: str, indptr: NDArray[Any], indices: NDArray[Any], place: str, first: int
+) -> NDArray[Any]:
+    """Values of sparse rows in the stream's type; one that is too large for it is an error, with its place."""
+    if given.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{place} must hold numbers, got {given.dtype}")
+    if given.dtype == dtype:
+        return given  # checked where a batch is made
+    found = converted(given, dtype)
+    if not np.all(np.isfinite(found)):
+        k = int(np.argmin(np.isfinite(found)))
+        row = first + int(np.searchsorted(indptr, k, side="right")) - 1
+        raise InvalidInputError(f"{place} contains {not_finite(given[k], dtype)} at row {row}, column {indices[k]}")
+    return found
+
+
+def not_finite(value: Any, dtype: str) -> str:
+    """What is wrong with a value that is not finite in a type, and what is allowed."""
+    if np.isfinite(value):
+        return f"{value}, too large for {dtype},"
+    return f"{'NaN' if np.isnan(value) else 'infinity'} (values must be finite)"
+
+
+def signs_of(
+    labels: NDArray[Any], classes: tuple[Any, Any] | None, place: str, first: int = 0
+) -> NDArray[np.int8] | None:
+    """Labels as ±1: by ``classes = (negative, positive)``, or numbers > 0 as positive. None if all are missing."""
+    if labels.dtype.kind in "OTU" or classes is not None:
+        return _signs_by_class(labels, classes, place, first)
+    if labels.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{place}: labels must be numbers, booleans or text, got {labels.dtype}")
+    missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), dtype=bool)
+    if _all_missing(missing, place, first):
+        return None
+    return np.where(labels > 0, 1, -1).astype(np.int8)
+
+
+def _signs_by_class(
+    labels: NDArray[Any], classes: tuple[Any, Any] | None, place: str, first: int
+) -> NDArray[np.int8] | None:
+    labels = labels.astype(object)
+    if _all_missing((labels != labels) | (labels == np.array(None)), place, first):  # NaN differs from itself
+        return None
+    if classes is None:
+        raise InvalidInputError(f"{place}: labels like {labels[0]!r} need classes=(negative, positive)")
+    positive, negative = labels == classes[1], labels == classes[0]
+    strange = np.flatnonzero(~(positive | negative))
+    if len(strange):
+        row = int(strange[0])
+        raise InvalidInputError(f"{place}: labels must be {listed(classes)}, got {labels[row]!r} at row {first + row}")
+    return np.where(positive, 1, -1).astype(np.int8)
+
+
+def _all_missing(missing: NDArray[Any], place: str, first: int) -> bool:
+    """Whether all labels are missing; some are an error."""
+    count = int(np.count_nonzero(missing))
+    if 0 < count < len(missing):
+        row = first + int(np.argmax(missing))
+        raise InvalidInputError(f"{place}: row {row} has no label, but others have; all rows must have one, or none")
+    return count > 0
+
+
+def weights_of(weights: NDArray[Any], place: str, first: int = 0) -> NDArray[np.float64]:
+    """Weights of rows, finite and not negative."""
+    found = np.ascontiguousarray(weights, dtype=np.float64)
+    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if len(bad):
+        row = int(bad[0])
+        raise InvalidInputError(f"{place}: weights must be finite and ≥ 0, got {found[row]} at row {first + row}")
+    return found
+
+
+def checked_dtype(dtype: str) -> str:
+    """The name, if it is one of a stream's types."""
+    if dtype not in ("float32", "float64"):
+        raise InvalidParameterError(f"dtype must be {listed(['float32', 'float64'])}, got {dtype!r}")
+    return dtype
+
+
+def checked_classes(classes: Sequence[Any] | None) -> tuple[Any, Any] | None:
+    """(negative, positive), two that differ, or None."""
+    if classes is None:
+        return None
+    if isinstance(classes, str) or len(classes) != 2 or classes[0] == classes[1]:
+        raise InvalidParameterError(f"classes must be two that differ, (negative, positive), got {classes!r}")
+    return classes[0], classes[1]
+
+
+def checked_rows(rows: int) -> int:
+    """A number of rows per batch, ≥ 1."""
+    if not isinstance(rows, int) or rows < 1:
+        raise InvalidParameterError(f"rows_per_batch must be a whole number ≥ 1, got {rows!r}")
+    return rows
