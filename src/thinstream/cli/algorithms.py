@@ -37,5 +37,8 @@ def algorithms(
         typer.echo(f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order)\n")
         typer.echo((inspect.getdoc(algorithm.rule) or "").replace("::\n\n", "").partition("Examples\n---")[0].rstrip())
         for parameter in algorithm.parameters:
-            typer.echo(f"\n--{parameter.name.replace('_', '-')}: {parameter.constraint.allowed()}; default {parameter.default}", nl=False)
+            typer.echo(
+                f"\n--{parameter.name.replace('_', '-')}: {parameter.constraint.allowed()}; default {parameter.default}",
+                nl=False,
+            )
         typer.echo("")

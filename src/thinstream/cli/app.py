@@ -9,7 +9,19 @@ from typing import Annotated
 
 import typer
 
-from thinstream.cli import algorithms, convert, datasets, demo, evaluate, export, inspect, merge, predict, reorder, train
+from thinstream.cli import (
+    algorithms,
+    convert,
+    datasets,
+    demo,
+    evaluate,
+    export,
+    inspect,
+    merge,
+    predict,
+    reorder,
+    train,
+)
 
 HELP = "Sparse, cost-sensitive, second-order online learning from streams."
 

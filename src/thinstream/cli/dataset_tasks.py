@@ -18,7 +18,9 @@ def listing() -> None:
         share = "–" if entry.positives is None else f"{100 * entry.positives:.2f} %"
         width = "–" if entry.features is None else f"{entry.features:,}"
         mark = "✓" if entry.name in here else " "
-        print(f"{mark} {entry.name:<26}{','.join(entry.papers):<10}{entry.rows:>12,}{width:>12}{share:>10}  {entry.title}")
+        print(
+            f"{mark} {entry.name:<26}{','.join(entry.papers):<10}{entry.rows:>12,}{width:>12}{share:>10}  {entry.title}"
+        )
     others = sorted(here - set(catalogue()))
     if others:
         print(f"\nAlso here: {', '.join(others)}")

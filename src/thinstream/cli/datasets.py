@@ -12,10 +12,17 @@ def register(app: typer.Typer) -> None:
 
 
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="Show this one, and where its files are.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show this one, and where its files are.", show_default=False)
+    ] = None,
     download: Annotated[bool, typer.Option("--download", help="Fetch it, if it is public.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare files with the checksums of their download.")] = False,
-    folder: Annotated[Path | None, typer.Option(help="Where to (default: THINSTREAM_DATA, else the cache folder).", show_default=False)] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare files with the checksums of their download.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where to (default: THINSTREAM_DATA, else the cache folder).", show_default=False),
+    ] = None,
 ) -> None:
     """List the papers' data sets and which of them are here; show, download or verify one."""
     from thinstream.cli.dataset_tasks import fetch, listing, shown, verified

@@ -18,8 +18,13 @@ def evaluate(
     reading: Reading,
     output: Output,
     model: Annotated[Path, typer.Option("--model", "-m", help="The model file.", show_default=False)],
-    alpha_p: Annotated[float, typer.Option(help="Weight of sensitivity in the weighted sum; specificity has the rest.", min=0.0, max=1.0)] = 0.5,
-    cost_p: Annotated[float, typer.Option(help="Cost of a missed positive; a false alarm costs the rest to 1.", min=0.0, max=1.0)] = 0.95,
+    alpha_p: Annotated[
+        float,
+        typer.Option(help="Weight of sensitivity in the weighted sum; specificity has the rest.", min=0.0, max=1.0),
+    ] = 0.5,
+    cost_p: Annotated[
+        float, typer.Option(help="Cost of a missed positive; a false alarm costs the rest to 1.", min=0.0, max=1.0)
+    ] = 0.95,
 ) -> None:
     """Measure a model on labelled examples, without learning from them."""
     import json

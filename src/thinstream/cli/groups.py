@@ -64,18 +64,21 @@ class Reading:
 
     format: Annotated[
         str | None,
-        _option("libsvm, vw, csv, tsv, jsonl, parquet, arrow or cache; by default the file's ending tells, else libsvm.", _READING),
+        _option(
+            "libsvm, vw, csv, tsv, jsonl, parquet, arrow or cache; by default the file's ending tells, else libsvm.",
+            _READING,
+        ),
     ] = None
     classes: Annotated[
         str | None,
-        _option("The two labels NEG,POS. By default labels are numbers, positive above 0.", _READING, metavar="NEG,POS"),
+        _option(
+            "The two labels NEG,POS. By default labels are numbers, positive above 0.", _READING, metavar="NEG,POS"
+        ),
     ] = None
     zero_based: Annotated[
         str, _option("Whether libsvm indices begin at 0: no, yes, or auto (looks through the files first).", _READING)
     ] = "no"
-    normalize: Annotated[
-        str | None, _option("Scale each row to unit length: l2.", _READING, metavar="l2")
-    ] = None
+    normalize: Annotated[str | None, _option("Scale each row to unit length: l2.", _READING, metavar="l2")] = None
     on_error: Annotated[
         str, _option("What to do with a bad record: raise (stop) or skip (count and report).", _READING)
     ] = "raise"
@@ -84,14 +87,26 @@ class Reading:
     label: Annotated[str, _option("Column (or key) of the label (default label).", _COLUMNS)] = "label"
     weight: Annotated[str | None, _option("Column of the examples' weights.", _COLUMNS)] = None
     text: Annotated[str | None, _option("Columns of text, split into words: a,b,c.", _COLUMNS)] = None
-    categorical: Annotated[str | None, _option("Columns that are categories even where they look like numbers.", _COLUMNS)] = None
+    categorical: Annotated[
+        str | None, _option("Columns that are categories even where they look like numbers.", _COLUMNS)
+    ] = None
     numeric: Annotated[str | None, _option("Columns that must be numbers.", _COLUMNS)] = None
     ignore: Annotated[str | None, _option("Columns left out.", _COLUMNS)] = None
-    header: Annotated[bool, typer.Option("--header/--no-header", help="Whether the first line of a CSV file names its columns (else c1, c2 …).", rich_help_panel=_COLUMNS, show_default=False)] = True
+    header: Annotated[
+        bool,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line of a CSV file names its columns (else c1, c2 …).",
+            rich_help_panel=_COLUMNS,
+            show_default=False,
+        ),
+    ] = True
     bits: Annotated[
         int | None, _option("Named features are hashed into 2^bits numbers (default 22).", _COLUMNS, min=1, max=31)
     ] = None
-    signed: Annotated[bool, typer.Option("--signed", help="Give hashed features a random sign.", rich_help_panel=_COLUMNS)] = False
+    signed: Annotated[
+        bool, typer.Option("--signed", help="Give hashed features a random sign.", rich_help_panel=_COLUMNS)
+    ] = False
     names: Annotated[
         int, _option("Remember up to this many names of hashed features (default 0: none).", _COLUMNS, min=0)
     ] = 0
@@ -101,5 +116,9 @@ class Reading:
 class Output:
     """How much is said."""
 
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=_OUTPUT)] = False
-    json: Annotated[bool, typer.Option("--json", help="Report in JSON, an object a line.", rich_help_panel=_OUTPUT)] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=_OUTPUT)] = (
+        False
+    )
+    json: Annotated[bool, typer.Option("--json", help="Report in JSON, an object a line.", rich_help_panel=_OUTPUT)] = (
+        False
+    )

@@ -14,7 +14,9 @@ def register(app: typer.Typer) -> None:
 def inspect(
     model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
     top: Annotated[int, typer.Option("--top", "-n", min=0, help="Features shown, those of largest |weight|.")] = 20,
-    plot: Annotated[Path | None, typer.Option(help="Draw the weights to this file (.png or .svg).", show_default=False)] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the weights to this file (.png or .svg).", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
 ) -> None:
     """Show a model: how it was trained, its sparsity, its largest weights."""
@@ -59,7 +61,9 @@ def _facts(model: Any, portrait: Any) -> dict[str, Any]:
         "classes": f"{portrait.negative} (negative), {portrait.positive} (positive)",
         "grade": "weights only" if isinstance(learner, Frozen) else "full state",
         "precision": learner.memory.state.dtype.name,
-        "class_costs": "balanced" if learner.costs.balanced else f"{learner.costs.negative:g}, {learner.costs.positive:g}",
+        "class_costs": "balanced"
+        if learner.costs.balanced
+        else f"{learner.costs.negative:g}, {learner.costs.positive:g}",
         "examples": learner.t,
         "positives": learner.n_positives,
         "updates": learner.n_updates,

@@ -115,7 +115,9 @@ def _continued(job: Job) -> Model:
     if job.class_weight is not None and learner.costs != _costs(job.class_weight):
         raise InvalidParameterError(f"{job.start} learned with other class weights, {tuple(learner.costs)}")
     if job.reading.classes is not None and classes_of(job.reading) != model.classes:
-        raise InvalidParameterError(f"{job.start} has the classes {model.classes.negative!r}, {model.classes.positive!r}")
+        raise InvalidParameterError(
+            f"{job.start} has the classes {model.classes.negative!r}, {model.classes.positive!r}"
+        )
     learner.grow = True
     return model
 

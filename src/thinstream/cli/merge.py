@@ -14,7 +14,9 @@ def register(app: typer.Typer) -> None:
 def merge(
     models: Annotated[list[Path], typer.Argument(help="Model files, saved in full.", show_default=False)],
     out: Annotated[Path, typer.Option("--model", "-m", help="Where the merged model goes.", show_default=False)],
-    average: Annotated[bool, typer.Option("--average", help="Average where an algorithm has no rule of its own, instead of refusing.")] = False,
+    average: Annotated[
+        bool, typer.Option("--average", help="Average where an algorithm has no rule of its own, instead of refusing.")
+    ] = False,
     weights_only: Annotated[bool, typer.Option("--weights-only", help="Save non-zero weights only.")] = False,
 ) -> None:
     """Merge models that learned from disjoint parts of a stream, by the rule of their algorithm.

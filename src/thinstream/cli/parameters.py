@@ -44,9 +44,7 @@ def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
         show_default=False,
     )
     kind = Annotated[str | None, option]
-    return inspect.Parameter(
-        f"own_{parameter.name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
-    )
+    return inspect.Parameter(f"own_{parameter.name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
 def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:

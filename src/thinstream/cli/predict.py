@@ -18,8 +18,12 @@ def predict(
     reading: Reading,
     output: Output,
     model: Annotated[Path, typer.Option("--model", "-m", help="The model file.", show_default=False)],
-    out: Annotated[str, typer.Option("--out", "-o", help="Where the predictions go; compressed as its ending says.")] = "-",
-    scores: Annotated[bool, typer.Option("--scores", help="Write scores instead of labels; positive means the positive class.")] = False,
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Where the predictions go; compressed as its ending says.")
+    ] = "-",
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Write scores instead of labels; positive means the positive class.")
+    ] = False,
 ) -> None:
     """Write one prediction a line for each example: its label, or its score.
 

@@ -73,7 +73,14 @@ def write_predictions(
             if as_json:
                 lines = [json.dumps({"label": model.classes[v > 0], "score": v}) for v in s.tolist()]
             elif scores:
-                lines = [np.format_float_positional(v, trim="-") if 1e-4 <= abs(v) < 1e16 else repr(v) for v in s.astype(np.float64).tolist()] if s.dtype == np.float64 else [str(v) for v in s]
+                lines = (
+                    [
+                        np.format_float_positional(v, trim="-") if 1e-4 <= abs(v) < 1e16 else repr(v)
+                        for v in s.astype(np.float64).tolist()
+                    ]
+                    if s.dtype == np.float64
+                    else [str(v) for v in s]
+                )
             else:
                 lines = [shown[v > 0] for v in s.tolist()]
             file.write("".join(line + "\n" for line in lines).encode())
@@ -98,4 +105,6 @@ def evaluated(data: list[str], reading: Reading, path: Path, tradeoff: Tradeoff,
 
 def _told(stream: Any, quiet: bool) -> None:
     if stream.skipped is not None and stream.skipped.count and not quiet:
-        say(f"thinstream: {stream.skipped.count:,} bad records were passed over, the first: {stream.skipped.reasons[0]}")
+        say(
+            f"thinstream: {stream.skipped.count:,} bad records were passed over, the first: {stream.skipped.reasons[0]}"
+        )

@@ -36,10 +36,19 @@ def shuffle(
 
 def split(
     data: Annotated[list[str], _DATA],
-    out: Annotated[list[str], typer.Option("--out", "-o", help="An output; give it twice or more.", show_default=False)],
-    fractions: Annotated[str | None, typer.Option(help="Shares at random, one per output: 0.8,0.2.", show_default=False)] = None,
-    first: Annotated[str | None, typer.Option(help="Lines in order, for all outputs but the last: 1000 or 1000,500.", show_default=False)] = None,
-    every: Annotated[int | None, typer.Option(min=2, help="Every N-th line goes to the second output.", show_default=False)] = None,
+    out: Annotated[
+        list[str], typer.Option("--out", "-o", help="An output; give it twice or more.", show_default=False)
+    ],
+    fractions: Annotated[
+        str | None, typer.Option(help="Shares at random, one per output: 0.8,0.2.", show_default=False)
+    ] = None,
+    first: Annotated[
+        str | None,
+        typer.Option(help="Lines in order, for all outputs but the last: 1000 or 1000,500.", show_default=False),
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option(min=2, help="Every N-th line goes to the second output.", show_default=False)
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the fractions.")] = 0,
     header: Annotated[bool, _HEADER] = False,
 ) -> None:

@@ -153,7 +153,9 @@ class _Bar:
         from rich.progress import TimeRemainingColumn, TransferSpeedColumn
 
         size = stream.size
-        rate: list[Any] = [DownloadColumn(), TransferSpeedColumn()] if stream.unit == "bytes" else [MofNCompleteColumn()]
+        rate: list[Any] = (
+            [DownloadColumn(), TransferSpeedColumn()] if stream.unit == "bytes" else [MofNCompleteColumn()]
+        )
         ends: list[Any] = [TextColumn("{task.description}"), BarColumn(), *rate]
         self._progress = Progress(
             *ends,

@@ -24,19 +24,72 @@ def train(
     reading: Reading,
     output: Output,
     own: dict[str, str | None],
-    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="Its name, see `thinstream algorithms`.", rich_help_panel=MODEL)] = DEFAULT,
-    model: Annotated[Path | None, typer.Option("--model", "-m", help="Where the model goes (default: nowhere, only metrics).", rich_help_panel=MODEL, show_default=False)] = None,
-    weights_only: Annotated[bool, typer.Option("--weights-only", help="Save non-zero weights only: tiny, predicts, cannot go on learning.", rich_help_panel=MODEL)] = False,
-    start: Annotated[Path | None, typer.Option("--from", help="Go on from this model, with its algorithm and parameters.", rich_help_panel=MODEL, show_default=False)] = None,
-    class_weight: Annotated[str | None, typer.Option(help="Costs of the classes: balanced, or NEG,POS as in 1,20.", rich_help_panel=MODEL, show_default=False)] = None,
-    intercept: Annotated[bool, typer.Option("--intercept", help="Learn a constant feature along.", rich_help_panel=MODEL)] = False,
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", "-a", help="Its name, see `thinstream algorithms`.", rich_help_panel=MODEL)
+    ] = DEFAULT,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="Where the model goes (default: nowhere, only metrics).",
+            rich_help_panel=MODEL,
+            show_default=False,
+        ),
+    ] = None,
+    weights_only: Annotated[
+        bool,
+        typer.Option(
+            "--weights-only",
+            help="Save non-zero weights only: tiny, predicts, cannot go on learning.",
+            rich_help_panel=MODEL,
+        ),
+    ] = False,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Go on from this model, with its algorithm and parameters.",
+            rich_help_panel=MODEL,
+            show_default=False,
+        ),
+    ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(
+            help="Costs of the classes: balanced, or NEG,POS as in 1,20.", rich_help_panel=MODEL, show_default=False
+        ),
+    ] = None,
+    intercept: Annotated[
+        bool, typer.Option("--intercept", help="Learn a constant feature along.", rich_help_panel=MODEL)
+    ] = False,
     dtype: Annotated[str, typer.Option(help="float32 or float64.", rich_help_panel=MODEL)] = "float32",
     passes: Annotated[int, typer.Option(min=1, help="Passes over the data.", rich_help_panel=MODEL)] = 1,
-    cache: Annotated[bool, typer.Option("--cache", help="Keep a binary copy beside the data (FILE.cache) and read that from now on.", rich_help_panel="Reading")] = False,
-    checkpoint: Annotated[Path | None, typer.Option(help="Where checkpoints go (default: MODEL.checkpoint).", rich_help_panel=CHECKPOINTS, show_default=False)] = None,
-    checkpoint_every: Annotated[int | None, typer.Option(min=1, help="Examples between checkpoints.", rich_help_panel=CHECKPOINTS, show_default=False)] = None,
-    checkpoint_seconds: Annotated[float | None, typer.Option(min=0.0, help="Seconds between checkpoints.", rich_help_panel=CHECKPOINTS, show_default=False)] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.", rich_help_panel=CHECKPOINTS)] = False,
+    cache: Annotated[
+        bool,
+        typer.Option(
+            "--cache",
+            help="Keep a binary copy beside the data (FILE.cache) and read that from now on.",
+            rich_help_panel="Reading",
+        ),
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where checkpoints go (default: MODEL.checkpoint).", rich_help_panel=CHECKPOINTS, show_default=False
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None,
+        typer.Option(min=1, help="Examples between checkpoints.", rich_help_panel=CHECKPOINTS, show_default=False),
+    ] = None,
+    checkpoint_seconds: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Seconds between checkpoints.", rich_help_panel=CHECKPOINTS, show_default=False),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.", rich_help_panel=CHECKPOINTS)
+    ] = False,
 ) -> None:
     """Learn from a stream in one pass, showing how well each example was predicted before it was learned.
 

@@ -98,7 +98,9 @@ class Libsvm:
     def _message(self, result: Result, text: Text) -> str:
         given = given_at(text, result.offset)
         if result.verdict == parser.INDEX_0:
-            return f"index 0, but indices begin at 1 in this format; if they begin at 0 here, say zero_based, got {given}"
+            return (
+                f"index 0, but indices begin at 1 in this format; if they begin at 0 here, say zero_based, got {given}"
+            )
         if result.verdict == parser.WIDE:
             return f"an index must be below 2^62, got {given}"
         if result.verdict == parser.LIMIT:

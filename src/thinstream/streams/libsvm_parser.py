@@ -26,9 +26,7 @@ U0, U1, U2, U3, U4, U7, U8, U9, U10, U15, U16 = (np.uint64(n) for n in (0, 1, 2,
 REACH = np.uint64(96)
 _POWERS = np.array([10**n for n in range(16)], dtype=np.uint64)
 _REAL_POWERS = _POWERS.astype(np.float64)
-_TAB, _NEWLINE, _RETURN, _BLANK, _HASH, _PLUS, _MINUS, _POINT, _COLON = (
-    np.uint8(ord(c)) for c in "\t\n\r #+-.:"
-)
+_TAB, _NEWLINE, _RETURN, _BLANK, _HASH, _PLUS, _MINUS, _POINT, _COLON = (np.uint8(ord(c)) for c in "\t\n\r #+-.:")
 _ZERO, _NINE = np.uint8(48), np.uint8(57)
 _Q, _I, _D = (np.uint8(ord(c)) for c in "qid")
 
@@ -194,7 +192,9 @@ def _make_parse(version: str) -> Callable[..., Any]:
                             digits = digits * _POWERS[places] + digits_value(load(text, i + point + U1), places)
                         else:
                             digits = digits * _POWERS[U8] + all_digits(load(text, i + point + U1))
-                            digits = digits * _POWERS[places - U8] + digits_value(load(text, i + point + U9), places - U8)
+                            digits = digits * _POWERS[places - U8] + digits_value(
+                                load(text, i + point + U9), places - U8
+                            )
                         value = np.float64(digits) / _REAL_POWERS[places]
                         j = digits_value(load(text, i), colon) - first
                         if value <= limit and j <= highest:  # an index 0 wraps round and is too high

@@ -1,11 +1,14 @@
 """Rows scaled to unit length, compiled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from thinstream.batch import Batch, Position
 from thinstream.jit import Compiled, keyed_by
+from thinstream.streams.stream import START, Stream
 
 
 def _make_unit_rows(version: str) -> Callable[..., Any]:
@@ -35,3 +38,29 @@ def unit_rows(indptr: Any, values: Any) -> None:
     array([0.6, 0.8, 1. ])
     """
     _unit_rows(indptr, values)
+
+
+class UnitRows:
+    """A stream with its rows scaled to unit length."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @property
+    def space(self) -> dict[str, Any]:
+        """That of the stream, and that rows are scaled."""
+        return {**self._stream.space, "normalize": "l2"}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """That of the stream, and that rows are scaled."""
+        return {**self._stream.fingerprint(), "normalize": "l2"}
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """The scaled rows."""
+        for batch in self._stream.batches(start):
+            values = np.array(batch.values)
+            unit_rows(np.asarray(batch.indptr, dtype=np.int64), values)
+            yield replace(batch, values=values)

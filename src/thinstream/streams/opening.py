@@ -9,6 +9,7 @@ from typing import Any
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.streams.compression import CODECS
 from thinstream.streams.libsvm import Libsvm, begins_at_zero
+from thinstream.streams.normalise import UnitRows
 from thinstream.streams.reading import MAX_ERRORS, TextStream
 from thinstream.streams.sources import STDIN, resolve
 from thinstream.streams.stream import Stream
@@ -135,7 +136,9 @@ def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, *
     """
     unknown = sorted(set(options) - set(Options.__dataclass_fields__))
     if unknown:
-        raise InvalidParameterError(f"no option is called {unknown[0]!r}; there are {listed(Options.__dataclass_fields__)}")
+        raise InvalidParameterError(
+            f"no option is called {unknown[0]!r}; there are {listed(Options.__dataclass_fields__)}"
+        )
     chosen = Options(**options)
     chosen.check()
     files = resolve(paths)
@@ -199,7 +202,9 @@ def _libsvm(files: list[str], kind: str, options: Options) -> Stream:
         raise InvalidParameterError("bits, signed and names are for named features; those of libsvm files are numbers")
     if options.zero_based == "auto":
         if STDIN in files:
-            raise InvalidParameterError("zero_based='auto' looks through the files first; standard input cannot be read twice")
+            raise InvalidParameterError(
+                "zero_based='auto' looks through the files first; standard input cannot be read twice"
+            )
         options = replace(options, zero_based=begins_at_zero(files))
     classes = options.classes
     if classes is not None and not all(isinstance(label, int | float) for label in classes):
@@ -251,15 +256,47 @@ def _jsonl(files: list[str], kind: str, options: Options) -> Stream:
 
 
 def _arrow(files: list[str], kind: str, options: Options) -> Stream:
-    raise NotImplementedError
+    from thinstream.streams.arrow import ArrowFiles
+    from thinstream.streams.numbering import Numbering
+
+    if options.text or options.categorical or options.numeric:
+        raise InvalidParameterError(f"{kind} files have types of their own: text, categorical and numeric do not apply")
+    stream = ArrowFiles(
+        *files,
+        label=options.label if options.labels else None,
+        weight=options.weight,
+        hasher=Numbering(_hashing(options)),
+        ignore=options.ignore,
+        classes=options.classes,
+        dtype=options.dtype,
+    )
+    return stream if options.normalize is None else UnitRows(stream)
 
 
 def _cache(files: list[str], kind: str, options: Options) -> Stream:
-    raise NotImplementedError
+    from thinstream.streams.cache import Cache
+
+    if len(files) != 1:
+        raise InvalidInputError(f"one cache can be read at a time, got {len(files)}")
+    cache = Cache(files[0])
+    if cache.dtype != options.dtype:
+        raise InvalidInputError(
+            f"{files[0]} holds values in {cache.dtype}, the model needs {options.dtype}; convert it again with "
+            f"dtype {options.dtype}"
+        )
+    return cache
 
 
 def _cached(stream: Stream, files: list[str]) -> Stream:
-    raise NotImplementedError
+    """The stream by way of its cache, written anew if it is missing, out of date or damaged."""
+    from thinstream.streams.cache import Cache, is_stale, write_cache
+
+    if STDIN in files:
+        raise InvalidParameterError("standard input has no file to keep a cache beside")
+    path = Path(f"{files[0]}.cache")
+    if not path.exists() or is_stale(path, stream):
+        write_cache(stream, path)
+    return Cache(path)
 
 
 _OPENERS: dict[str, Callable[[list[str], str, Options], Stream]] = {
