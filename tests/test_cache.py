@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -324,3 +325,20 @@ def test_reading_needs_no_pyarrow_but_writing_says_so(tiny, path, monkeypatch):
     assert len(rows(Cache(path).batches())) == 6
     with pytest.raises(MissingPackageError, match=r"pip install 'thinstream\[arrow\]'"):
         write_cache(Told([]), path)
+
+
+def test_nothing_is_wrong_with_numbers_of_numpy_in_positions(path):
+    class Counting(Told):
+        def batches(self, start=Position()):  # noqa: B008
+            for batch in super().batches(start):
+                yield replace(batch, position=Position(*(np.int64(k) for k in batch.position)))
+
+    assert write_cache(Counting([batch_of(SOME)]), path).source_position(4) == Position(0, 7, 0, 4)
+
+
+def test_a_link_stays_a_link(tiny, path, tmp_path):
+    link = tmp_path / "link.arrow"
+    link.symlink_to(path)
+    write_cache(Told([batch_of(SOME[:1])]), link)
+    assert link.is_symlink()
+    assert Cache(path).rows == 1

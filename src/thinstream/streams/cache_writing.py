@@ -4,12 +4,13 @@ import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch import Batch
+from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.arrow_package import pyarrow
 from thinstream.streams.cache_layout import VERSION, Block, Contents, identity, packed
@@ -40,7 +41,7 @@ class Outgrown(Exception):
 
 def write_file(file: BinaryIO, stream: Stream, nonzeros: int) -> None:
     """Fills a new file; starts again where a later batch needs wider columns."""
-    columns: Columns | None = None
+    columns = Columns()
     while True:
         try:
             return _write(file, stream, columns, nonzeros)
@@ -50,27 +51,23 @@ def write_file(file: BinaryIO, stream: Stream, nonzeros: int) -> None:
             file.truncate()
 
 
-def _write(file: BinaryIO, stream: Stream, columns: Columns | None, nonzeros: int) -> None:
+def _write(file: BinaryIO, stream: Stream, columns: Columns, nonzeros: int) -> None:
     made_from, pa = identity(stream), pyarrow()
-    writer, schema, unknown = None, None, secrets.token_hex(_TOTALS // 2)
+    groups = regrouped(stream, nonzeros)
+    head = list(islice(groups, 1))
+    for batch in head:
+        columns = columns.holding(batch)
+    unknown = secrets.token_hex(_TOTALS // 2)  # what the totals are put in place of
+    schema = _schema(columns, made_from, unknown)
+    writer = pa.ipc.new_file(pa.PythonFile(file, "w"), schema)
     blocks: list[Block] = []
-    width, start = 0, 0
-    for batch in regrouped(stream, nonzeros):
-        needed = (columns or Columns()).holding(batch)
-        if writer is not None and columns != needed:
-            raise Outgrown(needed)
-        if writer is None:
-            columns = needed
-            schema = _schema(columns, made_from, unknown)
-            writer = pa.ipc.new_file(pa.PythonFile(file, "w"), schema)
-        writer.write_batch(_record_batch(batch, needed, schema))
-        start = start or _head(file)
-        blocks.append(_block(file, start, batch, schema))
-        start, width = blocks[-1].stop, max(width, batch.n_features)
-    columns = columns or Columns()
-    if writer is None:
-        schema = _schema(columns, made_from, unknown)
-        writer = pa.ipc.new_file(pa.PythonFile(file, "w"), schema)
+    width = 0
+    for batch in chain(head, groups):
+        if columns.holding(batch) != columns:
+            raise Outgrown(columns.holding(batch))
+        writer.write_batch(_record_batch(batch, columns, schema))
+        blocks.append(_block(file, blocks[-1].stop if blocks else _head(file), batch, schema))
+        width = max(width, batch.n_features)
     writer.close()
     _finish(file, Contents(made_from, columns.numbers, width, blocks), unknown.encode())
 
@@ -136,7 +133,7 @@ def _block(file: BinaryIO, start: int, batch: Batch, schema: Any) -> Block:
         weight=place(3, 1) if seen.num_columns > 3 else -1,
         largest=batch.largest,
         checksum=checksum(raw),
-        position=batch.position,
+        position=None if batch.position is None else Position(*map(int, batch.position)),
     )
 
 

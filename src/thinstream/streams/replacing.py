@@ -10,12 +10,13 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file beside ``path``, unbuffered, that takes its place at the end, safely on the disk; on an error not."""
+    """A new file beside ``path`` that takes its place at the end, when it is safely on the disk; on an error not."""
     path = path.resolve()  # behind a link, the file it points to is replaced
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "x+b", buffering=0) as file:
+        with open(temporary, "x+b") as file:
             yield file
+            file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
