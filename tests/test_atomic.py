@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from thinstream.atomic import replacing
 from thinstream.errors import FileWriteError
-from thinstream.models import replacing
 
 CRASH = """
 import os, signal, sys
-from thinstream.models.atomic import replacing
+from thinstream.atomic import replacing
 with replacing(sys.argv[1]) as file:
     file.write_text("half of the ne")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -77,7 +77,7 @@ def test_an_error_in_the_block_changes_nothing(tmp_path):
 
 FULL = """
 import resource, sys
-from thinstream.models.atomic import replacing
+from thinstream.atomic import replacing
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 with replacing(sys.argv[1]) as file, open(file, "wb") as out:
     out.write(bytes(5000))
@@ -145,7 +145,7 @@ def test_places_that_cannot_be_written(tmp_path):
 
 WRITE = """
 import sys
-from thinstream.models.atomic import replacing
+from thinstream.atomic import replacing
 for i in range(25):
     with replacing(sys.argv[1]) as file:
         file.write_text(sys.argv[2] * 5000)

@@ -21,7 +21,7 @@ def few(monkeypatch):
 def test_table_and_picture(tmp_path, capsys):
     """One line per contestant; models without weights are left out of the table; a PNG is written."""
     picture = tmp_path / "curve.png"
-    demo.main(["--rows", "500", "--out", str(picture)])
+    demo.run(500, out=str(picture))
     out, err = capsys.readouterr()
     lines = [line for line in out.splitlines() if line.startswith(("FSOL", "RDA"))]
     assert len(lines) == 2
@@ -34,12 +34,5 @@ def test_table_and_picture(tmp_path, capsys):
 def test_without_matplotlib(tmp_path, capsys, monkeypatch):
     """The table is there all the same, and how to get the picture."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    demo.main(["--rows", "200", "--out", str(tmp_path / "none.png")])
+    demo.run(200, out=str(tmp_path / "none.png"))
     assert "pip install 'thinstream[plot]'" in capsys.readouterr().out
-
-
-def test_bad_arguments(capsys):
-    """Said on one line, with status 2."""
-    with pytest.raises(SystemExit, match="2"):
-        demo.main(["--rows", "3"])
-    assert "--rows must be at least 10, got 3" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """The libsvm format against scikit-learn's loader and float(), and what it says of bad text."""
 
 import io
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_pieces_give_the_same_rows(content, data):
     ends = [i + 1 for i, c in enumerate(raw) if c == 10] + [len(raw)]
     cuts = sorted({0, len(raw), *data.draw(st.lists(st.sampled_from(ends), max_size=5))})
     whole = parsed(raw)
-    parts = [parsed(raw[a:b]) for a, b in zip(cuts, cuts[1:])]
+    parts = [parsed(raw[a:b]) for a, b in pairwise(cuts)]
     assert [x for part in parts for x in part.labels.tolist()] == whole.labels.tolist()
     assert np.array_equal(np.concatenate([whole.values[:0], *(part.values for part in parts)]), whole.values)
     assert sum(part.lines for part in parts) == whole.lines

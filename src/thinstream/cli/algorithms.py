@@ -35,10 +35,9 @@ def algorithms(
     else:
         (algorithm,) = chosen
         typer.echo(f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order)\n")
-        typer.echo((inspect.getdoc(algorithm.rule) or "").replace("::\n\n", "").partition("Examples\n---")[0].rstrip())
+        typer.echo(
+            (inspect.getdoc(algorithm.rule) or "").replace("::\n\n", "").partition("Examples\n---")[0].rstrip() + "\n"
+        )
         for parameter in algorithm.parameters:
-            typer.echo(
-                f"\n--{parameter.name.replace('_', '-')}: {parameter.constraint.allowed()}; default {parameter.default}",
-                nl=False,
-            )
-        typer.echo("")
+            option = f"--{parameter.name.replace('_', '-')}"
+            typer.echo(f"{option:<16} {parameter.constraint.allowed()}; default {parameter.default}")

@@ -69,8 +69,8 @@ def _counted(path: Path, published: Published) -> None:
         rows, nonzeros = rows + len(batch), nonzeros + batch.nnz
     if rows != published.rows or (published.nonzeros is not None and nonzeros != published.nonzeros):
         raise InvalidInputError(
-            f"{path.name}: {published.rows:,} rows and {published.nonzeros or 'any number of'} non-zeros are published, "
-            f"got {rows:,} and {nonzeros:,}"
+            f"{path.name}: {published.rows:,} rows and {published.nonzeros or 'any number of'} non-zeros are "
+            f"published, got {rows:,} and {nonzeros:,}"
         )
 
 

@@ -14,9 +14,9 @@ def register(app: typer.Typer) -> None:
 def export(
     model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
     out: Annotated[Path, typer.Argument(help="Where it goes: .txt, .tsv, .json, .onnx or .h.", show_default=False)],
-    format: Annotated[
+    format: Annotated[  # noqa: A002 (the option's name)
         str | None, typer.Option(help="text, json, onnx or c; by default the ending of OUT tells.", show_default=False)
-    ] = None,  # noqa: A002
+    ] = None,
 ) -> None:
     """Write a model as text (feature, weight), JSON, an ONNX graph or a C header without dependencies."""
     from thinstream.models.exports import Portrait

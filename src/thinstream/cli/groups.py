@@ -14,8 +14,9 @@ def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) 
     More options, ``own``, reach the command as a dictionary, its parameter of that name.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters, of_group = [], {}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    of_group: dict[str, str] = {}
     for parameter in inspect.signature(command).parameters.values():
         group = groups.get(parameter.name)
         if parameter.name == "own":
@@ -26,7 +27,7 @@ def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) 
             parameters.append(parameter.replace(annotation=hints[parameter.name]))
             continue
         kinds = get_type_hints(group, include_extras=True)
-        for option in fields(group):  # type: ignore[arg-type]
+        for option in fields(group):
             default = option.default if option.default is not MISSING else inspect.Parameter.empty
             parameters.append(
                 inspect.Parameter(
@@ -37,7 +38,7 @@ def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) 
 
     def flat(**given: Any) -> Any:
         packed: dict[str, dict[str, Any]] = {name: {} for name in (*groups, *(("own",) if own else ()))}
-        plain = {}
+        plain: dict[str, Any] = {}
         for name, value in given.items():
             (packed[of_group[name]] if name in of_group else plain)[name] = value
         if own:

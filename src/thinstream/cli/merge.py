@@ -35,7 +35,7 @@ def merge(
             one, two = getattr(first, what), getattr(other, what)
             if one != two:
                 raise MergeError(f"{models[0]} and {path} differ in their {what}: {one} and {two}")
-    names = {}
+    names: dict[int, str] = {}
     for model in reversed(found):
         if model.names is not None:
             names.update(zip(model.names.indices.tolist(), model.names.texts, strict=True))

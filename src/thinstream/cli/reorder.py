@@ -1,9 +1,11 @@
 """``thinstream shuffle`` and ``thinstream split``: files of lines in another order, or in parts."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
+Number = TypeVar("Number", int, float)
 _DATA = typer.Argument(help="Files or - for standard input; .gz, .bz2, .xz, .zst as they are.", show_default=False)
 _HEADER = typer.Option("--header", help="The first line of each file is a header: keep it first.")
 
@@ -57,15 +59,15 @@ def split(
     from thinstream.streams.reorder import split as dealt
     from thinstream.streams.sources import resolve
 
-    shares = None if fractions is None else [_number(part, "--fractions", float) for part in fractions.split(",")]
-    counts = None if first is None else [_number(part, "--first", int) for part in first.split(",")]
+    shares, counts = _numbers(fractions, "--fractions", float), _numbers(first, "--first", int)
     found = dealt(resolve(data), out, fractions=shares, counts=counts, every=every, seed=seed, header=header)
     for path, rows in zip(out, found, strict=True):
         say(f"{rows:,} lines in {path}")
 
 
-def _number(text: str, option: str, kind: type) -> float:
+def _numbers(text: str | None, option: str, kind: Callable[[str], Number]) -> list[Number] | None:
+    """The numbers of a list with commas."""
     try:
-        return float(kind(text)) if kind is float else kind(text)  # type: ignore[no-any-return]
+        return None if text is None else [kind(part) for part in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{option} must be numbers, got {text!r}") from None
+        raise typer.BadParameter(f"{option} must be numbers, as in 0.8,0.2 or 1000, got {text!r}") from None

@@ -85,6 +85,7 @@ class Silent(Watch):
     """Follows a run without a word."""
 
     def wants_nnz(self, n_features: int) -> bool:
+        """Never."""
         return False
 
 
@@ -95,6 +96,7 @@ class JsonLines(Watch):
         self._start = time.monotonic()
 
     def line(self, line: Line) -> None:
+        """Writes it."""
         seconds = time.monotonic() - self._start
         found: dict[str, Any] = {
             **line.total.as_dict(),
@@ -117,10 +119,12 @@ class Table(Watch):
             self._bar = _Bar(stream)
 
     def wants_nnz(self, n_features: int) -> bool:
+        """If it takes next to no time."""
         # ten nanoseconds a feature: not more than a twentieth of the time so far
         return n_features * 2e-7 < time.monotonic() - self._start
 
     def line(self, line: Line) -> None:
+        """Prints it, the head before the first."""
         if not self._headed:
             self._print(head())
             self._headed, self._first = True, line.total.rows - line.since.rows
@@ -128,6 +132,7 @@ class Table(Watch):
         self._print(cells(line, (line.total.rows - self._first) / seconds))
 
     def moved(self, state: State) -> None:
+        """Moves the bar."""
         if self._bar is not None:
             self._bar.move(self._stream.done(state.position))
 
@@ -149,8 +154,15 @@ class _Bar:
 
     def __init__(self, stream: Any) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
-        from rich.progress import TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
 
         size = stream.size
         rate: list[Any] = (

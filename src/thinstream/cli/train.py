@@ -93,8 +93,8 @@ def train(
 ) -> None:
     """Learn from a stream in one pass, showing how well each example was predicted before it was learned.
 
-    The table's lines double: examples so far, error since the start and since the line before, sensitivity, specificity,
-    their weighted sum and cost (paper P3), log-loss, AUC, non-zero weights.
+    The table's lines double: examples so far, error since the start and since the line before, sensitivity,
+    specificity, their weighted sum and cost (paper P3), log-loss, AUC, non-zero weights.
     """
     from thinstream.cli.learning import Job, learn
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import numpy as np
 
 from thinstream import __version__
+from thinstream.atomic import replacing
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError, listed
 from thinstream.learners import Classes, Frozen
 from thinstream.models import packing
-from thinstream.models.atomic import replacing
 from thinstream.models.container import Arrays, canonical, digest, get, put, storable
 from thinstream.models.model import Model, Names
 from thinstream.models.plain import label, plain

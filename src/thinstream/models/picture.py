@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.atomic import replacing
 from thinstream.errors import MissingPackageError, UnknownNameError, listed
 from thinstream.models.exports.portrait import Portrait
-from thinstream.models.exports.replacing import replacing
 
 EXTENSIONS = (".png", ".svg")
 #: Most bars, of both signs together; longest name, in characters; most points of a curve.
@@ -37,10 +37,10 @@ def draw(portrait: Portrait, path: str | os.PathLike[str]) -> None:
             "pictures need the package matplotlib, which is not installed: pip install 'thinstream[plot]'"
         ) from None
     vector = path.suffix.lower() == ".svg"
-    with rc_context({"svg.hashsalt": "thinstream"}), warnings.catch_warnings(), replacing(path) as file:
+    with rc_context({"svg.hashsalt": "thinstream"}), warnings.catch_warnings(), replacing(path) as new:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a letter the font lacks is drawn as a box
         figure = _figure(portrait.check())
-        figure.savefig(file, format=path.suffix.lower()[1:], dpi=130, metadata={"Date": None} if vector else None)
+        figure.savefig(new, format=path.suffix.lower()[1:], dpi=130, metadata={"Date": None} if vector else None)
 
 
 def _figure(portrait: Portrait) -> Any:

@@ -20,6 +20,7 @@ from thinstream.streams.arrow_columns import column_of, floats, labels_of, list_
 from thinstream.streams.arrow_formats import opened
 from thinstream.streams.arrow_package import pyarrow
 from thinstream.streams.checksum import checksum
+from thinstream.streams.stream import START
 from thinstream.streams.tables import (
     CELLS,
     Csr,
@@ -32,7 +33,6 @@ from thinstream.streams.tables import (
     signs_of,
     weights_of,
 )
-from thinstream.streams.stream import START
 
 _HEAD = 1 << 16
 
@@ -79,6 +79,7 @@ class ArrowFiles:
     """
 
     unit = "rows"
+    names = skipped = None
 
     def __init__(
         self,
@@ -119,7 +120,9 @@ class ArrowFiles:
     @property
     def space(self) -> dict[str, Any]:
         """How names are hashed; {} where features are numbered."""
-        return {} if self.hasher is None else {"hashing": self.hasher.as_dict()}
+        if self.hasher is None or {self.indices, self.values} <= set(opened(self.paths[0]).names):
+            return {}
+        return {"hashing": self.hasher.as_dict()}
 
     def fingerprint(self) -> dict[str, Any]:
         """The files (name, size, checksum of the first 64 KiB), and which columns are read as what."""

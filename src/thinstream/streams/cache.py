@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.atomic import replacing
 from thinstream.batch import Batch, Position, plain
 from thinstream.errors import CacheError, InvalidInputError
 from thinstream.streams.cache_layout import AGAIN, Block, contents_of, identity
 from thinstream.streams.cache_writing import write_file
 from thinstream.streams.checksum import checksum
-from thinstream.streams.replacing import replacing
 from thinstream.streams.stream import START, Stream
 
 #: Non-zeros (and rows) of a record batch.
@@ -60,6 +60,7 @@ class Cache:
     """
 
     unit = "rows"
+    names = skipped = None
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
@@ -158,7 +159,7 @@ def write_cache(stream: Stream, path: str | PathLike[str], *, nonzeros: int = BL
     The file appears whole, or an old one of that name stays. No more than a block or two is in memory. Should a later
     batch need 64-bit feature numbers or weights where the first did not, the stream is read once more from its start.
     """
-    with replacing(Path(path)) as file:
+    with replacing(path) as new, open(new, "r+b", buffering=0) as file:
         write_file(file, stream, nonzeros)
     return Cache(path)
 

@@ -23,7 +23,7 @@ _MESSAGES = {
 
 @dataclass(frozen=True)
 class Libsvm:
-    """The libsvm format.
+    r"""The libsvm format.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Libsvm:
 
     Examples
     --------
-    >>> text = np.frombuffer(b"+1 1:0.5 4:2  # spam\\n-1 2:1e-1\\n", dtype=np.uint8)
+    >>> text = np.frombuffer(b"+1 1:0.5 4:2  # spam\n-1 2:1e-1\n", dtype=np.uint8)
     >>> parsed = Libsvm().parse(text)
     >>> parsed.labels, parsed.indptr, parsed.indices, parsed.values
     (array([ 1., -1.]), array([0, 2, 3]), array([0, 3, 1], dtype=int32), array([0.5, 2. , 0.1], dtype=float32))

@@ -77,7 +77,7 @@ def _ends(text: Any, i: Any, stop: Any) -> Any:
     c = text[i]
     if c == _RETURN:
         return i + U1 >= stop or text[i + U1] == _NEWLINE
-    return c == _BLANK or c == _NEWLINE or c == _TAB or c == _HASH
+    return (c == _BLANK) | (c == _NEWLINE) | (c == _TAB) | (c == _HASH)
 
 
 @scalar
@@ -93,7 +93,7 @@ def _line_over(text: Any, i: Any, stop: Any) -> Any:
     if i >= stop:
         return True
     c = text[i]
-    return c == _NEWLINE or c == _HASH or (c == _RETURN and (i + U1 >= stop or text[i + U1] == _NEWLINE))
+    return (c == _NEWLINE) | (c == _HASH) or (c == _RETURN and (i + U1 >= stop or text[i + U1] == _NEWLINE))
 
 
 @scalar
@@ -180,7 +180,7 @@ def _make_parse(version: str) -> Callable[..., Any]:
                         places = end - point - U1
                     c = text[i + end]
                     if (
-                        (c == _BLANK or c == _NEWLINE)
+                        ((c == _BLANK) | (c == _NEWLINE))
                         and text[i + colon] == _COLON
                         and colon - U1 < U7
                         and whole_digits < U8
@@ -251,7 +251,7 @@ def _make_parse(version: str) -> Callable[..., Any]:
             i = _next_line(text, i, stop)
             lines += 1
         taken = i if verdict == FINE else begin
-        return Result(verdict, np.int64(i), np.int64(rows), lines, np.int64(taken), np.int64(width), untidy)
+        return verdict, np.int64(i), np.int64(rows), lines, np.int64(taken), np.int64(width), untidy
 
     return parse
 

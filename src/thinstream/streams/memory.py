@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.checksum import checksum
+from thinstream.streams.frames import frame_columns, is_frame
+from thinstream.streams.records import Records
+from thinstream.streams.stream import START
 from thinstream.streams.tables import (
     CELLS,
     Csr,
@@ -22,9 +25,6 @@ from thinstream.streams.tables import (
     signs_of,
     weights_of,
 )
-from thinstream.streams.frames import frame_columns, is_frame
-from thinstream.streams.records import Records
-from thinstream.streams.stream import START
 
 _Rows = Callable[[int, int], Csr]
 _SAMPLE = 1000  # rows a fingerprint looks at
@@ -86,6 +86,7 @@ class Memory:
     """A matrix or frame as a stream; see `from_memory`."""
 
     unit = "rows"
+    names = skipped = None
 
     def __init__(
         self,

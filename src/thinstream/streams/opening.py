@@ -109,7 +109,7 @@ def format_of(path: str) -> str:
 
 
 def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream:  # noqa: A002
-    """The examples of files: one path, several, a glob, or "-" for standard input.
+    r"""The examples of files: one path, several, a glob, or "-" for standard input.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, *
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name) / "mail.svm"
-    >>> _ = path.write_text("+1 3:0.5 7:1\\n-1 2:1\\n")
+    >>> _ = path.write_text("+1 3:0.5 7:1\n-1 2:1\n")
     >>> [batch] = open_stream(path).batches()
     >>> batch.y, batch.indices, batch.position
     (array([ 1, -1], dtype=int8), array([2, 6, 1], dtype=int32), Position(part=0, offset=20, line=2, row=2, skip=0))
@@ -240,9 +240,9 @@ def _csv(files: list[str], kind: str, options: Options) -> Stream:
 
 
 def _jsonl(files: list[str], kind: str, options: Options) -> Stream:
-    from thinstream.streams.jsonl import JsonLines
+    from thinstream.streams.jsonl import JSONLines
 
-    form = JsonLines(
+    form = JSONLines(
         label=options.label,
         weight=options.weight,
         text=options.text,

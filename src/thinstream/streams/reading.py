@@ -13,9 +13,9 @@ import numpy as np
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
+from thinstream.streams.names import Names
 from thinstream.streams.normalise import unit_rows
 from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, pieces
-from thinstream.streams.names import Names
 from thinstream.streams.stream import START, Skipped
 from thinstream.streams.text import Parsed, TextFormat, Trouble
 

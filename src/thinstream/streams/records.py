@@ -10,6 +10,7 @@ import numpy as np
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.streams.stream import START
 from thinstream.streams.tables import (
     Hasher,
     checked_classes,
@@ -20,7 +21,6 @@ from thinstream.streams.tables import (
     signs_of,
     weights_of,
 )
-from thinstream.streams.stream import START
 
 _Source = Iterable[Any] | Callable[[], Iterable[Any]]
 
@@ -43,6 +43,7 @@ class Records:
     """
 
     unit = "rows"
+    names = skipped = None
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ import mmap
 import queue
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -59,12 +59,12 @@ def is_mappable(path: str) -> bool:
     return path != STDIN and not ending(path) and Path(path).is_file() and Path(path).stat().st_size > 0
 
 
-def pieces(path: str, form: TextFormat, start: int) -> Iterator[Piece]:
+def pieces(path: str, form: TextFormat, start: int) -> Generator[Piece]:
     """The text of a file from ``start`` on; its header is shown to the format first."""
     return _mapped(path, form, start) if is_mappable(path) else _streamed(path, form, start)
 
 
-def _mapped(path: str, form: TextFormat, start: int) -> Iterator[Piece]:
+def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece]:
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it
     text = plain(np.frombuffer(mapped, dtype=np.uint8))
@@ -84,7 +84,7 @@ def _mapped(path: str, form: TextFormat, start: int) -> Iterator[Piece]:
             released = done
 
 
-def _streamed(path: str, form: TextFormat, start: int) -> Iterator[Piece]:
+def _streamed(path: str, form: TextFormat, start: int) -> Generator[Piece]:
     with closing(_Ahead(path)) as blocks:
         offset, rest, fresh = 0, np.empty(0, dtype=np.uint8), True
         while True:

@@ -54,7 +54,7 @@ class Stream(Protocol):
 
     @property
     def unit(self) -> str:
-        """ "bytes" or "rows"."""
+        """What ``size`` counts: "bytes" or "rows"."""
         ...
 
     def done(self, position: Position) -> int | None:

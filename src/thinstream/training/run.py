@@ -1,4 +1,4 @@
-"""The run: batch after batch is scored, counted and learned; lines are reported, checkpoints written, signals heeded."""
+"""The run: batch after batch is scored, learned and counted; lines are told, checkpoints written, signals heeded."""
 
 from typing import NamedTuple
 

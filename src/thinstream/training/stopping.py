@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Interrupted(Exception):  # noqa: N818 (not an error)
+class Interrupted(Exception):
     """The run was asked to stop by a signal, and has."""
 
     def __init__(self, number: int) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from thinstream.atomic import replacing
 from thinstream.errors import UnknownNameError, listed
 from thinstream.models.exports import cheader, jsonfile, onnxfile, text
 from thinstream.models.exports.portrait import Portrait
-from thinstream.models.exports.replacing import replacing
 
 __all__ = ["FORMATS", "Format", "Portrait", "export"]
 
@@ -43,7 +43,7 @@ def export(portrait: Portrait, path: str | os.PathLike[str], format: str | None 
     """
     path = Path(path)
     write = _format_of(path, format).write
-    with replacing(path) as file:
+    with replacing(path) as new, open(new, "wb") as file:
         write(portrait, file, path.stem)
 
 
