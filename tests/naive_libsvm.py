@@ -22,63 +22,61 @@ class Naive(NamedTuple):
     rows: list
     lines: int  # taken, the bad one included
     taken: int  # bytes of them
+    width: int  # one more than the largest index, those of zeros included
     bad: tuple | None = None  # (first byte, byte after the last)
 
 
-def parse(text, zero_based=False, dtype=np.float64):
-    r"""Lines end with \n, \r\n or the text; # starts a comment; a line without tokens is no row."""
-    rows, start, lines = [], 0, 0
+def parse(text, zero_based=False, dtype=np.float64, limit=np.inf):
+    r"""Lines end with \n, \r\n or the text; # starts a comment; a line without tokens is no row.
+
+    A single \r at the end of the text is the \r\n of a file that was cut short.
+    """
+    rows, start, lines, width = [], 0, 0, 0
     while start < len(text):
         lines += 1
         newline = text.find(b"\n", start)
         end = len(text) if newline < 0 else newline
-        line = text[start:end]
-        if newline >= 0 and line.endswith(b"\r"):
-            line = line[:-1]
+        line = text[start:end].removesuffix(b"\r")
         after = end if newline < 0 else end + 1
         tokens = [token for token in re.split(rb"[ \t]", line.split(b"#")[0]) if token]
         if tokens:
-            row = _row(tokens, zero_based, dtype)
-            if row is None:
-                return Naive(rows, lines, after, (start, after))
-            rows.append(row)
+            pairs = [_pair(token, zero_based, dtype, limit) for token in _features(tokens)]
+            label = _number(tokens[0])
+            if label is None or None in pairs or len({index for index, _ in pairs}) < len(pairs):
+                return Naive(rows, lines, after, width, (start, after))
+            kept = sorted(pair for pair in pairs if pair[1] != 0.0)
+            rows.append(Row(label, [index for index, _ in kept], [value for _, value in kept]))
+            width = max([width, *(index + 1 for index, _ in pairs)])
         start = after
-    return Naive(rows, lines, start)
+    return Naive(rows, lines, start, width)
 
 
-def _row(tokens, zero_based, dtype):
-    label = _number(tokens[0], np.float64)
-    rest = tokens[2:] if len(tokens) > 1 and _QUERY.fullmatch(tokens[1]) else tokens[1:]
-    pairs = [_pair(token, zero_based, dtype) for token in rest]
-    if label is None or None in pairs or len({index for index, _ in pairs}) < len(pairs):
-        return None
-    kept = sorted(pair for pair in pairs if pair[1] != 0.0)
-    return Row(label, [index for index, _ in kept], [value for _, value in kept])
+def _features(tokens):
+    return tokens[2:] if len(tokens) > 1 and _QUERY.fullmatch(tokens[1]) else tokens[1:]
 
 
-def _pair(token, zero_based, dtype):
+def _pair(token, zero_based, dtype, limit):
     match = _PAIR.fullmatch(token)
     if match is None:
         return None
     digits = match[1].lstrip(b"0")  # int() refuses thousands of them
-    index = 2**62 if len(digits) > 19 else int(digits or b"0")
-    value = _number(match[2], dtype)
-    if value is None or index >= 2**62 or (index == 0 and not zero_based):
-        return None
-    return index - (not zero_based), value
-
-
-def _number(token, dtype):
-    if not _NUMBER.fullmatch(token):
+    index = (2**62 if len(digits) > 19 else int(digits or b"0")) - (not zero_based)
+    value = _number(match[2])
+    if value is None or abs(value) > limit or not 0 <= index <= 2**62 - 2:
         return None
     with np.errstate(over="ignore", under="ignore"):
-        value = float(dtype(float(token)))
+        kept = float(dtype(value))
+    return (index, kept) if np.isfinite(kept) else None
+
+
+def _number(token):
+    value = float(token) if _NUMBER.fullmatch(token) else np.inf
     return value if np.isfinite(value) else None
 
 
-def disagreement(parsed, text, zero_based=False):
+def disagreement(parsed, text, form):
     """What a format made of the text against what it says here; None if they agree."""
-    naive = parse(text, zero_based, parsed.values.dtype.type)
+    naive = parse(text, form.zero_based, parsed.values.dtype.type, getattr(form, "limit", np.inf))
     found = [
         Row(float(label), parsed.indices[a:b].tolist(), parsed.values[a:b].tolist())
         for label, a, b in zip(parsed.labels, parsed.indptr[:-1], parsed.indptr[1:])
@@ -94,4 +92,6 @@ def disagreement(parsed, text, zero_based=False):
         return f"trouble at {parsed.trouble.offset}, must be within {naive.bad}"
     if (parsed.lines, parsed.taken) != (naive.lines, naive.taken):
         return f"lines and bytes taken are {(parsed.lines, parsed.taken)}, must be {(naive.lines, naive.taken)}"
+    if parsed.width > naive.width:
+        return f"width is {parsed.width}, but {naive.width} would do"
     return None

@@ -102,7 +102,7 @@ def test_unknown_format(capsys):
     """Is an error that names the others."""
     with pytest.raises(SystemExit, match="2"):
         run.main(["--format", "xml"])
-    assert "there is no format 'xml'; known are libsvm, vw, csv, jsonl" in capsys.readouterr().err
+    assert "there is no format 'xml'; known are libsvm, libsvm-wide, vw, csv, jsonl" in capsys.readouterr().err
 
 
 @linux
@@ -144,7 +144,7 @@ def test_checks_pass_what_is_right():
         ({"indices": np.array([0.0, 2.0, 1.0])}, "int32 or int64"),
         ({"values": np.array([2.0, 0.0, 1.0])}, "finite and not 0"),
         ({"values": np.array([2.0, np.nan, 1.0])}, "finite and not 0"),
-        ({"width": 4}, "width"),
+        ({"width": 2}, "width"),
         ({"largest": 3.5}, "largest"),
         ({"labels": np.array([1.0, np.inf])}, "infinite"),
         ({"labels": np.array([1, 1])}, "float64"),
@@ -211,6 +211,7 @@ def row(text, **options):
         (b"+1 qid:7 3:1#4:x", (1.0, [2], [1.0])),
         (b"\r\n# only a comment\r\n\n0 4611686018427387903:1E-2\r\n", (0.0, [2**62 - 2], [0.01])),
         (b"1 0002:1 1:0 3:-0 4:1e-400", (1.0, [1], [1.0])),
+        (b"1 1:1\r", (1.0, [0], [1.0])),
     ],
 )
 def test_naive_accepts(text, expected):
@@ -227,7 +228,7 @@ def test_naive_accepts(text, expected):
         *(
             b"1 qid:x 1:1",
             b"1 qid:-1",
-            b"1 1:1\r",
+            b"1 1:1\r\r",
             b"1\x0b1:1",
             b"1 1:1\x00",
             "1 ١:1".encode(),
@@ -239,8 +240,7 @@ def test_naive_accepts(text, expected):
 def test_naive_rejects(text):
     """What it does not; the place is that of the line."""
     found = naive_libsvm.parse(b"1 1:1\n" + text + b"\n1 1:1\n")
-    if not text.endswith(b"\r"):
-        assert found[1:] == (2, 7 + len(text), (6, 7 + len(text)))
+    assert found[1:] == (2, 7 + len(text), 1, (6, 7 + len(text)))
     assert naive_libsvm.parse(text).bad == (0, len(text))
 
 
@@ -249,6 +249,8 @@ def test_naive_zero_based_and_float32():
     assert row(b"1 0:1", zero_based=True) == (1.0, [0], [1.0])
     assert row(b"1 1:1e-60 2:0.1", dtype=np.float32) == (1.0, [1], [float(np.float32(0.1))])
     assert row(b"1 1:1e60", dtype=np.float32) is None
+    assert row(b"-9 1:-2", limit=2.0) == (-9.0, [0], [-2.0])
+    assert row(b"1 1:-2.1", limit=2.0) is None
 
 
 rows = st.lists(
@@ -274,7 +276,7 @@ def test_naive_reads_what_is_written(rows, end):
 @pytest.mark.parametrize("name", FORMATS)
 def test_seeds(name):
     """Every format holds for its seeds, in this process; the rest is for ``python -m tests.fuzz.run``."""
-    files = files_in([run.SEEDS / name])
+    files = files_in([run.seeds_of(name)])
     assert len(files) > 3
     if not exists(name):
         pytest.skip(f"there is no format {name} yet")

@@ -35,7 +35,7 @@ def outcome(make, twin, data, place):
         parsed = form.parse(place(body))
         check(parsed, body)
         if twin is not None:
-            wrong = twin(parsed, body)
+            wrong = twin(parsed, body, form)
             require(wrong is None, f"disagrees with the twin: {wrong}")
         for limit in {len(body) // 2, zlib.crc32(body) % (len(body) + 1)}:
             check_cut(form, parsed, body, limit, place)
@@ -62,7 +62,7 @@ def check(parsed, text):
     rises[starts - 1] = True  # from one row to the next anything goes
     require(rises.all(), "indices of a row must be sorted and unique", indices.tolist())
     require(np.isfinite(values).all() and (values != 0).all(), "values must be finite and not 0", values.tolist())
-    require(parsed.width == (int(indices.max()) + 1 if len(indices) else 0), "width is wrong", parsed.width)
+    require(parsed.width > indices.max(initial=-1), "width is too small", parsed.width)  # zeros left out may count
     largest = float(np.abs(values).max()) if len(values) else 0.0
     require(math.isfinite(parsed.largest) and parsed.largest >= largest, "largest is too small", parsed.largest)
     check_place(parsed, text)
@@ -118,8 +118,8 @@ def rows_of(parsed):
             parsed.labels[i].tobytes(),
             parsed.indices[a:b].tolist(),
             [value.hex() for value in parsed.values[a:b].tolist()],
-            None if parsed.weights is None else parsed.weights[i].tobytes(),
-            None if parsed.tags is None else parsed.tags[i],
+            1.0 if parsed.weights is None else float(parsed.weights[i]),  # a piece may have none
+            "" if parsed.tags is None else parsed.tags[i],
         )
         for i, (a, b) in enumerate(pairwise(ends))
     ]

@@ -10,14 +10,21 @@ class Known(NamedTuple):
 
     place: str  # module:class
     options: dict[str, Any] = {}  # noqa: RUF012
-    twin: str = ""  # module:function of (parsed, text as bytes), returns what differs
+    twin: str = ""  # module:function of (parsed, text as bytes, format), returns what differs
+    seeds: str = ""  # whose seeds and words it shares
 
 
 FORMATS = {
     "libsvm": Known("thinstream.streams.libsvm:Libsvm", twin="tests.naive_libsvm:disagreement"),
+    "libsvm-wide": Known(
+        "thinstream.streams.libsvm:Libsvm",
+        {"zero_based": True, "dtype": "float64", "limit": 1e300},
+        "tests.naive_libsvm:disagreement",
+        seeds="libsvm",
+    ),
     "vw": Known("thinstream.streams.vw:VW"),
-    "csv": Known("thinstream.streams.csv:CSV", {"label": "label"}),
-    "jsonl": Known("thinstream.streams.jsonl:JSONL", {"label": "label"}),
+    "csv": Known("thinstream.streams.csv:CSV"),
+    "jsonl": Known("thinstream.streams.jsonl:JSONLines", {"weight": "weight", "text": ("text",)}),
 }
 
 

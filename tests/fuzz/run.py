@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.fuzz.formats import FORMATS, exists
+from tests.fuzz.formats import FORMATS, exists, known
 
 SEEDS = Path(__file__).parent / "seeds"
 ROOT = Path(__file__).parents[2]
@@ -33,8 +33,7 @@ def fuzz(name, work, seconds, timeout=10, seeds=None, limit=2000):
     corpus, findings = work / "corpus", work / "findings"
     for folder in (corpus, findings):
         folder.mkdir(parents=True, exist_ok=True)
-    folders = [str(corpus), str(seeds or SEEDS / name)]
-    folders = [folder for folder in folders if Path(folder).is_dir()]
+    folders = [str(folder) for folder in (corpus, seeds or seeds_of(name)) if folder.is_dir()]
     found = _explore(name, work, folders, seconds, timeout, limit)
     if found:
         return found
@@ -49,12 +48,17 @@ def fuzz(name, work, seconds, timeout=10, seeds=None, limit=2000):
     return found
 
 
+def seeds_of(name):
+    """The folder of a format's seeds; beside it, as .dict, the words it is made of."""
+    return SEEDS / (known(name).seeds or name)
+
+
 def _explore(name, work, folders, seconds, timeout, limit):
     findings = work / "findings"
     before = {*findings.iterdir()}
     options = [f"-max_total_time={seconds}" if seconds else "-runs=0", f"-timeout={timeout}", f"-max_len={limit}"]
     options += [f"-artifact_prefix={findings}{os.sep}", "-rss_limit_mb=4096", "-verbosity=0"]
-    words = SEEDS / f"{name}.dict"
+    words = seeds_of(name).with_suffix(".dict")
     options += [f"-dict={words}"] if words.is_file() else []
     log = work / "explore.log"
     with log.open("wb") as out:

@@ -100,7 +100,7 @@ class Toy:
         return 0
 
     @staticmethod
-    def twin(parsed, text):
+    def twin(parsed, text, form):
         lines = [line for line in text.split(b"\n") if line][: len(parsed.labels)]
         expected = [int(line[1:]) for line in lines]
         return None if parsed.indices.tolist() == expected else f"{parsed.indices.tolist()}, must be {expected}"
