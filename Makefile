@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test test-slow lint bench docs golden clean
+.PHONY: help demo test test-slow lint bench fuzz docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -16,7 +17,7 @@ $(VENV)/ready-%: pyproject.toml
 	@touch $@
 
 demo: $(VENV)/ready-plot ## one pass over a synthetic stream: a table, and the sparsity-error curve as demo.png
-	$(BIN)/python -m thinstream.demo
+	$(BIN)/thinstream demo
 
 test: $(VENV)/ready-test $(VENV)/ready-lint ## lint, then all tests but the slow ones, then every naive twin without jit
 	@$(MAKE) --no-print-directory lint
@@ -34,6 +35,9 @@ lint: $(VENV)/ready-lint ## ruff, mypy (strict), import contracts
 
 bench: $(VENV)/ready-plot ## speed against scikit-learn and hand-fused loops, side by side (minutes)
 	$(BIN)/python benchmarks/speed.py
+
+fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS (default 60) for each format
+	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
 
 docs: $(VENV)/ready-plot ## rewrite the generated parts of the docs (table of algorithms, type stub)
 	$(BIN)/python -m tools.generate

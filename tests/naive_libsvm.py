@@ -62,7 +62,7 @@ def _pair(token, zero_based, dtype, limit):
     digits = match[1].lstrip(b"0")  # int() refuses thousands of them
     index = (2**62 if len(digits) > 19 else int(digits or b"0")) - (not zero_based)
     value = _number(match[2])
-    if value is None or abs(value) > limit or not 0 <= index <= 2**62 - 2:
+    if value is None or abs(value) > limit or not 0 <= index < 2**62 - (not zero_based):
         return None
     with np.errstate(over="ignore", under="ignore"):
         kept = float(dtype(value))

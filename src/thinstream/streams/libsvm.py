@@ -10,7 +10,6 @@ from thinstream.streams.libsvm_parser import Out, Result, Rules
 from thinstream.streams.sources import pieces
 from thinstream.streams.text import Parsed, Text, Trouble, given_at
 
-_WIDEST = {np.dtype(np.int32): 2**31 - 2, np.dtype(np.int64): 2**62 - 2}
 _MESSAGES = {
     parser.LABEL: "a row must begin with its label, a finite decimal number",
     parser.AFTER_LABEL: "a label must be a decimal number followed by a blank",
@@ -84,7 +83,10 @@ class Libsvm:
         return parsed if self.classes is None else self._classed(parsed, text)
 
     def _parse(self, text: Text, index: np.dtype[Any]) -> tuple[Result, Out]:
-        rules = Rules(0 if self.zero_based else 1, _WIDEST[index], self.limit)
+        first = 0 if self.zero_based else 1
+        # in 32 bits with room for one more column, the intercept
+        widest = 2**31 - 2 if index == np.int32 else 2**62 - 1 - first
+        rules = Rules(first, widest, self.limit)
         # the shortest row is a digit and an end of line, the shortest feature a blank and 1:1
         rows, features = len(text) // 2 + 1, len(text) // 4 + 1
         out = Out(
