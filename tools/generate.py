@@ -10,6 +10,7 @@ import thinstream as ts
 from thinstream.engine.parameters import Interval, OneOf, Parameter
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import estimator
+from thinstream.learners import merge_table
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- algorithms: begin (generated, see tools/generate.py) -->", "<!-- algorithms: end -->"
@@ -23,12 +24,14 @@ from thinstream import datasets as datasets
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
 from thinstream.models import Model
+from thinstream.streams.stream import Stream
 
 __version__: str
 
 def algorithms() -> tuple[Algorithm, ...]: ...
 def load(path: str | PathLike[str]) -> OnlineClassifier: ...
 def make(name: str, **parameters: Any) -> OnlineClassifier: ...
+def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream: ...
 def save(model: OnlineClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False) -> None: ...
 '''
 COMMON = {
@@ -69,6 +72,11 @@ def reference() -> str:
         parts.append(f"## {rule}\n\n*{algorithm.paper}.* {source}\n\n```text\n{_own_text(algorithm)}\n```")
     common = inspect.getdoc(ts.make("fsol").__class__.__mro__[1]) or ""
     parts.append(f"## Parameters and attributes all estimators share\n\n```text\n{common}\n```")
+    parts.append(
+        "## Merging models of shards\n\n`merge` (of estimators, learners, and on the command line) follows the rule of the "
+        "algorithm. *Formal*: the model that holds the union of the shards' updates, each decided on its own shard; "
+        f"*heuristic*: an average.\n\n{merge_table()}"
+    )
     return "\n\n".join(parts) + "\n"
 
 

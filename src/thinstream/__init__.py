@@ -12,6 +12,7 @@ _FUNCTIONS = {
     "algorithms": "thinstream.learners",
     "load": "thinstream.estimators",
     "make": "thinstream.estimators",
+    "open_stream": "thinstream.streams.opening",
     "save": "thinstream.estimators",
 }
 

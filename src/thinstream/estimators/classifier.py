@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names, csr_of, extend_names, feature_names, labels_of, weights_of
+from thinstream.estimators.streaming import learn_from, meaning_of, two_classes
 from thinstream.learners import Classes, Frozen, Learner, class_costs, merge
 
 COMMON_PARAMETERS: dict[str, Any] = {
@@ -125,6 +126,23 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             for rows in self._in_order(batch, generator):
                 learner.learn(rows, scores=False)
         self._learner, self._classes, self.classes_ = learner, classes, found
+        return self
+
+    def fit_stream(self, stream: Any, classes: Any = (-1, 1)) -> Self:
+        """Learns from scratch from a stream (see `thinstream.open_stream`), ``n_passes`` times, in bounded memory.
+
+        The model grows as the stream gets wider. ``classes`` are the labels its negative and positive rows stand for.
+        """
+        with _as_before_on_error(self):
+            self._check_common_parameters()
+            if self.shuffle:
+                raise InvalidParameterError(f"{self._algorithm}: a stream is taken in its order, shuffle must be False")
+            known, found = two_classes(classes)
+            learner = self._new_learner(known, 0)
+            learn_from(learner, stream, self.n_passes)
+            self._learner, self._classes, self.classes_ = learner, known, found
+            self.n_features_in_, self._meaning = learner.n_features, meaning_of(stream)
+            vars(self).pop("feature_names_in_", None)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
