@@ -4,10 +4,12 @@ Cells follow RFC 4180: in quotes they may hold delimiters, newlines and doubled 
 the cell: a finite number is a value of the feature named as its column, any other text is the feature ``column=text``
 with value 1, an empty cell is absent. Columns can be declared, which also finds errors: ``numeric`` ones take nothing
 but finite numbers (and NA, N/A, NaN, nan, null and NULL, which are absent), ``categorical`` ones take numbers for text.
+Declare columns of codes: 17297e88 may be meant as eight letters, but it is a number, too.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.streams import csv_parser as parser
-from thinstream.streams.columns import Class, require_classes, require_columns, words
+from thinstream.streams.columns import Class, joined, require_classes, require_columns, words
 from thinstream.streams.hashing import LIMITS, Hashing, hashed
 from thinstream.streams.names import Names, readable
 from thinstream.streams.rows import Raw, finished, require_dtype, require_hashing
@@ -29,10 +31,10 @@ _NO_COLUMNS = parser.Columns(np.empty(0, np.int64), np.empty(0, np.uint64), np.e
 
 
 class _Words(NamedTuple):
-    """Words of the cells of text: names one behind another, and where among the features they belong."""
+    """Words of the cells of text: in which column, and at which place among all features."""
 
     names: list[str]
-    spaces: list[str]
+    columns: NDArray[np.int64]
     places: NDArray[np.int64]
 
 
@@ -204,7 +206,7 @@ class CSV:
             if found is not None:
                 k = int(np.searchsorted(found.places, place))
                 if k < len(found.places) and found.places[k] == place:
-                    return readable(found.spaces[k], found.names[k])
+                    return readable(self._order[found.columns[k]], found.names[k])
                 place -= k
             column, start, stop, doubled = out.spans[place].tolist()
             if column >= 0:
@@ -223,34 +225,20 @@ class CSV:
         values: NDArray[np.float64],
     ) -> tuple[_Words, NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """The features with the words of the cells of text among them."""
-        names: list[str] = []
-        spaces: list[str] = []
-        before: list[int] = []
-        owners: list[int] = []
         last = int(ends[-1]) if len(ends) else 0
-        for place, column, start, stop, doubled in cells.tolist():
-            if stop > last:
-                break  # of the bad record
-            cell = words(_cell_text(text, start, stop, doubled))
-            names += cell
-            spaces += [self._order[column]] * len(cell)
-            before += [place] * len(cell)
-            owners += [start] * len(cell)
-        encoded = [name.encode("utf-8", "surrogatepass") for name in names]
-        seeds = {space: self.hashing.namespace(space) for space in self.text}
+        cells = cells[cells[:, 3] <= last]  # not those of a bad record
+        found = [words(_cell_text(text, start, stop, doubled)) for _, _, start, stop, doubled in cells.tolist()]
+        counts = np.array([*map(len, found)], np.int64)
+        names = [*chain.from_iterable(found)]
+        where, columns = np.repeat(cells[:, 0], counts), np.repeat(cells[:, 1], counts)
+        seeds = np.array([self.hashing.namespace(name) for name in self._order], np.uint64)
         counted = np.ones(len(names))
-        numbers = hashed(
-            b"".join(encoded),
-            np.cumsum([*map(len, encoded)], dtype=np.int64),
-            np.array([seeds[space] for space in spaces], np.uint64),
-            counted,
-            self.hashing,
-        )
-        where = np.array(before, np.int64)
-        of_row = np.searchsorted(ends, np.array(owners, np.int64), side="right")
-        added = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=len(indptr) - 1))]).astype(np.int64)
-        found = _Words(names, spaces, where + np.arange(len(where)))
-        return found, indptr + added, np.insert(indices, where, numbers), np.insert(values, where, counted)
+        numbers = hashed(*joined(names), seeds[columns], counted, self.hashing)
+        per_row = np.zeros(len(indptr) - 1, np.int64)
+        np.add.at(per_row, np.searchsorted(ends, cells[:, 2], side="right")[counts > 0], counts[counts > 0])
+        added = np.concatenate([[0], np.cumsum(per_row)])
+        behind = _Words(names, columns, where + np.arange(len(where)))
+        return behind, indptr + added, np.insert(indices, where, numbers), np.insert(values, where, counted)
 
     def _message(self, verdict: int, text: Text, offset: int, where: int) -> str:
         if verdict == parser.OPEN:
