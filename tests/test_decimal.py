@@ -82,11 +82,13 @@ def test_middles_between_doubles():
     agree([word for b in bits for word in middles(b)])
 
 
+@pytest.mark.twin
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_any_double(values):
     agree([repr(x) for x in values])
 
 
+@pytest.mark.twin
 @given(st.lists(st.from_regex(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?", fullmatch=True), min_size=1))
 def test_any_decimal(words):
     agree([word for word in words if word.isascii()] or ["0"])
@@ -98,6 +100,7 @@ EDGES = """
 """
 
 
+@pytest.mark.twin
 def test_edges():
     agree(EDGES.split())
     agree([f"1e{'9' * 30}", f"1e-{'9' * 30}", "9" * 400, f"0.{'0' * 400}1", f"{'1' * 20}e-20"])

@@ -63,6 +63,7 @@ def test_published_values(data, seed, expected):
     assert compiled(np.frombuffer(data, np.uint8), 0, len(data), np.uint64(seed)) == expected
 
 
+@pytest.mark.twin
 @given(st.binary(max_size=40), st.binary(max_size=9), st.binary(max_size=9), st.integers(0, M))
 def test_any_bytes_anywhere(data, before, behind, seed):
     text = np.frombuffer(before + data + behind, np.uint8)
@@ -89,6 +90,7 @@ def test_many_names_at_once(names, bits, signed):
     assert values.tolist() == [-v if signed and h >= 2**31 else v for h, (_, _, v) in zip(hashes, names)]
 
 
+@pytest.mark.twin
 @given(
     st.lists(
         st.lists(st.tuples(st.integers(0, 60), st.sampled_from([1.0, -1.0, 0.1, 1e-50, 0.0, 3e14])), max_size=150)

@@ -54,6 +54,7 @@ def expected(row, **how):
     return label, (1.0 if weight is None else weight), hashed(found, **how)
 
 
+@pytest.mark.twin
 @given(
     st.lists(rows, max_size=4),
     st.sampled_from(["\n", "\r\n", "\n\n", "\n \t\r\n"]),

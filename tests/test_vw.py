@@ -53,6 +53,7 @@ def expected(record, **how):
     return (head[0] if head else None), (head[1] if len(head) > 1 else 1.0), hashed(found, **how)
 
 
+@pytest.mark.twin
 @given(
     st.lists(records, max_size=5),
     blanks,

@@ -4,6 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thinstream.errors import InvalidParameterError
 
 _WORD = re.compile(r"\w+")
@@ -17,6 +20,19 @@ def words(text: str) -> list[str]:
     ['buy', 'now', 'it', 's', 'free_42']
     """
     return _WORD.findall(text.lower())
+
+
+def joined(names: list[str]) -> tuple[bytes, NDArray[np.int64]]:
+    r"""Names one behind another in UTF-8, and where each ends.
+
+    >>> joined(["age", "größe"])
+    (b'agegr\xc3\xb6\xc3\x9fe', array([ 3, 10]))
+    """
+    text = "".join(names)
+    if text.isascii():  # no need to go word by word
+        return text.encode(), np.cumsum([*map(len, names)], dtype=np.int64)
+    parts = [name.encode("utf-8", "surrogatepass") for name in names]
+    return b"".join(parts), np.cumsum([*map(len, parts)], dtype=np.int64)
 
 
 def require_columns(owner: str, **roles: Any) -> None:

@@ -102,9 +102,13 @@ class Hashing:
         """The hash of a namespace, the seed of its features."""
         return _hash_of(name, self.seed)
 
+    def code(self, name: str, namespace: str = "") -> int:
+        """The whole hash of a feature."""
+        return _hash_of(name, self.namespace(namespace))
+
     def index(self, name: str, namespace: str = "") -> int:
         """The number of a feature."""
-        return _hash_of(name, self.namespace(namespace)) & self.mask
+        return self.code(name, namespace) & self.mask
 
     def as_dict(self) -> dict[str, Any]:
         """All that decides an index, as JSON can hold it."""

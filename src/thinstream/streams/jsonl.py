@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from thinstream.streams.columns import Class, require_classes, require_columns, words
+from thinstream.streams.columns import Class, joined, require_classes, require_columns, words
 from thinstream.streams.hashing import Hashing, hashed
 from thinstream.streams.names import Names, readable
 from thinstream.streams.rows import Raw, finished, last_line_end, require_dtype, require_hashing
@@ -78,8 +78,10 @@ class _Features:
             for part in value if isinstance(value, list) else [value]:
                 if not isinstance(part, str):
                     raise _Refused(f"{_shown(key)} is named as text, so it must be a string, got {_shown(part)}")
-                for word in words(part):
-                    self.add(key, word, 1.0)
+                found = words(part)
+                self.spaces += [key] * len(found)
+                self.names += found
+                self.values += [1.0] * len(found)
         elif isinstance(value, dict):
             for inner, part in value.items():
                 self.take(f"{key}.{inner}", part)
@@ -177,15 +179,15 @@ class JSONLines:
                 counts.append(len(features.names))
             begin = end
         total = counts[-1]  # a bad row may have left some more
-        found = [name.encode("utf-8", "surrogatepass") for name in features.names[:total]]
         hashes = {space: self.hashing.namespace(space) for space in set(features.spaces)}
         seeds = np.array([hashes[space] for space in features.spaces[:total]], np.uint64)
-        values, stops = np.array(features.values[:total], np.float64), np.cumsum([*map(len, found)], dtype=np.int64)
+        values = np.array(features.values[:total], np.float64)
+        found, stops = joined(features.names[:total])
         raw = Raw(
             np.array(labels, np.float64),
             None if self.weight is None else np.array(weights, np.float64),
             np.array(counts, np.int64),
-            hashed(b"".join(found), stops, seeds, values, self.hashing),
+            hashed(found, stops, seeds, values, self.hashing),
             values,
             np.array(starts, np.int64),
             np.array(ends, np.int64),
