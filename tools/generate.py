@@ -73,9 +73,9 @@ def reference() -> str:
     common = inspect.getdoc(ts.make("fsol").__class__.__mro__[1]) or ""
     parts.append(f"## Parameters and attributes all estimators share\n\n```text\n{common}\n```")
     parts.append(
-        "## Merging models of shards\n\n`merge` (of estimators, of learners, on the command line) follows the rule of the "
-        "algorithm. *Formal*: the model that holds the union of the shards' updates, each decided on its own shard; "
-        f"*heuristic*: an average.\n\n{merge_table()}"
+        "## Merging models of shards\n\n`merge` (of estimators, of learners, on the command line) follows the rule "
+        "of the algorithm. *Formal*: the model that holds the union of the shards' updates, each decided on its own "
+        f"shard; *heuristic*: an average.\n\n{merge_table()}"
     )
     return "\n\n".join(parts) + "\n"
 

@@ -142,7 +142,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             learn_from(learner, stream, self.n_passes)
             self._learner, self._classes, self.classes_ = learner, known, found
             self.n_features_in_, self._meaning = learner.n_features, meaning_of(stream)
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

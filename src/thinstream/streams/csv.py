@@ -58,6 +58,8 @@ class CSV:
         For files without a header: columns are called c1, c2, …
     delimiter : {",", "\\t", ";", "|"}
         What stands between cells.
+    labelled : bool
+        Whether the column of the label must be there.
     hashing, dtype, names
         As in `VW`.
 
@@ -84,6 +86,7 @@ class CSV:
     hashing: Hashing = field(default_factory=Hashing)
     dtype: str = "float32"
     names: Names | None = None
+    labelled: bool = True
 
     def __post_init__(self) -> None:
         require_columns("CSV", **self._roles())
@@ -143,6 +146,8 @@ class CSV:
         for (role, given), code in zip(self._roles().items(), codes, strict=True):
             for name in [given] if role in ("label", "weight") else given:
                 if name is None:
+                    continue
+                if name not in kinds and role == "label" and not self.labelled:
                     continue
                 if name not in kinds:
                     hint = "; for rows without labels say label=None" if role == "label" else ""

@@ -216,17 +216,20 @@ def _libsvm(files: list[str], kind: str, options: Options) -> Stream:
 def _vw(files: list[str], kind: str, options: Options) -> Stream:
     from thinstream.streams.vw import VW
 
+    if options.classes is not None:
+        raise InvalidParameterError("labels of VW files are numbers, positive above 0: classes does not apply")
     return _text_stream(files, kind, VW(_hashing(options), options.dtype, _names(options)), options)
 
 
 def _csv(files: list[str], kind: str, options: Options) -> Stream:
-    from thinstream.streams.csv import Csv
+    from thinstream.streams.csv import CSV
 
-    form = Csv(
+    form = CSV(
         label=options.label,
         weight=options.weight,
         delimiter="\t" if kind == "tsv" else ",",
-        header=options.header,
+        numbered=not options.header,
+        labelled=options.labels,
         text=options.text,
         categorical=options.categorical,
         numeric=options.numeric,

@@ -68,7 +68,7 @@ def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece]:
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it
     text = plain(np.frombuffer(mapped, dtype=np.uint8))
-    offset, released = max(_header(form, text, True), start), 0
+    offset, released = max(_header(path, form, text, True), start), 0
     if offset > len(text):
         raise InvalidInputError(f"{path} has {len(text)} bytes, but reading was to go on at byte {offset}")
     while offset < len(text):
@@ -92,7 +92,7 @@ def _streamed(path: str, form: TextFormat, start: int) -> Generator[Piece]:
             last = not block
             text = np.concatenate([rest, np.frombuffer(block, dtype=np.uint8)])
             if fresh:
-                head = _header(form, text, last)
+                head = _header(path, form, text, last)
                 if head < 0:  # the header is longer than this
                     rest = text
                     continue
@@ -115,11 +115,14 @@ def _records(form: TextFormat, text: Text, last: bool) -> int:
     return len(text) if last else form.records(text)
 
 
-def _header(form: TextFormat, text: Text, last: bool) -> int:
+def _header(path: str, form: TextFormat, text: Text, last: bool) -> int:
     """Bytes of the header, −1 if it is not whole yet."""
     if not last and form.records(text) == 0:
         return -1
-    return form.header(text)
+    try:
+        return form.header(text)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{'standard input' if path == STDIN else path}, line 1: {error}") from None
 
 
 class _Ahead:

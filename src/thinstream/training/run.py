@@ -92,7 +92,8 @@ class Run:
                 if self.checkpoints is not None:
                     self._checkpoint()
                 raise
-        self._line()
+        if not _is_doubling(self.state.progress.rows):  # else it has been told
+            self._line()
         return self.state.model
 
     def _run(self, asked: Stopping) -> None:
