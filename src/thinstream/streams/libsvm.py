@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from thinstream.streams import libsvm_parser as parser
+from thinstream.streams.lending import Lending
 from thinstream.streams.libsvm_parser import Out, Result, Rules
 from thinstream.streams.sources import pieces
 from thinstream.streams.text import Parsed, Text, Trouble, given_at
 
+_LENDING = Lending()
 _MESSAGES = {
     parser.LABEL: "a row must begin with its label, a finite decimal number",
     parser.AFTER_LABEL: "a label must be a decimal number followed by a blank",
@@ -90,10 +92,10 @@ class Libsvm:
         # the shortest row is a digit and an end of line, the shortest feature a blank and 1:1
         rows, features = len(text) // 2 + 1, len(text) // 4 + 1
         out = Out(
-            np.empty(rows),
-            np.empty(rows + 1, dtype=np.int64),
-            np.empty(features, dtype=index),
-            np.empty(features, dtype=self.dtype),
+            _LENDING.empty(rows, np.float64),
+            _LENDING.empty(rows + 1, np.int64),
+            _LENDING.empty(features, index),
+            _LENDING.empty(features, self.dtype),
         )
         return parser.run(text, rules, out), out
 
@@ -101,7 +103,8 @@ class Libsvm:
         given = given_at(text, result.offset)
         if result.verdict == parser.INDEX_0:
             return (
-                f"index 0, but indices begin at 1 in this format; if they begin at 0 here, say zero_based, got {given}"
+                "index 0, but indices begin at 1 in this format; if they begin at 0 here, say zero_based=True "
+                f"(--zero-based yes), got {given}"
             )
         if result.verdict == parser.WIDE:
             return f"an index must be below 2^62, got {given}"

@@ -159,9 +159,6 @@ def _make_parse(version: str) -> Callable[..., Any]:
             i = _qid(text, _after_blanks(text, end, stop), stop)
             previous = U0  # one more than the index before
             while True:
-                # a single blank is the rule
-                if i < stop and text[i] == _BLANK:
-                    i += U1
                 if i < words:
                     marks = not_digits(text, i)  # the colon, a sign, a point, what ends the value
                     colon = trailing_zeros(marks)
@@ -181,13 +178,14 @@ def _make_parse(version: str) -> Callable[..., Any]:
                     c = text[i + end]
                     if (
                         ((c == _BLANK) | (c == _NEWLINE))
-                        and text[i + colon] == _COLON
-                        and colon - U1 < U7
-                        and whole_digits < U8
-                        and places < U16
-                        and whole_digits + places - U1 < U15
+                        & (text[i + colon] == _COLON)
+                        & (colon - U1 < U7)
+                        & (whole_digits < U8)
+                        & (whole_digits + places - U1 < U15)
                     ):
-                        digits = digits_value(load(text, k), whole_digits)
+                        digits = np.uint64(text[k] - _ZERO)
+                        if whole_digits != U1:
+                            digits = digits_value(load(text, k), whole_digits)
                         if places < U8:
                             digits = digits * _POWERS[places] + digits_value(load(text, i + point + U1), places)
                         else:
@@ -195,7 +193,7 @@ def _make_parse(version: str) -> Callable[..., Any]:
                             digits = digits * _POWERS[places - U8] + digits_value(
                                 load(text, i + point + U9), places - U8
                             )
-                        value = np.float64(digits) / _REAL_POWERS[places]
+                        value = np.float64(np.int64(digits)) / _REAL_POWERS[places]
                         j = digits_value(load(text, i), colon) - first
                         if value <= limit and j <= highest:  # an index 0 wraps round and is too high
                             untidy |= j < previous
@@ -207,6 +205,7 @@ def _make_parse(version: str) -> Callable[..., Any]:
                             i += end
                             if c == _NEWLINE:
                                 break
+                            i += U1
                             continue
                 i = _after_blanks(text, i, stop)
                 if _line_over(text, i, stop):
@@ -257,9 +256,14 @@ def _make_parse(version: str) -> Callable[..., Any]:
 
 
 _parse = Compiled(_make_parse, __name__, "thinstream.streams.words", "thinstream.streams.decimal")
+_ready: set[str] = set()
 
 
 def run(text: NDArray[np.uint8], rules: Rules, out: Out) -> Result:
     """Parses whole lines into ``out``, up to the first bad one."""
+    text, kind = plain(text), out.indices.dtype.char + out.values.dtype.char
+    if kind not in _ready:
+        _parse.ensure(text, rules, out)
+        _ready.add(kind)
     with np.errstate(over="ignore"):  # interpreted, unsigned numbers would warn of going round
-        return Result(*_parse(plain(text), rules, out))
+        return Result(*_parse.function(text, rules, out))
