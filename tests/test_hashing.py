@@ -125,6 +125,23 @@ def test_rows_are_sorted_and_summed_in_order(rows, dtype):
         assert largest == max((abs(float(x)) for _, x in flat), default=0)
 
 
+@pytest.mark.twin
+@pytest.mark.parametrize("others", [0, 5, 40, 300])
+def test_equal_features_are_summed_in_the_order_they_came_in(others):
+    rng = np.random.default_rng(others)
+    row = [(int(j), 1.0) for j in rng.integers(0, 99, others)]
+    for part in (1e14, 0.1, -1e14, 1e-3, 0.7, 3e13, -0.2):  # any other order gives other bits
+        row.insert(int(rng.integers(max(0, len(row) - 40), len(row) + 1)), (50, part))
+    total = 0.0
+    for j, x in row:
+        total += x if j == 50 else 0.0
+    sums = np.array([x for _, x in row])
+    _, _, indices, values, _, _ = collected(
+        np.array([0, len(row)]), np.array([j for j, _ in row], np.int32), sums, "float64"
+    )
+    assert values[indices == 50] == [total]
+
+
 def test_description_goes_through_json():
     how = Hashing(20, True, 5)
     assert Hashing.from_dict(json.loads(json.dumps(how.as_dict()))) == how

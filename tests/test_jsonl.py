@@ -117,6 +117,12 @@ def test_malformed(text, offset, message, given):
     assert found[1].endswith(f"got {given}")
 
 
+def test_features_of_a_bad_row_are_not_taken():
+    parsed = JSONLines(names=Names()).parse(as_text(b'{"a": 1}\n{"b": 1, "c": [[]]}\n'))
+    assert (parsed.indptr.tolist(), parsed.indices.tolist()) == ([0, 1], [Hashing().index("a")])
+    assert parsed.named == ([Hashing().index("a")], ["a"])
+
+
 def test_bytes_that_are_no_text():
     assert trouble(JSONLines(), b'{"a": 1}\n{"a": "\xff"}\n') == (16, "a line must be UTF-8, got byte 0xff")
 

@@ -133,6 +133,8 @@ def test_names():
     form = VW(Hashing(18), names=names)
     parsed = form.parse(as_text(b"1 |s x y | z s:0\n-1 |s x:2 |ns \xff q\n"))
     assert parsed.named.names == ["s^x", "s^y", "z", "ns^\N{REPLACEMENT CHARACTER}", "ns^q"]
+    pairs = [("x", "s"), ("y", "s"), ("z", "")]
+    assert parsed.named.indices[:3] == [Hashing(18).index(*pair) for pair in pairs] != sorted(parsed.named.indices[:3])
     names.add(parsed.named)
     assert names[Hashing(18).index("x", "s")] == "s^x"
     assert names.full

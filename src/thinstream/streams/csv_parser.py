@@ -240,7 +240,7 @@ def _make_records(version: str) -> Callable[..., Any]:
             verdict, _, _, _, end = cell(text, i, delimiter)
             if verdict == OPEN and whole == 0 and size > LONGEST:
                 return size
-            if verdict == OPEN or end >= size:
+            if end >= size:
                 break
             if text[end] == _NEWLINE:
                 whole = end + 1

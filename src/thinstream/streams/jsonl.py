@@ -178,11 +178,11 @@ class JSONLines:
                 ends.append(end)
                 counts.append(len(features.names))
             begin = end
-        total = counts[-1]  # a bad row may have left some more
+        # a bad row may have left features behind the last count, where nobody looks
         hashes = {space: self.hashing.namespace(space) for space in set(features.spaces)}
-        seeds = np.array([hashes[space] for space in features.spaces[:total]], np.uint64)
-        values = np.array(features.values[:total], np.float64)
-        found, stops = joined(features.names[:total])
+        seeds = np.array([hashes[space] for space in features.spaces], np.uint64)
+        values = np.array(features.values, np.float64)
+        found, stops = joined(features.names)
         raw = Raw(
             np.array(labels, np.float64),
             None if self.weight is None else np.array(weights, np.float64),
