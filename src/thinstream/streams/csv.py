@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.learners.learner import LARGEST
 from thinstream.streams import csv_parser as parser
 from thinstream.streams.columns import Class, joined, require_classes, require_columns, words
-from thinstream.streams.hashing import LIMITS, Hashing, hashed
+from thinstream.streams.hashing import Hashing, hashed
 from thinstream.streams.names import Names, readable
 from thinstream.streams.rows import Raw, finished, require_dtype, require_hashing
 from thinstream.streams.text import Parsed, Text, Trouble
@@ -186,7 +187,7 @@ class CSV:
             np.empty((len(text) + 1 if self.text else 0, 5), np.int64),
         )
         verdict, offset, where, end, rows, texts = parser.run(
-            text, ord(self.delimiter), layout, self._classes, how.mask, how.signed, LIMITS[self.dtype], out
+            text, ord(self.delimiter), layout, self._classes, how.mask, how.signed, LARGEST[self.dtype], out
         )
         nnz = int(out.indptr[rows])
         indptr, indices, values = out.indptr[: rows + 1], out.indices[:nnz], out.values[:nnz]
@@ -264,7 +265,7 @@ class CSV:
         elif verdict == parser.BAD_NUMBER:
             allowed = f"column {name} is declared numeric, so a cell must be a finite number, empty or NA"
         else:
-            limit = f"{LIMITS[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
+            limit = f"{LARGEST[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
             allowed = f"column {name}: |value| must be at most {limit}, or the column declared categorical or ignored"
         return f"{allowed}, got {given}"
 

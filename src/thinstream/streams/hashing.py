@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.learners.learner import LARGEST
 
 _LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
 _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
 _F1, _F2, _13, _16 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35), np.uint64(13), np.uint64(16)
 _15, _17, _19, _SIGN = np.uint64(15), np.uint64(17), np.uint64(19), np.uint64(31)
 _RUN = 16  # pairs sorted by insertion, before runs are merged
-#: The largest |value| per dtype: beyond it sums of squares would overflow.
-LIMITS = {"float32": 1e15, "float64": 1e150}
 
 
 @scalar
@@ -233,5 +232,5 @@ def collected(
 
     """
     values = np.empty(len(indices), dtype)
-    rows, nnz, width, largest = _collect(indptr, indices, sums, values, LIMITS[dtype])
+    rows, nnz, width, largest = _collect(indptr, indices, sums, values, LARGEST[dtype])
     return int(rows), indptr[: rows + 1], indices[:nnz], values[:nnz], int(width), float(largest)

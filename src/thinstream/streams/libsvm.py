@@ -9,7 +9,7 @@ from thinstream.streams import libsvm_parser as parser
 from thinstream.streams.lending import Lending
 from thinstream.streams.libsvm_parser import Out, Result, Rules
 from thinstream.streams.sources import pieces
-from thinstream.streams.text import Parsed, Text, Trouble, given_at
+from thinstream.streams.text import Parsed, Text, Trouble, given_at, last_line_end, line_end
 
 _LENDING = Lending()
 _MESSAGES = {
@@ -136,30 +136,6 @@ def begins_at_zero(files: list[str]) -> bool:
             if parsed.trouble is not None:
                 break
     return False
-
-
-def last_line_end(text: Text) -> int:
-    """Bytes up to and with the last end of line; 0 without one."""
-    window = 1 << 12
-    while True:  # lines are short: look at the end first
-        found = np.flatnonzero(text[-window:] == 10)
-        if len(found):
-            return max(len(text) - window, 0) + int(found[-1]) + 1
-        if window >= len(text):
-            return 0
-        window *= 16
-
-
-def line_end(text: Text, start: int) -> int:
-    """Where the line that begins at (or holds) ``start`` is over."""
-    window = 1 << 12
-    while True:
-        found = np.flatnonzero(text[start : start + window] == 10)
-        if len(found):
-            return start + int(found[0]) + 1
-        if start + window >= len(text):
-            return len(text)
-        window *= 16
 
 
 def _tidied(parsed: Parsed, text: Text) -> Parsed:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.learners.learner import LARGEST
 from thinstream.streams.compression import CODECS
 from thinstream.streams.libsvm import Libsvm, begins_at_zero
 from thinstream.streams.normalise import UnitRows
@@ -14,8 +15,6 @@ from thinstream.streams.reading import MAX_ERRORS, TextStream
 from thinstream.streams.sources import STDIN, resolve
 from thinstream.streams.stream import Stream
 
-#: Largest |value| per precision: sums of squares of rows stay finite.
-LIMITS = {"float32": 1e15, "float64": 1e150}
 ENDINGS = {
     ".vw": "vw",
     ".csv": "csv",
@@ -87,7 +86,7 @@ class Options:
         """Raises on a value that is not allowed."""
         allowed: dict[str, Iterable[Any]] = {
             "zero_based": (False, True, "auto"),
-            "dtype": tuple(LIMITS),
+            "dtype": tuple(LARGEST),
             "normalize": (None, "l2"),
             "on_error": ("raise", "skip"),
         }
@@ -209,7 +208,7 @@ def _libsvm(files: list[str], kind: str, options: Options) -> Stream:
     classes = options.classes
     if classes is not None and not all(isinstance(label, int | float) for label in classes):
         raise InvalidParameterError(f"labels of libsvm files are numbers, classes must be, too, got {classes!r}")
-    form = Libsvm(bool(options.zero_based), classes, options.dtype, LIMITS[options.dtype])
+    form = Libsvm(bool(options.zero_based), classes, options.dtype, LARGEST[options.dtype])
     return _text_stream(files, kind, form, options)
 
 

@@ -95,6 +95,7 @@ class TextStream:
                         return
                     piece, future = waiting.popleft()
                     offset, rest, parsed = piece.offset, piece.text, future.result()
+                    line += piece.passed
                     while True:
                         if parsed.trouble is not None:
                             self._trouble(file, line, rest, parsed.trouble)

@@ -1,4 +1,4 @@
-"""From hashed features, as a parser leaves them, to the rows of a `Parsed`; and where lines end."""
+"""From hashed features, as a parser leaves them, to the rows of a `Parsed`."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.streams.hashing import LIMITS, Hashing, collected
+from thinstream.learners.learner import LARGEST
+from thinstream.streams.hashing import Hashing, collected
 from thinstream.streams.names import Named, Names
 from thinstream.streams.text import Parsed, Text, Trouble
 
@@ -37,7 +38,7 @@ def finished(
     taken, before = len(text), raw.indptr.copy()
     rows, indptr, indices, values, width, largest = collected(raw.indptr, raw.indices.copy(), raw.values, dtype)
     if rows < len(raw.labels):
-        message = f"|values| of a row, equal features summed, must be at most {LIMITS[dtype]:g}"
+        message = f"|values| of a row, equal features summed, must be at most {LARGEST[dtype]:g}"
         trouble = (
             Trouble(int(raw.starts[rows]), f"{message} ({dtype}: sums of squares would overflow), got more"),
             int(raw.ends[rows]),
@@ -64,26 +65,10 @@ def finished(
     )
 
 
-def last_line_end(text: Text) -> int:
-    r"""Bytes up to and with the last end of line; 0 without one.
-
-    >>> last_line_end(np.frombuffer(b"a\nb\nc", np.uint8))
-    4
-    """
-    stop = len(text)
-    while stop > 0:  # lines are short: look at the end first
-        start = max(stop - 4096, 0)
-        found = np.flatnonzero(text[start:stop] == 10)
-        if len(found):
-            return start + int(found[-1]) + 1
-        stop = start
-    return 0
-
-
 def require_dtype(dtype: Any, owner: str) -> None:
     """Raises if values cannot be of it."""
-    if dtype not in LIMITS:
-        raise InvalidParameterError(f"{owner}: dtype must be {listed(LIMITS)}, got {dtype!r}")
+    if dtype not in LARGEST:
+        raise InvalidParameterError(f"{owner}: dtype must be {listed(LARGEST)}, got {dtype!r}")
 
 
 def require_hashing(hashing: Any, names: Any, owner: str) -> None:

@@ -29,6 +29,7 @@ class Piece(NamedTuple):
 
     text: Text
     offset: int
+    passed: int = 0  # lines before it that were no records: those of the header
 
 
 def resolve(paths: Any) -> list[str]:
@@ -68,15 +69,16 @@ def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece]:
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it
     text = plain(np.frombuffer(mapped, dtype=np.uint8))
-    offset, released = max(_header(path, form, text, True), start), 0
+    head, released = _header(path, form, text, True), 0
+    offset, passed = max(head, start), _lines(text[:head]) if start < head else 0
     if offset > len(text):
         raise InvalidInputError(f"{path} has {len(text)} bytes, but reading was to go on at byte {offset}")
     while offset < len(text):
         size = PIECE
         while (taken := _records(form, text[offset : offset + size], offset + size >= len(text))) == 0:
             size *= 2  # not one record was whole
-        yield Piece(text[offset : offset + taken], offset)
-        offset += taken
+        yield Piece(text[offset : offset + taken], offset, passed)
+        offset, passed = offset + taken, 0
         # a few pieces are still being parsed: their pages would only be fetched again
         done = (offset - RELEASE) // RELEASE * RELEASE
         if done > released:
@@ -86,7 +88,7 @@ def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece]:
 
 def _streamed(path: str, form: TextFormat, start: int) -> Generator[Piece]:
     with closing(_Ahead(path)) as blocks:
-        offset, rest, fresh = 0, np.empty(0, dtype=np.uint8), True
+        offset, passed, rest, fresh = 0, 0, np.empty(0, dtype=np.uint8), True
         while True:
             block = blocks.get()
             last = not block
@@ -96,18 +98,23 @@ def _streamed(path: str, form: TextFormat, start: int) -> Generator[Piece]:
                 if head < 0:  # the header is longer than this
                     rest = text
                     continue
-                fresh, offset, text = False, head, text[head:]
+                fresh, offset, passed, text = False, head, _lines(text[:head]) if start < head else 0, text[head:]
             if offset < start:  # gone over before
                 passed = min(start - offset, len(text))
                 offset, text = offset + passed, text[passed:]
             taken = _records(form, text, last) if len(text) else 0
             if taken:
-                yield Piece(text[:taken], offset)
+                yield Piece(text[:taken], offset, passed)
+                passed = 0
             offset, rest = offset + taken, text[taken:]
             if last:
                 break
         if offset < start:
             raise InvalidInputError(f"{path} ends after {offset} bytes, but reading was to go on at byte {start}")
+
+
+def _lines(text: Text) -> int:
+    return int(np.count_nonzero(text == 10))
 
 
 def _records(form: TextFormat, text: Text, last: bool) -> int:

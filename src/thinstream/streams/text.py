@@ -74,3 +74,31 @@ def given_at(text: Text, offset: int) -> str:
         return "the end of the line"
     shown = word.decode("utf-8", "backslashreplace")
     return repr(shown[:30] + "…" if len(shown) > 30 else shown)
+
+
+def last_line_end(text: Text) -> int:
+    r"""Bytes up to and with the last end of line; 0 without one.
+
+    >>> last_line_end(np.frombuffer(b"a\nb\nc", np.uint8))
+    4
+    """
+    stop = len(text)
+    while stop > 0:  # lines are short: look at the end first
+        start = max(stop - 4096, 0)
+        found = np.flatnonzero(text[start:stop] == 10)
+        if len(found):
+            return start + int(found[-1]) + 1
+        stop = start
+    return 0
+
+
+def line_end(text: Text, start: int) -> int:
+    """Where the line that begins at (or holds) ``start`` is over."""
+    window = 1 << 12
+    while True:
+        found = np.flatnonzero(text[start : start + window] == 10)
+        if len(found):
+            return start + int(found[0]) + 1
+        if start + window >= len(text):
+            return len(text)
+        window *= 16

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from thinstream.batch import plain
 from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.learners.learner import LARGEST
 from thinstream.streams.decimal import number
-from thinstream.streams.hashing import LIMITS, Hashing, murmur, signed_by
+from thinstream.streams.hashing import Hashing, murmur, signed_by
 from thinstream.streams.names import Names, readable
-from thinstream.streams.rows import Raw, finished, last_line_end, require_dtype, require_hashing
-from thinstream.streams.text import Parsed, Text, Trouble, given_at
+from thinstream.streams.rows import Raw, finished, require_dtype, require_hashing
+from thinstream.streams.text import Parsed, Text, Trouble, given_at, last_line_end
 
 _FINE, _HEAD, _BAR, _IMPORTANCE, _SCALE, _NAME, _VALUE, _LIMIT = range(8)
 _MESSAGES = {
@@ -228,7 +229,7 @@ class VW:
             np.empty((most if wanted else 0, 4), np.int64),
         )
         text = plain(text)
-        seed, mask, limit = np.uint64(how.seed), np.uint64(how.mask), LIMITS[self.dtype]
+        seed, mask, limit = np.uint64(how.seed), np.uint64(how.mask), LARGEST[self.dtype]
         verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, out)
         nnz = out.indptr[rows]
         raw = Raw(
@@ -254,9 +255,7 @@ class VW:
 
     def _message(self, verdict: int, text: Text, offset: int) -> str:
         if verdict == _LIMIT:
-            allowed = (
-                f"|value · scale| must be at most {LIMITS[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
-            )
+            allowed = f"|value · scale| must be at most {LARGEST[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
         else:
             allowed = _MESSAGES[verdict]
         return f"{allowed}, got {given_at(text, offset)}"
