@@ -255,7 +255,8 @@ class VW:
 
     def _message(self, verdict: int, text: Text, offset: int) -> str:
         if verdict == _LIMIT:
-            allowed = f"|value · scale| must be at most {LARGEST[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
+            largest = LARGEST[self.dtype]
+            allowed = f"|value · scale| must be at most {largest:g} ({self.dtype}: sums of squares would overflow)"
         else:
             allowed = _MESSAGES[verdict]
         return f"{allowed}, got {given_at(text, offset)}"
