@@ -61,7 +61,8 @@ def learn(job: Job, output: Output) -> int:
     run = Run(stream, model, passes=job.passes, checkpoints=checkpoints, watch=watch)
     if job.resume and run.resume() and not output.quiet:
         position = run.state.position
-        say(f"resumed from {job.checkpoint} after {position.row + position.skip:,} rows")
+        of = f" of pass {run.state.passes + 1}" if job.passes > 1 else ""
+        say(f"resumed from {job.checkpoint} after {position.row + position.skip:,} rows{of}")
     try:
         trained = run.run()
     except Interrupted as signal:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from thinstream.cli.groups import Reading
-from thinstream.errors import InvalidParameterError
+from thinstream.errors import InvalidParameterError, listed
 from thinstream.learners import Classes
 from thinstream.streams.opening import open_stream
 
@@ -15,7 +15,7 @@ def opened(data: list[str], reading: Reading, dtype: str, *, cache: bool = False
         data,
         reading.format,
         classes=classes,
-        zero_based={"yes": True, "no": False}.get(reading.zero_based, reading.zero_based),
+        zero_based=_zero_based(reading.zero_based),
         normalize=reading.normalize,
         on_error=reading.on_error,
         max_errors=reading.max_errors,
@@ -48,6 +48,13 @@ def classes_of(reading: Reading) -> Classes:
     except ValueError:
         return Classes(*parts)
     return Classes(*(int(number) if number.is_integer() else number for number in numbers))
+
+
+def _zero_based(text: str) -> bool | str:
+    allowed: dict[str, bool | str] = {"no": False, "yes": True, "auto": "auto"}
+    if text not in allowed:
+        raise InvalidParameterError(f"--zero-based must be {listed(allowed)}, got {text!r}")
+    return allowed[text]
 
 
 def _names(text: str | None) -> tuple[str, ...]:

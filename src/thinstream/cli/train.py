@@ -1,6 +1,5 @@
 """``thinstream train``: learn from files or a pipe."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,7 +115,7 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,
     )
-    sys.exit(learn(job, output))
+    raise typer.Exit(learn(job, output))
 
 
 def _given(context: typer.Context, name: str) -> bool:

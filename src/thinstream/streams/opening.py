@@ -29,6 +29,22 @@ ENDINGS = {
 }
 FORMATS = ("libsvm", "vw", "csv", "tsv", "jsonl", "parquet", "arrow", "cache")
 
+#: Formats that options which are not for all of them are for.
+CONCERNED = {
+    "zero_based": ("libsvm",),
+    "classes": ("libsvm", "csv", "tsv", "jsonl", "parquet", "arrow"),
+    "label": ("csv", "tsv", "jsonl", "parquet", "arrow"),
+    "weight": ("csv", "tsv", "jsonl", "parquet", "arrow"),
+    "ignore": ("csv", "tsv", "jsonl", "parquet", "arrow"),
+    "text": ("csv", "tsv", "jsonl"),
+    "categorical": ("csv", "tsv"),
+    "numeric": ("csv", "tsv"),
+    "header": ("csv", "tsv"),
+    "bits": ("vw", "csv", "tsv", "jsonl", "parquet", "arrow"),
+    "signed": ("vw", "csv", "tsv", "jsonl", "parquet", "arrow"),
+    "names": ("vw", "csv", "tsv", "jsonl"),
+}
+
 
 @dataclass(frozen=True)
 class Options:
@@ -144,8 +160,19 @@ def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, *
     kind = format or _one_format(files)
     if kind not in FORMATS:
         raise InvalidParameterError(f"format must be {listed(FORMATS)}, got {format!r}")
+    _require_concerned(kind, chosen)
     stream = _OPENERS[kind](files, kind, chosen)
     return _cached(stream, files) if cache and kind != "cache" else stream
+
+
+def _require_concerned(kind: str, options: Options) -> None:
+    """Raises on an option that says nothing about files of this format."""
+    unset = Options()
+    for name, formats in CONCERNED.items():
+        if kind not in formats and kind != "cache" and getattr(options, name) != getattr(unset, name):
+            raise InvalidParameterError(
+                f"{name} is for files of the format {listed(formats)}, got {getattr(options, name)!r} for {kind}"
+            )
 
 
 def _one_format(files: list[str]) -> str:
@@ -184,11 +211,17 @@ def _names(options: Options) -> Any:
 
 
 def _text_stream(files: list[str], kind: str, form: Any, options: Options) -> TextStream:
+    reading: dict[str, Any] = {"format": kind, "on_error": options.on_error}
+    for name in ("classes", "label", "weight", "ignore", "numeric", "header"):
+        if kind in CONCERNED[name]:
+            value = getattr(options, name)
+            reading[name] = list(value) if isinstance(value, tuple) else value
     return TextStream(
         files,
         form,
         space=space_of(kind, options),
-        reading={"format": kind, "classes": options.classes and list(options.classes), "on_error": options.on_error},
+        reading=reading,
+        labels=options.labels,
         normalize=options.normalize,
         on_error=options.on_error,
         max_errors=options.max_errors,
@@ -197,8 +230,6 @@ def _text_stream(files: list[str], kind: str, form: Any, options: Options) -> Te
 
 
 def _libsvm(files: list[str], kind: str, options: Options) -> Stream:
-    if options.bits is not None or options.signed or options.names:
-        raise InvalidParameterError("bits, signed and names are for named features; those of libsvm files are numbers")
     if options.zero_based == "auto":
         if STDIN in files:
             raise InvalidParameterError(
@@ -261,8 +292,6 @@ def _arrow(files: list[str], kind: str, options: Options) -> Stream:
     from thinstream.streams.arrow import ArrowFiles
     from thinstream.streams.numbering import Numbering
 
-    if options.text or options.categorical or options.numeric:
-        raise InvalidParameterError(f"{kind} files have types of their own: text, categorical and numeric do not apply")
     stream = ArrowFiles(
         *files,
         label=options.label if options.labels else None,
@@ -286,19 +315,32 @@ def _cache(files: list[str], kind: str, options: Options) -> Stream:
             f"{files[0]} holds values in {cache.dtype}, the model needs {options.dtype}; convert it again with "
             f"dtype {options.dtype}"
         )
-    return cache
+    _require_as_made(cache, options)
+    return UnitRows(cache) if options.normalize and not cache.space.get("normalize") else cache
+
+
+def _require_as_made(cache: Any, options: Options) -> None:
+    """A cache is what it is: options may repeat how it was made, not say otherwise."""
+    made = {**cache.source, **cache.space, **cache.space.get("hashing", {})}
+    unset = Options()
+    for name in CONCERNED:
+        given, had = getattr(options, name), made.get(name, getattr(unset, name))
+        given = sorted(given) if name in ("text", "categorical") else list(given) if isinstance(given, tuple) else given
+        if given != getattr(unset, name) and name != "names" and given != had:
+            raise InvalidParameterError(f"{cache.path} was made with {name} {had!r}, cannot be read with {given!r}")
 
 
 def _cached(stream: Stream, files: list[str]) -> Stream:
     """The stream by way of its cache, written anew if it is missing, out of date or damaged."""
-    from thinstream.streams.cache import Cache, is_stale, write_cache
+    from thinstream.streams.kept import Kept
 
-    if STDIN in files:
-        raise InvalidParameterError("standard input has no file to keep a cache beside")
-    path = Path(f"{files[0]}.cache")
-    if not path.exists() or is_stale(path, stream):
-        write_cache(stream, path)
-    return Cache(path)
+    if not all(Path(file).is_file() for file in files):
+        raise InvalidParameterError("a cache is kept beside a file; standard input and pipes have none")
+    if stream.names is not None:
+        raise InvalidParameterError(
+            "names are found in the text, which a cache does not have: leave out one of the two"
+        )
+    return Kept(stream, files)
 
 
 _OPENERS: dict[str, Callable[[list[str], str, Options], Stream]] = {

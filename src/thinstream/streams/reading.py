@@ -38,6 +38,7 @@ class TextStream:
     on_error: str = "raise"
     max_errors: int = MAX_ERRORS
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    labels: bool = True  # whether rows must have them
     skipped: Skipped = field(default_factory=Skipped)
 
     unit = "bytes"
@@ -68,9 +69,11 @@ class TextStream:
         return before + within
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells this source from another: names, first bytes, and how it is read."""
-        heads = [None if file == STDIN or not Path(file).is_file() else head_checksum(file) for file in self.files]
-        return {"files": self.files, "heads": heads, "space": self.space, **self.reading}
+        """What tells this source from another: names, sizes, first bytes, and how it is read."""
+        known = [file != STDIN and Path(file).is_file() for file in self.files]
+        sizes = [Path(file).stat().st_size if there else None for file, there in zip(self.files, known, strict=True)]
+        heads = [head_checksum(file) if there else None for file, there in zip(self.files, known, strict=True)]
+        return {"files": self.files, "sizes": sizes, "heads": heads, "space": self.space, **self.reading}
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on."""
@@ -103,7 +106,7 @@ class TextStream:
                             self.names.add(parsed.named)
                         offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
                         if len(parsed.labels) or parsed.trouble is None:
-                            yield _batch(parsed, Position(start.part, offset, line, row))
+                            yield self._batch(file, parsed, Position(start.part, offset, line, row))
                         rest = rest[parsed.taken :]
                         if parsed.trouble is None or not len(rest):
                             break
@@ -123,30 +126,33 @@ class TextStream:
         before = text[: trouble.offset]
         ends = np.flatnonzero(before == 10)
         column = trouble.offset - (int(ends[-1]) + 1 if len(ends) else 0) + 1
-        name = "standard input" if file == STDIN else file
-        reason = f"{name}, line {line + len(ends) + 1}, column {column}: {trouble.message}"
+        reason = f"{_shown(file)}, line {line + len(ends) + 1}, column {column}: {trouble.message}"
         if self.on_error == "raise":
             raise InvalidInputError(reason)
         self.skipped.add(reason)
         if self.skipped.count > self.max_errors:
             raise InvalidInputError(f"more than {self.max_errors} bad records, the last: {reason}")
 
+    def _batch(self, file: str, parsed: Parsed, position: Position) -> Batch:
+        """A piece's rows; labels above 0 are positive, and there are none if none of the rows has one."""
+        n = len(parsed.labels)
+        missing = np.isnan(parsed.labels)
+        some = self.labels and not missing.all()
+        if some and missing.any():
+            row = position.row - n + int(np.flatnonzero(missing)[0])
+            raise InvalidInputError(f"{_shown(file)}: example {row + 1} has no label, others have")
+        return Batch(
+            parsed.indptr,
+            parsed.indices,
+            parsed.values,
+            parsed.width,
+            np.where(parsed.labels > 0, 1, -1).astype(np.int8) if some or not n else None,
+            parsed.weights,
+            parsed.largest,
+            first_row=position.row - n,
+            position=position,
+        )
 
-def _batch(parsed: Parsed, position: Position) -> Batch:
-    """A piece's rows; labels above 0 are positive, and there are none if none of the rows has one."""
-    n = len(parsed.labels)
-    missing = np.isnan(parsed.labels)
-    batch = Batch(
-        parsed.indptr,
-        parsed.indices,
-        parsed.values,
-        parsed.width,
-        None if n and missing.all() else np.where(parsed.labels > 0, 1, -1).astype(np.int8),
-        parsed.weights,
-        parsed.largest,
-        first_row=position.row - n,
-        position=position,
-    )
-    if batch.y is not None and missing.any():
-        raise InvalidInputError(f"row {batch.first_row + int(np.flatnonzero(missing)[0])} has no label, others have")
-    return batch
+
+def _shown(file: str) -> str:
+    return "standard input" if file == STDIN else file

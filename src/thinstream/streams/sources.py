@@ -1,14 +1,16 @@
 """Where text comes from: files, mapped or decompressed, and pipes, cut into pieces of whole records."""
 
 import glob
+import io
 import mmap
 import queue
+import sys
 import threading
 import zlib
 from collections.abc import Generator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -156,7 +158,7 @@ class _Ahead:
 
     def _read(self) -> None:
         try:
-            with open_read(self._path) as file:
+            with _opened(self._path) as file:
                 while not self._closed:
                     block = _block(file)
                     self._blocks.put(block)
@@ -164,6 +166,18 @@ class _Ahead:
                         return
         except BaseException as error:  # raised where the block is asked for
             self._blocks.put(error)
+
+
+def _opened(path: str) -> BinaryIO:
+    """A file to read from; standard input without its buffer: a thread that waits would keep its lock."""
+    if path != STDIN:
+        return open_read(path)
+    if sys.stdin is None:
+        raise InvalidInputError("standard input (-) is closed")
+    try:
+        return cast(BinaryIO, open(sys.stdin.fileno(), "rb", buffering=0, closefd=False))
+    except io.UnsupportedOperation:  # not a file, but something in memory
+        return open_read(path)
 
 
 def _block(file: BinaryIO) -> bytes:

@@ -25,7 +25,7 @@ class State(NamedTuple):
     progress: Progress
     passes: int  # done
     position: Position  # in the pass that is not
-    skipped: int = 0  # bad records passed over
+    skipped: int = 0  # bad records passed over before the position, in that pass
     names: Mapping[str, NDArray[Any]] = MappingProxyType({})  # of features, as the source keeps them
 
 
@@ -48,8 +48,8 @@ class Checkpoints:
         self._written = time.monotonic()
 
     def due_in(self, rows: int) -> int | None:
-        """Rows until the next, ``rows`` having been taken; None if that does not depend on rows."""
-        return None if self.every is None else self.every - rows % self.every
+        """Rows until the next, ``rows`` having been taken since the last; None if that does not depend on rows."""
+        return None if self.every is None else self.every - rows
 
     def is_late(self) -> bool:
         """Whether the time is up."""

@@ -68,7 +68,8 @@ class Run:
         self.watch, self.tradeoff = watch or Watch(), tradeoff
         self.state = State(model, Progress(), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
-        self._taken = 0  # rows of all passes so far
+        self._since = 0  # rows since the last checkpoint
+        self._most_skipped = 0  # in a pass that is over
 
     def resume(self) -> bool:
         """Goes back to the last checkpoint; False if there is none."""
@@ -104,21 +105,23 @@ class Run:
                     found = next(source, None)
                 if found is None:
                     break
-                before, batch = found
-                self._taken = before.row + before.skip
+                _, batch = found
                 self._learn(batch)
                 if batch.position is not None:
-                    self.state = self.state._replace(position=batch.position)
+                    self.state = self.state._replace(position=batch.position, skipped=self._skipped_now())
                 self.watch.moved(self.state)
                 if self.checkpoints is not None and self.checkpoints.is_late():
                     self._checkpoint()
-            self.state = self.state._replace(passes=self.state.passes + 1, position=START)
+            self.state = self.state._replace(passes=self.state.passes + 1, position=START, skipped=0)
+            self._most_skipped = self.skipped
+            if self.stream.skipped is not None:
+                self.stream.skipped.count = 0  # the next pass comes by the same records again
 
     def _learn(self, batch: Batch) -> None:
         """The rows of a batch, halting where a line or a checkpoint is due."""
         while len(batch):
             rows = min(len(batch), self._until_line())
-            due = self.checkpoints.due_in(self._taken) if self.checkpoints else None
+            due = self.checkpoints.due_in(self._since) if self.checkpoints else None
             if due is not None:
                 rows = min(rows, due)
             now = batch if rows == len(batch) else batch.until(rows)
@@ -134,7 +137,7 @@ class Run:
             raise InvalidInputError(f"the rows to learn from need labels, row {rows.first_row} has none")
         scores = self.state.model.learner.learn(rows)
         self.state.progress.update(scores, rows.y, rows.weights)
-        self._taken += len(rows)
+        self._since += len(rows)
         position = self.state.position
         self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
 
@@ -154,11 +157,15 @@ class Run:
     def _checkpoint(self) -> None:
         assert self.checkpoints is not None
         names = {} if self.stream.names is None else self.stream.names.arrays()
-        self.checkpoints.write(self.state._replace(skipped=self.skipped, names=names), self._source)
+        self.checkpoints.write(self.state._replace(names=names), self._source)
+        self._since = 0
 
     @property
     def skipped(self) -> int:
-        """Bad records passed over."""
+        """Bad records passed over, counted once however many passes there are."""
+        return max(self._most_skipped, self._skipped_now())
+
+    def _skipped_now(self) -> int:
         return 0 if self.stream.skipped is None else self.stream.skipped.count
 
     def names(self) -> Names | None:
