@@ -60,6 +60,7 @@ import pickle
 path, out = sys.argv[1:]
 start = time.perf_counter()
 X, y = load_svmlight_file(path)
+X.indices, X.indptr = X.indices.astype("int32"), X.indptr.astype("int32")  # SGDClassifier takes no others
 model = SGDClassifier(penalty="l1", alpha=1e-6, shuffle=False, fit_intercept=False).partial_fit(X, y, classes=[-1, 1])
 pickle.dump(model, open(out, "wb"))
 print(time.perf_counter() - start)
