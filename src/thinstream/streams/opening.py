@@ -325,8 +325,10 @@ def _require_as_made(cache: Any, options: Options) -> None:
     unset = Options()
     for name in CONCERNED:
         given, had = getattr(options, name), made.get(name, getattr(unset, name))
+        if given == getattr(unset, name) or name == "names":
+            continue
         given = sorted(given) if name in ("text", "categorical") else list(given) if isinstance(given, tuple) else given
-        if given != getattr(unset, name) and name != "names" and given != had:
+        if given != had:
             raise InvalidParameterError(f"{cache.path} was made with {name} {had!r}, cannot be read with {given!r}")
 
 
