@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.opening import classes_of, opened
-from thinstream.cli.show import JsonLines, Silent, Table, say, summary
+from thinstream.cli.show import JsonLines, Silent, Table, patience, say, summary
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.learners import Learner
@@ -63,6 +63,8 @@ def learn(job: Job, output: Output) -> int:
         position = run.state.position
         of = f" of pass {run.state.passes + 1}" if job.passes > 1 else ""
         say(f"resumed from {job.checkpoint} after {position.row + position.skip:,} rows{of}")
+    with patience("compiling this algorithm for its first use on this machine, a few seconds …", quiet=output.quiet):
+        run.prepare()
     try:
         trained = run.run()
     except Interrupted as signal:

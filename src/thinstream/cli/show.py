@@ -2,7 +2,10 @@
 
 import json
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from thinstream.evaluate.report import Report
@@ -79,6 +82,19 @@ def summary(report: Report) -> str:
 def say(text: str) -> None:
     """A line for people, where it does not mix with data."""
     sys.stderr.write(f"{text}\n")
+
+
+@contextmanager
+def patience(text: str, *, quiet: bool, seconds: float = 1.5) -> Iterator[None]:
+    """Says why it takes long, if it takes long."""
+    timer = threading.Timer(seconds, say, [f"thinstream: {text}"])
+    timer.daemon = True
+    if not quiet:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Silent(Watch):

@@ -75,6 +75,10 @@ class TextStream:
         heads = [head_checksum(file) if there else None for file, there in zip(self.files, known, strict=True)]
         return {"files": self.files, "sizes": sizes, "heads": heads, "space": self.space, **self.reading}
 
+    def warm_up(self) -> None:
+        """Loads the compiled parser."""
+        self._parsed(np.empty(0, dtype=np.uint8))
+
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on."""
         with ThreadPoolExecutor(self.workers, thread_name_prefix="parsing") as pool:

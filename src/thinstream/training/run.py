@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progressive import Progress
@@ -83,6 +85,16 @@ class Run:
         if self.stream.names is not None:
             self.stream.names.restore(found.names)
         return True
+
+    def prepare(self) -> None:
+        """Loads all compiled code (or compiles it, which takes seconds), before the first byte is read."""
+        learner, nothing = self.state.model.learner, np.empty(0, dtype=np.int8)
+        warm_up = getattr(self.stream, "warm_up", None)
+        if warm_up is not None:
+            warm_up()
+        values = np.empty(0, dtype=self.stream.dtype)
+        scores = learner.learn(Batch.of(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0).labelled(nothing))
+        self.state.progress.update(scores, nothing)
 
     def run(self) -> Model:
         """Learns what is left of the stream. `Interrupted` if a signal ended it, after a last checkpoint."""
