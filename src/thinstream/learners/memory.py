@@ -1,5 +1,7 @@
 """Making, growing and copying a model's memory, written once over the records of any rule."""
 
+import os
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -7,11 +9,13 @@ from numpy.typing import NDArray
 
 from thinstream.engine.records import Memory, split
 from thinstream.engine.rule import Algorithm
+from thinstream.errors import InvalidInputError
 
 
 def allocate(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> Memory:
     """The memory of a model that has seen nothing, for ``width`` coordinates (at least)."""
     extra = rule.extra()
+    require_room(algorithm, width, dtype)
     width = max(width, len(extra))  # (see `kept`) a rule that keeps features in its own array must be able to name them
     fields, clocks = _filled(algorithm, rule, width, dtype)
     totals = np.concatenate([[0.0], np.array(algorithm.totals(), dtype=np.float64)])
@@ -28,8 +32,29 @@ def grown(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> Memory
     have = capacity(algorithm, memory)
     if width <= have:
         return memory
+    require_room(algorithm, width, memory.state.dtype)
     fields, clocks = _filled(algorithm, rule, max(width, have + have // 2) - have, memory.state.dtype)
     return memory._replace(state=np.concatenate([memory.state, fields]), clocks=np.concatenate([memory.clocks, clocks]))
+
+
+def require_room(algorithm: Algorithm, width: int, dtype: np.dtype[Any]) -> None:
+    """Raises if a model this wide would not fit: a single feature number too high must not take the machine down."""
+    fields, clocks = split(algorithm.coordinate)
+    needed, have = width * (len(fields) * dtype.itemsize + 8 * len(clocks)), physical_memory()
+    if needed > 0.7 * have:
+        raise InvalidInputError(
+            f"feature number {width - 1} makes {algorithm.name} need {needed / 1e9:,.0f} GB, this machine has "
+            f"{have / 1e9:,.0f} GB; number features more densely, or hash them into fewer"
+        )
+
+
+@cache
+def physical_memory() -> int:
+    """Bytes of this machine's memory; a lot, where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return 1 << 62
 
 
 def kept(memory: Memory, width: int) -> int:
