@@ -57,6 +57,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
+def sweep(path: str | os.PathLike[str]) -> None:
+    """Removes what dead writers of a file have left beside it, as the next writer would."""
+    _sweep(Path(os.path.realpath(path)))
+
+
 def _mode(target: Path, path: str | os.PathLike[str]) -> int | None:
     """Permissions of the file that is replaced, or None; what is no file is not replaced."""
     try:

@@ -29,6 +29,7 @@ from thinstream.cli import (
     reorder,
     train,
 )
+from thinstream.cli.quick import hide_linear_algebra
 
 #: What click raises on a wrong command line; typer has a click of its own or not, depending on its version.
 _ClickError: Any = typer.BadParameter.__mro__[2]
@@ -78,6 +79,8 @@ def _common(
 
 def main() -> None:
     """Runs the command line of this process."""
+    if sys.argv[1:2] in (["train"], ["predict"], ["evaluate"]) and not {"-h", "--help"} & set(sys.argv):
+        hide_linear_algebra()
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:

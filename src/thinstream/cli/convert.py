@@ -21,10 +21,11 @@ def convert(
     dtype: Annotated[str, typer.Option(help="Precision of the values: float32 or float64.")] = "float32",
 ) -> None:
     """Write examples to an Arrow file that is memory-mapped back without parsing (and that other tools can open)."""
-    from thinstream.cli.opening import opened
+    from thinstream.cli.opening import opened, require_place
     from thinstream.cli.show import say
     from thinstream.streams.cache import write_cache
 
+    require_place(out)
     stream = opened(data, reading, dtype)
     cache = write_cache(stream, out)
     if not output.quiet:

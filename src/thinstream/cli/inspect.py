@@ -37,7 +37,8 @@ def inspect(
     largest = [(int(portrait.indices[k]), float(portrait.weights[k])) for k in order]
     if as_json:
         features = [{"feature": j, "name": names.get(j), "weight": w} for j, w in largest]
-        typer.echo(json.dumps({**facts, "top": features}))
+        exact = {"parameters": dict(portrait.parameters), "classes": [portrait.negative, portrait.positive]}
+        typer.echo(json.dumps({**facts, **exact, "feature_space": found.space, "top": features}))
         return
     for name, value in facts.items():
         typer.echo(f"{name.replace('_', ' '):<20} {value}")
@@ -69,7 +70,7 @@ def _facts(model: Any, portrait: Any) -> dict[str, Any]:
         "updates": learner.n_updates,
         "progressive_error": progressive.get("error"),
         "features": width,
-        "feature_space": model.space or "column numbers",
+        "feature_space": model.space or "column numbers, from 0",
         "non_zeros": nnz,
         "sparsity": 1.0 - nnz / width if width else None,
         "intercept": portrait.intercept,

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from thinstream.cli.groups import Output, Reading
-from thinstream.cli.opening import classes_of, opened
+from thinstream.cli.opening import classes_of, opened, require_place
+from thinstream.cli.predicting import as_learned
 from thinstream.cli.show import JsonLines, Silent, Table, patience, say, summary
 from thinstream.engine.loop import Costs
-from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.learners import Learner
+from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
+from thinstream.learners import Frozen, Learner
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.training import Checkpoints, Interrupted, Run
@@ -30,7 +31,7 @@ class Job:
     start: Path | None
     class_weight: str | None
     intercept: bool
-    dtype: str
+    dtype: str | None
     passes: int
     cache: bool
     checkpoint: Path | None
@@ -41,12 +42,13 @@ class Job:
 
 def learn(job: Job, output: Output) -> int:
     """Does the job; returns the exit code."""
-    if job.model is not None and not job.model.absolute().parent.is_dir():
-        raise InvalidInputError(f"{job.model}: there is no folder {job.model.parent} to put the model in")
+    require_place(job.model)
+    require_place(job.checkpoint)
     if job.checkpoint is None and (job.resume or job.checkpoint_every or job.checkpoint_seconds is not None):
         raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
     model = _fresh(job) if job.start is None else _continued(job)
-    stream = opened(job.data, job.reading, model.learner.memory.state.dtype.name, cache=job.cache)
+    reading = job.reading if job.start is None else as_learned(job.data, job.reading, model, job.start)
+    stream = opened(job.data, reading, model.learner.memory.state.dtype.name, cache=job.cache)
     if job.start is None:
         model = Model(model.learner, model.classes, stream.space)
     elif model.space != stream.space:
@@ -93,7 +95,7 @@ def _fresh(job: Job) -> Model:
         job.algorithm or "",
         n_features=0,
         costs=_costs(job.class_weight),
-        dtype=job.dtype,
+        dtype=job.dtype or "float32",
         grow=True,
         fit_intercept=job.intercept,
         **job.parameters,
@@ -106,23 +108,33 @@ def _continued(job: Job) -> Model:
     assert job.start is not None
     model = read(job.start)
     learner = model.learner
+    if isinstance(learner, Frozen):
+        raise WeightsOnlyError(f"{job.start} holds weights only: it predicts, but cannot go on learning")
     if job.algorithm is not None and job.algorithm.lower() != learner.algorithm.name.lower():
         raise InvalidParameterError(
             f"{job.start} is a model of {learner.algorithm.name}; it cannot go on as {job.algorithm}"
         )
-    for name, value in job.parameters.items():
-        if learner.parameters[name] != value:
-            raise InvalidParameterError(
-                f"{job.start} learned with {name}={learner.parameters[name]!r}; it cannot go on with {value!r}"
-            )
-    if job.class_weight is not None and learner.costs != _costs(job.class_weight):
-        raise InvalidParameterError(f"{job.start} learned with other class weights, {tuple(learner.costs)}")
-    if job.reading.classes is not None and classes_of(job.reading) != model.classes:
-        raise InvalidParameterError(
-            f"{job.start} has the classes {model.classes.negative!r}, {model.classes.positive!r}"
-        )
+    had: dict[str, Any] = {
+        **learner.parameters,
+        "class weights": _shown(learner.costs),
+        "dtype": learner.memory.state.dtype.name,
+        "intercept": bool(learner.offset),
+    }
+    given: dict[str, Any] = {
+        **job.parameters,
+        "class weights": None if job.class_weight is None else _shown(_costs(job.class_weight)),
+        "dtype": job.dtype,
+        "intercept": job.intercept or None,
+    }
+    for name, value in given.items():
+        if value is not None and had[name] != value:
+            raise InvalidParameterError(f"{job.start} learned with {name} {had[name]}; it cannot go on with {value}")
     learner.grow = True
     return model
+
+
+def _shown(costs: Costs) -> str:
+    return "balanced" if costs.balanced else f"{costs.negative:g},{costs.positive:g}"
 
 
 def _costs(text: str | None) -> Costs:

@@ -1,11 +1,14 @@
 """Streams and classes from the options of a command line."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 from thinstream.cli.groups import Reading
-from thinstream.errors import InvalidParameterError, listed
+from thinstream.errors import FileWriteError, InvalidParameterError, listed
 from thinstream.learners import Classes
 from thinstream.streams.opening import open_stream
+from thinstream.streams.sources import STDIN
 
 
 def opened(data: list[str], reading: Reading, dtype: str, *, cache: bool = False, labels: bool = True) -> Any:
@@ -48,6 +51,22 @@ def classes_of(reading: Reading) -> Classes:
     except ValueError:
         return Classes(*parts)
     return Classes(*(int(number) if number.is_integer() else number for number in numbers))
+
+
+def require_place(path: str | Path | None) -> None:
+    """Raises at once where a file could not be written in the end; None and - are fine."""
+    if path is None or str(path) == STDIN or Path(path).is_fifo() or Path(path).is_char_device():
+        return
+    folder = Path(os.path.realpath(path)).parent
+    if Path(path).is_dir():
+        why = "it is a folder; give the name of a file"
+    elif not folder.is_dir():
+        why = f"there is no folder {folder}"
+    elif not os.access(folder, os.W_OK):
+        why = f"the folder {folder} is not writable"
+    else:
+        return
+    raise FileWriteError(f"{path}: cannot be written: {why}")
 
 
 def _zero_based(text: str) -> bool | str:

@@ -11,20 +11,22 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.cli.groups import Reading
-from thinstream.cli.opening import opened
+from thinstream.cli.opening import opened, require_place
 from thinstream.cli.show import say
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.report import Report, Tradeoff
 from thinstream.models.file import read
 from thinstream.models.model import Model
+from thinstream.streams.opening import concerns, format_of
 from thinstream.streams.outputs import Outputs
 
 
 def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tuple[Model, Any, Iterator[Any]]:
     """The model, the stream, and (batch, scores) of all of it."""
     model = read(path)
-    stream = opened(data, as_learned(reading, model, path), model.learner.memory.state.dtype.name, labels=labels)
+    reading = replace(as_learned(data, reading, model, path), names=0)
+    stream = opened(data, reading, model.learner.memory.state.dtype.name, labels=labels)
     if stream.space != model.space:
         raise InvalidInputError(
             f"{path}: its features were read as {model.space or 'column numbers'}, the data's are "
@@ -38,7 +40,7 @@ def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tu
     return model, stream, scores()
 
 
-def as_learned(reading: Reading, model: Model, path: Path) -> Reading:
+def as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> Reading:
     """The options with what the model was trained with; a different one on the command line raises."""
     space = model.space
     hashing = space.get("hashing", {})
@@ -55,15 +57,21 @@ def as_learned(reading: Reading, model: Model, path: Path) -> Reading:
     for name, value in learned.items():
         given = getattr(reading, name)
         if given != getattr(unset, name) and value is not None and str(given) != str(value) and name != "zero_based":
-            raise InvalidParameterError(f"{path} was trained with {name} {value}, got {given}")
-    kept = {name: v for name, v in learned.items() if v is not None and getattr(reading, name) == getattr(unset, name)}
-    return replace(reading, names=0, **kept)
+            raise InvalidParameterError(f"{path} learned with {name} {value}; it cannot be used with {given}")
+    kind = reading.format or format_of(data[0])
+    kept = {
+        name: value
+        for name, value in learned.items()
+        if value is not None and getattr(reading, name) == getattr(unset, name) and concerns(name, kind)
+    }
+    return replace(reading, **kept)
 
 
 def write_predictions(
     data: list[str], reading: Reading, path: Path, out: str, *, scores: bool, as_json: bool, quiet: bool
 ) -> None:
     """A line per example."""
+    require_place(out)
     model, stream, found = scored(data, reading, path, labels=False)
     shown = [str(label) for label in model.classes]
     rows = 0

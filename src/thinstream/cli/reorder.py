@@ -27,10 +27,12 @@ def shuffle(
 
     Rows sorted by class teach an online learner the last class only: shuffle them first.
     """
+    from thinstream.cli.opening import require_place
     from thinstream.cli.show import say
     from thinstream.streams.reorder import shuffle as shuffled
     from thinstream.streams.sources import resolve
 
+    require_place(out)
     rows = shuffled(resolve(data), out, seed, memory << 20, header)
     if out != "-":
         say(f"{rows:,} lines in {out}")
@@ -55,11 +57,14 @@ def split(
     header: Annotated[bool, _HEADER] = False,
 ) -> None:
     """Deal the lines of files out to several outputs: at random, in order, or every N-th."""
+    from thinstream.cli.opening import require_place
     from thinstream.cli.show import say
     from thinstream.streams.reorder import split as dealt
     from thinstream.streams.sources import resolve
 
     shares, counts = _numbers(fractions, "--fractions", float), _numbers(first, "--first", int)
+    for path in out:
+        require_place(path)
     found = dealt(resolve(data), out, fractions=shares, counts=counts, every=every, seed=seed, header=header)
     for path, rows in zip(out, found, strict=True):
         say(f"{rows:,} lines in {path}")

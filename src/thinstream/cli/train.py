@@ -62,7 +62,9 @@ def train(
     intercept: Annotated[
         bool, typer.Option("--intercept", help="Learn a constant feature along.", rich_help_panel=MODEL)
     ] = False,
-    dtype: Annotated[str, typer.Option(help="float32 or float64.", rich_help_panel=MODEL)] = "float32",
+    dtype: Annotated[
+        str | None, typer.Option(help="float32 (default) or float64.", rich_help_panel=MODEL, show_default=False)
+    ] = None,
     passes: Annotated[int, typer.Option(min=1, help="Passes over the data.", rich_help_panel=MODEL)] = 1,
     cache: Annotated[
         bool,

@@ -165,11 +165,19 @@ def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, *
     return _cached(stream, files) if cache and kind != "cache" else stream
 
 
+def concerns(name: str, kind: str) -> bool:
+    """Whether an option says something about files of a format.
+
+    >>> concerns("bits", "vw"), concerns("bits", "libsvm")
+    (True, False)
+    """
+    return kind == "cache" or kind in CONCERNED.get(name, FORMATS)
+
+
 def _require_concerned(kind: str, options: Options) -> None:
-    """Raises on an option that says nothing about files of this format."""
     unset = Options()
     for name, formats in CONCERNED.items():
-        if kind not in formats and kind != "cache" and getattr(options, name) != getattr(unset, name):
+        if not concerns(name, kind) and getattr(options, name) != getattr(unset, name):
             raise InvalidParameterError(
                 f"{name} is for files of the format {listed(formats)}, got {getattr(options, name)!r} for {kind}"
             )
@@ -214,8 +222,7 @@ def _text_stream(files: list[str], kind: str, form: Any, options: Options) -> Te
     reading: dict[str, Any] = {"format": kind, "on_error": options.on_error}
     for name in ("classes", "label", "weight", "ignore", "numeric", "header"):
         if kind in CONCERNED[name]:
-            value = getattr(options, name)
-            reading[name] = list(value) if isinstance(value, tuple) else value
+            reading[name] = _plain(getattr(options, name))
     return TextStream(
         files,
         form,
@@ -322,14 +329,16 @@ def _cache(files: list[str], kind: str, options: Options) -> Stream:
 def _require_as_made(cache: Any, options: Options) -> None:
     """A cache is what it is: options may repeat how it was made, not say otherwise."""
     made = {**cache.source, **cache.space, **cache.space.get("hashing", {})}
-    unset = Options()
     for name in CONCERNED:
-        given, had = getattr(options, name), made.get(name, getattr(unset, name))
-        if given == getattr(unset, name) or name == "names":
-            continue
-        given = sorted(given) if name in ("text", "categorical") else list(given) if isinstance(given, tuple) else given
-        if given != had:
+        given, unset = getattr(options, name), getattr(Options(), name)
+        had = made.get(name, unset)
+        same = sorted(given) == sorted(had) if unset == () else given == had or _plain(given) == had
+        if given != unset and not same:
             raise InvalidParameterError(f"{cache.path} was made with {name} {had!r}, cannot be read with {given!r}")
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _cached(stream: Stream, files: list[str]) -> Stream:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from thinstream.atomic import sweep
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.evaluate.progressive import Progress
@@ -86,8 +87,9 @@ class Checkpoints:
         return State(kept, progress, run["passes"], Position(*run["position"]), run["skipped"], names)
 
     def remove(self) -> None:
-        """The run is over."""
+        """The run is over; nothing stays behind, of killed ones neither."""
         self.path.unlink(missing_ok=True)
+        sweep(self.path)
 
     def _require_same(self, what: str, stored: dict[str, Any], given: dict[str, Any]) -> None:
         for key in given:

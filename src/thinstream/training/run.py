@@ -105,7 +105,7 @@ class Run:
                 if self.checkpoints is not None:
                     self._checkpoint()
                 raise
-        if not _is_doubling(self.state.progress.rows):  # else it has been told
+        if self.state.progress.since_mark().rows:  # not if the last row was at a doubling
             self._line()
         return self.state.model
 
@@ -118,7 +118,7 @@ class Run:
                 if found is None:
                     break
                 _, batch = found
-                self._learn(batch)
+                self._learn(batch, asked)
                 if batch.position is not None:
                     self.state = self.state._replace(position=batch.position, skipped=self._skipped_now())
                 self.watch.moved(self.state)
@@ -129,7 +129,7 @@ class Run:
             if self.stream.skipped is not None:
                 self.stream.skipped.count = 0  # the next pass comes by the same records again
 
-    def _learn(self, batch: Batch) -> None:
+    def _learn(self, batch: Batch, asked: Stopping) -> None:
         """The rows of a batch, halting where a line or a checkpoint is due."""
         while len(batch):
             rows = min(len(batch), self._until_line())
@@ -142,6 +142,7 @@ class Run:
                 self._line()
             if due == rows:
                 self._checkpoint()
+            asked.check()
             batch = batch.after(rows) if rows < len(batch) else batch.until(0)
 
     def _take(self, rows: Batch) -> None:
@@ -182,9 +183,12 @@ class Run:
 
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""
+        known = self.state.model.names
         if self.stream.names is None:
-            return self.state.model.names
+            return known
         found = dict(self.stream.names.items())
+        if known is not None:  # of the model that the run began with
+            found |= dict(zip(known.indices.tolist(), known.texts, strict=True))
         return Names.of(list(found.values()), list(found))
 
 

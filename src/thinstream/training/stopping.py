@@ -24,16 +24,20 @@ class Stopping:
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:  # asked twice: at once
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
         self.number = number
         if self._waiting:
             raise Interrupted(number)
 
+    def check(self) -> None:
+        """Raises if a signal came; between two steps."""
+        if self.number is not None:
+            raise Interrupted(self.number)
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Around what may wait for ever and may be left at any point."""
-        if self.number is not None:
-            raise Interrupted(self.number)
+        self.check()
         self._waiting = True
         try:
             yield
