@@ -42,7 +42,7 @@ def watched_write(self, *arguments):
     window[2] = 0
 
 def watched_run(self):
-    window[1] = self.state.progress.rows
+    window[0] = window[1] = self.state.progress.rows
     window[3] = 1
     return run(self)
 
@@ -67,7 +67,7 @@ class Window:
     started = property(lambda self: self._view[3])
 
     def clear(self):
-        self._view[1:4] = memoryview(bytes(24)).cast("q")
+        self._view[:] = memoryview(bytes(32)).cast("q")
 
 
 @pytest.fixture
