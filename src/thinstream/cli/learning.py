@@ -59,7 +59,7 @@ def learn(job: Job, output: Output) -> int:
     checkpoints = None
     if job.checkpoint is not None:
         checkpoints = Checkpoints(job.checkpoint, job.checkpoint_every, job.checkpoint_seconds)
-    watch = Silent() if output.quiet else JsonLines() if output.json else Table(stream)
+    watch = Silent() if output.quiet else JsonLines() if output.json else Table(stream, job.passes)
     run = Run(stream, model, passes=job.passes, checkpoints=checkpoints, watch=watch)
     if job.resume and run.resume() and not output.quiet:
         position = run.state.position

@@ -1,6 +1,7 @@
 """What a run says while it goes: a table whose lines double, a progress bar on a terminal, or JSON."""
 
 import json
+import shutil
 import sys
 import threading
 import time
@@ -28,30 +29,48 @@ COLUMNS = (
 )
 
 
-def head() -> str:
+#: What is left out first where a terminal is narrow; the summary at the end has all of it.
+DISPENSABLE = ("cost", "sum %", "sparsity %", "log-loss", "spec %", "sens %", "AUC", "since")
+Columns = tuple[tuple[str, int], ...]
+
+
+def columns(width: int | None = None) -> Columns:
+    """Names and widths of the columns that fit.
+
+    >>> len(columns()), len(columns(80))
+    (12, 9)
+    """
+    shown = dict(COLUMNS)
+    for name in DISPENSABLE:
+        if width is not None and sum(shown.values()) > width:
+            del shown[name]
+    return tuple(shown.items())
+
+
+def head(shown: Columns = COLUMNS) -> str:
     """The table's first line."""
-    return "".join(f"{name:>{width}}" for name, width in COLUMNS)
+    return "".join(f"{name:>{width}}" for name, width in shown)
 
 
-def cells(line: Line, rate: float) -> str:
+def cells(line: Line, rate: float, shown: Columns = COLUMNS) -> str:
     """A line of the table; what is undefined so far is a dash."""
     total, since = line.total, line.since
     sparsity = None if line.nnz is None or not line.n_features else 100.0 * (1.0 - line.nnz / line.n_features)
-    texts = (
-        f"{total.rows:,}",
-        _percent(total.error),
-        _percent(since.error),
-        _percent(total.sensitivity),
-        _percent(total.specificity),
-        _percent(total.weighted_sum),
-        f"{total.cost:,.2f}",
-        _number(total.log_loss),
-        _number(total.auc),
-        "–" if line.nnz is None else f"{line.nnz:,}",
-        "–" if sparsity is None else f"{sparsity:.2f}",
-        f"{rate:,.0f}",
-    )
-    return "".join(f"{text:>{width}}" for text, (_, width) in zip(texts, COLUMNS, strict=True))
+    texts = {
+        "examples": f"{total.rows:,}",
+        "error %": _percent(total.error),
+        "since": _percent(since.error),
+        "sens %": _percent(total.sensitivity),
+        "spec %": _percent(total.specificity),
+        "sum %": _percent(total.weighted_sum),
+        "cost": f"{total.cost:,.2f}",
+        "log-loss": _number(total.log_loss),
+        "AUC": _number(total.auc),
+        "non-zeros": "–" if line.nnz is None else f"{line.nnz:,}",
+        "sparsity %": "–" if sparsity is None else f"{sparsity:.2f}",
+        "rows/s": f"{rate:,.0f}",
+    }
+    return "".join(f"{texts[name]:>{width}}" for name, width in shown)
 
 
 def _percent(share: float) -> str:
@@ -128,11 +147,13 @@ class JsonLines(Watch):
 class Table(Watch):
     """The doubling table on standard output, and a progress bar where there is a terminal."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream, self._start, self._rows = stream, time.monotonic(), 0
-        self._headed, self._first, self._bar = False, -1, None
+    def __init__(self, stream: Any, passes: int = 1) -> None:
+        self._stream, self._start = stream, time.monotonic()
+        self._headed, self._first = False, -1
+        self._bar: _Bar | None = None
+        self._columns = columns(shutil.get_terminal_size().columns if sys.stdout.isatty() else None)
         if sys.stderr.isatty():
-            self._bar = _Bar(stream)
+            self._bar = _Bar(stream, passes)
 
     def wants_nnz(self, n_features: int) -> bool:
         """If it takes next to no time."""
@@ -142,15 +163,15 @@ class Table(Watch):
     def line(self, line: Line) -> None:
         """Prints it, the head before the first."""
         if not self._headed:
-            self._print(head())
+            self._print(head(self._columns))
             self._headed, self._first = True, line.total.rows - line.since.rows
         seconds = max(time.monotonic() - self._start, 1e-9)
-        self._print(cells(line, (line.total.rows - self._first) / seconds))
+        self._print(cells(line, (line.total.rows - self._first) / seconds, self._columns))
 
     def moved(self, state: State) -> None:
         """Moves the bar."""
         if self._bar is not None:
-            self._bar.move(self._stream.done(state.position))
+            self._bar.move(state)
 
     def _print(self, text: str) -> None:
         if self._bar is not None and sys.stdout.isatty():
@@ -168,25 +189,17 @@ class Table(Watch):
 class _Bar:
     """Rich's progress bar, loaded only where it is seen."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, passes: int) -> None:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-        size = stream.size
-        rate: list[Any] = (
-            [DownloadColumn(), TransferSpeedColumn()] if stream.unit == "bytes" else [MofNCompleteColumn()]
-        )
-        ends: list[Any] = [TextColumn("{task.description}"), BarColumn(), *rate]
+        self._stream, self._size, self._rows, self._start = stream, stream.size, -1, time.monotonic()
+        amount: list[Any] = [DownloadColumn()] if self._size and stream.unit == "bytes" else []
         self._progress = Progress(
-            *ends,
+            TextColumn("{task.description}"),
+            BarColumn(),
+            *amount,
+            TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
@@ -194,16 +207,23 @@ class _Bar:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._task = self._progress.add_task("learning", total=size)
+        self._task = self._progress.add_task("learning", total=self._size and self._size * passes, rate="")
         self._progress.start()
 
-    def move(self, done: int | None) -> None:
-        if done is not None:
-            self._progress.update(self._task, completed=done)
+    def move(self, state: State) -> None:
+        """What is done, and how fast: rows per second since the first batch, which waits for compilation."""
+        now, rows = time.monotonic(), state.progress.rows
+        if self._rows < 0:
+            self._rows, self._start = rows, now
+        rate = (rows - self._rows) / max(now - self._start, 1e-9)
+        done = self._stream.done(state.position)
+        done = None if done is None or self._size is None else done + state.passes * self._size
+        rate_text = f"{rate:,.0f} rows/s" if rate else ""
+        self._progress.update(self._task, completed=done, description=f"{rows:,} rows", rate=rate_text)
 
     def print(self, text: str) -> None:
         """A line above the bar."""
-        self._progress.console.print(text, markup=False, highlight=False)
+        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         self._progress.stop()

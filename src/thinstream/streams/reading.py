@@ -13,6 +13,7 @@ import numpy as np
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
+from thinstream.streams.compression import ending
 from thinstream.streams.names import Names
 from thinstream.streams.normalise import unit_rows
 from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, pieces
@@ -55,13 +56,13 @@ class TextStream:
 
     @property
     def size(self) -> int | None:
-        """Bytes of all files as they lie on disk; None where one is a pipe."""
-        if any(not Path(file).is_file() for file in self.files):
+        """Bytes of all files as they lie on disk; None if one is a pipe, or the only one is compressed."""
+        if any(not Path(file).is_file() for file in self.files) or (len(self.files) == 1 and ending(self.files[0])):
             return None
         return sum(Path(file).stat().st_size for file in self.files)
 
     def done(self, position: Position) -> int | None:
-        """Bytes on disk before a position; None within a compressed file or a pipe, where that is not known."""
+        """Bytes on disk before a position; a compressed file counts when it is over."""
         if self.size is None:
             return None
         before = sum(Path(file).stat().st_size for file in self.files[: position.part])
