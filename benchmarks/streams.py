@@ -13,7 +13,6 @@ to exit, with a warm compile cache. Contestants take turns, medians are shown.
 import argparse
 import os
 import platform
-import resource
 import shutil
 import statistics
 import subprocess
@@ -216,9 +215,9 @@ def clocked(*arguments):
 
 
 def peak(*arguments):
-    """Peak resident megabytes of a process (of the largest so far: call with the smallest first)."""
-    run(*arguments)
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+    """Peak resident megabytes of a process."""
+    code = "import resource, subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]], check=True)\n"
+    return fresh(code + "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3)", *arguments)
 
 
 def first_byte(folder):

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.opening import classes_of, opened, require_place
 from thinstream.cli.predicting import as_learned
-from thinstream.cli.show import JsonLines, Silent, Table, patience, say, summary
+from thinstream.cli.show import JsonLines, Table, patience, say, summary
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
 from thinstream.learners import Frozen, Learner
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
-from thinstream.training import Checkpoints, Interrupted, Run
+from thinstream.training import Checkpoints, Interrupted, Run, Unwatched
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def learn(job: Job, output: Output) -> int:
     checkpoints = None
     if job.checkpoint is not None:
         checkpoints = Checkpoints(job.checkpoint, job.checkpoint_every, job.checkpoint_seconds)
-    watch = Silent() if output.quiet else JsonLines() if output.json else Table(stream, job.passes)
+    watch = Unwatched() if output.quiet else JsonLines() if output.json else Table(stream, job.passes)
     run = Run(stream, model, passes=job.passes, checkpoints=checkpoints, watch=watch)
     if job.resume and run.resume() and not output.quiet:
         position = run.state.position

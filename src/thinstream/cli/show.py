@@ -116,14 +116,6 @@ def patience(text: str, *, quiet: bool, seconds: float = 1.5) -> Iterator[None]:
         timer.cancel()
 
 
-class Silent(Watch):
-    """Follows a run without a word."""
-
-    def wants_nnz(self, n_features: int) -> bool:
-        """Never."""
-        return False
-
-
 class JsonLines(Watch):
     """An object per line of the table."""
 

@@ -130,7 +130,7 @@ def begins_at_zero(files: list[str]) -> bool:
     form = Libsvm(zero_based=True, dtype="float64", limit=np.inf)
     for file in files:
         for piece in pieces(file, form, 0):
-            parsed = form.parse(piece.text)
+            parsed = form.parse(piece.text if piece else np.empty(0, dtype=np.uint8))
             if np.any(parsed.indices == 0):
                 return True
             if parsed.trouble is not None:

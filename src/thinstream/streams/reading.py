@@ -7,9 +7,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
@@ -22,6 +23,14 @@ from thinstream.streams.text import Parsed, TextFormat, Trouble
 
 #: Errors passed over before it is one too many.
 MAX_ERRORS = 1000
+
+
+class Rows(NamedTuple):
+    """A piece of text, parsed."""
+
+    parsed: Parsed
+    y: NDArray[np.int8] | None
+    unlabelled: int  # the first row without a label where others have one, or −1
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,7 @@ class TextStream:
 
     def warm_up(self) -> None:
         """Loads the compiled parser."""
-        self._parsed(np.empty(0, dtype=np.uint8))
+        self._rows(np.empty(0, dtype=np.uint8))
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on."""
@@ -93,16 +102,16 @@ class TextStream:
     def _part(self, pool: ThreadPoolExecutor, start: Position) -> Iterator[Batch]:
         """The rows of one file; positions at its end already name the next."""
         file, line, row = self.files[start.part], start.line, start.row
-        with closing(pieces(file, self.form, start.offset)) as source:
-            waiting: deque[tuple[Piece, Future[Parsed]]] = deque()
+        waiting: deque[tuple[Piece, Future[Rows]]] = deque()
+        with closing(pieces(file, self.form, start.offset, lambda: not waiting)) as source:
             try:
                 while True:
                     while len(waiting) < self.workers + 2 and (piece := next(source, None)) is not None:
-                        waiting.append((piece, pool.submit(self._parsed, piece.text)))
+                        waiting.append((piece, pool.submit(self._rows, piece.text)))
                     if not waiting:
                         return
                     piece, future = waiting.popleft()
-                    offset, rest, parsed = piece.offset, piece.text, future.result()
+                    offset, rest, (parsed, y, unlabelled) = piece.offset, piece.text, future.result()
                     line += piece.passed
                     while True:
                         if parsed.trouble is not None:
@@ -111,21 +120,27 @@ class TextStream:
                             self.names.add(parsed.named)
                         offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
                         if len(parsed.labels) or parsed.trouble is None:
-                            yield self._batch(file, parsed, Position(start.part, offset, line, row))
+                            if unlabelled >= 0:
+                                example = row - len(parsed.labels) + unlabelled + 1
+                                raise InvalidInputError(f"{_shown(file)}: example {example} has no label, others have")
+                            yield _batch(parsed, y, Position(start.part, offset, line, row))
                         rest = rest[parsed.taken :]
                         if parsed.trouble is None or not len(rest):
                             break
-                        parsed = self._parsed(rest)
+                        parsed, y, unlabelled = self._rows(rest)
             finally:
                 for _, future in waiting:
                     future.cancel()
-                del waiting  # and with it the views that keep a mapping open
 
-    def _parsed(self, text: Any) -> Parsed:
+    def _rows(self, text: Any) -> Rows:
+        """What is made of a piece, on a thread: labels above 0 are positive, none if none of the rows has one."""
         parsed = self.form.parse(text)
         if self.normalize == "l2":
             unit_rows(parsed.indptr, parsed.values)
-        return parsed
+        missing = np.isnan(parsed.labels)
+        some = self.labels and not missing.all()
+        y = np.where(parsed.labels > 0, 1, -1).astype(np.int8) if some or not len(missing) else None
+        return Rows(parsed, y, int(np.argmax(missing)) if some and missing.any() else -1)
 
     def _trouble(self, file: str, line: int, text: Any, trouble: Trouble) -> None:
         before = text[: trouble.offset]
@@ -138,25 +153,19 @@ class TextStream:
         if self.skipped.count > self.max_errors:
             raise InvalidInputError(f"more than {self.max_errors} bad records, the last: {reason}")
 
-    def _batch(self, file: str, parsed: Parsed, position: Position) -> Batch:
-        """A piece's rows; labels above 0 are positive, and there are none if none of the rows has one."""
-        n = len(parsed.labels)
-        missing = np.isnan(parsed.labels)
-        some = self.labels and not missing.all()
-        if some and missing.any():
-            row = position.row - n + int(np.flatnonzero(missing)[0])
-            raise InvalidInputError(f"{_shown(file)}: example {row + 1} has no label, others have")
-        return Batch(
-            parsed.indptr,
-            parsed.indices,
-            parsed.values,
-            parsed.width,
-            np.where(parsed.labels > 0, 1, -1).astype(np.int8) if some or not n else None,
-            parsed.weights,
-            parsed.largest,
-            first_row=position.row - n,
-            position=position,
-        )
+
+def _batch(parsed: Parsed, y: NDArray[np.int8] | None, position: Position) -> Batch:
+    return Batch(
+        parsed.indptr,
+        parsed.indices,
+        parsed.values,
+        parsed.width,
+        y,
+        parsed.weights,
+        parsed.largest,
+        first_row=position.row - len(parsed.labels),
+        position=position,
+    )
 
 
 def _shown(file: str) -> str:

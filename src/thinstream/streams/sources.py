@@ -7,7 +7,7 @@ import queue
 import sys
 import threading
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -19,8 +19,8 @@ from thinstream.errors import InvalidInputError
 from thinstream.streams.compression import ending, open_read
 from thinstream.streams.text import Text, TextFormat
 
-#: Bytes parsed at a time: with what is made of them they fit in a core's cache.
-PIECE = 1 << 20
+#: Bytes parsed at a time: few enough to stay in a core's cache, so many that handing them about takes no time.
+PIECE = 1 << 22
 #: Mapped bytes after which pages already read are given back.
 RELEASE = 1 << 24
 STDIN = "-"
@@ -62,9 +62,12 @@ def is_mappable(path: str) -> bool:
     return path != STDIN and not ending(path) and Path(path).is_file() and Path(path).stat().st_size > 0
 
 
-def pieces(path: str, form: TextFormat, start: int) -> Generator[Piece]:
-    """The text of a file from ``start`` on; its header is shown to the format first."""
-    return _mapped(path, form, start) if is_mappable(path) else _streamed(path, form, start)
+def pieces(path: str, form: TextFormat, start: int, idle: Callable[[], bool] = lambda: True) -> Generator[Piece | None]:
+    """The text of a file from ``start`` on; its header is shown to the format first.
+
+    While a pipe is silent it yields None, unless the caller is ``idle`` and may as well wait.
+    """
+    return _mapped(path, form, start) if is_mappable(path) else _streamed(path, form, start, idle)
 
 
 def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece]:
@@ -83,16 +86,19 @@ def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece]:
         offset, passed = offset + taken, 0
         # a few pieces are still being parsed: their pages would only be fetched again
         done = (offset - RELEASE) // RELEASE * RELEASE
-        if done > released:
+        if done > released and hasattr(mapped, "madvise"):
             mapped.madvise(mmap.MADV_DONTNEED, released, done - released)
             released = done
 
 
-def _streamed(path: str, form: TextFormat, start: int) -> Generator[Piece]:
+def _streamed(path: str, form: TextFormat, start: int, idle: Callable[[], bool]) -> Generator[Piece | None]:
     with closing(_Ahead(path)) as blocks:
         offset, passed, rest, fresh = 0, 0, np.empty(0, dtype=np.uint8), True
         while True:
-            block = blocks.get()
+            block = blocks.get(wait=idle())
+            if block is None:
+                yield None
+                continue
             last = not block
             text = np.concatenate([rest, np.frombuffer(block, dtype=np.uint8)])
             if fresh:
@@ -102,8 +108,8 @@ def _streamed(path: str, form: TextFormat, start: int) -> Generator[Piece]:
                     continue
                 fresh, offset, passed, text = False, head, _lines(text[:head]) if start < head else 0, text[head:]
             if offset < start:  # gone over before
-                passed = min(start - offset, len(text))
-                offset, text = offset + passed, text[passed:]
+                known = min(start - offset, len(text))
+                offset, text = offset + known, text[known:]
             taken = _records(form, text, last) if len(text) else 0
             if taken:
                 yield Piece(text[:taken], offset, passed)
@@ -144,8 +150,12 @@ class _Ahead:
         # a daemon: one that waits for a silent pipe must not keep the process alive
         threading.Thread(target=self._read, daemon=True, name=f"reading {path}").start()
 
-    def get(self) -> bytes:
-        block = self._blocks.get()
+    def get(self, wait: bool) -> bytes | None:
+        """The next block, b"" at the end; None if there is none yet and the caller does not wait."""
+        try:
+            block = self._blocks.get(block=wait)
+        except queue.Empty:
+            return None
         if isinstance(block, BaseException):
             raise block
         return block

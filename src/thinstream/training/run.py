@@ -13,7 +13,7 @@ from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
 from thinstream.training.stopping import Interrupted, Stopping, stopping
 
-__all__ = ["Interrupted", "Line", "Run"]
+__all__ = ["Interrupted", "Line", "Run", "Unwatched", "Watch"]
 
 
 class Line(NamedTuple):
@@ -26,7 +26,9 @@ class Line(NamedTuple):
 
 
 class Watch:
-    """Follows a run. This one looks away; the command line has one that shows it."""
+    """Follows a run; the command line has one that shows it."""
+
+    lines = True  # whether it wants to be told lines
 
     def line(self, line: Line) -> None:
         """Called at 1, 2, 4, 8 … examples of a run, and at its end."""
@@ -37,6 +39,12 @@ class Watch:
     def wants_nnz(self, n_features: int) -> bool:
         """Whether the next line is to count the non-zero weights, which takes time for each feature."""
         return True
+
+
+class Unwatched(Watch):
+    """Looks away."""
+
+    lines = False
 
 
 class Run:
@@ -67,7 +75,7 @@ class Run:
         tradeoff: Tradeoff = P3,
     ) -> None:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
-        self.watch, self.tradeoff = watch or Watch(), tradeoff
+        self.watch, self.tradeoff = watch or Unwatched(), tradeoff
         self.state = State(model, Progress(), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         self._since = 0  # rows since the last checkpoint
@@ -105,7 +113,7 @@ class Run:
                 if self.checkpoints is not None:
                     self._checkpoint()
                 raise
-        if self.state.progress.since_mark().rows:  # not if the last row was at a doubling
+        if self.watch.lines and self.state.progress.since_mark().rows:  # not if the last row was at a doubling
             self._line()
         return self.state.model
 
@@ -132,13 +140,13 @@ class Run:
     def _learn(self, batch: Batch, asked: Stopping) -> None:
         """The rows of a batch, halting where a line or a checkpoint is due."""
         while len(batch):
-            rows = min(len(batch), self._until_line())
+            rows = min(len(batch), self._until_line()) if self.watch.lines else len(batch)
             due = self.checkpoints.due_in(self._since) if self.checkpoints else None
             if due is not None:
                 rows = min(rows, due)
             now = batch if rows == len(batch) else batch.until(rows)
             self._take(now)
-            if _is_doubling(self.state.progress.rows):
+            if self.watch.lines and _is_doubling(self.state.progress.rows):
                 self._line()
             if due == rows:
                 self._checkpoint()
