@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 bad input or another failure, 2 a wrong command line, 130 
 141 the reader of the output has left.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -79,6 +80,7 @@ def _common(
 
 def main() -> None:
     """Runs the command line of this process."""
+    gc.disable()  # imports make many objects and no garbage
     if sys.argv[1:2] in (["train"], ["predict"], ["evaluate"]) and not {"-h", "--help"} & set(sys.argv):
         hide_linear_algebra()
     code = run(sys.argv[1:])
@@ -87,7 +89,7 @@ def main() -> None:
             stream.flush()
         except OSError:  # its reader has left: what is still in the buffer goes nowhere, without a word
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    sys.exit(code)
+    os._exit(code)  # at once: taking compiled code down in order takes a fifth of a second
 
 
 def run(arguments: list[str]) -> int:

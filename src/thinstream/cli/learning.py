@@ -1,5 +1,6 @@
 """What ``thinstream train`` does: opens, learns, saves."""
 
+import gc
 import json
 import sys
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ def learn(job: Job, output: Output) -> int:
         say(f"resumed from {job.checkpoint} after {position.row + position.skip:,} rows{of}")
     with patience("compiling this algorithm for its first use on this machine, a few seconds …", quiet=output.quiet):
         run.prepare()
+    gc.enable()
     try:
         trained = run.run()
     except Interrupted as signal:

@@ -1,5 +1,6 @@
 """What ``predict`` and ``evaluate`` do: a model file goes over a stream."""
 
+import gc
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -34,6 +35,7 @@ def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tu
         )
 
     def scores() -> Iterator[tuple[Batch, NDArray[Any]]]:
+        gc.enable()
         for batch in stream.batches():
             yield batch, model.learner.scores(batch)
 

@@ -101,7 +101,7 @@ class Run:
         if warm_up is not None:
             warm_up()
         values = np.empty(0, dtype=self.stream.dtype)
-        scores = learner.learn(Batch.of(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0).labelled(nothing))
+        scores = learner.learn(Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0, nothing))
         self.state.progress.update(scores, nothing)
 
     def run(self) -> Model:
