@@ -32,6 +32,7 @@ class Job:
     start: Path | None
     class_weight: str | None
     intercept: bool
+    features: int | None  # None: the model grows
     dtype: str | None
     passes: int
     cache: bool
@@ -95,10 +96,10 @@ def _fresh(job: Job) -> Model:
     """A model that has seen nothing."""
     learner = Learner(
         job.algorithm or "",
-        n_features=0,
+        n_features=job.features or 0,
         costs=_costs(job.class_weight),
         dtype=job.dtype or "float32",
-        grow=True,
+        grow=job.features is None,
         fit_intercept=job.intercept,
         **job.parameters,
     )

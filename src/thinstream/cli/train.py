@@ -62,6 +62,15 @@ def train(
     intercept: Annotated[
         bool, typer.Option("--intercept", help="Learn a constant feature along.", rich_help_panel=MODEL)
     ] = False,
+    features: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many features there are: more is an error. By default the model grows with the data.",
+            rich_help_panel=MODEL,
+            show_default=False,
+        ),
+    ] = None,
     dtype: Annotated[
         str | None, typer.Option(help="float32 (default) or float64.", rich_help_panel=MODEL, show_default=False)
     ] = None,
@@ -109,6 +118,7 @@ def train(
         start=start,
         class_weight=class_weight,
         intercept=intercept,
+        features=features,
         dtype=dtype,
         passes=passes,
         cache=cache,

@@ -104,8 +104,8 @@ class Learner:
         _require_representable(rule, kind, self.algorithm.name)
         if grow and rule.needs_dimension():
             raise InvalidParameterError(
-                f"{self.algorithm.name}: these parameters need the number of features beforehand, so grow=True is not "
-                f"possible with them, got {parameters!r}"
+                f"{self.algorithm.name}: these parameters need the number of features beforehand (--features), so "
+                f"grow=True is not possible with them, got {parameters!r}"
             )
         self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
         self.rule = rule.prepared(n_features)
