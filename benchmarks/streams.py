@@ -87,6 +87,7 @@ def main():
     parser.add_argument("--keep", type=Path, help="a folder for the generated files, used again if they are there")
     parser.add_argument("--quick", action="store_true", help="without the large file")
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     print(__doc__.split("\n\n")[2], f"\n\nMachine: {describe()}\n")
     folder = options.keep or Path(tempfile.mkdtemp(prefix="thinstream-bench-"))
     try:
