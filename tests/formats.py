@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.test_hashing import naive
-from thinstream.streams.text import Parsed
+from thinstream.streams.formats.text import Parsed
 
 LIMIT = {"float32": 1e15, "float64": 1e150}
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.sources import Crc, Told, batch_of, naive_row, resumes, rows, some_rows
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, MissingPackageError
-from thinstream.streams.arrow import ArrowFiles
-from thinstream.streams.cache import write_cache
+from thinstream.streams.cache.mapped import write_cache
+from thinstream.streams.tables.arrow import ArrowFiles
 
 CRC = Crc(bits=6, signed=True)  # so narrow that features collide
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from tests.formats import as_text, check, hashed, in_pieces, rows_of, trouble
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams import csv_parser
-from thinstream.streams.csv import CSV
-from thinstream.streams.hashing import Hashing
-from thinstream.streams.jsonl import JSONLines
-from thinstream.streams.names import Names
+from thinstream.streams.formats import csv_parser
+from thinstream.streams.formats.csv import CSV
+from thinstream.streams.formats.hashing import Hashing
+from thinstream.streams.formats.jsonl import JSONLines
+from thinstream.streams.formats.names import Names
 
 COLUMNS = ["y", "w", "num", "cat", "body", "skip", "any", "ü,ber"]
 numbers = st.floats(-1e9, 1e9).map(repr) | st.integers(-99, 99).map(str) | st.sampled_from([" 5 ", "+.5", "-0", "1e3"])

@@ -15,7 +15,7 @@ from tests.fuzz import checks, run, toys
 from tests.fuzz.formats import FORMATS, exists, maker
 from tests.fuzz.guard import Guarded, copied
 from tests.fuzz.replay import files_in
-from thinstream.streams.text import Parsed, Trouble
+from thinstream.streams.formats.text import Parsed, Trouble
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="guard pages by mprotect; atheris")
 

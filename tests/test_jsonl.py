@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.formats import as_text, check, hashed, in_pieces, rows_of, trouble
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.hashing import Hashing
-from thinstream.streams.jsonl import JSONLines
-from thinstream.streams.names import Names
-from thinstream.streams.vw import VW
+from thinstream.streams.formats.hashing import Hashing
+from thinstream.streams.formats.jsonl import JSONLines
+from thinstream.streams.formats.names import Names
+from thinstream.streams.formats.vw import VW
 
 keys = st.text("ab.é=", min_size=1, max_size=3)
 strings = st.text('aB é,"\\_1\n\u2028', max_size=8)

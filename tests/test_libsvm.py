@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from thinstream.streams.libsvm import Libsvm
+from thinstream.streams.formats.libsvm import Libsvm
 
 
 def text_of(content):

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from tests.sources import Crc, naive_row, resumes, rows
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams.memory import from_memory
+from thinstream.streams.tables.memory import from_memory
 
 FORMS = {
     "array": np.asarray,
@@ -302,6 +302,7 @@ def test_frames_are_read_by_place_not_by_label():
 
 
 def test_imports_nothing_large():
-    code = "import sys, thinstream.streams.memory, thinstream.streams.cache, thinstream.streams.arrow\n"
+    modules = ("tables.memory", "cache.mapped", "tables.arrow")
+    code = "import sys\n" + "".join(f"import thinstream.streams.{module}\n" for module in modules)
     code += "print([m for m in ('pandas', 'polars', 'scipy.sparse', 'sklearn', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

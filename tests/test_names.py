@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.names import Named, Names
+from thinstream.streams.formats.names import Named, Names
 
 pairs = st.lists(st.tuples(st.integers(0, 12), st.text(max_size=4)), max_size=40)
 

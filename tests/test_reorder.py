@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.compression import open_read
-from thinstream.streams.reorder import shuffle, split
+from thinstream.streams.lines.reorder import shuffle, split
 
 texts = st.lists(
     st.lists(st.sampled_from([b"", b" ", b"\r", b"a", b"b 1:2", b"\xff\xfe", b"long " * 30]), max_size=30),
@@ -65,7 +65,7 @@ def test_buckets_within_buckets(tmp_path, monkeypatch):
     """64 buckets that do not fit are scattered again."""
     import tempfile
 
-    from thinstream.streams import buckets
+    from thinstream.streams.lines import buckets
 
     made, real = [], tempfile.TemporaryDirectory
     monkeypatch.setattr(buckets.tempfile, "TemporaryDirectory", lambda **more: made.append(more) or real(**more))
@@ -182,7 +182,9 @@ def test_split_by_counts(tmp_path_factory, parts, counts):
 
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 100])
 def test_split_every_kth(tmp_path, every, monkeypatch):
-    monkeypatch.setattr("thinstream.streams.textlines.BLOCK", 16)  # blocks of a few lines: their borders do not matter
+    monkeypatch.setattr(
+        "thinstream.streams.lines.textlines.BLOCK", 16
+    )  # blocks of a few lines: their borders do not matter
     lines = [b"%d" % i for i in range(1, 51)]
     (path,) = files_of(tmp_path, [lines])
     outs = [tmp_path / "train", tmp_path / "test"]
@@ -223,7 +225,7 @@ def test_devices_and_pipes_are_not_replaced(tmp_path):
 
 
 def test_standard_input_and_output(tmp_path):
-    program = "from thinstream.streams.reorder import shuffle; shuffle('-', '-', seed=6, memory=3000)"
+    program = "from thinstream.streams.lines.reorder import shuffle; shuffle('-', '-', seed=6, memory=3000)"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     lines = [b"%d" % i for i in range(500)]
     done = subprocess.run(
@@ -238,7 +240,7 @@ def test_standard_input_and_output(tmp_path):
 @pytest.mark.parametrize("job", ["shuffle", "split"])
 def test_nothing_is_left_behind(tmp_path, error, job, monkeypatch):
     """What was there before is still there, as it was."""
-    monkeypatch.setattr("thinstream.streams.textlines.BLOCK", 4_096)
+    monkeypatch.setattr("thinstream.streams.lines.textlines.BLOCK", 4_096)
     (path,) = files_of(tmp_path, [[b"%d" % i for i in range(5_000)]])
     (tmp_path / "out").write_bytes(b"precious")
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests.formats import as_text, check, hashed, in_pieces, rows_of, trouble
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.hashing import Hashing
-from thinstream.streams.names import Names
-from thinstream.streams.vw import VW
+from thinstream.streams.formats.hashing import Hashing
+from thinstream.streams.formats.names import Names
+from thinstream.streams.formats.vw import VW
 
 words = st.text("ab1é^=.#'", min_size=1, max_size=5)
 numbers = st.one_of(

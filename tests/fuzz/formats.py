@@ -15,16 +15,16 @@ class Known(NamedTuple):
 
 
 FORMATS = {
-    "libsvm": Known("thinstream.streams.libsvm:Libsvm", twin="tests.naive_libsvm:disagreement"),
+    "libsvm": Known("thinstream.streams.formats.libsvm:Libsvm", twin="tests.naive_libsvm:disagreement"),
     "libsvm-wide": Known(
-        "thinstream.streams.libsvm:Libsvm",
+        "thinstream.streams.formats.libsvm:Libsvm",
         {"zero_based": True, "dtype": "float64", "limit": 1e300},
         "tests.naive_libsvm:disagreement",
         seeds="libsvm",
     ),
-    "vw": Known("thinstream.streams.vw:VW"),
-    "csv": Known("thinstream.streams.csv:CSV"),
-    "jsonl": Known("thinstream.streams.jsonl:JSONLines", {"weight": "weight", "text": ("text",)}),
+    "vw": Known("thinstream.streams.formats.vw:VW"),
+    "csv": Known("thinstream.streams.formats.csv:CSV"),
+    "jsonl": Known("thinstream.streams.formats.jsonl:JSONLines", {"weight": "weight", "text": ("text",)}),
 }
 
 

@@ -8,7 +8,7 @@ import ctypes
 import numba
 import numpy as np
 
-from thinstream.streams.text import Parsed, Trouble
+from thinstream.streams.formats.text import Parsed, Trouble
 
 NEWLINE, PLUS, MINUS, ZERO, NINE = 10, 43, 45, 48, 57
 LIMIT = 10**9

@@ -23,7 +23,7 @@ def convert(
     """Write examples to an Arrow file that is memory-mapped back without parsing (and that other tools can open)."""
     from thinstream.cli.opening import opened, require_place
     from thinstream.cli.show import say
-    from thinstream.streams.cache import write_cache
+    from thinstream.streams.cache.mapped import write_cache
 
     require_place(out)
     stream = opened(data, reading, dtype)

@@ -19,8 +19,8 @@ from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.report import Report, Tradeoff
 from thinstream.models.file import read
 from thinstream.models.model import Model
+from thinstream.streams.lines.outputs import Outputs
 from thinstream.streams.opening import concerns, format_of
-from thinstream.streams.outputs import Outputs
 
 
 def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tuple[Model, Any, Iterator[Any]]:

@@ -29,7 +29,7 @@ def shuffle(
     """
     from thinstream.cli.opening import require_place
     from thinstream.cli.show import say
-    from thinstream.streams.reorder import shuffle as shuffled
+    from thinstream.streams.lines.reorder import shuffle as shuffled
     from thinstream.streams.sources import resolve
 
     require_place(out)
@@ -59,7 +59,7 @@ def split(
     """Deal the lines of files out to several outputs: at random, in order, or every N-th."""
     from thinstream.cli.opening import require_place
     from thinstream.cli.show import say
-    from thinstream.streams.reorder import split as dealt
+    from thinstream.streams.lines.reorder import split as dealt
     from thinstream.streams.sources import resolve
 
     shares, counts = _numbers(fractions, "--fractions", float), _numbers(first, "--first", int)

@@ -9,7 +9,7 @@ from typing import Any
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.compression import CODECS
-from thinstream.streams.libsvm import Libsvm, begins_at_zero
+from thinstream.streams.formats.libsvm import Libsvm, begins_at_zero
 from thinstream.streams.normalise import UnitRows
 from thinstream.streams.reading import MAX_ERRORS, TextStream
 from thinstream.streams.sources import STDIN, resolve
@@ -207,13 +207,13 @@ def space_of(kind: str, options: Options) -> dict[str, Any]:
 
 
 def _hashing(options: Options) -> Any:
-    from thinstream.streams.hashing import Hashing
+    from thinstream.streams.formats.hashing import Hashing
 
     return Hashing(bits=options.bits or 22, signed=options.signed)
 
 
 def _names(options: Options) -> Any:
-    from thinstream.streams.names import Names
+    from thinstream.streams.formats.names import Names
 
     return Names(options.names) if options.names else None
 
@@ -251,7 +251,7 @@ def _libsvm(files: list[str], kind: str, options: Options) -> Stream:
 
 
 def _vw(files: list[str], kind: str, options: Options) -> Stream:
-    from thinstream.streams.vw import VW
+    from thinstream.streams.formats.vw import VW
 
     if options.classes is not None:
         raise InvalidParameterError("labels of VW files are numbers, positive above 0: classes does not apply")
@@ -259,7 +259,7 @@ def _vw(files: list[str], kind: str, options: Options) -> Stream:
 
 
 def _csv(files: list[str], kind: str, options: Options) -> Stream:
-    from thinstream.streams.csv import CSV
+    from thinstream.streams.formats.csv import CSV
 
     form = CSV(
         label=options.label,
@@ -280,7 +280,7 @@ def _csv(files: list[str], kind: str, options: Options) -> Stream:
 
 
 def _jsonl(files: list[str], kind: str, options: Options) -> Stream:
-    from thinstream.streams.jsonl import JSONLines
+    from thinstream.streams.formats.jsonl import JSONLines
 
     form = JSONLines(
         label=options.label,
@@ -296,8 +296,8 @@ def _jsonl(files: list[str], kind: str, options: Options) -> Stream:
 
 
 def _arrow(files: list[str], kind: str, options: Options) -> Stream:
-    from thinstream.streams.arrow import ArrowFiles
-    from thinstream.streams.numbering import Numbering
+    from thinstream.streams.tables.arrow import ArrowFiles
+    from thinstream.streams.tables.numbering import Numbering
 
     stream = ArrowFiles(
         *files,
@@ -312,7 +312,7 @@ def _arrow(files: list[str], kind: str, options: Options) -> Stream:
 
 
 def _cache(files: list[str], kind: str, options: Options) -> Stream:
-    from thinstream.streams.cache import Cache
+    from thinstream.streams.cache.mapped import Cache
 
     if len(files) != 1:
         raise InvalidInputError(f"one cache can be read at a time, got {len(files)}")
@@ -343,7 +343,7 @@ def _plain(value: Any) -> Any:
 
 def _cached(stream: Stream, files: list[str]) -> Stream:
     """The stream by way of its cache, written anew if it is missing, out of date or damaged."""
-    from thinstream.streams.kept import Kept
+    from thinstream.streams.cache.kept import Kept
 
     if not all(Path(file).is_file() for file in files):
         raise InvalidParameterError("a cache is kept beside a file; standard input and pipes have none")

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.compression import ending
-from thinstream.streams.names import Names
+from thinstream.streams.formats.names import Names
+from thinstream.streams.formats.text import Parsed, TextFormat, Trouble
 from thinstream.streams.normalise import unit_rows
 from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, pieces
 from thinstream.streams.stream import START, Skipped
-from thinstream.streams.text import Parsed, TextFormat, Trouble
 
 #: Errors passed over before it is one too many.
 MAX_ERRORS = 1000

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from thinstream.batch import Batch, Position
-from thinstream.streams.names import Names
+from thinstream.streams.formats.names import Names
 
 START = Position()
 

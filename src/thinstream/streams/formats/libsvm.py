@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from thinstream.streams import libsvm_parser as parser
-from thinstream.streams.lending import Lending
-from thinstream.streams.libsvm_parser import Out, Result, Rules
+from thinstream.streams.formats import libsvm_parser as parser
+from thinstream.streams.formats.lending import Lending
+from thinstream.streams.formats.libsvm_parser import Out, Result, Rules
+from thinstream.streams.formats.text import Parsed, Text, Trouble, given_at, last_line_end, line_end
 from thinstream.streams.sources import pieces
-from thinstream.streams.text import Parsed, Text, Trouble, given_at, last_line_end, line_end
 
 _LENDING = Lending()
 _MESSAGES = {

@@ -16,12 +16,19 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
-from thinstream.streams.arrow_columns import column_of, floats, labels_of, list_lengths, present_in, whole_numbers
-from thinstream.streams.arrow_formats import opened
-from thinstream.streams.arrow_package import pyarrow
-from thinstream.streams.checksum import checksum
+from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.stream import START
-from thinstream.streams.tables import (
+from thinstream.streams.tables.arrow_columns import (
+    column_of,
+    floats,
+    labels_of,
+    list_lengths,
+    present_in,
+    whole_numbers,
+)
+from thinstream.streams.tables.arrow_formats import opened
+from thinstream.streams.tables.arrow_package import pyarrow
+from thinstream.streams.tables.cells import (
     CELLS,
     Csr,
     Hasher,

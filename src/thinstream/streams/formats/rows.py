@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.learners.learner import LARGEST
-from thinstream.streams.hashing import Hashing, collected
-from thinstream.streams.names import Named, Names
-from thinstream.streams.text import Parsed, Text, Trouble
+from thinstream.streams.formats.hashing import Hashing, collected
+from thinstream.streams.formats.names import Named, Names
+from thinstream.streams.formats.text import Parsed, Text, Trouble
 
 
 class Raw(NamedTuple):

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.learner import LARGEST
-from thinstream.streams import csv_parser as parser
-from thinstream.streams.columns import Class, joined, require_classes, require_columns, words
-from thinstream.streams.hashing import Hashing, hashed
-from thinstream.streams.names import Names, readable
-from thinstream.streams.rows import Raw, finished, require_dtype, require_hashing
-from thinstream.streams.text import Parsed, Text, Trouble
+from thinstream.streams.formats import csv_parser as parser
+from thinstream.streams.formats.columns import Class, joined, require_classes, require_columns, words
+from thinstream.streams.formats.hashing import Hashing, hashed
+from thinstream.streams.formats.names import Names, readable
+from thinstream.streams.formats.rows import Raw, finished, require_dtype, require_hashing
+from thinstream.streams.formats.text import Parsed, Text, Trouble
 
 _DELIMITERS = (",", "\t", ";", "|")
 _MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file

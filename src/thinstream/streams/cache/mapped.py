@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from thinstream.atomic import replacing
 from thinstream.batch import Batch, Position, plain
 from thinstream.errors import CacheError, InvalidInputError
-from thinstream.streams.cache_layout import AGAIN, Block, contents_of, identity
-from thinstream.streams.cache_writing import write_file
-from thinstream.streams.checksum import checksum
+from thinstream.streams.cache.checksum import checksum
+from thinstream.streams.cache.layout import AGAIN, Block, contents_of, identity
+from thinstream.streams.cache.writing import write_file
 from thinstream.streams.stream import START, Stream
 
 #: Non-zeros (and rows) of a record batch.
@@ -50,7 +50,7 @@ class Cache:
     Examples
     --------
     >>> import numpy as np, tempfile, pathlib
-    >>> from thinstream.streams.memory import from_memory
+    >>> from thinstream.streams.tables.memory import from_memory
     >>> folder = tempfile.TemporaryDirectory()
     >>> cache = write_cache(from_memory(np.eye(3), [1, -1, 1]), pathlib.Path(folder.name) / "rows.arrow")
     >>> cache.rows, cache.n_features, [batch.y.tolist() for batch in cache.batches()]

@@ -11,7 +11,7 @@ from typing import BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.streams.textlines import lines_of, write_lines
+from thinstream.streams.lines.textlines import lines_of, write_lines
 
 Keys = NDArray[np.uint64]
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.buckets import sort
 from thinstream.streams.compression import Name
-from thinstream.streams.outputs import Outputs
-from thinstream.streams.textlines import Told, text_rows, write_lines
+from thinstream.streams.lines.buckets import sort
+from thinstream.streams.lines.outputs import Outputs
+from thinstream.streams.lines.textlines import Told, text_rows, write_lines
 
 MEMORY = 256 << 20
 

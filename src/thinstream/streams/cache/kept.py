@@ -7,7 +7,7 @@ from typing import Any
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import CacheError
-from thinstream.streams.cache import Cache, is_stale, write_cache
+from thinstream.streams.cache.mapped import Cache, is_stale, write_cache
 from thinstream.streams.stream import START, Skipped, Stream
 
 

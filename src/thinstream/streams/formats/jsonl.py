@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from thinstream.streams.columns import Class, joined, require_classes, require_columns, words
-from thinstream.streams.hashing import Hashing, hashed
-from thinstream.streams.names import Names, readable
-from thinstream.streams.rows import Raw, finished, require_dtype, require_hashing
-from thinstream.streams.text import Parsed, Text, Trouble, given_at, last_line_end
+from thinstream.streams.formats.columns import Class, joined, require_classes, require_columns, words
+from thinstream.streams.formats.hashing import Hashing, hashed
+from thinstream.streams.formats.names import Names, readable
+from thinstream.streams.formats.rows import Raw, finished, require_dtype, require_hashing
+from thinstream.streams.formats.text import Parsed, Text, Trouble, given_at, last_line_end
 
 _MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')

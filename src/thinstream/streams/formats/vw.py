@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from thinstream.batch import plain
 from thinstream.jit import Compiled, keyed_by, scalar
 from thinstream.learners.learner import LARGEST
-from thinstream.streams.decimal import number
-from thinstream.streams.hashing import Hashing, murmur, signed_by
-from thinstream.streams.names import Names, readable
-from thinstream.streams.rows import Raw, finished, require_dtype, require_hashing
-from thinstream.streams.text import Parsed, Text, Trouble, given_at, last_line_end
+from thinstream.streams.formats.decimal import number
+from thinstream.streams.formats.hashing import Hashing, murmur, signed_by
+from thinstream.streams.formats.names import Names, readable
+from thinstream.streams.formats.rows import Raw, finished, require_dtype, require_hashing
+from thinstream.streams.formats.text import Parsed, Text, Trouble, given_at, last_line_end
 
 _FINE, _HEAD, _BAR, _IMPORTANCE, _SCALE, _NAME, _VALUE, _LIMIT = range(8)
 _MESSAGES = {
@@ -170,7 +170,7 @@ def _make_parse(version: str) -> Callable[..., Any]:
     return parse
 
 
-_parse = Compiled(_make_parse, __name__, "thinstream.streams.decimal", "thinstream.streams.hashing")
+_parse = Compiled(_make_parse, __name__, "thinstream.streams.formats.decimal", "thinstream.streams.formats.hashing")
 
 
 @dataclass(frozen=True)

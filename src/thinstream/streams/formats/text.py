@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.streams.names import Named
+from thinstream.streams.formats.names import Named
 
 Text = NDArray[np.uint8]
 

@@ -1,0 +1,1 @@
+"""The binary cache: an Arrow file that maps back without parsing."""

@@ -1,0 +1,1 @@
+"""Text formats: from a piece of text to rows."""

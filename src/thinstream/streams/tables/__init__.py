@@ -1,0 +1,1 @@
+"""Tables, matrices and dicts as streams."""
