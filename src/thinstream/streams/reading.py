@@ -16,7 +16,7 @@ from thinstream.errors import InvalidInputError
 from thinstream.streams.compression import ending
 from thinstream.streams.names import Names
 from thinstream.streams.normalise import unit_rows
-from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, pieces
+from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, pieces_at_hand
 from thinstream.streams.stream import START, Skipped
 from thinstream.streams.text import Parsed, TextFormat, Trouble
 
@@ -89,8 +89,8 @@ class TextStream:
     def _part(self, pool: ThreadPoolExecutor, start: Position) -> Iterator[Batch]:
         """The rows of one file; positions at its end already name the next."""
         file, line, row = self.files[start.part], start.line, start.row
-        with closing(pieces(file, self.form, start.offset)) as source:
-            waiting: deque[tuple[Piece, Future[Parsed]]] = deque()
+        waiting: deque[tuple[Piece, Future[Parsed]]] = deque()
+        with closing(pieces_at_hand(file, self.form, start.offset, lambda: not waiting)) as source:
             try:
                 while True:
                     while len(waiting) < self.workers + 2 and (piece := next(source, None)) is not None:
@@ -114,7 +114,7 @@ class TextStream:
             finally:
                 for _, future in waiting:
                     future.cancel()
-                del waiting  # and with it the views that keep a mapping open
+                waiting.clear()  # and with it the views that keep a mapping open
 
     def _parsed(self, text: Any) -> Parsed:
         parsed = self.form.parse(text)

@@ -7,7 +7,7 @@ import queue
 import sys
 import threading
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -63,10 +63,18 @@ def is_mappable(path: str) -> bool:
 
 def pieces(path: str, form: TextFormat, start: int) -> Generator[Piece]:
     """The text of a file from ``start`` on; its header is shown to the format first."""
-    return _mapped(path, form, start) if is_mappable(path) else _streamed(path, form, start)
+    with closing(pieces_at_hand(path, form, start, lambda: True)) as source:
+        for piece in source:
+            if piece is not None:
+                yield piece
 
 
-def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece]:
+def pieces_at_hand(path: str, form: TextFormat, start: int, may_wait: Callable[[], bool]) -> Generator[Piece | None]:
+    """The same, but None as long as nothing comes through a pipe and ``may_wait`` says that something else is to do."""
+    return _mapped(path, form, start) if is_mappable(path) else _streamed(path, form, start, may_wait)
+
+
+def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece | None]:
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it
     text = plain(np.frombuffer(mapped, dtype=np.uint8))
@@ -86,10 +94,12 @@ def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece]:
             released = done
 
 
-def _streamed(path: str, form: TextFormat, start: int) -> Generator[Piece]:
+def _streamed(path: str, form: TextFormat, start: int, may_wait: Callable[[], bool]) -> Generator[Piece | None]:
     with closing(_Ahead(path)) as blocks:
         offset, rest, fresh = 0, np.empty(0, dtype=np.uint8), True
         while True:
+            while blocks.empty() and not may_wait():
+                yield None
             block = blocks.get()
             last = not block
             text = np.concatenate([rest, np.frombuffer(block, dtype=np.uint8)])
@@ -133,6 +143,9 @@ class _Ahead:
         self._closed = False
         # a daemon: one that waits for a silent pipe must not keep the process alive
         threading.Thread(target=self._read, daemon=True, name=f"reading {path}").start()
+
+    def empty(self) -> bool:
+        return self._blocks.empty()
 
     def get(self) -> bytes:
         block = self._blocks.get()
