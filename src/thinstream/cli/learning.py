@@ -113,6 +113,11 @@ def _continued(job: Job) -> Model:
     learner = model.learner
     if isinstance(learner, Frozen):
         raise WeightsOnlyError(f"{job.start} holds weights only: it predicts, but cannot go on learning")
+    if job.reading.classes is not None and classes_of(job.reading) != model.classes:
+        raise InvalidParameterError(
+            f"{job.start} has the classes {model.classes.negative!r}, {model.classes.positive!r}; it cannot go on with "
+            f"{job.reading.classes}"
+        )
     if job.algorithm is not None and job.algorithm.lower() != learner.algorithm.name.lower():
         raise InvalidParameterError(
             f"{job.start} is a model of {learner.algorithm.name}; it cannot go on as {job.algorithm}"

@@ -122,7 +122,7 @@ def train(
         dtype=dtype,
         passes=passes,
         cache=cache,
-        checkpoint=checkpoint or (model.with_name(model.name + ".checkpoint") if model else None),
+        checkpoint=checkpoint or (Path(f"{model}.checkpoint") if model else None),
         checkpoint_every=checkpoint_every,
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,

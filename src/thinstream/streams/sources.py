@@ -70,7 +70,7 @@ def pieces(path: str, form: TextFormat, start: int, idle: Callable[[], bool] = l
     return _mapped(path, form, start) if is_mappable(path) else _streamed(path, form, start, idle)
 
 
-def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece]:
+def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece | None]:
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it
     text = plain(np.frombuffer(mapped, dtype=np.uint8))
