@@ -14,13 +14,13 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from thinstream.streams.cache.mapped.writing import regrouped
 
 from tests.sources import Told, batch_of, resumes, rows, some_rows
 from thinstream.batch import Batch, Position
 from thinstream.errors import CacheError, InvalidInputError, MissingPackageError, ThinstreamError
 from thinstream.learners import Learner
 from thinstream.streams.cache.mapped import Cache, is_stale, write_cache
+from thinstream.streams.cache.writing import regrouped
 
 SOME = [(1, 2.0, {0: 1.0, 7: -2.5}), (-1, 0.0, {}), (1, 1.0, {99: 0.25}), (-1, 0.5, {3: 4.0, 4: 5.0, 5: 6.0})]
 

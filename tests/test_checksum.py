@@ -3,7 +3,8 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from thinstream.streams.cache.mapped.checksum import checksum
+
+from thinstream.streams.cache.checksum import checksum
 
 MASK = 2**64 - 1
 A, B, C, D = 0x6A09E667F3BCC909, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1

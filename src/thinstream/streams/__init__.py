@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from thinstream.streams.cache.mapped import Cache, write_cache
     from thinstream.streams.formats.hashing import Hashing
     from thinstream.streams.opening import open_stream
-    from thinstream.streams.tables.cells.numbering import Numbering
     from thinstream.streams.tables.memory import from_memory
+    from thinstream.streams.tables.numbering import Numbering
 
 __all__ = ["Cache", "Hashing", "Numbering", "from_memory", "open_stream", "write_cache"]
 _PLACES = {

@@ -297,7 +297,7 @@ def _jsonl(files: list[str], kind: str, options: Options) -> Stream:
 
 def _arrow(files: list[str], kind: str, options: Options) -> Stream:
     from thinstream.streams.tables.arrow import ArrowFiles
-    from thinstream.streams.tables.cells.numbering import Numbering
+    from thinstream.streams.tables.numbering import Numbering
 
     stream = ArrowFiles(
         *files,
@@ -343,7 +343,7 @@ def _plain(value: Any) -> Any:
 
 def _cached(stream: Stream, files: list[str]) -> Stream:
     """The stream by way of its cache, written anew if it is missing, out of date or damaged."""
-    from thinstream.streams.cache.mapped.kept import Kept
+    from thinstream.streams.cache.kept import Kept
 
     if not all(Path(file).is_file() for file in files):
         raise InvalidParameterError("a cache is kept beside a file; standard input and pipes have none")

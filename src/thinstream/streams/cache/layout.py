@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Position
 from thinstream.errors import CacheError
-from thinstream.streams.cache.mapped.checksum import checksum
+from thinstream.streams.cache.checksum import checksum
 
 VERSION = 1
 MAGIC = b"ARROW1"

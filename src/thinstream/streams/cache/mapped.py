@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from thinstream.atomic import replacing
 from thinstream.batch import Batch, Position, plain
 from thinstream.errors import CacheError, InvalidInputError
-from thinstream.streams.cache.mapped.checksum import checksum
-from thinstream.streams.cache.mapped.layout import AGAIN, Block, contents_of, identity
-from thinstream.streams.cache.mapped.writing import write_file
+from thinstream.streams.cache.checksum import checksum
+from thinstream.streams.cache.layout import AGAIN, Block, contents_of, identity
+from thinstream.streams.cache.writing import write_file
 from thinstream.streams.stream import START, Stream
 
 #: Non-zeros (and rows) of a record batch.

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
-from thinstream.streams.cache.mapped.checksum import checksum
-from thinstream.streams.cache.mapped.layout import VERSION, Block, Contents, identity, packed
+from thinstream.streams.cache.checksum import checksum
+from thinstream.streams.cache.layout import VERSION, Block, Contents, identity, packed
 from thinstream.streams.stream import Stream
-from thinstream.streams.tables.cells.arrow_package import pyarrow
+from thinstream.streams.tables.arrow_package import pyarrow
 
 _TOTALS = 96  # bytes kept free in the schema for numbers that are known last
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
-from thinstream.streams.cache.mapped.checksum import checksum
+from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.stream import START
-from thinstream.streams.tables.cells.arrow_columns import (
+from thinstream.streams.tables.arrow_columns import (
     column_of,
     floats,
     labels_of,
@@ -26,9 +26,9 @@ from thinstream.streams.tables.cells.arrow_columns import (
     present_in,
     whole_numbers,
 )
-from thinstream.streams.tables.cells.arrow_formats import opened
-from thinstream.streams.tables.cells.arrow_package import pyarrow
-from thinstream.streams.tables.cells.cells import (
+from thinstream.streams.tables.arrow_formats import opened
+from thinstream.streams.tables.arrow_package import pyarrow
+from thinstream.streams.tables.cells import (
     CELLS,
     Csr,
     Hasher,

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
-from thinstream.streams.tables.cells.arrow_package import pyarrow
-from thinstream.streams.tables.cells.cells import Column
+from thinstream.streams.tables.arrow_package import pyarrow
+from thinstream.streams.tables.cells import Column
 
 
 def list_lengths(column: Any, name: str, path: str) -> NDArray[np.int64]:

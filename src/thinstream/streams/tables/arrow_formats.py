@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from thinstream.errors import InvalidInputError
-from thinstream.streams.tables.cells.arrow_package import pyarrow
+from thinstream.streams.tables.arrow_package import pyarrow
 
 _PAGES = 1 << 18  # bytes of a column of Parquet that are fetched at a time, instead of a whole row group
 

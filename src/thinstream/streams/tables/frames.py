@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.errors import InvalidInputError
-from thinstream.streams.tables.cells.cells import Column
+from thinstream.streams.tables.cells import Column
 
 
 def is_frame(X: Any) -> bool:

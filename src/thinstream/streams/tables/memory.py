@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
-from thinstream.streams.cache.mapped.checksum import checksum
+from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.stream import START
-from thinstream.streams.tables.cells.cells import (
+from thinstream.streams.tables.cells import (
     CELLS,
     Csr,
     Hasher,
@@ -23,8 +23,8 @@ from thinstream.streams.tables.cells.cells import (
     signs_of,
     weights_of,
 )
-from thinstream.streams.tables.cells.frames import frame_columns, is_frame
-from thinstream.streams.tables.cells.records import Records
+from thinstream.streams.tables.frames import frame_columns, is_frame
+from thinstream.streams.tables.records import Records
 
 _Rows = Callable[[int, int], Csr]
 _SAMPLE = 1000  # rows a fingerprint looks at

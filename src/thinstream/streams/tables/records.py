@@ -11,7 +11,7 @@ import numpy as np
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import START
-from thinstream.streams.tables.cells.cells import (
+from thinstream.streams.tables.cells import (
     Hasher,
     checked_classes,
     checked_dtype,
