@@ -280,6 +280,10 @@ def test_shuffle_and_split(data, thin):
     assert "there is no folder" in thin("shuffle", data, "-o", "no/s.svm", code=1).errors
 
 
+def test_a_picture_without_a_place_is_found_out_first(there, thin):
+    assert "no/x.png: cannot be written: there is no folder" in thin("demo", "--out", "no/x.png", code=1).errors
+
+
 # ---------------------------------------------------------------- caches
 
 

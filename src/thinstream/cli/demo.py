@@ -16,6 +16,8 @@ def demo(
     out: Annotated[str, typer.Option("--out", "-o", help="Where the picture goes (.png or .svg).")] = "demo.png",
 ) -> None:
     """Run the synthetic experiment of paper P0: a table, and the sparsity-error curve as a picture."""
+    from thinstream.cli.opening import require_place
     from thinstream.demo import run
 
+    require_place(out)
     run(rows, seed, out)
