@@ -141,9 +141,11 @@ def chain(window, data, folder, seconds, dice, kills):
             process.wait(dice.uniform(0.0, seconds) if kills else 60)
         except subprocess.TimeoutExpired:
             process.kill()
-            if process.wait(60) == 0:  # it came to its end in the same moment
+            code = process.wait(60)
+            ended(process, code)
+            if code == 0:  # it came to its end in the same moment
                 break
-            ended(process, -signal.SIGKILL)
+            assert code == -signal.SIGKILL
             kills, last, within = kills - 1, window.rows, within + window.in_checkpoint
             orphans += any(name.endswith(".tmp") for name in os.listdir(folder))
             if model.exists() and not (folder / "m.ts.checkpoint").exists():
