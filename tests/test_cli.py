@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -85,7 +86,11 @@ def process(*arguments, **more):
     """The command as a process of its own."""
     command = [sys.executable, "-m", "thinstream", *map(str, arguments)]
     more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": SOURCE, "TERM": "xterm"}, **more)
+    child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": SOURCE, "TERM": "xterm"}, **more)
+    dog = threading.Timer(120, child.kill)  # one that hangs must not hang the tests
+    dog.daemon = True
+    dog.start()
+    return child
 
 
 def finished(child, given=None):

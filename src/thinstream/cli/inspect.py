@@ -43,7 +43,8 @@ def inspect(
     for name, value in facts.items():
         typer.echo(f"{name.replace('_', ' '):<20} {value}")
     if largest:
-        typer.echo(f"\n{'feature':<40} {'weight':>14}")
+        head = "feature" if names or found.space.get("hashing") else "feature (column, the first is 0)"
+        typer.echo(f"\n{head:<40} {'weight':>14}")
     for j, w in largest:
         typer.echo(f"{names.get(j, str(j)):<40} {w:>14.6g}")
     if plot is not None:

@@ -27,7 +27,7 @@ MAGIC = b"ARROW1"
 _NAME = b"thinstrm"
 _TRAILER = struct.Struct("<8sQQQQQ")  # name, version, first, last, start of the section, checksum
 _END = struct.Struct("<i6s")  # length of the footer, magic
-AGAIN = "write it again with write_cache"
+AGAIN = "write it again (thinstream convert, or write_cache)"
 
 
 class Block(NamedTuple):
