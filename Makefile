@@ -33,8 +33,9 @@ lint: $(VENV)/ready-lint ## ruff, mypy (strict), import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/ready-plot ## speed against scikit-learn and hand-fused loops, side by side (minutes)
+bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand-fused loops, side by side (minutes, 4 GB of disk)
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/streams.py
 
 fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS (default 60) for each format
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)

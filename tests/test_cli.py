@@ -107,7 +107,7 @@ def without_rate(table):
 
 def test_the_table(data, thin):
     Path("two.svm").write_text("1 1:1 2:0.5 4:-1\n-1 1:-1 5:2\n")
-    table, _, rest = thin("train", "two.svm", "--l1", "0").partition("\n\n")
+    table, _, rest = thin("train", "two.svm", "--l1", "0", "-a", "ssol").partition("\n\n")
     assert without_rate(table) == TABLE
     assert rest.splitlines()[0] == "examples           2 (1 positive)"
     assert rest.splitlines()[-1] == "non-zeros          4 of 5 weights"
@@ -136,7 +136,7 @@ def test_narrow_terminals_get_fewer_columns():
 def test_json_lines(data, thin):
     *lines, last = map(json.loads, thin("train", data, "--json", "--model", "m.ts").splitlines())
     assert [line["rows"] for line in lines] == [1, 2, 4, 8, 16, 20]
-    assert last == {"model": "m.ts", "skipped": 0, "updates": lines[-1]["rows"]} | {"updates": last["updates"]}
+    assert (last["model"], last["skipped"], last["rows"], last["error"]) == ("m.ts", 0, 20, lines[-1]["error"])
     first = lines[0]
     assert set(first) >= {"error", "sensitivity", "specificity", "weighted_sum", "cost", "log_loss", "auc"}
     assert (first["error"], first["sensitivity"], first["non_zeros"], first["features"]) == (0.0, None, 2, 5)
@@ -242,7 +242,7 @@ def test_evaluate(data, model, thin):
 
 def test_inspect(data, model, thin):
     said = thin("inspect", model, "-n", "1").splitlines()
-    assert said[0] == "algorithm            SSOL"
+    assert said[0] == "algorithm            AdaRDA"
     assert said[-1].split()[0] == "0"  # the feature that tells
     found = json.loads(thin("inspect", model, "--json"))
     assert (found["examples"], found["classes"], found["parameters"]["l1"]) == (ROWS, [-1, 1], 0.0)
@@ -447,8 +447,8 @@ def test_bad_input(data, model, thin, arguments, message):
         (["--bogus"], "No such option: --bogus"),
         (["--bogus", "--help-me"], "No such option"),
         (["-a", "fsl"], "no algorithm is called 'fsl'; did you mean 'FSOL'?"),
-        (["--l1", "-1"], "Invalid value: SSOL: l1 must be a number ≥ 0, got -1"),
-        (["--l1", "much"], "Invalid value: SSOL: l1 must be a number ≥ 0, got 'much'"),
+        (["--l1", "-1"], "Invalid value: AdaRDA: l1 must be a number ≥ 0, got -1"),
+        (["--l1", "much"], "Invalid value: AdaRDA: l1 must be a number ≥ 0, got 'much'"),
         (["-a", "fsol", "--r", "1"], "No such option: --r"),
         (["--passes", "0"], "Invalid value for '--passes'"),
         (["--checkpoint-every", "x"], "Invalid value for '--checkpoint-every'"),
@@ -456,7 +456,7 @@ def test_bad_input(data, model, thin, arguments, message):
         (["--resume"], "checkpoints need a place: give --model or --checkpoint"),
         (["--zero-based", "maybe"], "--zero-based must be 'no', 'yes' or 'auto', got 'maybe'"),
         (["--on-error", "ignore"], "on_error must be 'raise' or 'skip', got 'ignore'"),
-        (["--dtype", "int8"], "SSOL: dtype must be 'float32' or 'float64', got 'int8'"),
+        (["--dtype", "int8"], "AdaRDA: dtype must be 'float32' or 'float64', got 'int8'"),
         (["--format", "xml"], "format must be 'libsvm'"),
         (["--normalize", "l1"], "normalize must be None or 'l2', got 'l1'"),
         (["--class-weight", "1"], "--class-weight must be balanced or two numbers > 0 as in 1,20, got '1'"),
@@ -464,7 +464,7 @@ def test_bad_input(data, model, thin, arguments, message):
         (["--bits", "3"], "bits is for files of the format 'vw'"),
         (["--label", "y"], "label is for files of the format 'csv'"),
         (["--from", "m.ts", "--l1", "3"], "m.ts learned with l1 0.0; it cannot go on with 3"),
-        (["--from", "m.ts", "-a", "fsol"], "m.ts is a model of SSOL; it cannot go on as fsol"),
+        (["--from", "m.ts", "-a", "fsol"], "m.ts is a model of AdaRDA; it cannot go on as fsol"),
         (["--from", "m.ts", "--dtype", "float64"], "m.ts learned with dtype float32; it cannot go on with float64"),
         (["--from", "m.ts", "--intercept"], "m.ts learned with intercept False; it cannot go on with True"),
         (
@@ -641,3 +641,89 @@ def test_a_terminal_shows_the_bar_and_a_clean_table(data):
 def test_errors_on_a_terminal(data):
     code, text = on_terminal(60, "train", data, "--bogus")
     assert (code, text.count("\n")) == (2, 1)
+
+
+# ---------------------------------------------------------------- what a first user stumbled over
+
+
+def test_no_output_takes_the_place_of_an_input(data, model, thin):
+    before = Path(data).read_bytes(), Path(model).read_bytes()
+    os.symlink(data, "link.svm")
+    for arguments in (
+        ["train", data, "--model", data],
+        ["train", data, "--model", "link.svm"],
+        ["train", data, "--model", "x.ts", "--checkpoint", data, "--checkpoint-every", "5"],
+        ["predict", data, "-m", model, "--out", data],
+        ["predict", data, "-m", model, "--out", model],
+        ["convert", data, "--out", "link.svm"],
+        ["export", model, model, "--format", "json"],
+    ):
+        assert "is an input: writing to it would destroy it" in thin(*arguments, code=2).errors
+    assert (Path(data).read_bytes(), Path(model).read_bytes()) == before
+
+
+def test_a_model_does_not_go_to_standard_output(data, thin):
+    assert "a model goes to a file" in thin("train", data, "-m", "-", code=2).errors
+
+
+def test_a_pipe_has_one_pass(data, thin):
+    os.mkfifo("pipe")
+    for source in ("-", "pipe"):
+        said = thin("train", source, "--passes", "2", code=2)
+        assert said.errors == "thinstream: a pipe can be read once only: --passes needs files\n"
+
+
+def test_what_is_no_feature_is_remembered(there, thin):
+    """The label's column, ignored columns and the missing header need not be said again."""
+    Path("d.csv").write_text("y,time,a,b\n" + "1,1700000000,2,x\n0,1700000001,-2,y\n" * 50)
+    thin("train", "d.csv", "--label", "y", "--ignore", "time", "--normalize", "l2", "-m", "m.ts", "-q")
+    scores = thin("predict", "d.csv", "-m", "m.ts", "--scores")
+    Path("new.csv").write_text("a,b\n" + "2,x\n-2,y\n" * 50)
+    assert thin("predict", "new.csv", "-m", "m.ts", "--scores") == scores
+    assert "error              0.00 %" in thin("evaluate", "d.csv", "-m", "m.ts")
+    Path("bare.csv").write_text("1,2,x\n0,-2,y\n" * 50)
+    thin("train", "bare.csv", "--no-header", "--label", "c1", "-m", "bare.ts", "-q")
+    assert thin("predict", "bare.csv", "-m", "bare.ts").split() == ["1", "-1"] * 50
+
+
+def test_bad_records_have_empty_predictions(data, model, thin):
+    Path("some.svm").write_text("1 x\n1 1:1\n1 y\n1 z\n-1 2:1\n1 1:nan\n")
+    lines = thin("predict", "some.svm", "-m", model, "--on-error", "skip").split("\n")
+    assert [bool(line) for line in lines] == [False, True, False, False, True, False, False]
+
+
+def test_rows_without_labels_can_be_predicted(data, model, thin):
+    Path("new.svm").write_text("1:1 2:0.5\n4:-1\n")
+    Path("old.svm").write_text("0 1:1 2:0.5\n0 4:-1\n")
+    assert thin("predict", "new.svm", "-m", model, "--scores") == thin("predict", "old.svm", "-m", model, "--scores")
+    assert "column 2: a label must be a decimal number" in thin("train", "new.svm", code=1).errors
+
+
+def test_sorted_rows_and_later_passes_are_remarked(there, thin):
+    Path("sorted.svm").write_text("1 1:1\n" * 1000 + "-1 2:1\n" * 1000)
+    assert "labels come in long runs" in thin("train", "sorted.svm").errors
+    thin("shuffle", "sorted.svm", "-o", "mixed.svm")
+    said = thin("train", "mixed.svm", "--passes", "2")
+    assert said.errors == ""
+    assert "rows had been learned before" in said
+
+
+def test_compressed_bytes_under_another_name(data, thin):
+    Path("d.txt").write_bytes(gzip.compress(Path(data).read_bytes()))
+    errors = thin("train", "d.txt", code=1).errors
+    assert errors == (
+        "thinstream: d.txt is compressed with gzip: give it a name that ends in .gz, or decompress it first\n"
+    )
+
+
+def test_a_full_table_of_names_is_remarked(there, thin):
+    Path("d.vw").write_text("1 |f a b c\n-1 |f d e\n")
+    assert "2 names are kept, as --names says" in thin("train", "d.vw", "--names", "2").errors
+
+
+def test_json_exports_say_how_features_are_numbered(there, thin):
+    Path("d.vw").write_text("1 |f a b c\n-1 |f d e\n")
+    thin("train", "d.vw", "--bits", "10", "--normalize", "l2", "-m", "m.ts", "-q")
+    thin("export", "m.ts", "m.json")
+    space = json.loads(Path("m.json").read_text())["space"]
+    assert (space["hashing"]["bits"], space["normalize"]) == (10, "l2")

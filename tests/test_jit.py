@@ -30,6 +30,7 @@ print(json.dumps({"weights": model.weights().tolist(), "hits": hits}))
 
 def start(package, cache, algorithm="fsol"):
     environment = {**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache)}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python's own cache would not notice the edits either
     environment.pop("NUMBA_DISABLE_JIT", None)
     command = [sys.executable, "-c", PROGRAM, algorithm]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

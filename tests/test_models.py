@@ -303,7 +303,7 @@ def forged(path, *, arrays=None, **changes):
         ({"dtype": "int8"}, "dtype must be 'float32' or 'float64', got 'int8'"),
         ({"n_features": 7}, "its array 'state' is float32 of shape \\(6, 2\\), not float32 of shape \\(7, 2\\)"),
         ({"n_features": -1}, "it has -1 features"),
-        ({"n_features": 10**17}, "too large for this machine's memory|cannot|too big"),
+        ({"n_features": 10**17}, "too large for this machine's memory|this machine has|cannot|too big"),
         ({"n_features": 10**30}, "is not a model this library can load"),
         ({"n_features": True}, "its n_features is True, not of type int"),
         ({"costs": {"negative": -1.0, "positive": 1.0, "balanced": False}}, "the costs"),

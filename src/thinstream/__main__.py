@@ -1,6 +1,6 @@
 """``python -m thinstream`` is the command ``thinstream``."""
 
-from thinstream.cli.app import main
+from thinstream.cli.entry import main
 
 if __name__ == "__main__":
     main()

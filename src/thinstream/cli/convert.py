@@ -21,11 +21,13 @@ def convert(
     dtype: Annotated[str, typer.Option(help="Precision of the values: float32 or float64.")] = "float32",
 ) -> None:
     """Write examples to an Arrow file that is memory-mapped back without parsing (and that other tools can open)."""
-    from thinstream.cli.opening import opened, require_place
+    from thinstream.cli.opening import opened, require_apart, require_place
     from thinstream.cli.show import say
     from thinstream.streams.cache.mapped import write_cache
+    from thinstream.streams.sources import resolve
 
     require_place(out)
+    require_apart(out, *resolve(data))
     stream = opened(data, reading, dtype)
     cache = write_cache(stream, out)
     if not output.quiet:

@@ -117,9 +117,10 @@ class Reading:
 class Output:
     """How much is said."""
 
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=_OUTPUT)] = (
-        False
-    )
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Say nothing but errors and what was asked for.", rich_help_panel=_OUTPUT),
+    ] = False
     json: Annotated[bool, typer.Option("--json", help="Report in JSON, an object a line.", rich_help_panel=_OUTPUT)] = (
         False
     )

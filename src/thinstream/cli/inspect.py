@@ -27,7 +27,7 @@ def inspect(
 
     found = read(model)
     names = {} if found.names is None else dict(zip(found.names.indices.tolist(), found.names.texts, strict=True))
-    portrait = Portrait.of(found.learner, found.classes, names)
+    portrait = Portrait.of(found.learner, found.classes, names, found.space)
     if plot is not None:
         from thinstream.models.picture import draw
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from thinstream.cli.groups import Output, Reading
-from thinstream.cli.opening import classes_of, opened, require_place
-from thinstream.cli.predicting import as_learned
+from thinstream.cli.opening import classes_of, opened, require_apart, require_place
+from thinstream.cli.predicting import as_learned, remembered
 from thinstream.cli.show import JsonLines, Table, patience, say, summary
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
 from thinstream.learners import Frozen, Learner
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.streams.sources import STDIN, resolve
 from thinstream.training import Checkpoints, Interrupted, Run, Unwatched
 
 
@@ -44,8 +45,14 @@ class Job:
 
 def learn(job: Job, output: Output) -> int:
     """Does the job; returns the exit code."""
-    require_place(job.model)
-    require_place(job.checkpoint)
+    if str(job.model) == STDIN or str(job.checkpoint) == STDIN:
+        raise InvalidParameterError("a model goes to a file, not to standard output: --model NAME")
+    files = resolve(job.data)
+    for path in (job.model, job.checkpoint):
+        require_place(path)
+        require_apart(path, *files)
+    if job.passes > 1 and not all(Path(file).is_file() for file in files):
+        raise InvalidParameterError("a pipe can be read once only: --passes needs files")
     if job.checkpoint is None and (job.resume or job.checkpoint_every or job.checkpoint_seconds is not None):
         raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
     model = _fresh(job) if job.start is None else _continued(job)
@@ -83,7 +90,8 @@ def learn(job: Job, output: Output) -> int:
     if not report.rows:
         raise InvalidInputError(f"{', '.join(job.data)}: there is no example in it")
     if job.model is not None:
-        kept = Model(trained.learner, trained.classes, trained.space, run.names(), {"progressive": report.as_dict()})
+        extra = {"progressive": report.as_dict(), "reading": remembered(reading)}
+        kept = Model(trained.learner, trained.classes, trained.space, run.names(), extra)
         write(job.model, kept, job.grade)
     if checkpoints is not None:
         checkpoints.remove()
@@ -165,14 +173,24 @@ def _close(job: Job, output: Output, run: Run, report: Any) -> None:
     learner, skipped = run.state.model.learner, run.skipped
     if output.json:
         last = {"model": str(job.model) if job.model else None, "skipped": skipped, "updates": learner.n_updates}
-        sys.stdout.write(json.dumps(last) + "\n")
+        found = {"non_zeros": learner.nnz, "features": learner.n_features, **report.as_dict()}
+        sys.stdout.write(json.dumps({**last, **found}) + "\n")
     else:
+        if job.passes > 1:
+            print("\nall passes together: from the second on, rows had been learned before")
         print(f"\n{summary(report)}")
         print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_features:,} weights")
         if job.model is not None:
             print(f"{'model':<18} {job.model} ({job.model.stat().st_size:,} bytes, {job.grade})")
     if skipped:
         say(f"thinstream: {skipped:,} bad records were passed over, the first: {_first_reason(run)}")
+    if run.looks_sorted():
+        say(
+            "thinstream: labels come in long runs, as in rows sorted by class: the numbers above are too good, and the "
+            "model leans to the last class; thinstream shuffle first"
+        )
+    if run.stream.names is not None and run.stream.names.full:
+        say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
     if report.positives in (0, report.rows):
         kind = "positive" if report.positives else "negative"
         say(f"thinstream: all {report.rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")

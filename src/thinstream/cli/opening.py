@@ -11,7 +11,9 @@ from thinstream.streams.opening import open_stream
 from thinstream.streams.sources import STDIN
 
 
-def opened(data: list[str], reading: Reading, dtype: str, *, cache: bool = False, labels: bool = True) -> Any:
+def opened(
+    data: list[str], reading: Reading, dtype: str, *, cache: bool = False, labels: bool = True, strict: bool = True
+) -> Any:
     """The stream the options describe."""
     classes = None if reading.classes is None else tuple(classes_of(reading))
     return open_stream(
@@ -36,6 +38,7 @@ def opened(data: list[str], reading: Reading, dtype: str, *, cache: bool = False
         names=reading.names,
         cache=cache,
         labels=labels,
+        strict=strict,
     )
 
 
@@ -67,6 +70,15 @@ def require_place(path: str | Path | None) -> None:
     else:
         return
     raise FileWriteError(f"{path}: cannot be written: {why}")
+
+
+def require_apart(out: str | Path | None, *inputs: str | Path) -> None:
+    """Raises where an output would take the place of an input."""
+    if out is None or str(out) == STDIN:
+        return
+    for path in inputs:
+        if str(path) != STDIN and os.path.realpath(path) == os.path.realpath(out):
+            raise InvalidParameterError(f"{out} is an input: writing to it would destroy it; give another name")
 
 
 def _zero_based(text: str) -> bool | str:

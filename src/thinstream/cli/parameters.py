@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-DEFAULT = "ssol"
+#: Good without tuning on most streams, and sparse with l1.
+DEFAULT = "adarda"
 
 
 def named_algorithm(arguments: list[str]) -> str:

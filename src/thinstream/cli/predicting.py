@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.cli.groups import Reading
-from thinstream.cli.opening import opened, require_place
+from thinstream.cli.opening import opened, require_apart, require_place
 from thinstream.cli.show import say
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.progressive import Progress
@@ -21,13 +20,14 @@ from thinstream.models.file import read
 from thinstream.models.model import Model
 from thinstream.streams.lines.outputs import Outputs
 from thinstream.streams.opening import concerns, format_of
+from thinstream.streams.sources import resolve
 
 
 def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tuple[Model, Any, Iterator[Any]]:
     """The model, the stream, and (batch, scores) of all of it."""
     model = read(path)
     reading = replace(as_learned(data, reading, model, path), names=0)
-    stream = opened(data, reading, model.learner.memory.state.dtype.name, labels=labels)
+    stream = opened(data, reading, model.learner.memory.state.dtype.name, labels=labels, strict=False)
     if stream.space != model.space:
         raise InvalidInputError(
             f"{path}: its features were read as {model.space or 'column numbers'}, the data's are "
@@ -40,6 +40,16 @@ def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tu
             yield batch, model.learner.scores(batch)
 
     return model, stream, scores()
+
+
+#: Options that tell what is no feature: a model remembers them, and other data may need others.
+REMEMBERED = ("label", "weight", "ignore", "numeric", "header")
+
+
+def remembered(reading: Reading) -> dict[str, Any]:
+    """What a model file keeps of how its data was read, besides what is in the model's space."""
+    unset = Reading()
+    return {name: getattr(reading, name) for name in REMEMBERED if getattr(reading, name) != getattr(unset, name)}
 
 
 def as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> Reading:
@@ -63,7 +73,7 @@ def as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> R
     kind = reading.format or format_of(data[0])
     kept = {
         name: value
-        for name, value in learned.items()
+        for name, value in {**model.extra.get("reading", {}), **learned}.items()
         if value is not None and getattr(reading, name) == getattr(unset, name) and concerns(name, kind)
     }
     return replace(reading, **kept)
@@ -74,25 +84,22 @@ def write_predictions(
 ) -> None:
     """A line per example."""
     require_place(out)
+    require_apart(out, path, *resolve(data))
     model, stream, found = scored(data, reading, path, labels=False)
     shown = [str(label) for label in model.classes]
-    rows = 0
+    rows = bad = 0
     with Outputs([out]) as (file,):
         for batch, s in found:
             rows += len(batch)
             if as_json:
                 lines = [json.dumps({"label": model.classes[v > 0], "score": v}) for v in s.tolist()]
             elif scores:
-                lines = (
-                    [
-                        np.format_float_positional(v, trim="-") if 1e-4 <= abs(v) < 1e16 else repr(v)
-                        for v in s.astype(np.float64).tolist()
-                    ]
-                    if s.dtype == np.float64
-                    else [str(v) for v in s]
-                )
+                lines = [str(v) for v in s]  # the shortest that reads back to the same bits
             else:
                 lines = [shown[v > 0] for v in s.tolist()]
+            if stream.skipped is not None:  # a bad record, which comes after the rows of its batch, has an empty line
+                lines += [""] * (stream.skipped.count - bad)
+                bad = stream.skipped.count
             file.write("".join(line + "\n" for line in lines).encode())
     _told(stream, quiet)
     if out != "-" and not quiet:

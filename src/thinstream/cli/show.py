@@ -70,7 +70,7 @@ def cells(line: Line, rate: float, shown: Columns = COLUMNS) -> str:
         "sparsity %": "–" if sparsity is None else f"{sparsity:.2f}",
         "rows/s": f"{rate:,.0f}",
     }
-    return "".join(f"{texts[name]:>{width}}" for name, width in shown)
+    return "".join(f" {texts[name]:>{width - 1}}" for name, width in shown)
 
 
 def _percent(share: float) -> str:
@@ -105,10 +105,10 @@ def say(text: str) -> None:
 
 @contextmanager
 def patience(text: str, *, quiet: bool, seconds: float = 1.5) -> Iterator[None]:
-    """Says why it takes long, if it takes long."""
+    """Says why it takes long, if it takes long and somebody watches."""
     timer = threading.Timer(seconds, say, [f"thinstream: {text}"])
     timer.daemon = True
-    if not quiet:
+    if not quiet and sys.stderr.isatty():
         timer.start()
     try:
         yield

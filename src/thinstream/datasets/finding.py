@@ -60,7 +60,7 @@ def present(within: Sequence[Path] | None = None) -> list[str]:
                 found.add(sources[file.name])
             elif match := re.search(_ENDING.pattern + "$", file.name):
                 found.add(file.name[: match.start()])
-    return sorted(name for name in found if name)
+    return sorted(name for name in found if name and not name.isupper())  # README, MANIFEST … are about data sets
 
 
 def parts_of(name: str, place: Path) -> dict[str, Path]:

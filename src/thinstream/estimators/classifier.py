@@ -3,7 +3,6 @@
 import numbers
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names, csr_of, extend_names, feature_names, labels_of, weights_of
-from thinstream.estimators.streaming import learn_from, meaning_of, two_classes
+from thinstream.estimators.streaming import Streaming
+from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes, Frozen, Learner, class_costs, merge
 
 COMMON_PARAMETERS: dict[str, Any] = {
@@ -45,19 +45,7 @@ def _is_logistic(estimator: "OnlineClassifier") -> bool:
     raise AttributeError("predict_proba needs loss='logistic'")
 
 
-@contextmanager
-def _as_before_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Takes back what was set on the estimator (its width, its feature names) if a call fails."""
-    before = vars(estimator).copy()
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
-
-
-class OnlineClassifier(ClassifierMixin, BaseEstimator):
+class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
     """Base of all estimators.
 
     Parameters
@@ -105,7 +93,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from scratch, in ``n_passes`` passes over the rows."""
-        with _as_before_on_error(self):
+        with as_before_on_error(self):
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -128,26 +116,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         self._learner, self._classes, self.classes_ = learner, classes, found
         return self
 
-    def fit_stream(self, stream: Any, classes: Any = (-1, 1)) -> Self:
-        """Learns from scratch from a stream (see `thinstream.open_stream`), ``n_passes`` times, in bounded memory.
-
-        The model grows as the stream gets wider. ``classes`` are the labels its negative and positive rows stand for.
-        """
-        with _as_before_on_error(self):
-            self._check_common_parameters()
-            if self.shuffle:
-                raise InvalidParameterError(f"{self._algorithm}: a stream is taken in its order, shuffle must be False")
-            known, found = two_classes(classes)
-            learner = self._new_learner(known, 0)
-            learn_from(learner, stream, self.n_passes)
-            self._learner, self._classes, self.classes_ = learner, known, found
-            self.n_features_in_, self._meaning = learner.n_features, meaning_of(stream)
-            self.__dict__.pop("feature_names_in_", None)
-        return self
-
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Goes on learning, one pass in the given order; ``classes`` must be given on the first call."""
-        with _as_before_on_error(self):
+        with as_before_on_error(self):
             self._learn(X, y, classes, sample_weight, scores=False, classes_from_y=False)
         return self
 
@@ -156,7 +127,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
         On the first call ``classes`` may be left out if both occur in y.
         """
-        with _as_before_on_error(self):
+        with as_before_on_error(self):
             return self._learn(X, y, classes, sample_weight, scores=True, classes_from_y=True)
 
     def _learn(

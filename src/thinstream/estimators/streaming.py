@@ -1,10 +1,14 @@
 """Estimators that learn from a stream instead of a matrix."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes, Learner
 from thinstream.models import Names
 from thinstream.streams.stream import Stream
@@ -33,7 +37,53 @@ def meaning_of(stream: Stream) -> tuple[dict[str, Any], Names | None]:
     return stream.space, Names.of(list(found.values()), list(found))
 
 
-def two_classes(classes: Any) -> tuple[Classes, Any]:
-    """The labels a stream's −1 and +1 stand for, in this order, and ``classes_``."""
-    negative, positive = classes
+def two_classes(stream: Stream, classes: Any) -> tuple[Classes, Any]:
+    """The labels a stream's −1 and +1 stand for, in this order, and ``classes_``: given, told by the stream, or ∓1."""
+    negative, positive = classes if classes is not None else stream.classes or (-1, 1)
     return Classes(negative, positive), np.array([negative, positive])
+
+
+class Streaming:
+    """What estimators do with streams (see `thinstream.open_stream`)."""
+
+    def fit_stream(self, stream: Stream, classes: Any = None) -> Self:
+        """Learns from scratch from a stream, ``n_passes`` times, in bounded memory.
+
+        The model grows as the stream gets wider. ``classes`` are the labels its negative and positive rows stand for;
+        by default those the stream was opened with, or -1 and 1.
+        """
+        me: Any = self
+        if me.shuffle:
+            raise InvalidParameterError(f"{me._algorithm}: a stream is taken in its order, shuffle must be False")
+        with as_before_on_error(me):
+            me._check_common_parameters()
+            return self._begin(stream, classes, me.n_passes)
+
+    def partial_fit_stream(self, stream: Stream, classes: Any = None) -> Self:
+        """Goes on learning from a stream, one pass; begins if nothing was learned yet."""
+        me: Any = self
+        with as_before_on_error(me):
+            if not me.__sklearn_is_fitted__():
+                me._check_common_parameters()
+                return self._begin(stream, classes, 1)
+            me._check_unchanged_parameters()
+            learn_from(me._learner, stream, 1)
+            me.n_features_in_ = me._learner.n_features
+        return self
+
+    def predict_stream(self, stream: Stream) -> Iterator[NDArray[Any]]:
+        """Predictions for a stream, an array per batch."""
+        me: Any = self
+        check_is_fitted(me)
+        for batch in stream.batches():
+            yield me.classes_[(me._learner.scores(batch) > 0).astype(np.intp)]
+
+    def _begin(self, stream: Stream, classes: Any, passes: int) -> Self:
+        me: Any = self
+        known, found = two_classes(stream, classes)
+        learner = me._new_learner(known, 0)
+        learn_from(learner, stream, passes)
+        me._learner, me._classes, me.classes_ = learner, known, found
+        me.n_features_in_, me._meaning = learner.n_features, meaning_of(stream)
+        me.__dict__.pop("feature_names_in_", None)
+        return self

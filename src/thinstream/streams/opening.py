@@ -68,6 +68,8 @@ class Options:
         Columns of the label and of the examples' weights.
     labels : bool
         Whether every example must have a label.
+    strict : bool
+        Whether columns that are named here must be there.
     text, categorical, numeric, ignore : names of columns
         Split into words; categories; numbers; left out.
     header : bool
@@ -89,6 +91,7 @@ class Options:
     label: str = "label"
     weight: str | None = None
     labels: bool = True
+    strict: bool = True
     text: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
@@ -229,6 +232,7 @@ def _text_stream(files: list[str], kind: str, form: Any, options: Options) -> Te
         space=space_of(kind, options),
         reading=reading,
         labels=options.labels,
+        classes=options.classes,
         normalize=options.normalize,
         on_error=options.on_error,
         max_errors=options.max_errors,
@@ -246,7 +250,7 @@ def _libsvm(files: list[str], kind: str, options: Options) -> Stream:
     classes = options.classes
     if classes is not None and not all(isinstance(label, int | float) for label in classes):
         raise InvalidParameterError(f"labels of libsvm files are numbers, classes must be, too, got {classes!r}")
-    form = Libsvm(bool(options.zero_based), classes, options.dtype, LARGEST[options.dtype])
+    form = Libsvm(bool(options.zero_based), classes, options.dtype, LARGEST[options.dtype], options.labels)
     return _text_stream(files, kind, form, options)
 
 
@@ -267,6 +271,7 @@ def _csv(files: list[str], kind: str, options: Options) -> Stream:
         delimiter="\t" if kind == "tsv" else ",",
         numbered=not options.header,
         labelled=options.labels,
+        strict=options.strict,
         text=options.text,
         categorical=options.categorical,
         numeric=options.numeric,
@@ -304,7 +309,7 @@ def _arrow(files: list[str], kind: str, options: Options) -> Stream:
         label=options.label if options.labels else None,
         weight=options.weight,
         hasher=Numbering(_hashing(options)),
-        ignore=options.ignore,
+        ignore=options.ignore if options.labels else (*options.ignore, options.label),
         classes=options.classes,
         dtype=options.dtype,
     )

@@ -44,6 +44,7 @@ class TextStream:
     form: TextFormat
     space: dict[str, Any] = field(default_factory=dict)
     reading: dict[str, Any] = field(default_factory=dict)
+    classes: tuple[Any, Any] | None = None
     normalize: str | None = None
     on_error: str = "raise"
     max_errors: int = MAX_ERRORS
@@ -119,11 +120,10 @@ class TextStream:
                         if self.names is not None:
                             self.names.add(parsed.named)
                         offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
-                        if len(parsed.labels) or parsed.trouble is None:
-                            if unlabelled >= 0:
-                                example = row - len(parsed.labels) + unlabelled + 1
-                                raise InvalidInputError(f"{_shown(file)}: example {example} has no label, others have")
-                            yield _batch(parsed, y, Position(start.part, offset, line, row))
+                        if unlabelled >= 0:
+                            example = row - len(parsed.labels) + unlabelled + 1
+                            raise InvalidInputError(f"{_shown(file)}: example {example} has no label, others have")
+                        yield _batch(parsed, y, Position(start.part, offset, line, row))
                         rest = rest[parsed.taken :]
                         if parsed.trouble is None or not len(rest):
                             break

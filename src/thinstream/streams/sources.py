@@ -24,6 +24,15 @@ PIECE = 1 << 22
 #: Mapped bytes after which pages already read are given back.
 RELEASE = 1 << 24
 STDIN = "-"
+#: How compressed files begin.
+MAGIC = {
+    b"\x1f\x8b": ("gzip", ".gz"),
+    b"BZh": ("bzip2", ".bz2"),
+    b"\xfd7zXZ\x00": ("xz", ".xz"),
+    b"\x28\xb5\x2f\xfd": ("zstd", ".zst"),
+    b"PAR1": ("Parquet's own methods", ".parquet"),
+    b"ARROW1": ("Arrow's own methods", ".arrow"),
+}
 
 
 class Piece(NamedTuple):
@@ -132,12 +141,24 @@ def _records(form: TextFormat, text: Text, last: bool) -> int:
 
 def _header(path: str, form: TextFormat, text: Text, last: bool) -> int:
     """Bytes of the header, −1 if it is not whole yet."""
+    _require_text(path, text)
     if not last and form.records(text) == 0:
         return -1
     try:
         return form.header(text)
     except InvalidInputError as error:
         raise InvalidInputError(f"{'standard input' if path == STDIN else path}, line 1: {error}") from None
+
+
+def _require_text(path: str, text: Text) -> None:
+    """Raises if the bytes are those of a compressed file, whose name does not say so."""
+    head = bytes(text[:6])
+    for magic, (kind, ending_) in MAGIC.items():
+        if head.startswith(magic):
+            name = "standard input" if path == STDIN else path
+            raise InvalidInputError(
+                f"{name} is compressed with {kind}: give it a name that ends in {ending_}, or decompress it first"
+            )
 
 
 class _Ahead:

@@ -33,6 +33,11 @@ class Stream(Protocol):
         ...
 
     @property
+    def classes(self) -> tuple[Any, Any] | None:
+        """The labels its negative and positive rows had, if they were told."""
+        ...
+
+    @property
     def names(self) -> Names | None:
         """Names of hashed features seen so far, where they are kept."""
         ...

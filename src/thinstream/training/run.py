@@ -79,6 +79,7 @@ class Run:
         self.state = State(model, Progress(), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         self._since = 0  # rows since the last checkpoint
+        self._changes = 0  # of the label, from one row to the next
         self._most_skipped = 0  # in a pass that is over
 
     def resume(self) -> bool:
@@ -156,6 +157,7 @@ class Run:
     def _take(self, rows: Batch) -> None:
         if rows.y is None:
             raise InvalidInputError(f"the rows to learn from need labels, row {rows.first_row} has none")
+        self._changes += int(np.count_nonzero(rows.y[1:] != rows.y[:-1]))
         scores = self.state.model.learner.learn(rows)
         self.state.progress.update(scores, rows.y, rows.weights)
         self._since += len(rows)
@@ -188,6 +190,12 @@ class Run:
 
     def _skipped_now(self) -> int:
         return 0 if self.stream.skipped is None else self.stream.skipped.count
+
+    def looks_sorted(self) -> bool:
+        """Whether labels came in far longer runs than in any random order."""
+        report = self.state.progress.report()
+        share = report.positives / max(report.rows, 1)
+        return report.rows >= 1000 and self._changes < 0.02 * 2.0 * report.rows * share * (1.0 - share)
 
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""

@@ -8,10 +8,11 @@ from thinstream.models.exports.portrait import Portrait
 
 
 def write(portrait: Portrait, file: BinaryIO, name: str) -> None:
-    """One object in ASCII: algorithm, parameters, dtype, classes, n_features, intercept, indices, weights, names.
+    """One object in ASCII: algorithm, parameters, dtype, classes, n_features, intercept, weights and what they mean.
 
     ``classes`` is [negative, positive], ``indices`` are sorted columns, the first being 0, and ``names`` maps columns
-    (as text: JSON has no other keys) to names. Numbers read back to the same bits.
+    (as text: JSON has no other keys) to names. ``space`` says how features were numbered: {} by their column, else how
+    names were hashed and rows scaled. Numbers read back to the same bits.
     """
     portrait = portrait.check()
     members = {
@@ -24,6 +25,7 @@ def write(portrait: Portrait, file: BinaryIO, name: str) -> None:
         "indices": _json(portrait.indices.tolist()),
         "weights": f"[{', '.join(decimals(portrait.weights))}]",
         "names": _json({str(j): portrait.names[j] for j in sorted(portrait.names)}),
+        "space": _json(portrait.space),
     }
     lines = ",\n".join(f'  "{key}": {value}' for key, value in members.items())
     file.write(f"{{\n{lines}\n}}\n".encode("ascii"))

@@ -84,6 +84,7 @@ def _model(portrait: Portrait, name: str) -> Any:
             "parameters": json.dumps(portrait.parameters),
             "classes": json.dumps([portrait.negative, portrait.positive]),
             "n_features": str(portrait.n_features),
+            "space": json.dumps(portrait.space),
         },
     )
     return model

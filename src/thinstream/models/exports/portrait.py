@@ -45,9 +45,16 @@ class Portrait(NamedTuple):
     weights: NDArray[Any]  # float32 or float64
     intercept: float
     names: dict[int, str]  # of columns, where known
+    space: dict[str, Any] = {}  # noqa: RUF012 (what feature numbers mean; {}: they are column numbers)
 
     @classmethod
-    def of(cls, learner: Trained, classes: tuple[Any, Any], names: Mapping[int, str] = {}) -> Self:
+    def of(
+        cls,
+        learner: Trained,
+        classes: tuple[Any, Any],
+        names: Mapping[int, str] = {},
+        space: Mapping[str, Any] = {},
+    ) -> Self:
         """The portrait of a learner with these labels (negative, positive); names of zero weights are left out."""
         indices, weights = learner.sparse_weights()
         kept = {j: str(names[j]) for j in indices.tolist() if j in names} if names else {}
@@ -61,6 +68,7 @@ class Portrait(NamedTuple):
             weights=weights,
             intercept=learner.intercept,
             names=kept,
+            space=dict(space),
         )
 
     def check(self) -> Self:

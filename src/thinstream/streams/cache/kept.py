@@ -39,6 +39,11 @@ class Kept:
         return self._cache.dtype
 
     @property
+    def classes(self) -> tuple[Any, Any] | None:
+        """The labels of the source."""
+        return self._source.classes
+
+    @property
     def skipped(self) -> Skipped | None:
         """Bad records that were left out when the cache was written, if it was now."""
         return self._source.skipped

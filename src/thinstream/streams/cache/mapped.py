@@ -60,7 +60,7 @@ class Cache:
     """
 
     unit = "rows"
-    names = skipped = None
+    names = skipped = classes = None
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)

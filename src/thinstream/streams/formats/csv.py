@@ -59,8 +59,8 @@ class CSV:
         For files without a header: columns are called c1, c2, …
     delimiter : {",", "\\t", ";", "|"}
         What stands between cells.
-    labelled : bool
-        Whether the column of the label must be there.
+    labelled, strict : bool
+        Whether the column of the label must be there, and the others that are named.
     hashing, dtype, names
         As in `VW`.
 
@@ -88,6 +88,7 @@ class CSV:
     dtype: str = "float32"
     names: Names | None = None
     labelled: bool = True
+    strict: bool = True
 
     def __post_init__(self) -> None:
         require_columns("CSV", **self._roles())
@@ -148,7 +149,7 @@ class CSV:
             for name in [given] if role in ("label", "weight") else given:
                 if name is None:
                     continue
-                if name not in kinds and role == "label" and not self.labelled:
+                if name not in kinds and (not self.strict or (role == "label" and not self.labelled)):
                     continue
                 if name not in kinds:
                     hint = "; for rows without labels say label=None" if role == "label" else ""

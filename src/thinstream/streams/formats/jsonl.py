@@ -214,6 +214,8 @@ class JSONLines:
         if given is None:
             return math.nan
         if self.classes is not None:
+            if isinstance(given, bool) and str(given) in self.classes:  # True and False, as other formats write them
+                given = str(given)
             if given not in self.classes:
                 raise _Refused(
                     f"a label must be {_shown(self.classes[0])} or {_shown(self.classes[1])}, got {_shown(given)}"

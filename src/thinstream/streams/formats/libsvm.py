@@ -36,6 +36,8 @@ class Libsvm:
         Of the values.
     limit : float
         The highest |value| taken.
+    labelled : bool
+        Whether every row must begin with a label; without one it is NaN.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class Libsvm:
     classes: tuple[float, float] | None = None
     dtype: str = "float32"
     limit: float = 1e15
+    labelled: bool = True
 
     def header(self, text: Text) -> int:
         """Libsvm files have none."""
@@ -88,7 +91,7 @@ class Libsvm:
         first = 0 if self.zero_based else 1
         # in 32 bits with room for one more column, the intercept
         widest = 2**31 - 2 if index == np.int32 else 2**62 - 1 - first
-        rules = Rules(first, widest, self.limit)
+        rules = Rules(first, widest, self.limit, not self.labelled)
         # the shortest row is a digit and an end of line, the shortest feature a blank and 1:1
         rows, features = len(text) // 2 + 1, len(text) // 4 + 1
         out = Out(
@@ -116,6 +119,7 @@ class Libsvm:
         """Labels as −1 and +1; another label is trouble."""
         negative, positive = self.classes or (-1.0, 1.0)
         labels = (parsed.labels == positive) * 2.0 - 1.0
+        labels[np.isnan(parsed.labels)] = np.nan
         other = np.flatnonzero((labels < 0) & (parsed.labels != negative))
         if len(other):
             row = int(other[0])

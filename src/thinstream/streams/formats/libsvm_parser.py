@@ -50,6 +50,7 @@ class Rules(NamedTuple):
     first_index: int  # 1, or 0 where indices begin at 0
     max_index: int  # the highest an index may be, as it stands in the result
     limit: float  # the highest |value|
+    unlabelled: bool = False  # whether a row may begin with its first feature
 
 
 class Result(NamedTuple):
@@ -153,7 +154,9 @@ def _make_parse(version: str) -> Callable[..., Any]:
             if end == i or not abs(label) < np.inf:
                 verdict = LABEL
                 break
-            if not _ends(text, end, stop):
+            if rules.unlabelled and end < stop and text[end] == _COLON:
+                label, end = np.nan, i  # a row that begins with its first feature
+            elif not _ends(text, end, stop):
                 verdict, i = AFTER_LABEL, end
                 break
             i = _qid(text, _after_blanks(text, end, stop), stop)

@@ -72,8 +72,11 @@ def given_at(text: Text, offset: int) -> str:
     word = (word.split(b" ", 1)[0] or word[:1]).split(b"\t", 1)[0] or word[:1]
     if not word:
         return "the end of the line"
-    shown = word.decode("utf-8", "backslashreplace")
-    return repr(shown[:30] + "…" if len(shown) > 30 else shown)
+    try:
+        shown = repr(word.decode())
+    except UnicodeDecodeError:  # bytes that are no text, or a letter cut in two
+        shown = repr(word)[1:]
+    return shown if len(shown) <= 32 else f"{shown[:31]}…{shown[0]}"
 
 
 def last_line_end(text: Text) -> int:
