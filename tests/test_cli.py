@@ -727,3 +727,9 @@ def test_json_exports_say_how_features_are_numbered(there, thin):
     thin("export", "m.ts", "m.json")
     space = json.loads(Path("m.json").read_text())["space"]
     assert (space["hashing"]["bits"], space["normalize"]) == (10, "l2")
+
+
+def test_keys_that_no_record_has_are_remarked(there, thin):
+    Path("d.jsonl").write_text('{"label": 1, "txt": "a b"}\n{"label": 0, "txt": "c"}\n')
+    assert "no record has 'text', named in --text or --ignore" in thin("train", "d.jsonl", "--text", "text").errors
+    assert thin("train", "d.jsonl", "--text", "txt").errors == ""

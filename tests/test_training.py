@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import thinstream as ts
 from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.learners import Classes, Learner
 from thinstream.models.file import write
@@ -159,3 +160,24 @@ def test_rows_without_labels_cannot_be_learned(folder):
     path.write_text("|f a b\n|f c\n")
     with pytest.raises(InvalidInputError, match="need labels, row 0 has none"):
         Run(open_stream(path), model()).run()
+
+
+def test_estimators_and_streams(data, folder):
+    """Streams tell their classes; models go on from streams and predict them."""
+    stream = open_stream(data, classes=(-1, 1))
+    whole = ts.AdaRDA(l1=0.01).fit_stream(stream)
+    halves = ts.AdaRDA(l1=0.01).partial_fit_stream(open_stream(data[:1])).partial_fit_stream(open_stream(data[1:]))
+    assert np.array_equal(whole.coef_, halves.coef_)
+    whole.save(folder / "whole.est")
+    loaded = ts.load(folder / "whole.est")
+    predictions = np.concatenate(list(loaded.predict_stream(stream)))
+    assert predictions.shape == (ROWS,)
+    assert set(predictions.tolist()) <= {-1, 1}
+    path = folder / "named.jsonl"
+    path.write_text('{"label": "ham", "a": 1}\n{"label": "spam", "a": -1}\n' * 5)
+    named = ts.FSOL().fit_stream(open_stream(path, classes=("ham", "spam")))
+    assert named.classes_.tolist() == ["ham", "spam"]
+    assert np.concatenate(list(named.predict_stream(open_stream(path, classes=("ham", "spam"))))).tolist()[-1] == "spam"
+    (folder / "empty.svm").write_text("")
+    with pytest.raises(InvalidInputError, match="no example"):
+        ts.FSOL().fit_stream(open_stream(folder / "empty.svm"))

@@ -184,6 +184,9 @@ def _close(job: Job, output: Output, run: Run, report: Any) -> None:
             print(f"{'model':<18} {job.model} ({job.model.stat().st_size:,} bytes, {job.grade})")
     if skipped:
         say(f"thinstream: {skipped:,} bad records were passed over, the first: {_first_reason(run)}")
+    unmet = getattr(getattr(run.stream, "form", None), "unmet", [])
+    if unmet:
+        say(f"thinstream: no record has {', '.join(map(repr, unmet))}, named in --text or --ignore")
     if run.looks_sorted():
         say(
             "thinstream: labels come in long runs, as in rows sorted by class: the numbers above are too good, and the "

@@ -61,6 +61,7 @@ class _Features:
 
     def __init__(self, text: frozenset[str], ignore: frozenset[str]) -> None:
         self.text, self.ignore = text, ignore
+        self.met: set[str] = set()  # of the keys that are named
         self.spaces: list[str] = []
         self.names: list[str] = []
         self.values: list[float] = []
@@ -72,6 +73,8 @@ class _Features:
 
     def take(self, key: str, value: Any) -> None:
         """What an entry of an object gives."""
+        if key in self.ignore or key in self.text:
+            self.met.add(key)
         if key in self.ignore or value is None or value is False:
             return
         if key in self.text:
@@ -140,12 +143,18 @@ class JSONLines:
     hashing: Hashing = field(default_factory=Hashing)
     dtype: str = "float32"
     names: Names | None = None
+    met: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         require_columns("JSONLines", label=self.label, weight=self.weight, text=self.text, ignore=self.ignore)
         require_classes("JSONLines", self.classes)
         require_dtype(self.dtype, "JSONLines")
         require_hashing(self.hashing, self.names, "JSONLines")
+
+    @property
+    def unmet(self) -> list[str]:
+        """Keys that were named as text or to be left out, and that no row had so far."""
+        return sorted({*self.text, *self.ignore} - self.met)
 
     def header(self, text: Text) -> int:
         """These files have none, but perhaps a byte order mark."""
@@ -182,6 +191,7 @@ class JSONLines:
         hashes = {space: self.hashing.namespace(space) for space in set(features.spaces)}
         seeds = np.array([hashes[space] for space in features.spaces], np.uint64)
         values = np.array(features.values, np.float64)
+        self.met.update(features.met)
         found, stops = joined(features.names)
         raw = Raw(
             np.array(labels, np.float64),
