@@ -209,7 +209,7 @@ def _tables(rules: list[Any], costs: list[Costs], dtype: np.dtype[Any]) -> Table
         reals.astype(dtype),
         reals.astype(np.float64),
         codes.reshape(len(whole), lanes),
-        np.array([cost.negative for cost in paid]),
+        np.array([1.0 if cost.balanced else cost.negative for cost in paid]),
         np.array([cost.positive for cost in paid]),
         np.array([cost.balanced for cost in paid]),
     )

@@ -81,6 +81,10 @@ def make_loop(version: str) -> Callable[..., Any]:
         lanes, n = np.uint64(state.shape[2]), len(rows.indptr) - 1
         s, v, out = work.s, work.v, work.out
         own_labels = np.uint64(y.shape[1] > 1)
+        c_positive, c_negative = tables.positive, tables.negative
+        balancing = False
+        for lane in range(lanes):
+            balancing |= tables.balanced[lane]
         real = state.dtype.type
         zero = real(0)
         template = begin(rule_at(p, tables.reals64, tables.codes, U0), 1, totals_at(p, totals, U0))
@@ -115,7 +119,7 @@ def make_loop(version: str) -> Callable[..., Any]:
                         f = read(p, state, clocks, j, lane)
                         g = choose(p, work.present[lane], observe(q, f, x, v[0, lane], now), f)
                         if keeps(p):
-                            write(p, state, clocks, j, lane, True, g, f)
+                            write(p, state, clocks, j, lane, g)
                         s[r, lane] += weight(q, g, now) * x
             else:
                 for k in range(a, b):
@@ -132,22 +136,24 @@ def make_loop(version: str) -> Callable[..., Any]:
                             v[r, lane] += confidence(q, read(p, state, clocks, j, lane), x)
                 for lane in range(lanes):
                     v[0, lane] = (v[0, lane] + v[1, lane]) + (v[2, lane] + v[3, lane])
-            moving = False
             for lane in range(lanes):  # choices of values, not of ways, so that lanes run side by side
-                score = (s[0, lane] + s[1, lane]) + (s[2, lane] + s[3, lane])
-                out[lane] = score
-                on = work.present[lane]
-                positive = y[i, lane * own_labels] > 0
-                t = counts[T, lane] + on
-                positives = counts[POSITIVES, lane] + (on & positive)
-                counts[T, lane], counts[POSITIVES, lane] = t, positives
-                ratio = max(t - positives, 1) / max(positives, 1)
-                c_positive = ratio if tables.balanced[lane] else tables.positive[lane]
-                c_negative = 1.0 if tables.balanced[lane] else tables.negative[lane]
+                out[lane] = (s[0, lane] + s[1, lane]) + (s[2, lane] + s[3, lane])
+                on, positive = work.present[lane], y[i, lane * own_labels] > 0
+                counts[T, lane] += on
+                counts[POSITIVES, lane] += on & positive
+            if balancing:
+                for lane in range(lanes):
+                    if tables.balanced[lane]:
+                        t, positives = counts[T, lane], counts[POSITIVES, lane]
+                        c_positive[lane] = max(t - positives, 1) / max(positives, 1)
+            moving = False
+            for lane in range(lanes):
+                score = out[lane]
+                on, positive = work.present[lane], y[i, lane * own_labels] > 0
                 example = Example(
                     1.0 if positive else -1.0,
-                    c_positive if positive else c_negative,
-                    c_positive / c_negative,
+                    c_positive[lane] if positive else c_negative[lane],
+                    c_positive[lane] / c_negative[lane],
                     weights[i, lane],
                 )
                 called = score > 0
@@ -174,7 +180,7 @@ def make_loop(version: str) -> Callable[..., Any]:
                         f = read(p, state, clocks, j, lane)
                         taken = Step(0.0, True, work.size[lane], work.c[lane])
                         g = move(q, f, x, v[0, lane], taken, now)
-                        write(p, state, clocks, j, lane, work.update[lane], g, f)
+                        write(p, state, clocks, j, lane, choose(p, work.update[lane], g, f))
                         work.change[lane] += tally(q, f, g) if work.update[lane] else 0
             for lane in range(lanes):
                 if work.present[lane]:

@@ -1,6 +1,7 @@
 """Records of one lane, read from and written to arrays in which the lanes of a field lie side by side.
 
-As in `engine.records`, the code for a record is generated from its class; here every function takes the lane, too.
+As in `engine.records`, the code for a record is generated from its class; here every function takes the lane, too. What takes arrays is inlined by
+numba itself: a call would count references to them, which costs more than all the rest.
 """
 
 from functools import cache
@@ -45,9 +46,8 @@ def _writer(rule: Any) -> Any:
     fields, clocks = split(record)
     place = {n: f"state[j, {i}, lane]" for i, n in enumerate(fields)}
     place |= {n: f"clocks[j, {i}, lane]" for i, n in enumerate(clocks)}
-    # a choice of values, not of ways: lanes run side by side
-    lines = [f" {place[name]} = new.{name} if on else old.{name}" for name in record._fields]
-    return _made("def made(p, state, clocks, j, lane, on, new, old):\n" + "\n".join(lines))
+    lines = [f" {place[name]} = f.{name}" for name in record._fields]
+    return _made("def made(p, state, clocks, j, lane, f):\n" + "\n".join(lines))
 
 
 @cache
@@ -82,9 +82,9 @@ def read(p: Any, state: Any, clocks: Any, j: Any, lane: Any) -> Any:
     return _reader(type(p))(p, state, clocks, j, lane)
 
 
-def write(p: Any, state: Any, clocks: Any, j: Any, lane: Any, on: Any, new: Any, old: Any) -> None:
-    """Coordinate j of a lane becomes ``new`` where ``on``, else stays ``old``."""
-    _writer(type(p))(p, state, clocks, j, lane, on, new, old)
+def write(p: Any, state: Any, clocks: Any, j: Any, lane: Any, f: Any) -> None:
+    """Coordinate j of a lane becomes ``f``."""
+    _writer(type(p))(p, state, clocks, j, lane, f)
 
 
 def choose(p: Any, on: Any, new: Any, old: Any) -> Any:
@@ -137,8 +137,8 @@ def _read_compiled(p: Any, state: Any, clocks: Any, j: Any, lane: Any) -> Any:
     return _class_of(p) and _reader(_class_of(p))
 
 
-@compiles(write)
-def _write_compiled(p: Any, state: Any, clocks: Any, j: Any, lane: Any, on: Any, new: Any, old: Any) -> Any:
+@compiles(write, inline="always")
+def _write_compiled(p: Any, state: Any, clocks: Any, j: Any, lane: Any, f: Any) -> Any:
     return _class_of(p) and _writer(_class_of(p))
 
 
@@ -147,7 +147,7 @@ def _choose_compiled(p: Any, on: Any, new: Any, old: Any) -> Any:
     return _class_of(p) and _chooser(_class_of(p))
 
 
-@compiles(rule_at)
+@compiles(rule_at, inline="always")
 def _rule_at_compiled(p: Any, reals: Any, codes: Any, lane: Any) -> Any:
     if _class_of(p) is None:
         return None
@@ -156,7 +156,7 @@ def _rule_at_compiled(p: Any, reals: Any, codes: Any, lane: Any) -> Any:
     return _ruler(_class_of(p), kinds, whole)
 
 
-@compiles(store)
+@compiles(store, inline="always")
 def _store_compiled(record: Any, reals: Any, clocks: Any, lane: Any) -> Any:
     if _class_of(record) is None:
         return None
@@ -166,7 +166,7 @@ def _store_compiled(record: Any, reals: Any, clocks: Any, lane: Any) -> Any:
     return _made("def made(record, reals, clocks, lane):\n" + "\n".join(lines or [" pass"]))
 
 
-@compiles(fetch)
+@compiles(fetch, inline="always")
 def _fetch_compiled(record: Any, reals: Any, clocks: Any, lane: Any) -> Any:
     cls = _class_of(record)
     if cls is None:
@@ -178,7 +178,7 @@ def _fetch_compiled(record: Any, reals: Any, clocks: Any, lane: Any) -> Any:
     return _made(f"def made(record, reals, clocks, lane):\n return Record({parts})", Record=cls)
 
 
-@compiles(totals_at)
+@compiles(totals_at, inline="always")
 def _totals_at_compiled(p: Any, totals: Any, lane: Any) -> Any:
     if _class_of(p) is None:
         return None
@@ -187,7 +187,7 @@ def _totals_at_compiled(p: Any, totals: Any, lane: Any) -> Any:
     return _made(f"def made(p, totals, lane):\n return Record({parts})", Record=record)
 
 
-@compiles(store_totals)
+@compiles(store_totals, inline="always")
 def _store_totals_compiled(p: Any, totals: Any, lane: Any, own: Any) -> Any:
     if _class_of(p) is None:
         return None
