@@ -12,7 +12,13 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner, algorithms
 
-NAMES = [algorithm.name for algorithm in algorithms() if algorithm.name != "SOFS"]
+#: One of each way of keeping state is enough for every day.
+DAILY = ("FSOL", "SSOL", "STG", "SCW")
+NAMES = [
+    pytest.param(algorithm.name, marks=() if algorithm.name in DAILY else pytest.mark.slow)
+    for algorithm in algorithms()
+    if algorithm.name != "SOFS"
+]
 WIDTH = 12
 
 
@@ -44,7 +50,7 @@ def drawn(data, algorithm, lanes):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=10)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_a_lane_is_a_run_of_its_own(name, data, seed):
     rng, lanes = np.random.default_rng(seed), data.draw(st.integers(1, 5))

@@ -59,7 +59,12 @@ class Lanes:
         each = [EQUAL_COSTS] * len(parameters) if costs is None else list(costs)
         if len(each) != len(parameters):
             raise InvalidParameterError(f"one cost per lane is needed, got {len(each)} for {len(parameters)} lanes")
-        common = {"n_features": n_features, "dtype": dtype, "grow": grow, "fit_intercept": fit_intercept}
+        common: dict[str, Any] = {
+            "n_features": n_features,
+            "dtype": dtype,
+            "grow": grow,
+            "fit_intercept": fit_intercept,
+        }
         #: The models as they were before any example; what they learned is in ``memory``.
         self._models = [Learner(algorithm, costs=c, **common, **p) for p, c in zip(parameters, each, strict=True)]
         first = self._models[0]
@@ -90,7 +95,11 @@ class Lanes:
     def __getitem__(self, lane: int) -> Learner:
         """The model of a lane, as a `Learner` of its own (a copy)."""
         fresh = self._models[lane]
-        parameters = {"n_features": self.n_features, "dtype": fresh.memory.state.dtype.name, "grow": self.grow}
+        parameters: dict[str, Any] = {
+            "n_features": self.n_features,
+            "dtype": fresh.memory.state.dtype.name,
+            "grow": self.grow,
+        }
         model = Learner(
             self.algorithm.name,
             costs=fresh.costs,

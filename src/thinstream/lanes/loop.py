@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Rows, T
+from thinstream.engine.prefetch import prefetch
 from thinstream.engine.questions import (
     begin,
     confidence,
@@ -73,13 +74,23 @@ def make_loop(version: str) -> Callable[..., Any]:
     """The loop; ``version`` stands for its sources (see `jit`)."""
 
     def loop(
-        p: Any, tables: Any, rows: Any, y: Any, weights: Any, memory: Any, work: Any, confident: Any, scores: Any
+        p: Any,
+        tables: Any,
+        rows: Any,
+        y: Any,
+        weights: Any,
+        memory: Any,
+        work: Any,
+        confident: Any,
+        scores: Any,
     ) -> None:
         """Learns the rows in order. ``weights`` have a column per lane, ``y`` too, or one for all."""
         keyed_by(version)
         state, clocks, counts, totals = memory.state, memory.clocks, memory.counts, memory.totals
         lanes, n = np.uint64(state.shape[2]), len(rows.indptr) - 1
         s, v, out = work.s, work.v, work.out
+        flat, line = state.reshape(-1), np.uint64(64 // state.itemsize)
+        record = np.uint64(state.shape[1]) * lanes
         own_labels = np.uint64(y.shape[1] > 1)
         c_positive, c_negative = tables.positive, tables.negative
         balancing = False
@@ -91,6 +102,11 @@ def make_loop(version: str) -> Callable[..., Any]:
         for i in range(n):
             a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
             grouped = a + (b - a) // U4 * U4  # from here on all go to the first accumulator
+            if i + 1 < n:  # the coordinates of the next row, a cache line at a time
+                for k in range(b, np.uint64(rows.indptr[i + 2])):
+                    start = np.uint64(rows.indices[k]) * record
+                    for place in range(start, start + record, line):
+                        prefetch(flat, place)
             for lane in range(lanes):
                 q = rule_at(p, tables.reals64, tables.codes, lane)
                 own = totals_at(p, totals, lane)

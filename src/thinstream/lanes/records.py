@@ -1,7 +1,7 @@
 """Records of one lane, read from and written to arrays in which the lanes of a field lie side by side.
 
-As in `engine.records`, the code for a record is generated from its class; here every function takes the lane, too. What takes arrays is inlined by
-numba itself: a call would count references to them, which costs more than all the rest.
+As in `engine.records`, the code for a record is generated from its class; here every function takes the lane, too. What
+takes arrays is inlined by numba itself: a call would count references to them.
 """
 
 from functools import cache
@@ -18,6 +18,10 @@ def _made(source: str, **names: Any) -> Any:
     scope = dict(names)
     exec(source, scope)
     return scope["made"]
+
+
+def _type(p: Any) -> Any:
+    return type(p)
 
 
 def coordinate_of(rule: Any) -> Any:
@@ -79,17 +83,17 @@ def _ruler(rule: Any, kinds: tuple[bool, ...], whole: tuple[bool, ...]) -> Any:
 
 def read(p: Any, state: Any, clocks: Any, j: Any, lane: Any) -> Any:
     """Coordinate j of a lane."""
-    return _reader(type(p))(p, state, clocks, j, lane)
+    return _reader(_type(p))(p, state, clocks, j, lane)
 
 
 def write(p: Any, state: Any, clocks: Any, j: Any, lane: Any, f: Any) -> None:
     """Coordinate j of a lane becomes ``f``."""
-    _writer(type(p))(p, state, clocks, j, lane, f)
+    _writer(_type(p))(p, state, clocks, j, lane, f)
 
 
 def choose(p: Any, on: Any, new: Any, old: Any) -> Any:
     """``new`` where ``on``, else ``old``."""
-    return _chooser(type(p))(p, on, new, old)
+    return _chooser(_type(p))(p, on, new, old)
 
 
 def rule_at(p: Any, reals: Any, codes: Any, lane: Any) -> Any:
