@@ -1,0 +1,56 @@
+"""Many models in one pass against one model: what K lanes cost in single runs, side by side in one process.
+
+    python benchmarks/lanes.py [--rows N]
+
+Caveats first. One core, generated data in memory (Zipf's law, unit rows), float32, one batch, best of 4 (the machine's
+slow phases would otherwise decide); each lane has its own rate.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+from thinstream.batch import Batch
+from thinstream.datasets import zipf_text
+from thinstream.lanes import Lanes
+from thinstream.learners import Learner
+
+CASES = ((64, 47_000), (16, 3_200_000))
+#: Algorithm, the parameter that differs by lane, others; targets at 64 lanes.
+CONTESTANTS = (("FSOL", "eta", {"l1": 1e-6}, 9), ("SSOL", "eta", {"l1": 1e-6}, 13), ("AROW", "r", {}, 14))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=20_000, help="length of the stream (default 20000)")
+    options = parser.parse_args()
+    print(__doc__.split("\n\n")[2], "\n")
+    for lanes, width in CASES:
+        X, y = zipf_text(options.rows, width)
+        batch = Batch.of(X.indptr.astype(np.int64), X.indices, X.data, width, y)
+        print(f"{lanes} lanes, {width:,} features")
+        for name, rate, others, target in CONTESTANTS:
+            each = [{rate: float(value), **others} for value in np.geomspace(0.1, 10.0, lanes)]
+            single = best(lambda name=name, each=each: Learner(name, n_features=width, **each[0]), batch)
+            many = best(lambda name=name, each=each: Lanes(name, each, n_features=width), batch)
+            goal = target if lanes == 64 else 5.5
+            verdict = "met" if many / single <= goal else "MISSED"
+            ns = 1e9 * single / X.nnz
+            print(
+                f"  {name:5s} {many / single:5.1f} single runs of {ns:.2f} ns per non-zero (target {goal}: {verdict})"
+            )
+
+
+def best(make, batch):
+    times = []
+    for _ in range(5):
+        model = make()
+        start = time.perf_counter()
+        model.learn(batch)
+        times.append(time.perf_counter() - start)
+    return min(times[1:])  # the first may compile
+
+
+if __name__ == "__main__":
+    main()
