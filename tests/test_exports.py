@@ -181,7 +181,8 @@ def test_json_reads_back(trained):
     learner, portrait, batch = trained
     read = json.loads(written(portrait, "json"))
     assert list(read) == [
-        "algorithm", "parameters", "dtype", "classes", "n_features", "intercept", "indices", "weights", "names", "space",
+        "algorithm", "parameters", "dtype", "classes", "n_features", "intercept",
+        "indices", "weights", "names", "space",
     ]  # fmt: skip
     weights = np.array(read["weights"], dtype=read["dtype"])
     assert weights.tobytes() == portrait.weights.tobytes()
