@@ -8,6 +8,7 @@ slow phases would otherwise decide); each lane has its own rate.
 
 import argparse
 import time
+from functools import partial
 
 import numpy as np
 
@@ -32,14 +33,12 @@ def main():
         print(f"{lanes} lanes, {width:,} features")
         for name, rate, others, target in CONTESTANTS:
             each = [{rate: float(value), **others} for value in np.geomspace(0.1, 10.0, lanes)]
-            single = best(lambda name=name, each=each: Learner(name, n_features=width, **each[0]), batch)
-            many = best(lambda name=name, each=each: Lanes(name, each, n_features=width), batch)
+            single = best(partial(Learner, name, n_features=width, **each[0]), batch)
+            ratio = best(partial(Lanes, name, each, n_features=width), batch) / single
             goal = target if lanes == 64 else 5.5
-            verdict = "met" if many / single <= goal else "MISSED"
+            verdict = "met" if ratio <= goal else "MISSED"
             ns = 1e9 * single / X.nnz
-            print(
-                f"  {name:5s} {many / single:5.1f} single runs of {ns:.2f} ns per non-zero (target {goal}: {verdict})"
-            )
+            print(f"  {name:5s} {ratio:5.1f} single runs of {ns:.2f} ns per non-zero (target {goal}: {verdict})")
 
 
 def best(make, batch):
