@@ -12,8 +12,8 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner, algorithms
 
-#: One of each way of keeping state is enough for every day.
-DAILY = ("FSOL", "SSOL", "STG", "SCW")
+#: With and without clocks: enough for every day.
+DAILY = ("SSOL", "STG")
 NAMES = [
     pytest.param(algorithm.name, marks=() if algorithm.name in DAILY else pytest.mark.slow)
     for algorithm in algorithms()
