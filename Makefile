@@ -36,6 +36,7 @@ lint: $(VENV)/ready-lint ## ruff, mypy (strict), import contracts
 bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand-fused loops, side by side (minutes, 4 GB of disk)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/streams.py
+	$(BIN)/python benchmarks/lanes.py
 
 fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS (default 60) for each format
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thinstream.datasets import Stream, sparse_gaussian
+from thinstream.errors import MissingPackageError
 from thinstream.estimators import make
+from thinstream.plotting import matplotlib
 
 #: Label in the picture → algorithm, name of its rate, other parameters.
 CONTESTANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -60,8 +62,8 @@ def run(rows: int = 100_000, seed: int = 0, out: str = "demo.png") -> None:
     print(table(curves))
     try:
         picture(curves, out)
-    except ImportError:
-        print("\nNo picture: matplotlib is missing (pip install 'thinstream[plot]').")
+    except MissingPackageError as error:
+        print(f"\nNo picture: {error}")
     else:
         print(f"\nThe sparsity-error curve is in {out}.")
 
@@ -102,9 +104,7 @@ def table(curves: dict[str, list[Point]]) -> str:
 
 def picture(curves: dict[str, list[Point]], path: str) -> None:
     """Test error against sparsity, all of it and the sparse end."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 4.8), layout="constrained")
+    figure = matplotlib().figure.Figure(figsize=(12, 4.8), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     styles = ["o-", "s-", "s--", "D-", "^-", "v:", "<:", ">:"]
     for axis, low in zip(axes, (0, 80), strict=True):

@@ -1,7 +1,4 @@
-"""A picture of a trained model: its largest weights by name, and how all of them fall off.
-
-matplotlib is imported here only.
-"""
+"""A picture of a trained model: its largest weights by name, and how all of them fall off."""
 
 import os
 import warnings
@@ -12,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.atomic import replacing
-from thinstream.errors import MissingPackageError, UnknownNameError, listed
+from thinstream.errors import UnknownNameError, listed
 from thinstream.models.exports.portrait import Portrait
+from thinstream.plotting import matplotlib
 
 EXTENSIONS = (".png", ".svg")
 #: Most bars, of both signs together; longest name, in characters; most points of a curve.
@@ -30,25 +28,18 @@ def draw(portrait: Portrait, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if path.suffix.lower() not in EXTENSIONS:
         raise UnknownNameError(f"{path}: the extension must be {listed(EXTENSIONS)}, got {path.suffix!r}")
-    try:
-        from matplotlib import rc_context
-    except ImportError:
-        raise MissingPackageError(
-            "pictures need the package matplotlib, which is not installed: pip install 'thinstream[plot]'"
-        ) from None
+    package = matplotlib()
     vector = path.suffix.lower() == ".svg"
-    with rc_context({"svg.hashsalt": "thinstream"}), warnings.catch_warnings(), replacing(path) as new:
+    with package.rc_context({"svg.hashsalt": "thinstream"}), warnings.catch_warnings(), replacing(path) as new:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a letter the font lacks is drawn as a box
         figure = _figure(portrait.check())
         figure.savefig(new, format=path.suffix.lower()[1:], dpi=130, metadata={"Date": None} if vector else None)
 
 
 def _figure(portrait: Portrait) -> Any:
-    from matplotlib.figure import Figure
-
     order = portrait.largest_first()
     shown = order[:BARS]
-    figure = Figure(figsize=(12, max(4.2, 1.6 + 0.23 * len(shown))), layout="constrained")
+    figure = matplotlib().figure.Figure(figsize=(12, max(4.2, 1.6 + 0.23 * len(shown))), layout="constrained")
     figure.suptitle(headline(portrait), fontsize=12, parse_math=False)
     if not len(order):
         figure.text(0.5, 0.5, "every weight is zero: nothing to draw", ha="center", va="center", color="0.4")

@@ -262,24 +262,31 @@ def _vw(files: list[str], kind: str, options: Options) -> Stream:
     return _text_stream(files, kind, VW(_hashing(options), options.dtype, _names(options)), options)
 
 
+def _named(options: Options) -> dict[str, Any]:
+    """What formats with named columns share."""
+    return {
+        "label": options.label,
+        "weight": options.weight,
+        "text": options.text,
+        "ignore": options.ignore,
+        "classes": options.classes,
+        "hashing": _hashing(options),
+        "dtype": options.dtype,
+        "names": _names(options),
+    }
+
+
 def _csv(files: list[str], kind: str, options: Options) -> Stream:
     from thinstream.streams.formats.csv import CSV
 
     form = CSV(
-        label=options.label,
-        weight=options.weight,
         delimiter="\t" if kind == "tsv" else ",",
         numbered=not options.header,
         labelled=options.labels,
         strict=options.strict,
-        text=options.text,
         categorical=options.categorical,
         numeric=options.numeric,
-        ignore=options.ignore,
-        classes=options.classes,
-        hashing=_hashing(options),
-        dtype=options.dtype,
-        names=_names(options),
+        **_named(options),
     )
     return _text_stream(files, kind, form, options)
 
@@ -287,17 +294,7 @@ def _csv(files: list[str], kind: str, options: Options) -> Stream:
 def _jsonl(files: list[str], kind: str, options: Options) -> Stream:
     from thinstream.streams.formats.jsonl import JSONLines
 
-    form = JSONLines(
-        label=options.label,
-        weight=options.weight,
-        text=options.text,
-        ignore=options.ignore,
-        classes=options.classes,
-        hashing=_hashing(options),
-        dtype=options.dtype,
-        names=_names(options),
-    )
-    return _text_stream(files, kind, form, options)
+    return _text_stream(files, kind, JSONLines(**_named(options)), options)
 
 
 def _arrow(files: list[str], kind: str, options: Options) -> Stream:

@@ -13,18 +13,28 @@ class Trained(Protocol):
     """What a portrait is taken of; `Learner` is one."""
 
     @property
-    def algorithm(self) -> Any: ...  # noqa: D102
+    def algorithm(self) -> Any:
+        """What was declared of it."""
+        ...
 
     @property
-    def parameters(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def parameters(self) -> Mapping[str, Any]:
+        """Public ones."""
+        ...
 
     @property
-    def n_features(self) -> int: ...  # noqa: D102
+    def n_features(self) -> int:
+        """Its width."""
+        ...
 
     @property
-    def intercept(self) -> float: ...  # noqa: D102
+    def intercept(self) -> float:
+        """Weight of the constant feature."""
+        ...
 
-    def sparse_weights(self) -> tuple[NDArray[np.int64], NDArray[Any]]: ...  # noqa: D102
+    def sparse_weights(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Features of non-zero weight, and their weights."""
+        ...
 
 
 class Portrait(NamedTuple):

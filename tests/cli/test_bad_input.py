@@ -1,0 +1,171 @@
+"""Bad data and wrong command lines: one line that tells, an exit code, nothing half-written."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import ROWS
+from thinstream.cli.app import run
+from thinstream.models.file import read
+
+BAD = "+1 1:1\n-1 2:1\n+1 3:abc 4:1\n-1 1:1\n"
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_bad_line_is_shown_with_its_place(there, thin, compressed):
+    name = "b.svm.gz" if compressed else "b.svm"
+    Path(name).write_bytes(gzip.compress(BAD.encode()) if compressed else BAD.encode())
+    Path("old.ts").write_text("the old model")
+    said = thin("train", name, "-m", "old.ts", code=1)
+    expected = f"thinstream: {name}, line 3, column 6: a value must be a finite decimal number, got 'abc'\n"
+    assert said.errors == expected
+    assert Path("old.ts").read_text() == "the old model"
+    assert sorted(os.listdir()) == sorted([name, "old.ts"])
+    said = thin("train", name, "-m", "new.ts", "--on-error", "skip", "--passes", "3")
+    assert f"1 bad records were passed over, the first: {name}, line 3, column 6" in said.errors
+    assert read("new.ts").learner.t == 9
+    assert "more than 0 bad records, the last: " in (
+        thin("train", name, "--on-error", "skip", "--max-errors", "0", code=1).errors
+    )
+    assert thin("predict", name, "-m", "new.ts", "-o", "p.txt", code=1).errors.startswith(f"thinstream: {name}, line 3")
+    assert sorted(os.listdir()) == sorted([name, "old.ts", "new.ts"])
+
+
+def test_skipped_records_are_counted_once_across_a_resumed_run(there, thin, monkeypatch):
+    from thinstream.training.checkpoint import Checkpoints
+
+    Path("b.svm").write_text("1 1:1\n-1 2:1\n1 x\n" * 40)
+    real, left = Checkpoints.write, [5]
+
+    def write(self, *arguments):
+        real(self, *arguments)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoints, "write", write)
+    options = ["b.svm", "-m", "m.ts", "--checkpoint-every", "7", "--on-error", "skip", "--max-errors", "40"]
+    assert run(["train", *options]) == 130
+    monkeypatch.undo()
+    os.chdir(there)
+    said = thin("train", *options, "--resume")
+    assert "resumed from m.ts.checkpoint after 35 rows" in said.errors
+    assert "40 bad records" in said.errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no.svm"], "there is no file no.svm"),
+        (["."], ". is a folder; name files, or a glob"),
+        (["x*.svm"], "no file matches x*.svm"),
+        (["-", "-"], "standard input (-) can be read once only"),
+        (["empty.svm"], "empty.svm: there is no example in it"),
+        (["d.svm", "t.vw"], "files of one format are needed, d.svm is libsvm, t.vw is vw"),
+        (["d.svm", "-m", "no/m.ts"], "no/m.ts: cannot be written: there is no folder"),
+        (["d.svm", "-m", "."], ".: cannot be written: it is a folder"),
+        (["d.svm", "--from", "cut.ts"], "cut.ts: is not a safetensors file, or a damaged one"),
+        (["d.svm", "--from", "no.ts"], "no.ts: there is no such file"),
+        (["d.svm", "--from", "flipped.ts"], "flipped.ts: is damaged: its checksum does not fit"),
+        (["d.svm", "--from", "m.ts", "--normalize", "l2"], "m.ts: its features were read as column numbers"),
+        (["d.svm", "--from", "w.ts"], "w.ts holds weights only"),
+        (["cut.svm.gz"], "cut.svm.gz ends in the middle of its compressed data"),
+        (["d.svm", "-m", "x.ts", "--checkpoint", "m.ts", "--resume"], "m.ts is a model, but not a checkpoint"),
+    ],
+)
+def test_bad_input(data, model, thin, arguments, message):
+    Path("empty.svm").write_bytes(b"")
+    Path("t.vw").write_text("1 |f a\n")
+    raw = Path(model).read_bytes()
+    Path("cut.ts").write_bytes(raw[: len(raw) // 2])
+    Path("flipped.ts").write_bytes(raw[:-5] + bytes([raw[-5] ^ 1]) + raw[-4:])
+    Path("cut.svm.gz").write_bytes(gzip.compress(Path(data).read_bytes())[:-20])
+    thin("train", data, "-m", "w.ts", "--weights-only", "-q")
+    before = sorted(os.listdir())
+    said = thin("train", *arguments, code=1)
+    assert said.errors.startswith(f"thinstream: {message}")
+    assert said == ""
+    assert sorted(os.listdir()) == before
+    assert Path(model).read_bytes() == raw
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bogus"], "No such option: --bogus"),
+        (["--bogus", "--help-me"], "No such option"),
+        (["-a", "fsl"], "no algorithm is called 'fsl'; did you mean 'FSOL'?"),
+        (["--l1", "-1"], "Invalid value: AdaRDA: l1 must be a number ≥ 0, got -1"),
+        (["--l1", "much"], "Invalid value: AdaRDA: l1 must be a number ≥ 0, got 'much'"),
+        (["-a", "fsol", "--r", "1"], "No such option: --r"),
+        (["--passes", "0"], "Invalid value for '--passes'"),
+        (["--checkpoint-every", "x"], "Invalid value for '--checkpoint-every'"),
+        (["--checkpoint-every", "5"], "checkpoints need a place: give --model or --checkpoint"),
+        (["--resume"], "checkpoints need a place: give --model or --checkpoint"),
+        (["--zero-based", "maybe"], "--zero-based must be 'no', 'yes' or 'auto', got 'maybe'"),
+        (["--on-error", "ignore"], "on_error must be 'raise' or 'skip', got 'ignore'"),
+        (["--dtype", "int8"], "AdaRDA: dtype must be 'float32' or 'float64', got 'int8'"),
+        (["--format", "xml"], "format must be 'libsvm'"),
+        (["--normalize", "l1"], "normalize must be None or 'l2', got 'l1'"),
+        (["--class-weight", "1"], "--class-weight must be balanced or two numbers > 0 as in 1,20, got '1'"),
+        (["--classes", "1,1"], "--classes must be two labels, NEG,POS, got '1,1'"),
+        (["--bits", "3"], "bits is for files of the format 'vw'"),
+        (["--label", "y"], "label is for files of the format 'csv'"),
+        (["--from", "m.ts", "--l1", "3"], "m.ts learned with l1 0.0; it cannot go on with 3"),
+        (["--from", "m.ts", "-a", "fsol"], "m.ts is a model of AdaRDA; it cannot go on as fsol"),
+        (["--from", "m.ts", "--dtype", "float64"], "m.ts learned with dtype float32; it cannot go on with float64"),
+        (["--from", "m.ts", "--intercept"], "m.ts learned with intercept False; it cannot go on with True"),
+        (
+            ["--from", "m.ts", "--class-weight", "balanced"],
+            "m.ts learned with class weights 1,1; it cannot go on with balanced",
+        ),
+        (["--from", "m.ts", "--classes", "0,1"], "m.ts has the classes -1, 1; it cannot go on with 0,1"),
+    ],
+)
+def test_wrong_command_lines(data, model, thin, arguments, message):
+    said = thin("train", data, *arguments, code=2)
+    assert said.errors.startswith(f"thinstream: {message}")
+    assert said == ""
+    assert sorted(os.listdir()) == ["d.svm", "m.ts"]
+
+
+def test_missing_arguments_and_commands(thin):
+    assert "Missing argument" in thin("train", code=2).errors
+    assert thin("foo", code=2).errors.startswith("thinstream: No such command 'foo'")
+    assert "Missing option '--model'" in thin("predict", "x", code=2).errors
+
+
+def test_repeating_what_a_model_learned_with_is_fine(data, thin):
+    thin("train", data, "-a", "fsol", "--l1", "0.5", "--class-weight", "1,3", "--intercept", "-m", "m.ts", "-q")
+    again = ["-a", "FSOL", "--l1", "0.5", "--class-weight", "1,3", "--intercept", "--dtype", "float32"]
+    thin("train", data, "--from", "m.ts", *again, "-m", "m2.ts", "-q")
+    thin("train", data, "--from", "m.ts", "-m", "m3.ts", "-q")
+    assert read("m2.ts").learner.t == 2 * ROWS
+    assert Path("m2.ts").read_bytes() == Path("m3.ts").read_bytes()
+
+
+def test_a_full_disk_leaves_the_old_model(data, model, thin, monkeypatch):
+    from thinstream.models import file
+
+    def full(*arguments):
+        raise OSError(28, os.strerror(28))
+
+    before = Path(model).read_bytes()
+    monkeypatch.setattr(file, "put", full)
+    said = thin("train", data, "-m", model, code=1)
+    assert "thinstream: m.ts: cannot be written: No space left on device\n" in said.errors
+    assert Path(model).read_bytes() == before
+    assert sorted(os.listdir()) == ["d.svm", "m.ts"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
+def test_full_outputs(data, model, thin):
+    assert "No space left on device" in thin("predict", data, "-m", model, "-o", "/dev/full", code=1).errors
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_an_unwritable_folder_is_found_out_first(data, thin):
+    os.mkdir("locked", 0o500)
+    assert "is not writable" in thin("train", data, "-m", "locked/m.ts", code=1).errors

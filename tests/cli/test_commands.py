@@ -1,0 +1,205 @@
+"""Every command, and what it prints."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.commands import ROWS
+from thinstream.cli.show import columns
+from thinstream.models.file import read
+
+# by hand from the equations: the scores are 0 and -0.6081
+TABLE = """\
+   examples error %  since sens % spec %  sum %       cost log-loss    AUC  non-zeros sparsity %
+          1  100.00 100.00   0.00      –      –       0.95   0.6931      –          3      40.00
+          2   50.00   0.00   0.00 100.00  50.00       0.95   0.5639 1.0000          4      20.00
+"""
+
+
+def without_rate(table):
+    return "".join(line[:-10].rstrip() + "\n" for line in table.splitlines())
+
+
+def test_the_table(data, thin):
+    Path("two.svm").write_text("1 1:1 2:0.5 4:-1\n-1 1:-1 5:2\n")
+    table, _, rest = thin("train", "two.svm", "--l1", "0", "-a", "ssol").partition("\n\n")
+    assert without_rate(table) == TABLE
+    assert rest.splitlines()[0] == "examples           2 (1 positive)"
+    assert rest.splitlines()[-1] == "non-zeros          4 of 5 weights"
+
+
+def test_lines_double_and_the_last_stands_at_the_end(data, thin):
+    table = thin("train", data).partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in table] == ["examples", "1", "2", "4", "8", "16", "20"]
+
+
+def test_a_last_line_at_a_doubling_is_not_repeated(data, thin):
+    Path("four.svm").write_text("".join(Path(data).read_text().splitlines(keepends=True)[:4]))
+    table = thin("train", "four.svm").partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in table] == ["examples", "1", "2", "4"]
+
+
+def test_narrow_terminals_get_fewer_columns():
+    names = [name for name, _ in columns(80)]
+    assert {"examples", "error %", "since", "AUC", "non-zeros", "rows/s"} <= set(names)
+    assert "cost" not in names
+    for width in range(40, 140):
+        assert sum(size for _, size in columns(width)) <= width
+    assert len(columns()) == 12
+
+
+def test_json_lines(data, thin):
+    *lines, last = map(json.loads, thin("train", data, "--json", "--model", "m.ts").splitlines())
+    assert [line["rows"] for line in lines] == [1, 2, 4, 8, 16, 20]
+    assert (last["model"], last["skipped"], last["rows"], last["error"]) == ("m.ts", 0, 20, lines[-1]["error"])
+    first = lines[0]
+    assert set(first) >= {"error", "sensitivity", "specificity", "weighted_sum", "cost", "log_loss", "auc"}
+    assert (first["error"], first["sensitivity"], first["non_zeros"], first["features"]) == (0.0, None, 2, 5)
+    assert first["since"]["rows"] == 1
+
+
+def test_quiet_says_nothing(data, thin):
+    said = thin("train", data, "--model", "m.ts", "-q")
+    assert (said, said.errors) == ("", "")
+
+
+def test_one_class_only_is_remarked(there, thin):
+    Path("ones.svm").write_text("1 1:1\n2 1:1\n")
+    assert "all 2 labels are positive; if others are meant, say which: --classes" in thin("train", "ones.svm").errors
+
+
+def test_version_and_help(thin):
+    assert re.fullmatch(r"thinstream \d+\.\d+\.\d+\S*\n", thin("--version"))
+    names = "train predict evaluate convert inspect export merge shuffle split algorithms demo datasets"
+    for command in re.findall(r"\w+", names):
+        assert "Usage: thinstream " + command in thin(command, "--help")
+
+
+def test_help_shows_ranges_and_the_paper_of_the_algorithm(thin):
+    said = " ".join(thin("train", "-a", "fsol", "--help").replace("│", " ").split())
+    assert "FSOL (P0 Alg. 3, 6)" in said
+    assert "number ≥ 0; default 0" in said
+    assert "--period" not in said
+    assert "--period" in thin("train", "--algorithm=stg", "--help")
+
+
+def test_algorithms(thin):
+    lines = thin("algorithms").splitlines()
+    assert len(lines) == 20
+    assert lines[0].startswith("AdaFOBOS")
+    assert "--l1" in thin("algorithms", "ssol")
+    entry = json.loads(thin("algorithms", "fsol", "--json"))
+    assert (entry["name"], entry["parameters"]["eta"]["allowed"]) == ("FSOL", "a number > 0")
+
+
+def test_datasets(there, thin, monkeypatch):
+    monkeypatch.setenv("THINSTREAM_DATA", str(there))
+    assert "a9a" in thin("datasets")
+    assert "rcv1" in thin("datasets", "rcv1")
+    assert "name the data set" in thin("datasets", "--download", code=2).errors
+    assert "no data set is called 'rcv'" in thin("datasets", "rcv", code=2).errors
+
+
+def test_predict(data, model, thin):
+    labels = thin("predict", data, "-m", model).split()
+    scores = [float(line) for line in thin("predict", data, "-m", model, "--scores").split()]
+    objects = [json.loads(line) for line in thin("predict", data, "-m", model, "--json").splitlines()]
+    assert len(labels) == ROWS
+    assert labels == ["1" if score > 0 else "-1" for score in scores] == [str(o["label"]) for o in objects]
+    np.testing.assert_allclose(scores, [o["score"] for o in objects], rtol=1e-7)
+    said = thin("predict", data, "-m", model, "-o", "p.txt.gz")
+    assert (said, said.errors) == ("", f"{ROWS} predictions in p.txt.gz\n")
+    assert gzip.decompress(Path("p.txt.gz").read_bytes()).decode().split() == labels
+
+
+def test_predict_reads_features_as_the_model_learned_them(there, thin):
+    Path("t.vw").write_text("1 |f a b\n-1 |f c\n")
+    Path("new.vw").write_text("|f a\n|f c\n1 |f b\n")  # with labels or without
+    thin("train", "t.vw", "-m", "v.ts", "--bits", "10", "--normalize", "l2", "-q")
+    assert thin("predict", "new.vw", "-m", "v.ts").split() == ["1", "-1", "1"]
+    assert "v.ts learned with bits 10; it cannot be used with 11" in (
+        thin("predict", "new.vw", "-m", "v.ts", "--bits", "11", code=2).errors
+    )
+    Path("d.svm").write_text("1 1:1\n")
+    assert "v.ts: its features were read as {'hashing':" in thin("predict", "d.svm", "-m", "v.ts", code=1).errors
+    said = thin("train", "t.vw", "--from", "v.ts", "-m", "v2.ts", "-q")  # nothing needs repeating
+    assert read("v2.ts").learner.t == 4
+    assert said == ""
+
+
+def test_named_classes(there, thin):
+    Path("t.jsonl").write_text('{"label": "spam", "a": 1}\n{"label": "ham", "b": 1}\n')
+    thin("train", "t.jsonl", "--classes", "ham,spam", "-m", "j.ts", "-q", "--names", "9")
+    assert thin("predict", "t.jsonl", "-m", "j.ts").split() == ["spam", "ham"]
+    said = thin("inspect", "j.ts")
+    assert "ham (negative), spam (positive)" in said
+    assert re.search(r"^a +\d", said, flags=re.MULTILINE)
+
+
+def test_evaluate(data, model, thin):
+    found = json.loads(thin("evaluate", data, "-m", model, "--json"))
+    predicted = np.array(thin("predict", data, "-m", model).split(), float)
+    truth = np.array([float(line.split()[0]) for line in Path(data).read_text().splitlines()])
+    assert found["rows"] == ROWS
+    assert found["error"] == pytest.approx(np.mean(predicted != truth))
+    assert found["sensitivity"] == pytest.approx(np.mean(predicted[truth > 0] > 0))
+    assert thin("evaluate", data, "-m", model).startswith(f"examples           {ROWS} (")
+    Path("e.vw").write_text("|f a\n")
+    thin("train", data, "-m", "m.ts", "-q")
+    Path("e.jsonl").write_text('{"a": 1}\n')
+    Path("l.jsonl").write_text('{"a": 1, "label": 1}\n')
+    thin("train", "l.jsonl", "-m", "l.ts", "-q")
+    assert "need labels, row 0 has none" in thin("evaluate", "e.jsonl", "-m", "l.ts", code=1).errors
+
+
+def test_inspect(data, model, thin):
+    said = thin("inspect", model, "-n", "1").splitlines()
+    assert said[0] == "algorithm            AdaRDA"
+    assert said[-1].split()[0] == "0"  # the feature that tells
+    found = json.loads(thin("inspect", model, "--json"))
+    assert (found["examples"], found["classes"], found["parameters"]["l1"]) == (ROWS, [-1, 1], 0.0)
+    assert found["top"][0]["feature"] == 0
+
+
+def test_export(data, model, thin):
+    for ending in ("txt", "json", "h"):
+        thin("export", model, f"x.{ending}")
+        assert Path(f"x.{ending}").stat().st_size > 0
+    assert "the extension must be" in thin("export", model, "x.foo", code=2).errors
+    assert "no folder" in thin("export", model, "no/x.txt", code=1).errors
+
+
+def test_merge(data, thin):
+    lines = Path(data).read_text().splitlines(keepends=True)
+    for name, part in (("a", lines[::2]), ("b", lines[1::2])):
+        Path(f"{name}.svm").write_text("".join(part))
+        thin("train", f"{name}.svm", "-a", "fsol", "-m", f"{name}.ts", "-q")
+    assert thin("merge", "a.ts", "b.ts", "-m", "ab.ts").startswith("ab.ts: 20 examples")
+    thin("merge", "b.ts", "a.ts", "-m", "ba.ts")
+    assert Path("ab.ts").read_bytes() == Path("ba.ts").read_bytes()
+    thin("train", "a.svm", "-a", "fsol", "-m", "c.ts", "--classes", "-1,1", "--normalize", "l2", "-q")
+    assert "a.ts and c.ts differ in their space" in thin("merge", "a.ts", "c.ts", "-m", "x.ts", code=1).errors
+    assert not Path("x.ts").exists()
+
+
+def test_shuffle_and_split(data, thin):
+    lines = Path(data).read_text().splitlines(keepends=True)
+    thin("shuffle", data, "-o", "s.svm", "--seed", "3")
+    shuffled = Path("s.svm").read_text().splitlines(keepends=True)
+    assert shuffled != lines
+    assert sorted(shuffled) == sorted(lines)
+    said = thin("split", data, "-o", "a.svm", "-o", "b.svm", "--first", "5")
+    assert "5 lines in a.svm" in said.errors
+    assert Path("a.svm").read_text() + Path("b.svm").read_text() == "".join(lines)
+    assert "--fractions must be numbers" in (
+        thin("split", data, "-o", "a.svm", "-o", "b.svm", "--fractions", "x,y", code=2).errors
+    )
+    assert "there is no folder" in thin("shuffle", data, "-o", "no/s.svm", code=1).errors
+
+
+def test_a_picture_without_a_place_is_found_out_first(there, thin):
+    assert "no/x.png: cannot be written: there is no folder" in thin("demo", "--out", "no/x.png", code=1).errors

@@ -1,0 +1,95 @@
+"""What a first user stumbled over."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+
+def test_no_output_takes_the_place_of_an_input(data, model, thin):
+    before = Path(data).read_bytes(), Path(model).read_bytes()
+    os.symlink(data, "link.svm")
+    for arguments in (
+        ["train", data, "--model", data],
+        ["train", data, "--model", "link.svm"],
+        ["train", data, "--model", "x.ts", "--checkpoint", data, "--checkpoint-every", "5"],
+        ["predict", data, "-m", model, "--out", data],
+        ["predict", data, "-m", model, "--out", model],
+        ["convert", data, "--out", "link.svm"],
+        ["export", model, model, "--format", "json"],
+    ):
+        assert "is an input: writing to it would destroy it" in thin(*arguments, code=2).errors
+    assert (Path(data).read_bytes(), Path(model).read_bytes()) == before
+
+
+def test_a_model_does_not_go_to_standard_output(data, thin):
+    assert "a model goes to a file" in thin("train", data, "-m", "-", code=2).errors
+
+
+def test_a_pipe_has_one_pass(data, thin):
+    os.mkfifo("pipe")
+    for source in ("-", "pipe"):
+        said = thin("train", source, "--passes", "2", code=2)
+        assert said.errors == "thinstream: a pipe can be read once only: --passes needs files\n"
+
+
+def test_what_is_no_feature_is_remembered(there, thin):
+    """The label's column, ignored columns and the missing header need not be said again."""
+    Path("d.csv").write_text("y,time,a,b\n" + "1,1700000000,2,x\n0,1700000001,-2,y\n" * 50)
+    thin("train", "d.csv", "--label", "y", "--ignore", "time", "--normalize", "l2", "-m", "m.ts", "-q")
+    scores = thin("predict", "d.csv", "-m", "m.ts", "--scores")
+    Path("new.csv").write_text("a,b\n" + "2,x\n-2,y\n" * 50)
+    assert thin("predict", "new.csv", "-m", "m.ts", "--scores") == scores
+    assert "error              0.00 %" in thin("evaluate", "d.csv", "-m", "m.ts")
+    Path("bare.csv").write_text("1,2,x\n0,-2,y\n" * 50)
+    thin("train", "bare.csv", "--no-header", "--label", "c1", "-m", "bare.ts", "-q")
+    assert thin("predict", "bare.csv", "-m", "bare.ts").split() == ["1", "-1"] * 50
+
+
+def test_bad_records_have_empty_predictions(data, model, thin):
+    Path("some.svm").write_text("1 x\n1 1:1\n1 y\n1 z\n-1 2:1\n1 1:nan\n")
+    lines = thin("predict", "some.svm", "-m", model, "--on-error", "skip").split("\n")
+    assert [bool(line) for line in lines] == [False, True, False, False, True, False, False]
+
+
+def test_rows_without_labels_can_be_predicted(data, model, thin):
+    Path("new.svm").write_text("1:1 2:0.5\n4:-1\n")
+    Path("old.svm").write_text("0 1:1 2:0.5\n0 4:-1\n")
+    assert thin("predict", "new.svm", "-m", model, "--scores") == thin("predict", "old.svm", "-m", model, "--scores")
+    assert "column 2: a label must be a decimal number" in thin("train", "new.svm", code=1).errors
+
+
+def test_sorted_rows_and_later_passes_are_remarked(there, thin):
+    Path("sorted.svm").write_text("1 1:1\n" * 1000 + "-1 2:1\n" * 1000)
+    assert "labels come in long runs" in thin("train", "sorted.svm").errors
+    thin("shuffle", "sorted.svm", "-o", "mixed.svm")
+    said = thin("train", "mixed.svm", "--passes", "2")
+    assert said.errors == ""
+    assert "rows had been learned before" in said
+
+
+def test_compressed_bytes_under_another_name(data, thin):
+    Path("d.txt").write_bytes(gzip.compress(Path(data).read_bytes()))
+    errors = thin("train", "d.txt", code=1).errors
+    assert errors == (
+        "thinstream: d.txt is compressed with gzip: give it a name that ends in .gz, or decompress it first\n"
+    )
+
+
+def test_a_full_table_of_names_is_remarked(there, thin):
+    Path("d.vw").write_text("1 |f a b c\n-1 |f d e\n")
+    assert "2 names are kept, as --names says" in thin("train", "d.vw", "--names", "2").errors
+
+
+def test_json_exports_say_how_features_are_numbered(there, thin):
+    Path("d.vw").write_text("1 |f a b c\n-1 |f d e\n")
+    thin("train", "d.vw", "--bits", "10", "--normalize", "l2", "-m", "m.ts", "-q")
+    thin("export", "m.ts", "m.json")
+    space = json.loads(Path("m.json").read_text())["space"]
+    assert (space["hashing"]["bits"], space["normalize"]) == (10, "l2")
+
+
+def test_keys_that_no_record_has_are_remarked(there, thin):
+    Path("d.jsonl").write_text('{"label": 1, "txt": "a b"}\n{"label": 0, "txt": "c"}\n')
+    assert "no record has 'text', named in --text or --ignore" in thin("train", "d.jsonl", "--text", "text").errors
+    assert thin("train", "d.jsonl", "--text", "txt").errors == ""
