@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,19 @@ def test_two_cold_starts_at_once(package):
         assert answer(process)["weights"] == expected[name]
     for name in expected:
         assert answer(start(package, cache, name)) == {"weights": expected[name], "hits": 1}
+
+
+def test_a_list_of_the_cache_that_names_what_is_gone_is_thrown_away(package):
+    """Numba's index holds pickled types; after an upgrade, or in another project, a rule among them may be missing."""
+    cache = package / "cache"
+    answer(start(package, cache))
+    for index in cache.rglob("*thinstream_rules_fsol*.nbi"):
+        with index.open("rb+") as file:
+            pickle.load(file)  # the version, which is still right
+            file.truncate()
+            file.write(b"cthinstream.rules.gone\nGone\n.")
+    assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], "hits": 0}
+    assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], "hits": 1}
 
 
 def test_no_folder_to_write_is_no_error(package):
