@@ -119,6 +119,10 @@ class Tallies:
         """Of rows that were held out."""
         return Counted(self._counts[HELD_OUT], self._totals[HELD_OUT])
 
+    def forget(self) -> None:
+        """All counts begin again."""
+        self._counts[:], self._totals[:] = 0, 0.0
+
     def keep(self, lanes: Any) -> None:
         """Forgets all other lanes."""
         self._counts = np.ascontiguousarray(self._counts[:, :, lanes])
