@@ -6,6 +6,7 @@ from typing import Any, Literal
 from thinstream import datasets as datasets
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
+from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
 

@@ -10,7 +10,7 @@ from thinstream.batch import Position
 from thinstream.errors import InvalidInputError
 from thinstream.lanes import Lanes
 from thinstream.learners.memory import physical_memory
-from thinstream.streams.stream import Stream
+from thinstream.tune.sources import Halts, Source, cut, pieces
 from thinstream.tune.study import Lane, Study
 from thinstream.tune.tallies import Counted
 
@@ -24,6 +24,8 @@ class Terms(NamedTuple):
     dtype: str = "float32"
     threads: int = 1
     losses: bool = False
+    n_passes: int = 1  # rows learned in the first are counted before they are, held-out ones in the last
+    final: bool = False  # whether held-out rows are scored by the final models, in a further pass
     memory: int | None = None  # bytes all lanes may take; None: half of the machine's
 
     @property
@@ -56,25 +58,28 @@ class Found(NamedTuple):
 Visit = Callable[[Study, list[int]], list[int]]
 
 
-def is_repeatable(stream: Stream) -> bool:
+def is_repeatable(stream: Source) -> bool:
     """Whether a stream can be read again; a pipe cannot."""
     return stream.size is not None
 
 
 def study_stream(
-    stream: Stream,
+    stream: Source,
     terms: Terms,
     lanes: Sequence[Lane],
     *,
     during: Visit | None = None,
+    halts: Halts | None = None,
     finish: Visit | None = None,
     watch: Watch | None = None,
 ) -> Found:
-    """Takes the lanes over the stream. Beyond the memory limit in several passes, or, from a pipe, not at all.
+    """Takes the lanes over the stream (or `Matrix`). Beyond the memory limit in several passes, from a pipe not at all.
 
-    ``during`` is called after each batch, ``finish`` at the end of each pass. Counts of dropped lanes are those at the
-    time.
+    ``during`` is called after each batch, which is cut where ``halts`` says, ``finish`` at the end of each pass. Counts
+    of dropped lanes are those at the time.
     """
+    if terms.n_passes > 1 or terms.final:
+        _require_repeatable_for("several passes" if terms.n_passes > 1 else "scoring with the final models", stream)
     watch, groups = watch or Watch(), _groups(terms, lanes, terms.n_features)
     if len(groups) > 1:
         _require_repeatable(stream, terms, lanes, terms.n_features)
@@ -84,7 +89,7 @@ def study_stream(
         try:
             for number, group in enumerate(groups):
                 one = _Pass(stream, terms, lanes, group, found)
-                found = found._replace(rows=one.run(during, finish, watch, (number, len(groups))))
+                found = found._replace(rows=one.run(during, halts, finish, watch, (number, len(groups))))
         except _TooWide as found_width:  # wider than was known: what was learned so far is thrown away
             width = found_width.n_features
             _require_repeatable(stream, terms, lanes, width)
@@ -105,36 +110,58 @@ class _TooWide(Exception):
 class _Pass:
     """Some of the lanes over the stream, once."""
 
-    def __init__(self, stream: Stream, terms: Terms, lanes: Sequence[Lane], group: list[int], found: Found) -> None:
+    def __init__(self, stream: Source, terms: Terms, lanes: Sequence[Lane], group: list[int], found: Found) -> None:
         self.stream, self.terms, self.found = stream, terms, found
         self.present, self.group = list(group), [lanes[k] for k in group]
         self.all = lanes
 
-    def run(self, during: Visit | None, finish: Visit | None, watch: Watch, place: tuple[int, int]) -> int:
-        terms, width = self.terms, self.terms.n_features
+    def run(
+        self, during: Visit | None, halts: Halts | None, finish: Visit | None, watch: Watch, place: tuple[int, int]
+    ) -> int:
+        terms = self.terms
         study = Study(
             terms.algorithm,
             self.group,
             folds=terms.folds,
-            n_features=width,
+            n_features=terms.n_features,
             dtype=terms.dtype,
             threads=terms.threads,
             losses=terms.losses,
         )
-        for batch in self.stream.batches():
+        for number in range(terms.n_passes):
+            if number:
+                study.again()
+            self._go(study, number, None if number else during, halts, watch, place)
+        if terms.final:
+            study.again()
+            for batch, roles in pieces(self.stream):
+                study.score(batch, roles)
+        if finish is not None:
+            self._visited(study, finish)
+        self._record(study)
+        return study.rows
+
+    def _go(
+        self,
+        study: Study,
+        number: int,
+        during: Visit | None,
+        halts: Halts | None,
+        watch: Watch,
+        place: tuple[int, int],
+    ) -> None:
+        """All rows, once."""
+        width = study.lanes.n_features
+        for batch, roles in cut(pieces(self.stream, number), halts):
             if batch.n_features > width:
                 width = batch.n_features
                 self._require_room(width)
-            study.take(batch)
+            study.take(batch, roles)
             if during is not None:
                 self._visited(study, during)
             watch.moved(study.rows, batch.position, *place)
         if study.rows == 0:
             raise InvalidInputError("the stream has no example")
-        if finish is not None:
-            self._visited(study, finish)
-        self._record(study)
-        return study.rows
 
     def _require_room(self, width: int) -> None:
         present = [self.all[k] for k in self.present]
@@ -174,9 +201,14 @@ def _groups(terms: Terms, lanes: Sequence[Lane], width: int, at_least: int = 1) 
     raise InvalidInputError(_advice(terms, smallest, width))
 
 
-def _require_repeatable(stream: Stream, terms: Terms, lanes: Sequence[Lane], width: int) -> None:
+def _require_repeatable(stream: Source, terms: Terms, lanes: Sequence[Lane], width: int) -> None:
     if not is_repeatable(stream):
         raise InvalidInputError(_advice(terms, lanes, width) + ", or read a file, which can be passed over again")
+
+
+def _require_repeatable_for(what: str, stream: Source) -> None:
+    if not is_repeatable(stream):
+        raise InvalidInputError(f"{what} needs rows that can be read again: a file or a matrix, not a pipe")
 
 
 def _advice(terms: Terms, lanes: Sequence[Lane], width: int) -> str:

@@ -76,6 +76,7 @@ class Study:
             threads=threads,
         )
         self.tallies = Tallies(len(lanes), losses)
+        self._again = False
         self._splits = np.array([lane.split for lane in lanes])
 
     def take(self, batch: Batch, roles: NDArray[np.int8] | None = None) -> None:
@@ -85,8 +86,16 @@ class Study:
             weights = (each == LEARNED).astype(np.float64)
             if rows.weights is not None:
                 weights *= rows.weights[:, np.newaxis]
-            self.tallies.update(self.lanes.learn(rows, weights=weights), rows.y, each)
+            scores = self.lanes.learn(rows, weights=weights)
+            if self._again:
+                each[each == LEARNED] = ABSENT
+            self.tallies.update(scores, rows.y, each)
             self.rows += len(rows)
+
+    def again(self) -> None:
+        """The same rows come once more: held-out rows are counted anew, those learned before no more."""
+        self.rows, self._again = 0, True
+        self.tallies.forget(HELD_OUT)
 
     def score(self, batch: Batch, roles: NDArray[np.int8] | None = None) -> None:
         """Counts rows as held out that are (by the roles), learning nothing: for a second pass over the same rows."""

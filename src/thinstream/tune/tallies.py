@@ -50,6 +50,11 @@ class Counted(NamedTuple):
         """What was counted since."""
         return Counted(self.counts - earlier.counts, self.totals - earlier.totals)
 
+    def pooled(self, groups: NDArray[np.int64], n: int) -> "Counted":
+        """The sums over groups of lanes; a group below 0 counts nowhere."""
+        member = (groups[:, np.newaxis] == np.arange(n)).astype(np.int64)
+        return Counted(self.counts @ member, self.totals @ member)
+
     def report(self, lane: int, tradeoff: Tradeoff = P3) -> Report:
         """All metrics of a lane; the AUC is NaN."""
         return report(Tally(self.counts[:, lane], self.totals[:, lane], _NO_BINS), tradeoff)
@@ -119,9 +124,10 @@ class Tallies:
         """Of rows that were held out."""
         return Counted(self._counts[HELD_OUT], self._totals[HELD_OUT])
 
-    def forget(self) -> None:
-        """All counts begin again."""
-        self._counts[:], self._totals[:] = 0, 0.0
+    def forget(self, role: int | None = None) -> None:
+        """All counts, or those of a role, begin again."""
+        which = slice(None) if role is None else role
+        self._counts[which], self._totals[which] = 0, 0.0
 
     def keep(self, lanes: Any) -> None:
         """Forgets all other lanes."""
