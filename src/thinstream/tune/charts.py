@@ -1,0 +1,236 @@
+"""What is drawn, apart from how: curves, axes and a table, which `drawing` and `page` put on paper and screen."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.models.picture import percent
+from thinstream.tune.picks import measured, standard_errors
+
+
+class Axis(NamedTuple):
+    """An axis with its ticks, from ``low`` to ``high`` (which may be below it: then it runs backwards)."""
+
+    label: str
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+    log: bool = False
+
+    def share(self, value: float) -> float:
+        """How far along it a value lies, from 0 to 1."""
+        low, high, at = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
+        return (at - low) / (high - low)
+
+
+class Series(NamedTuple):
+    """A curve; ``spread`` are the arms of its error bars."""
+
+    label: str
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    words: tuple[str, ...]  # what a pointer over each point is told
+    spread: NDArray[np.float64] | None = None
+    dashed: bool = False
+
+
+class Panel(NamedTuple):
+    """Curves on one pair of axes; ``mark`` is a point that stands out."""
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    mark: tuple[float, float, str] | None = None
+
+
+class Chart(NamedTuple):
+    """A picture."""
+
+    title: str
+    note: str
+    panels: tuple[Panel, ...]
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    chosen: int | None = None  # the row that stands out
+
+
+NAMES = {"error": "error", "balanced_accuracy": "balanced accuracy", "weighted_sum": "weighted sum", "cost": "cost"}
+
+
+def linear_axis(label: str, values: NDArray[Any]) -> Axis:
+    """An axis in round steps that holds all finite values.
+
+    >>> [text for _, text in linear_axis("error", np.array([11.2, 27.0])).ticks]
+    ['10', '15', '20', '25', '30']
+    """
+    found = values[np.isfinite(values)]
+    low, high = (float(found.min()), float(found.max())) if len(found) else (0.0, 1.0)
+    if high - low < 1e-9 * max(abs(high), 1e-300):
+        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    size = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = next(size * k for k in (1, 2, 2.5, 5, 10) if size * k >= (high - low) / 5)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = tuple((k * step, f"{k * step:.6g}") for k in range(first, last + 1))
+    return Axis(label, ticks[0][0], ticks[-1][0], ticks)
+
+
+def log_axis(label: str, values: NDArray[Any]) -> Axis:
+    """An axis of decades; more than eight are named every second or third."""
+    first, last = math.floor(math.log10(values.min()) + 1e-9), math.ceil(math.log10(values.max()) - 1e-9)
+    last = max(last, first + 1)
+    every = (last - first) // 8 + 1
+    texts = ((k, f"{10.0**k:g}" if -4 < k < 5 else f"1e{k}") for k in range(first, last + 1) if k % every == 0)
+    ticks = tuple((10.0**k, text) for k, text in texts)
+    return Axis(label, 10.0**first, 10.0**last, ticks, log=True)
+
+
+#: Where a model without weights stands on an axis of logarithms.
+_NONE = 0.4
+
+
+def _nnz_axis(nnz: NDArray[np.int64], width: int) -> Axis:
+    """Non-zeros, fewer to the right, with the sparsity they mean."""
+    most = max(int(nnz.max()), 1)
+    decades = [10**k for k in range(math.floor(math.log10(most)) + 1)]
+    decades = decades[:: -((len(decades) + 5) // 6)][::-1]
+    ticks = [(float(k), f"{k:,}\n{percent(width - k, width) if width else ''}") for k in decades if k <= width]
+    if (nnz == 0).any():
+        ticks.insert(0, (_NONE, "none\n100 %"))
+    low = _NONE if (nnz == 0).any() else max(float(nnz.min()), 1.0)
+    return Axis("weights that are not zero, and the share that is", most * 1.25, low / 1.25, tuple(ticks), log=True)
+
+
+def path_chart(path: Any, scoring: str, chosen: int | None) -> Chart:
+    """A sparsity path: the metric against the weights left, and these against l1."""
+    where = np.maximum(path.nnz.astype(np.float64), _NONE)
+    shown = [("progressive", path.learned, True), ("test" if path.tested else "held out", path.held_out, False)]
+    series, highest = [], []
+    percents = scoring != "cost"
+    scale = 100.0 if percents else 1.0
+    for label, counted, progressive in shown:
+        values = scale * measured(counted, scoring)
+        if np.isnan(values).all():
+            continue
+        spread = None if progressive else scale * standard_errors(counted, scoring)
+        arms = np.zeros(len(values)) if spread is None else spread
+        highest += [values - arms, values + arms]
+        words = tuple(
+            f"{label}: {value:.4g}{'' if spread is None else f' ± {arm:.2g}'}{' %' if percents else ''}\n"
+            f"l1 = {short(l1)}, {nnz:,} weights"
+            for value, arm, l1, nnz in zip(values, arms, path.l1, path.nnz, strict=True)
+        )
+        series.append(Series(label, where, values, words, spread, dashed=progressive))
+    name = f"{NAMES[scoring]}{', %' if percents else ' per row'}"
+    main = series[-1 if path.judged_on_held_out else 0]
+    mark = None if chosen is None else (float(where[chosen]), float(main.y[chosen]), "picked")
+    x = _nnz_axis(path.nnz, path.n_features)
+    words = tuple(f"l1 = {short(l1)}: {nnz:,} weights" for l1, nnz in zip(path.l1, path.nnz, strict=True))
+    low, high = path.l1.min(), path.l1.max()
+    panels = (
+        Panel(f"{NAMES[scoring]} against sparsity", x, linear_axis(name, np.concatenate(highest)), tuple(series), mark),
+        Panel(
+            "what l1 does",
+            log_axis("l1", np.array([low, high])),
+            Axis(
+                "weights that are not zero", x.high, x.low, tuple((v, t.split("\n")[0]) for v, t in x.ticks), log=True
+            ),
+            (Series("non-zero weights", path.l1, where, words),),
+            None if chosen is None else (float(path.l1[chosen]), float(where[chosen]), "picked"),
+        ),
+    )
+    head, rows = path_table(path)
+    passes = "one pass" if path.passes == 1 else f"{path.passes} passes"
+    note = f"{len(path.l1)} models from {passes} over {path.rows:,} rows and {path.n_features:,} features."
+    if chosen is not None:
+        note += f" Picked: l1 = {short(path.l1[chosen])}, {path.nnz[chosen]:,} weights."
+    return Chart(f"{path.algorithm}: sparsity path", note, panels, head, rows, chosen)
+
+
+def path_table(path: Any) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Head and rows, as text."""
+    table = path.columns()
+    columns: dict[str, list[str]] = {
+        "l1": [short(value) for value in table["l1"]],
+        "non-zeros": [f"{value:,}" for value in table["nnz"]],
+        "sparsity %": [f"{100.0 * value:.3f}" for value in table["sparsity"]],
+        "error %": [_percent(value) for value in table["error"]],
+        "bal.acc %": [_percent(value) for value in table["balanced_accuracy"]],
+        "cost/row": [_number(value) for value in table["cost"]],
+    }
+    if not np.isnan(table["held_out_error"]).all():
+        name = "test" if path.tested else "held out"
+        columns[f"{name} %"] = [_percent(value) for value in table["held_out_error"]]
+        columns["± se"] = [_percent(value) for value in table["held_out_error_se"]]
+        columns[f"{name} b.a. %"] = [_percent(value) for value in table["held_out_balanced_accuracy"]]
+    return tuple(columns), tuple(zip(*columns.values(), strict=True))
+
+
+def cost_chart(curves: Any) -> Chart:
+    """Cost curves: both figures of P3."""
+    panels = []
+    for curve, letter, scale, name in (
+        (curves.weighted_sum, "α_p, weight of sensitivity", 100.0, "weighted sum, %"),
+        (curves.cost, "c_p, cost of a missed positive", 100.0, "cost per 100 rows"),
+    ):
+        tuned, blind = scale * curve.tuned, scale * curve.blind
+        words = [
+            f"{letter.split(',')[0]} = {w:g}, ρ = {rho:.3g}\ntold: {a:.4g}, not told: {b:.4g}"
+            for w, rho, a, b in zip(curve.weights, curve.rho, tuned, blind, strict=True)
+        ]
+        panels.append(
+            Panel(
+                f"{name.split(',')[0]} against its weights",
+                linear_axis(letter, np.append(curve.weights, [0.0, 1.0])),
+                linear_axis(name, np.concatenate([tuned, blind])),
+                (
+                    Series("told the weights", curve.weights, tuned, tuple(words)),
+                    Series("not told", curve.weights, blind, tuple(words), dashed=True),
+                ),
+            )
+        )
+    head, rows = cost_table(curves)
+    note = (
+        f"{2 * len(curves.cost.weights) + 1} models in one pass over {curves.rows:,} rows, "
+        f"{percent(curves.positives, curves.rows)} positive; every row scored before it is learned."
+    )
+    return Chart(f"{curves.algorithm}: cost curves", note, tuple(panels), head, rows)
+
+
+def cost_table(curves: Any) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Head and rows, as text: the sum at α_p and the cost at c_p of one weight side by side."""
+    both = ("told", "not told", "sens %", "spec %", "ρ")
+    head = (
+        "weight",
+        *(f"sum {name}" for name in both[:2]),
+        *both[2:],
+        *(f"cost {name}" for name in both[:2]),
+        *both[2:],
+    )
+    rows = []
+    for k, weight in enumerate(curves.cost.weights.tolist()):
+        row = [f"{weight:g}"]
+        for curve in (curves.weighted_sum, curves.cost):
+            row += [_percent(array[k]) for array in (curve.tuned, curve.blind, curve.sensitivity, curve.specificity)]
+            row.append(f"{curve.rho[k]:.3g}")
+        rows.append(tuple(row))
+    return head, tuple(rows)
+
+
+def short(value: float) -> str:
+    """Three digits, without an exponent where that is as short.
+
+    >>> short(1268.3), short(0.04999), short(2.5e-7)
+    ('1,270', '0.05', '2.5e-07')
+    """
+    return f"{float(f'{value:.3g}'):,.0f}" if 1000.0 <= value < 1e7 else f"{value:.3g}"
+
+
+def _percent(share: float) -> str:
+    return "–" if share != share else f"{100.0 * share:.2f}"
+
+
+def _number(value: float) -> str:
+    return "–" if value != value else f"{value:.4f}"
