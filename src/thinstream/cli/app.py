@@ -29,6 +29,7 @@ from thinstream.cli import (
     predict,
     reorder,
     train,
+    tune,
 )
 from thinstream.cli.quick import hide_linear_algebra
 
@@ -38,7 +39,7 @@ HELP = "Sparse, cost-sensitive, second-order online learning from streams."
 
 
 def make_app(arguments: list[str]) -> typer.Typer:
-    """The command line; which options ``train`` has depends on the algorithm in the arguments."""
+    """The command line; which options ``train`` and ``tune`` have depends on the algorithm in the arguments."""
     app = typer.Typer(
         name="thinstream",
         help=HELP,
@@ -48,6 +49,7 @@ def make_app(arguments: list[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     train.register(app, arguments)
+    tune.register(app, arguments)
     for module in (predict, evaluate, convert, inspect, export, merge, reorder, algorithms, datasets, demo):
         module.register(app)
     for command in app.registered_commands:
@@ -81,7 +83,7 @@ def _common(
 def main() -> None:
     """Runs the command line of this process."""
     gc.disable()  # imports make many objects and no garbage
-    if sys.argv[1:2] in (["train"], ["predict"], ["evaluate"]) and not {"-h", "--help"} & set(sys.argv):
+    if sys.argv[1:2] in (["train"], ["tune"], ["predict"], ["evaluate"]) and not {"-h", "--help"} & set(sys.argv):
         hide_linear_algebra()
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):

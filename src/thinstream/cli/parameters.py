@@ -59,7 +59,7 @@ def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:
         text = given.get(f"own_{parameter.name}")
         if text is None:
             continue
-        value = _value(text)
+        value = value_of(text)
         try:
             parameter.encode(value, algorithm.name)
         except InvalidParameterError as error:
@@ -68,7 +68,7 @@ def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:
     return found
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
     """A number, None, or the text itself."""
     if text.lower() == "none":
         return None

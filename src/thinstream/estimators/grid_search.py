@@ -26,7 +26,7 @@ from thinstream.tune.candidates import COMMON, Setting, grid, lanes_of, sample
 from thinstream.tune.passes import Terms, is_repeatable
 from thinstream.tune.scoring import scoring_of
 from thinstream.tune.search import Outcome, search
-from thinstream.tune.sources import Matrix, Source
+from thinstream.tune.sources import Matrix, Source, rewind
 
 HELD_OUT_CHOICES = ("auto", "passing", "final")
 
@@ -189,6 +189,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                     self._adopt(outcome, known, found)
                     self.best_estimator_._meaning = meaning_of(stream)
                 else:
+                    rewind(stream)
                     self.best_estimator_.fit_stream(stream, classes)
                 self.n_features_in_ = self.best_estimator_.n_features_in_
                 self.refit_time_ = time.perf_counter() - start

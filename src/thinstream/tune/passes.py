@@ -58,6 +58,17 @@ class Found(NamedTuple):
 Visit = Callable[[Study, list[int]], list[int]]
 
 
+def amount(size: float) -> str:
+    """Bytes as people say them.
+
+    >>> amount(1_234_567), amount(5e10)
+    ('1.2 MB', '50 GB')
+    """
+    power = max(min(int(math.log10(max(size, 1)) // 3), 3), 1)
+    shown, unit = size / 1000**power, ("", "kB", "MB", "GB")[power]
+    return f"{shown:.2g} {unit}" if shown < 100 else f"{shown:,.0f} {unit}"
+
+
 def is_repeatable(stream: Source) -> bool:
     """Whether a stream can be read again; a pipe cannot."""
     return stream.size is not None
@@ -214,6 +225,6 @@ def _require_repeatable_for(what: str, stream: Source) -> None:
 def _advice(terms: Terms, lanes: Sequence[Lane], width: int) -> str:
     needed = _needed(terms, lanes, width)
     return (
-        f"{len(lanes)} lanes of {terms.algorithm} on {width:,} features need {needed / 1e9:.1f} GB, the limit is "
-        f"{terms.limit / 1e9:.1f} GB; raise it, try fewer candidates or folds, or hash features into fewer"
+        f"{len(lanes)} lanes of {terms.algorithm} on {width:,} features need {amount(needed)}, the limit is "
+        f"{amount(terms.limit)}; raise it, try fewer candidates or folds, or hash features into fewer"
     )

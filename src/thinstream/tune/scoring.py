@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.report import P3, Report, Tradeoff
+from thinstream.tune.picks import METRICS, standard_errors
 from thinstream.tune.tallies import Counted
 
 
@@ -30,10 +31,11 @@ class Scoring(NamedTuple):
         """A score, or an array of them, as people know it."""
         return self.sign * score
 
-    def standard_error(self, counted: Counted, lane: int = 0) -> float:
-        """Of the score of independent rows, from their counts alone; NaN for losses and functions of one's own."""
-        variance = _VARIANCES.get(self.name)
-        return math.nan if variance is None else math.sqrt(variance(counted.counts[:, lane], self.tradeoff))
+    def standard_errors(self, counted: Counted) -> NDArray[np.float64]:
+        """Of the score of independent rows, of each lane, from counts alone; NaN for losses and one's own functions."""
+        if self.name not in METRICS:
+            return np.full(counted.counts.shape[1], math.nan)
+        return standard_errors(counted, self.name, self.tradeoff)
 
 
 def _cost(report: Report) -> float:
@@ -66,34 +68,3 @@ def scoring_of(given: Any, tradeoff: Tradeoff = P3) -> Scoring:
         raise InvalidParameterError(f"scoring must be {listed(NAMES)}, or a function of a Report, got {given!r}")
     measure, sign = _MEASURES[given]
     return Scoring(given, measure, sign, tradeoff, losses=given == "log_loss")
-
-
-def _error_variance(counts: NDArray[np.int64], tradeoff: Tradeoff) -> float:
-    rows, _, missed, false = counts.tolist()
-    share = float(missed + false) / max(rows, 1)
-    return float(share * (1.0 - share) / max(rows, 1))
-
-
-def _sum_variance(counts: NDArray[np.int64], tradeoff: Tradeoff) -> float:
-    rows, positives, missed, false = counts.tolist()
-    found = 0.0
-    for alpha, wrong, n in ((tradeoff.alpha_p, missed, positives), (tradeoff.alpha_n, false, rows - positives)):
-        share = wrong / max(n, 1)
-        found += alpha**2 * share * (1.0 - share) / max(n, 1)
-    return found
-
-
-def _cost_variance(counts: NDArray[np.int64], tradeoff: Tradeoff) -> float:
-    rows, _, missed, false = counts.tolist()
-    n = max(int(rows), 1)
-    mean = (tradeoff.c_p * missed + tradeoff.c_n * false) / n
-    square = (tradeoff.c_p**2 * missed + tradeoff.c_n**2 * false) / n
-    return float(max(square - mean**2, 0.0) / n)
-
-
-_VARIANCES: dict[str, Callable[[NDArray[np.int64], Tradeoff], float]] = {
-    "error": _error_variance,
-    "balanced_accuracy": lambda counts, _: _sum_variance(counts, P3),  # P3's α are one half each
-    "weighted_sum": _sum_variance,
-    "cost": _cost_variance,
-}

@@ -90,7 +90,7 @@ def search(
     if terms.folds:
         error = scores.std(axis=1, ddof=1) / math.sqrt(terms.folds) if terms.folds > 1 else np.full(len(mean), np.nan)
     else:
-        error = np.array([scoring.standard_error(found.learned, lane) for lane in everyone])
+        error = scoring.standard_errors(found.learned)
     rank = _ranks(mean, dropped)
     best = int(np.argmin(rank))
     models_found = {best: kept[best]} if best in kept else {}

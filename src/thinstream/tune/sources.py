@@ -69,8 +69,16 @@ def pieces(source: Source, number: int = 0) -> Iterator[Piece]:
     if isinstance(source, Matrix):
         yield from source.pieces(number)
     else:
+        rewind(source)
         for batch in source.batches():
             yield batch, None
+
+
+def rewind(source: Source) -> None:
+    """Before a stream is read again: bad records it passes over are counted anew."""
+    skipped = getattr(source, "skipped", None)
+    if skipped is not None:
+        skipped.count = 0
 
 
 def cut(found: Iterator[Piece], halts: Halts | None) -> Iterator[Piece]:

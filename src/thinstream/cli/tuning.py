@@ -1,0 +1,240 @@
+"""What ``thinstream tune`` does: candidates, a study of the stream, the best as a table, a command and a model."""
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thinstream.batch import Position
+from thinstream.cli.grids import grid_of, size_of
+from thinstream.cli.groups import Output, Reading
+from thinstream.cli.learning import costs_of
+from thinstream.cli.opening import classes_of, opened, require_apart, require_place
+from thinstream.cli.predicting import remembered
+from thinstream.cli.show import Bar, say
+from thinstream.cli.standings import Standings, print_path
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.evaluate.report import Tradeoff
+from thinstream.learners import Classes, Frozen, Learner, find
+from thinstream.models.file import write
+from thinstream.models.model import Model, Names
+from thinstream.streams.sources import STDIN, resolve
+from thinstream.training import Run, Unwatched
+from thinstream.tune.candidates import Setting, grid, lanes_of, sample
+from thinstream.tune.paper import FOLDS, paper_grid
+from thinstream.tune.passes import Terms, Watch, amount, is_repeatable
+from thinstream.tune.scoring import Scoring, scoring_of
+from thinstream.tune.search import Outcome, search
+from thinstream.tune.sources import rewind
+from thinstream.tune.study import Lane
+
+#: Labels as a stream has them: class costs are told by sign.
+SIGNS = Classes(-1, 1)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command line of ``tune``."""
+
+    data: list[str]
+    reading: Reading
+    algorithm: str
+    parameters: dict[str, Any]  # of all candidates
+    model: Path | None
+    class_weight: str | None
+    intercept: bool
+    dtype: str
+    grid: list[str]
+    random: int | None
+    seed: int
+    eliminate: bool
+    memory: str | None
+    paper: bool
+    folds: int  # 0: progressive
+    final: bool
+    scoring: str
+    tradeoff: Tradeoff
+    top: int
+    csv: Path | None
+
+    def checked(self) -> "Job":
+        """The job, if its options agree with one another."""
+        if str(self.model) == STDIN:
+            raise InvalidParameterError("a model goes to a file, not to standard output: --model NAME")
+        if self.final and not self.folds:
+            raise InvalidParameterError("--final is about held-out rows: it does not go with --progressive")
+        if not self.paper:
+            return self
+        name = find(self.algorithm).name
+        if "l1" not in [parameter.name for parameter in find(self.algorithm).parameters]:
+            raise InvalidParameterError(f"{name} has no l1 to sweep: --paper is for sparse learners")
+        for option, clashes in {
+            "--grid": self.grid,
+            "--l1": "l1" in self.parameters,
+            "--random": self.random,
+            "--progressive": not self.folds,
+            "--folds": self.folds not in (0, FOLDS),
+        }.items():
+            if clashes:
+                raise InvalidParameterError(f"--paper says what to try and how: it does not go with {option}")
+        return self
+
+    def settings(self) -> list[Setting]:
+        """The candidates."""
+        if self.paper or not self.grid:
+            space: dict[str, Any] = paper_grid(self.algorithm)
+            space = {name: values for name, values in space.items() if name not in self.parameters}
+        else:
+            space = grid_of(self.grid)
+        for name in space:
+            if name in self.parameters:
+                raise InvalidParameterError(f"{name} has one value for all candidates, and a --grid of its own")
+        if self.random is None:
+            return grid(space)
+        return sample(space, self.random, np.random.default_rng(self.seed))
+
+
+def tuned(job: Job, output: Output) -> None:
+    """Does the job."""
+    job.checked()
+    files = resolve(job.data)
+    for path in (job.model, job.csv):
+        require_place(path)
+        require_apart(path, *files)
+    settings, scoring = job.settings(), scoring_of(job.scoring, job.tradeoff)
+    candidates = _candidates(job, settings)
+    stream = opened(job.data, job.reading, job.dtype)
+    again = is_repeatable(stream)
+    if job.paper and not again:
+        raise InvalidInputError("--paper goes over the data twice: it needs files, not a pipe")
+    terms = Terms(
+        find(job.algorithm).name,
+        folds=job.folds,
+        n_features=getattr(stream, "n_features", None) or 0,
+        dtype=job.dtype,
+        threads=job.reading.threads or os.cpu_count() or 1,
+        final=job.final,
+        memory=size_of(job.memory),
+    )
+    gc.enable()
+    with _followed(stream, output) as watch:
+        outcome = search(
+            stream,
+            terms,
+            candidates,
+            scoring,
+            eliminate=job.eliminate,
+            models=job.model is not None and not job.paper and (not again or not job.folds),
+            watch=watch,
+        )
+    standings = Standings(settings, outcome, scoring, job)
+    if job.csv is not None:
+        standings.write_csv(job.csv)
+    if not output.quiet:
+        standings.print_json() if output.json else standings.print_table(job.top)
+    extra: dict[str, Any] = {}
+    if job.paper:
+        extra = _swept(job, output, stream, terms, candidates[outcome.best], scoring)
+    elif job.model is not None:
+        rewind(stream)
+        write(job.model, _model(job, stream, candidates[outcome.best], outcome))
+    if not output.quiet:
+        standings.print_end(output.json, extra)
+        for remark in standings.edges() if job.random is None else []:
+            say(f"thinstream: {remark}")
+
+
+def _candidates(job: Job, settings: list[Setting]) -> list[Lane]:
+    """A lane each; the costs of all, where a candidate has none of its own."""
+    lanes = lanes_of(job.algorithm, settings, {**job.parameters, "fit_intercept": job.intercept}, SIGNS)
+    common = costs_of(job.class_weight)
+    return [
+        lane if "class_weight" in setting else lane._replace(costs=common)
+        for lane, setting in zip(lanes, settings, strict=True)
+    ]
+
+
+def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
+    """The best candidate's model of all rows: the lane's, or the one that ``train`` would make."""
+    if outcome.best in outcome.models:
+        model = Model(outcome.models[outcome.best], classes_of(job.reading), stream.space)
+        return _kept(job, model, _names(stream), {})
+    learner = Learner(
+        job.algorithm,
+        n_features=0,
+        costs=best.costs,
+        dtype=job.dtype,
+        grow=True,
+        fit_intercept=best.fit_intercept,
+        **best.parameters,
+    )
+    run = Run(stream, Model(learner, classes_of(job.reading), stream.space), watch=Unwatched())
+    return _kept(job, run.run(), run.names(), {"progressive": run.state.progress.report().as_dict()})
+
+
+def _kept(job: Job, model: Model, names: Names | None, extra: dict[str, Any]) -> Model:
+    return Model(model.learner, model.classes, model.space, names, {**extra, "reading": remembered(job.reading)})
+
+
+def _names(stream: Any) -> Names | None:
+    if stream.names is None:
+        return None
+    found = dict(stream.names.items())
+    return Names.of(list(found.values()), list(found))
+
+
+def _swept(job: Job, output: Output, stream: Any, terms: Terms, best: Lane, scoring: Scoring) -> dict[str, Any]:
+    """The second half of the papers' protocol: l1 swept with the best parameters."""
+    from thinstream.tune.path import sweep_stream
+    from thinstream.tune.picks import METRICS
+
+    rewind(stream)
+    with _followed(stream, output) as watch:
+        path = sweep_stream(stream, terms._replace(final=False), best, watch=watch)
+    chosen = path.pick(scoring.name if scoring.name in METRICS else "error", tradeoff=job.tradeoff)
+    if not output.quiet:
+        print_path(path, chosen, job.tradeoff, as_json=output.json)
+    if job.model is not None:
+        learner = path.model(chosen)
+        model = _kept(job, Model(learner, classes_of(job.reading), stream.space), _names(stream), {})
+        write(job.model, model, "weights" if isinstance(learner, Frozen) else "full")
+    return {"l1": float(path.l1[chosen])}
+
+
+class _Follower(Watch):
+    """A bar on a terminal, and a word where memory asks for several passes."""
+
+    def __init__(self, stream: Any, quiet: bool) -> None:
+        self._quiet = quiet
+        self.bar = Bar(stream, 1) if sys.stderr.isatty() and not quiet else None
+
+    def split(self, passes: int, needed: int, limit: int) -> None:
+        """Says so."""
+        if self.bar is not None:
+            self.bar.expect(passes)
+        if not self._quiet:
+            say(
+                f"thinstream: all models at once would take {amount(needed)}, the limit is {amount(limit)}: they go in "
+                f"{passes} passes"
+            )
+
+    def moved(self, rows: int, position: Position | None, number: int, of: int) -> None:
+        """Moves the bar."""
+        if self.bar is not None:
+            self.bar.move(rows, position, number)
+
+
+@contextmanager
+def _followed(stream: Any, output: Output) -> Iterator[Watch]:
+    watch = _Follower(stream, output.quiet)
+    try:
+        yield watch
+    finally:
+        if watch.bar is not None:
+            watch.bar.close()
