@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "command-line.md").read_text(), flags=re.M | re.S)
+#: Pages of commands, and what they leave behind.
+PAGES = {"command-line.md": "both.ts", "tuning.md": "best.ts"}
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_the_command_line_story(tmp_path):
+@pytest.mark.parametrize("page", PAGES)
+def test_the_story_of_a_page(tmp_path, page):
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / page).read_text(), flags=re.M | re.S)
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "thinstream"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m thinstream "$@"\n')
@@ -23,8 +26,8 @@ def test_the_command_line_story(tmp_path):
     work.mkdir()
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(sys.path), "THINSTREAM_DATA": str(work)}
-    assert len(BLOCKS) > 8
-    for block in BLOCKS:
+    assert len(blocks) > 4
+    for block in blocks:
         done = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", block.replace("| head -n 3", "| sed -n 1,3p")],
             cwd=work,
@@ -34,4 +37,4 @@ def test_the_command_line_story(tmp_path):
         )
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
-    assert (work / "both.ts").exists()
+    assert (work / PAGES[page]).exists()
