@@ -8,7 +8,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit, ShuffleSplit, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import thinstream as ts
@@ -294,6 +296,16 @@ def test_pickle_clone_refit_and_parameters(data):
     with pytest.raises(AttributeError, match="has no attribute 'predict'"):
         bare.predict(X)
     assert not hasattr(search, "predict_proba")
+
+
+def test_it_is_an_estimator_among_others(data):
+    X, y = data
+    search = ts.OnlineGridSearchCV(ts.FSOL(), {"eta": [0.1, 1.0]}, cv=3)
+    assert len(cross_val_score(search, X, y, cv=3)) == 3
+    assert make_pipeline(MaxAbsScaler(), search).fit(X, y).score(X, y) > 0.7
+    many = np.arange(ROWS) % 3
+    with pytest.raises(InvalidInputError, match="two classes are needed, 3 classes were given"):
+        search.fit(X, many)
 
 
 def cases():

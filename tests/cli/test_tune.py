@@ -229,6 +229,13 @@ def test_algorithms_without_parameters_or_l1(rows, thin):
     assert "lanes of FSOL on" in thin("tune", rows, "-a", "fsol", "--memory", "1B", code=1).errors
 
 
+def test_rows_sorted_by_class_are_remarked(rows, thin):
+    Path("s.svm").write_text("".join(sorted(Path(rows).read_text().splitlines(keepends=True) * 3)))
+    said = thin("tune", "s.svm", "-a", "fsol", "-g", "eta=0.1,1")
+    assert "labels come in long runs" in said.errors
+    assert "labels come in long runs" not in thin("tune", rows, "-a", "fsol", "-g", "eta=0.1,1").errors
+
+
 def test_no_model_is_left_behind_by_a_failure(rows, thin):
     Path("bad.svm").write_text(Path(rows).read_text() + "1 1:x\n")
     thin("tune", "bad.svm", "-a", "fsol", "-g", "eta=1,2", "-m", "m.ts", "--csv", "t.csv", code=1)
@@ -238,4 +245,5 @@ def test_no_model_is_left_behind_by_a_failure(rows, thin):
         "tune", "bad.svm", "-a", "fsol", "-g", "eta=1,2", "-m", "m.ts", "--on-error", "skip", "--max-errors", "1"
     )
     assert "2 candidates, 5 folds, 400 rows" in said
+    assert "1 bad records were passed over" in said.errors
     assert read("m.ts").learner.t == 400

@@ -72,9 +72,15 @@ class Standings:
         passes = "" if self.outcome.passes == 1 else f" in {self.outcome.passes} passes"
         print(f"\n{len(self.settings)} candidates, {how}, {self.outcome.rows:,} rows{passes}{left}")
 
-    def edges(self) -> list[str]:
-        """Where the best lies at an end of what was tried: more may be gained beyond."""
-        found, best = [], self.settings[self.outcome.best]
+    def remarks(self) -> list[str]:
+        """What looks odd: rows sorted by class, and a best value beyond which more may be gained."""
+        found = []
+        if self.outcome.looks_sorted:
+            found.append(
+                "labels come in long runs, as in rows sorted by class: scores as rows pass mean little; thinstream "
+                "shuffle first"
+            )
+        best = {} if self.job.random is not None else self.settings[self.outcome.best]
         for name, value in best.items():
             tried = {setting[name] for setting in self.settings if _is_number(setting.get(name))}
             if _is_number(value) and len(tried) > 2 and value in (min(tried), max(tried)):

@@ -16,7 +16,7 @@ from thinstream.cli.grids import grid_of, size_of
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.learning import costs_of
 from thinstream.cli.opening import classes_of, opened, require_apart, require_place
-from thinstream.cli.predicting import remembered
+from thinstream.cli.predicting import remembered, told
 from thinstream.cli.show import Bar, say
 from thinstream.cli.standings import Standings, print_path
 from thinstream.errors import InvalidInputError, InvalidParameterError
@@ -133,6 +133,7 @@ def tuned(job: Job, output: Output) -> None:
             models=job.model is not None and not job.paper and (not again or not job.folds),
             watch=watch,
         )
+    told(stream, output.quiet)
     standings = Standings(settings, outcome, scoring, job)
     if job.csv is not None:
         standings.write_csv(job.csv)
@@ -146,7 +147,7 @@ def tuned(job: Job, output: Output) -> None:
         write(job.model, _model(job, stream, candidates[outcome.best], outcome))
     if not output.quiet:
         standings.print_end(output.json, extra)
-        for remark in standings.edges() if job.random is None else []:
+        for remark in standings.remarks():
             say(f"thinstream: {remark}")
 
 

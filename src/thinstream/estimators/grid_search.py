@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -321,6 +322,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.estimator_type, tags.classifier_tags = inner.estimator_type, inner.classifier_tags
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = replace(inner.classifier_tags, multi_class=False)
         tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
         return tags

@@ -51,6 +51,7 @@ class Found(NamedTuple):
     held_out: Counted
     rows: int
     passes: int
+    looks_sorted: bool = False  # labels come in long runs: counts as rows pass are too good
 
 
 #: What is done with a study now and then in a pass (dropping lanes) and at its end (taking out models); it gets the
@@ -100,7 +101,8 @@ def study_stream(
         try:
             for number, group in enumerate(groups):
                 one = _Pass(stream, terms, lanes, group, found)
-                found = found._replace(rows=one.run(during, halts, finish, watch, (number, len(groups))))
+                study = one.run(during, halts, finish, watch, (number, len(groups)))
+                found = found._replace(rows=study.rows, looks_sorted=study.order.looks_sorted)
         except _TooWide as found_width:  # wider than was known: what was learned so far is thrown away
             width = found_width.n_features
             _require_repeatable(stream, terms, lanes, width)
@@ -128,7 +130,7 @@ class _Pass:
 
     def run(
         self, during: Visit | None, halts: Halts | None, finish: Visit | None, watch: Watch, place: tuple[int, int]
-    ) -> int:
+    ) -> Study:
         terms = self.terms
         study = Study(
             terms.algorithm,
@@ -150,7 +152,7 @@ class _Pass:
         if finish is not None:
             self._visited(study, finish)
         self._record(study)
-        return study.rows
+        return study
 
     def _go(
         self,

@@ -32,6 +32,7 @@ class Outcome(NamedTuple):
     models: dict[int, Learner]  # that of the best, learned from all rows, if it was asked for
     rows: int
     passes: int  # as memory allowed
+    looks_sorted: bool  # by class: scores as rows pass are too good
 
 
 def search(
@@ -95,7 +96,17 @@ def search(
     best = int(np.argmin(rank))
     models_found = {best: kept[best]} if best in kept else {}
     return Outcome(
-        scores, mean, error, progressive, dropped, rank, best, models_found, found.rows, found.passes * terms.n_passes
+        scores,
+        mean,
+        error,
+        progressive,
+        dropped,
+        rank,
+        best,
+        models_found,
+        found.rows,
+        found.passes,
+        found.looks_sorted,
     )
 
 

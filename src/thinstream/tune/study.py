@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
+from thinstream.evaluate.order import Order
 from thinstream.lanes import Lanes
 from thinstream.tune.tallies import ABSENT, HELD_OUT, LEARNED, Tallies
 
@@ -75,7 +76,7 @@ class Study:
             costs=[lane.costs for lane in lanes],
             threads=threads,
         )
-        self.tallies = Tallies(len(lanes), losses)
+        self.tallies, self.order = Tallies(len(lanes), losses), Order()
         self._again = False
         self._splits = np.array([lane.split for lane in lanes])
 
@@ -89,6 +90,8 @@ class Study:
             scores = self.lanes.learn(rows, weights=weights)
             if self._again:
                 each[each == LEARNED] = ABSENT
+            else:
+                self.order.take(rows.y)
             self.tallies.update(scores, rows.y, each)
             self.rows += len(rows)
 
