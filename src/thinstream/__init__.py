@@ -9,7 +9,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _FUNCTIONS = {
+    "SparsityPath": "thinstream.estimators.path",
     "algorithms": "thinstream.learners",
+    "cost_curve": "thinstream.estimators.costs",
     "load": "thinstream.estimators",
     "make": "thinstream.estimators",
     "open_stream": "thinstream.streams.opening",

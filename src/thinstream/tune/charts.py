@@ -141,7 +141,7 @@ def path_chart(path: Any, scoring: str, chosen: int | None) -> Chart:
             None if chosen is None else (float(path.l1[chosen]), float(where[chosen]), "picked"),
         ),
     )
-    head, rows = path_table(path)
+    head, rows = path_table(path, scoring)
     passes = "one pass" if path.passes == 1 else f"{path.passes} passes"
     note = f"{len(path.l1)} models from {passes} over {path.rows:,} rows and {path.n_features:,} features."
     if chosen is not None:
@@ -149,23 +149,28 @@ def path_chart(path: Any, scoring: str, chosen: int | None) -> Chart:
     return Chart(f"{path.algorithm}: sparsity path", note, panels, head, rows, chosen)
 
 
-def path_table(path: Any) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Head and rows, as text."""
+def path_table(path: Any, scoring: str = "error") -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Head and rows, as text: error, balanced accuracy and what else is judged by, progressive and held out."""
     table = path.columns()
+    shown = {"error": "error %", "balanced_accuracy": "bal.acc %"}
+    shown |= {"weighted_sum": {"weighted_sum": "sum %"}, "cost": {"cost": "cost/row"}}.get(scoring, {})
     columns: dict[str, list[str]] = {
         "l1": [short(value) for value in table["l1"]],
         "non-zeros": [f"{value:,}" for value in table["nnz"]],
         "sparsity %": [f"{100.0 * value:.3f}" for value in table["sparsity"]],
-        "error %": [_percent(value) for value in table["error"]],
-        "bal.acc %": [_percent(value) for value in table["balanced_accuracy"]],
-        "cost/row": [_number(value) for value in table["cost"]],
     }
+    columns |= {name: _texts(table[metric], metric) for metric, name in shown.items()}
     if not np.isnan(table["held_out_error"]).all():
-        name = "test" if path.tested else "held out"
-        columns[f"{name} %"] = [_percent(value) for value in table["held_out_error"]]
-        columns["± se"] = [_percent(value) for value in table["held_out_error_se"]]
-        columns[f"{name} b.a. %"] = [_percent(value) for value in table["held_out_balanced_accuracy"]]
+        first = "test " if path.tested else "held-out "
+        for metric, name in shown.items():
+            columns[first + name] = _texts(table[f"held_out_{metric}"], metric)
+            if metric == scoring:
+                columns["± se"] = _texts(table[f"held_out_{metric}_se"], metric)
     return tuple(columns), tuple(zip(*columns.values(), strict=True))
+
+
+def _texts(values: NDArray[Any], metric: str) -> list[str]:
+    return [_number(value) if metric == "cost" else _percent(value) for value in values]
 
 
 def cost_chart(curves: Any) -> Chart:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +59,9 @@ Visit = Callable[[Study, list[int]], list[int]]
 
 def is_repeatable(stream: Stream) -> bool:
     """Whether a stream can be read again; a pipe cannot."""
+    files = getattr(stream, "files", None)
+    if files is not None:  # a compressed one does not know its size
+        return all(Path(file).is_file() for file in files)
     return stream.size is not None
 
 
@@ -182,6 +186,15 @@ def _require_repeatable(stream: Stream, terms: Terms, lanes: Sequence[Lane], wid
 def _advice(terms: Terms, lanes: Sequence[Lane], width: int) -> str:
     needed = _needed(terms, lanes, width)
     return (
-        f"{len(lanes)} lanes of {terms.algorithm} on {width:,} features need {needed / 1e9:.1f} GB, the limit is "
-        f"{terms.limit / 1e9:.1f} GB; raise it, try fewer candidates or folds, or hash features into fewer"
+        f"{len(lanes)} lanes of {terms.algorithm} on {width:,} features need {in_words(needed)}, the limit is "
+        f"{in_words(terms.limit)}; raise it, try fewer candidates or folds, or hash features into fewer"
     )
+
+
+def in_words(size: int) -> str:
+    """Bytes.
+
+    >>> in_words(2_500_000_000), in_words(31_400)
+    ('2.5 GB', '0.0314 MB')
+    """
+    return f"{size / 1e9:.1f} GB" if size >= 10**8 else f"{size / 1e6:.3g} MB"
