@@ -66,6 +66,24 @@ def path(
     scoring: Annotated[
         str, typer.Option(help="error, balanced_accuracy, weighted_sum or cost.", rich_help_panel=PICK)
     ] = "error",
+    alpha_p: Annotated[
+        float,
+        typer.Option(
+            help="Weight of sensitivity in the weighted sum; specificity has the rest.",
+            min=0.0,
+            max=1.0,
+            rich_help_panel=PICK,
+        ),
+    ] = 0.5,
+    cost_p: Annotated[
+        float,
+        typer.Option(
+            help="Cost of a missed positive; a false alarm costs the rest to 1.",
+            min=0.0,
+            max=1.0,
+            rich_help_panel=PICK,
+        ),
+    ] = 0.95,
     max_nnz: Annotated[
         int | None, typer.Option(min=0, help="Most non-zero weights.", rich_help_panel=PICK, show_default=False)
     ] = None,
@@ -88,6 +106,7 @@ def path(
     final models on rows that were held out. An asterisk marks the model that is picked.
     """
     from thinstream.cli.sweeping import Sweeping, sweep
+    from thinstream.evaluate.report import Tradeoff
     from thinstream.tune.path import Sweep
     from thinstream.tune.picks import Limits
 
@@ -104,6 +123,7 @@ def path(
         test=test or [],
         pick=pick,
         scoring=scoring,
+        tradeoff=Tradeoff(alpha_p, 1.0 - alpha_p, cost_p, 1.0 - cost_p),
         limits=Limits(max_nnz, max_density),
         model=model,
         weights_only=weights_only,

@@ -23,7 +23,7 @@ from thinstream.cli.tables import (
     write_table,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.evaluate.report import POSITIVES
+from thinstream.evaluate.report import POSITIVES, Tradeoff
 from thinstream.learners import Frozen, find
 from thinstream.models.file import write
 from thinstream.models.model import Model, Names
@@ -50,6 +50,7 @@ class Sweeping:
     test: list[str]
     pick: str
     scoring: str
+    tradeoff: Tradeoff
     limits: Limits
     model: Path | None
     weights_only: bool
@@ -70,7 +71,8 @@ def sweep(asked: Sweeping) -> None:
     test = opened(asked.test, asked.reading, studying.dtype) if asked.test else None
     lane = Lane(asked.parameters, costs_of(asked.class_weight), studying.intercept)
     with watching(stream, output) as watch:
-        path = sweep_stream(stream, terms(asked.algorithm, studying, stream), lane, asked.sweep, test=test, watch=watch)
+        how = terms(asked.algorithm, studying, stream)
+        path = sweep_stream(stream, how, lane, asked.sweep, test=test, watch=watch, tradeoff=asked.tradeoff)
     chosen, trouble = None, None
     try:
         chosen = path.pick(asked.scoring, asked.pick, asked.limits)
@@ -92,7 +94,7 @@ def _save(asked: Sweeping, path: Swept, chosen: int, stream: Any) -> None:
     whole = not asked.weights_only and not isinstance(learner, Frozen)
     found = {} if stream.names is None else dict(stream.names.items())
     names = Names.of(list(found.values()), list(found)) if found else None
-    extra = {"progressive": path.learned.report(chosen).as_dict(), "reading": remembered(asked.reading)}
+    extra = {"progressive": path.learned.report(chosen, asked.tradeoff).as_dict(), "reading": remembered(asked.reading)}
     model = Model(learner, classes_of(asked.reading), stream.space, names, extra)
     write(asked.model, model, "full" if whole else "weights")
     if not whole and not asked.weights_only and not asked.output.quiet:

@@ -20,6 +20,7 @@ from thinstream.estimators.sweeping import (
     terms_of,
 )
 from thinstream.estimators.undo import as_before_on_error
+from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.streams.stream import Stream
 from thinstream.tune.path import Sweep, sweep_stream
 from thinstream.tune.picks import Limits, checked_metric, checked_rule
@@ -50,9 +51,12 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The model to take: the sparsest that is no worse than the best by more than its standard error, or the best.
         Judged by held-out rows if there are a hundred or more, else by the progressive metric.
     max_nnz, max_density : int, float or None, default=None
-        Most non-zero weights, and most as a share of all, of the model to take.
+        Most non-zero weights, and most as a share of all, of the model to take. If all have more, ``fit`` raises, but
+        ``path_``, ``models_`` and ``choose`` are there.
     scoring : {"error", "balanced_accuracy", "weighted_sum", "cost"}, default="error"
         What it is judged by; the last two as in paper P3.
+    tradeoff : thinstream.evaluate.Tradeoff or None, default=None
+        What the two kinds of mistakes weigh in the weighted sum and the cost. None: the paper's, 0.5 and 0.95.
     holdout : int, default=10
         Every so many-th row is held out from the twins. 0: there are none, and half as many lanes.
     memory : int or None, default=None
@@ -77,10 +81,12 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     --------
     >>> import thinstream as ts
     >>> from thinstream.datasets import sparse_gaussian
-    >>> train, test = sparse_gaussian(2000, 500, n_features=100, n_informative=10, n_noise=20)
+    >>> train, test = sparse_gaussian(10_000, 1000, n_features=100, n_informative=10, n_noise=20)
     >>> path = ts.SparsityPath(ts.FSOL(), n=12).fit(train.X, train.y)
-    >>> path.path_["nnz"][[0, -1]], path.best_estimator_.nnz_
-    (array([98,  0]), 8)
+    >>> path.path_["nnz"]
+    array([99, 92, 83, 51, 32, 14, 10,  8,  7,  6,  1,  0])
+    >>> path.best_estimator_.nnz_, path.score(test.X, test.y)
+    (14, 0.97)
 
     """
 
@@ -95,6 +101,7 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         max_nnz: int | None = None,
         max_density: float | None = None,
         scoring: str = "error",
+        tradeoff: Tradeoff | None = None,
         holdout: int = 10,
         memory: int | None = None,
         threads: int = 1,
@@ -107,6 +114,7 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.max_nnz = max_nnz
         self.max_density = max_density
         self.scoring = scoring
+        self.tradeoff = tradeoff
         self.holdout = holdout
         self.memory = memory
         self.threads = threads
@@ -117,33 +125,37 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             base = self._checked()
             source = from_matrix(self, base, X, y, sample_weight)
             rows = None if test is None else rows_to_test(self, base, source.classes, test)
-            return self._swept(base, source, rows)
+            self._sweep(base, source, rows)
+        return self._choose(self.pick, self.max_nnz, self.max_density, self.scoring)
 
     def fit_stream(self, stream: Stream, classes: Any = None, *, test: Stream | None = None) -> Self:
         """Sweeps l1 over a stream, also one that can be read only once; ``classes`` as in ``fit_stream`` elsewhere."""
         with as_before_on_error(self):
             base = self._checked()
             self.__dict__.pop("feature_names_in_", None)
-            return self._swept(base, from_stream(base, stream, classes), test)
+            self._sweep(base, from_stream(base, stream, classes), test)
+        return self._choose(self.pick, self.max_nnz, self.max_density, self.scoring)
 
     def _checked(self) -> Any:
         checked_metric(self.scoring)
         checked_rule(self.pick, Limits(self.max_nnz, self.max_density))
         return base_of(self.estimator)
 
-    def _swept(self, base: Any, source: Source, test: Stream | None) -> Self:
+    def _sweep(self, base: Any, source: Source, test: Stream | None) -> None:
         path = sweep_stream(
             source.stream,
             terms_of(base, source, self.memory, self.threads),
             lane_of(base, source.classes),
             Sweep(self.n, self.l1_min, self.l1_max, self.holdout),
             test=test,
+            tradeoff=self.tradeoff or P3,
         )
         names = getattr(self, "feature_names_in_", None)
         self._path, self.path_ = path, path.columns()
         self.models_ = Models(base, path, source, names)
         self.classes_, self.n_features_in_ = source.labels, path.n_features
-        return self._choose(self.pick, self.max_nnz, self.max_density, self.scoring)
+        for name in ("best_index_", "best_estimator_"):  # of an earlier fit: no model of this one may be small enough
+            self.__dict__.pop(name, None)
 
     def choose(
         self,
@@ -153,8 +165,8 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         max_density: float | None = None,
         scoring: str | None = None,
     ) -> Self:
-        """Takes another model from the path, without learning anew; what is not given is as it was, limits are none."""
-        check_is_fitted(self)
+        """Takes another model from the path, without learning anew; limits not given here do not hold."""
+        check_is_fitted(self, "path_")
         return self._choose(pick or self.pick, max_nnz, max_density, scoring or self.scoring)
 
     def _choose(self, rule: str, max_nnz: int | None, max_density: float | None, scoring: str) -> Self:

@@ -39,7 +39,7 @@ def meaning_of(stream: Stream) -> tuple[dict[str, Any], Names | None]:
 
 def two_classes(stream: Stream, classes: Any) -> tuple[Classes, Any]:
     """The labels a stream's −1 and +1 stand for, in this order, and ``classes_``: given, told by the stream, or ∓1."""
-    negative, positive = classes if classes is not None else stream.classes or (-1, 1)
+    negative, positive = classes if classes is not None else getattr(stream, "classes", None) or (-1, 1)
     return Classes(negative, positive), np.array([negative, positive])
 
 
