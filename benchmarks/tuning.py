@@ -69,7 +69,20 @@ def tuned(path, name, parameter, others):
     fixed = [word for key, value in others.items() for word in (f"--{key}", str(value))]
     out, start = io.StringIO(), time.perf_counter()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        code = run(["tune", str(path), "-a", name, "-g", f"{parameter}={values}", *fixed, "--json"])
+        code = run(
+            [
+                "tune",
+                str(path),
+                "-a",
+                name,
+                "-g",
+                f"{parameter}={values}",
+                *fixed,
+                "--json",
+                "--lane-threads",
+                str(os.cpu_count()),
+            ]
+        )
     seconds = time.perf_counter() - start
     assert code == 0
     lines = [json.loads(line) for line in out.getvalue().splitlines()[:-1]]

@@ -10,7 +10,9 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "OnlineGridSearchCV": "thinstream.estimators.grid_search",
+    "SparsityPath": "thinstream.estimators.path",
     "algorithms": "thinstream.learners",
+    "cost_curve": "thinstream.estimators.costs",
     "load": "thinstream.estimators",
     "make": "thinstream.estimators",
     "open_stream": "thinstream.streams.opening",

@@ -118,21 +118,3 @@ def _class_weight(item: str, whole: str) -> Any:
             f"--grid {whole}: class-weight must be none, balanced or NEG:POS as in 1:20, got {item!r}"
         )
     return {-1: costs[0], 1: costs[1]}
-
-
-def size_of(text: str | None) -> int | None:
-    """Bytes: a number with or without kB, MB, GB or TB.
-
-    >>> size_of("1.5GB"), size_of("4 MB")
-    (1500000000, 4000000)
-    """
-    if text is None:
-        return None
-    found = re.fullmatch(r"([\d.]+)\s*([kmgt]?)i?b?", text.strip().lower())
-    try:
-        size = float(found[1]) * 1000 ** " kmgt".index(found[2] or " ") if found else 0.0
-    except ValueError:
-        size = 0.0
-    if not size >= 1:
-        raise InvalidParameterError(f"--memory must be a size as in 4GB or 500MB, got {text!r}")
-    return int(size)

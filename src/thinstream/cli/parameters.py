@@ -10,7 +10,7 @@ import typer
 DEFAULT = "adarda"
 
 
-def named_algorithm(arguments: list[str]) -> str:
+def named_algorithm(arguments: list[str], default: str = DEFAULT) -> str:
     """The value of ``--algorithm`` (``-a``) on a command line, or the default.
 
     >>> named_algorithm(["train", "day.svm", "-a", "fsol"])
@@ -21,17 +21,21 @@ def named_algorithm(arguments: list[str]) -> str:
             return arguments[i + 1]
         if argument.startswith("--algorithm="):
             return argument.partition("=")[2]
-    return DEFAULT
+    return default
 
 
-def options(name: str) -> list[inspect.Parameter]:
+def options(name: str, *, without: tuple[str, ...] = ()) -> list[inspect.Parameter]:
     """An option per parameter of the algorithm, with its meaning, range and default."""
     from thinstream.learners import find
 
     algorithm = find(name)
     meanings = _meanings(inspect.getdoc(algorithm.rule) or "")
     panel = f"{algorithm.name} ({algorithm.paper})"
-    return [_option(parameter, meanings.get(parameter.name, ""), panel) for parameter in algorithm.parameters]
+    return [
+        _option(parameter, meanings.get(parameter.name, ""), panel)
+        for parameter in algorithm.parameters
+        if parameter.name not in without
+    ]
 
 
 def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:

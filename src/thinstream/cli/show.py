@@ -203,10 +203,6 @@ class Bar:
         self._task = self._progress.add_task("learning", total=self._size and self._size * passes, rate="")
         self._progress.start()
 
-    def expect(self, passes: int) -> None:
-        """How many passes there will be."""
-        self._progress.update(self._task, total=self._size and self._size * passes)
-
     def move(self, rows: int, position: Position | None, passes: int) -> None:
         """What is done, and how fast: rows per second since the first batch, which waits for compilation."""
         now = time.monotonic()

@@ -11,7 +11,7 @@ from typing import Any
 
 from thinstream.atomic import replacing
 from thinstream.cli.groups import Reading
-from thinstream.evaluate.report import Tradeoff
+from thinstream.cli.tables import say_places, write_table
 from thinstream.learners import find
 from thinstream.tune.candidates import Setting
 from thinstream.tune.scoring import Scoring
@@ -62,9 +62,7 @@ class Standings:
             lines.append([str(row["rank"]), *values, *numbers[: len(columns) - len(head) + 1], dropped])
         if not self.outcome.dropped.any():
             columns, lines = columns[:-1], [line[:-1] for line in lines]
-        widths = [max(map(len, column)) for column in zip(columns, *lines, strict=True)]
-        for line in (columns, *lines):
-            print("  ".join(f"{text:>{width}}" for text, width in zip(line, widths, strict=True)).rstrip())
+        write_table(columns, lines, None)
         gone = int((self.outcome.dropped > 0).sum())
         left = f", {gone} dropped on the way" if gone else ""
         folds = self.outcome.splits.shape[1]
@@ -107,8 +105,7 @@ class Standings:
             }
             sys.stdout.write(json.dumps(last) + "\n")
             return
-        if self.job.model is not None:
-            print(f"model: {self.job.model} ({self.job.model.stat().st_size:,} bytes)")
+        say_places(self.job.studying, self.job.model)
         print(command)
 
     def write_csv(self, path: Path) -> None:
@@ -128,13 +125,13 @@ def train_command(job: Any, best: Setting) -> str:
     """The command line that trains a candidate."""
     every = {**job.parameters, **best}
     words = ["thinstream", "train", *job.data, "-a", find(job.algorithm).name.lower()]
-    intercept, weight = every.pop("fit_intercept", job.intercept), every.pop("class_weight", job.class_weight)
+    intercept, weight = every.pop("fit_intercept", job.studying.intercept), every.pop("class_weight", job.class_weight)
     for name, value in every.items():
         words += [f"--{name.replace('_', '-')}", _text(value)]
     words += ["--intercept"] if intercept else []
     if weight is not None:
         words += ["--class-weight", weight if isinstance(weight, str) else shown(weight).replace(":", ",")]
-    words += ["--dtype", job.dtype] if job.dtype != "float32" else []
+    words += ["--dtype", job.studying.dtype] if job.studying.dtype != "float32" else []
     words += _reading(job.reading)
     words += ["-m", str(job.model)] if job.model is not None else []
     return shlex.join(words)
@@ -175,20 +172,3 @@ def _is_number(value: Any) -> bool:
 
 def _finite(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def print_path(path: Any, chosen: int, tradeoff: Tradeoff, *, as_json: bool) -> None:
-    """The sweep of l1: error against sparsity; the chosen is marked."""
-    table = path.columns(tradeoff)
-    if as_json:
-        for k in range(len(path.l1)):
-            row = {name: _finite(float(column[k])) for name, column in table.items()}
-            sys.stdout.write(json.dumps({"sweep": k, "chosen": k == chosen, **row}) + "\n")
-        return
-    print(f"\n{'l1':>12}  {'non-zeros':>11}  {'sparsity %':>10}  {'error %':>8}  {'held out %':>10}  {'± s.e.':>6}")
-    for k, l1 in enumerate(path.l1):
-        numbers = [table[name][k] for name in ("error", "held_out_error", "held_out_error_se")]
-        error, held, spread = ("–" if math.isnan(x) else f"{100 * x:.2f}" for x in numbers)
-        line = f"{l1:12.4g}  {path.nnz[k]:11,}  {100 * table['sparsity'][k]:10.2f}  {error:>8}  {held:>10}  {spread:>6}"
-        print(line + ("  <" if k == chosen else ""))
-    print("\n< the sparsest within one standard error of the best")

@@ -7,6 +7,7 @@ import typer
 
 from thinstream.cli.groups import Output, Reading, grouped
 from thinstream.cli.parameters import DEFAULT, named_algorithm, options, values
+from thinstream.cli.studies import Studying
 
 HELP = (
     "NAME=VALUES, repeatable. Values: 0.5,1,2 · 2^-5..2^5 (doubling) · 1e-6..1*10 (by a factor) · log:1e-6..1:20 "
@@ -26,6 +27,7 @@ def tune(
     data: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", show_default=False)],
     reading: Reading,
     output: Output,
+    studying: Studying,
     own: dict[str, str | None],
     algorithm: Annotated[
         str, typer.Option("--algorithm", "-a", help="Its name, see `thinstream algorithms`.", rich_help_panel=MODEL)
@@ -38,12 +40,6 @@ def tune(
         str | None,
         typer.Option(help="Of all candidates: balanced, or NEG,POS.", rich_help_panel=MODEL, show_default=False),
     ] = None,
-    intercept: Annotated[
-        bool, typer.Option("--intercept", help="All candidates learn a constant feature.", rich_help_panel=MODEL)
-    ] = False,
-    dtype: Annotated[
-        str, typer.Option(help="float32 (default) or float64.", rich_help_panel=MODEL, show_default=False)
-    ] = "float32",
     grid: Annotated[
         list[str] | None,
         typer.Option("--grid", "-g", help=HELP, metavar="NAME=VALUES", rich_help_panel=SEARCH, show_default=False),
@@ -56,15 +52,6 @@ def tune(
     eliminate: Annotated[
         bool, typer.Option("--eliminate", help="Drop hopeless candidates on the way.", rich_help_panel=SEARCH)
     ] = False,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="What all models together may take, as in 4GB (default: half of the machine's); beyond it they go in "
-            "several passes.",
-            rich_help_panel=SEARCH,
-            show_default=False,
-        ),
-    ] = None,
     paper: Annotated[
         bool,
         typer.Option(
@@ -103,10 +90,6 @@ def tune(
         float, typer.Option(help="Cost of a missed positive in cost.", min=0.0, max=1.0, rich_help_panel=JUDGE)
     ] = 0.95,
     top: Annotated[int, typer.Option(min=1, help="Lines of the table.", rich_help_panel="Output")] = 10,
-    csv: Annotated[
-        Path | None,
-        typer.Option(help="Where a table of all goes.", rich_help_panel="Output", show_default=False),
-    ] = None,
 ) -> None:
     """Find the best parameters by cross-validation in one pass over the data.
 
@@ -123,19 +106,16 @@ def tune(
         parameters=values(algorithm, own),
         model=model,
         class_weight=class_weight,
-        intercept=intercept,
-        dtype=dtype,
+        studying=studying,
         grid=grid or [],
         random=random,
         seed=seed,
         eliminate=eliminate,
-        memory=memory,
         paper=paper,
         folds=0 if progressive else folds,
         final=final,
         scoring=scoring,
         tradeoff=Tradeoff(alpha_p, 1.0 - alpha_p, cost_p, 1.0 - cost_p),
         top=top,
-        csv=csv,
     )
     tuned(job, output)

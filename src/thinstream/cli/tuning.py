@@ -1,34 +1,30 @@
 """What ``thinstream tune`` does: candidates, a study of the stream, the best as a table, a command and a model."""
 
-import gc
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thinstream.batch import Position
-from thinstream.cli.grids import grid_of, size_of
+from thinstream.cli.grids import grid_of
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.learning import costs_of
-from thinstream.cli.opening import classes_of, opened, require_apart, require_place
+from thinstream.cli.opening import classes_of, opened
 from thinstream.cli.predicting import remembered, told
-from thinstream.cli.show import Bar, say
-from thinstream.cli.standings import Standings, print_path
+from thinstream.cli.show import say
+from thinstream.cli.standings import Standings
+from thinstream.cli.studies import Studying
+from thinstream.cli.tables import require_places, terms, watching, write_json, write_table
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.report import Tradeoff
 from thinstream.learners import Classes, Frozen, Learner, find
 from thinstream.models.file import write
 from thinstream.models.model import Model, Names
-from thinstream.streams.sources import STDIN, resolve
+from thinstream.streams.sources import STDIN
 from thinstream.training import Run, Unwatched
 from thinstream.tune.candidates import Setting, grid, lanes_of, sample
 from thinstream.tune.paper import FOLDS, paper_grid
-from thinstream.tune.passes import Terms, Watch, amount, is_repeatable
+from thinstream.tune.passes import Terms, is_repeatable
 from thinstream.tune.scoring import Scoring, scoring_of
 from thinstream.tune.search import Outcome, search
 from thinstream.tune.sources import rewind
@@ -48,20 +44,17 @@ class Job:
     parameters: dict[str, Any]  # of all candidates
     model: Path | None
     class_weight: str | None
-    intercept: bool
-    dtype: str
+    studying: Studying
     grid: list[str]
     random: int | None
     seed: int
     eliminate: bool
-    memory: str | None
     paper: bool
     folds: int  # 0: progressive
     final: bool
     scoring: str
     tradeoff: Tradeoff
     top: int
-    csv: Path | None
 
     def checked(self) -> "Job":
         """The job, if its options agree with one another."""
@@ -69,6 +62,8 @@ class Job:
             raise InvalidParameterError("a model goes to a file, not to standard output: --model NAME")
         if self.final and not self.folds:
             raise InvalidParameterError("--final is about held-out rows: it does not go with --progressive")
+        if self.studying.plot is not None and not self.paper:
+            raise InvalidParameterError("--plot draws the sweep of l1: it goes with --paper")
         if not self.paper:
             return self
         name = find(self.algorithm).name
@@ -103,30 +98,18 @@ class Job:
 def tuned(job: Job, output: Output) -> None:
     """Does the job."""
     job.checked()
-    files = resolve(job.data)
-    for path in (job.model, job.csv):
-        require_place(path)
-        require_apart(path, *files)
+    require_places(job.data, job.studying, job.model)
     settings, scoring = job.settings(), scoring_of(job.scoring, job.tradeoff)
     candidates = _candidates(job, settings)
-    stream = opened(job.data, job.reading, job.dtype)
+    stream = opened(job.data, job.reading, job.studying.dtype)
     again = is_repeatable(stream)
     if job.paper and not again:
         raise InvalidInputError("--paper goes over the data twice: it needs files, not a pipe")
-    terms = Terms(
-        find(job.algorithm).name,
-        folds=job.folds,
-        n_features=getattr(stream, "n_features", None) or 0,
-        dtype=job.dtype,
-        threads=job.reading.threads or os.cpu_count() or 1,
-        final=job.final,
-        memory=size_of(job.memory),
-    )
-    gc.enable()
-    with _followed(stream, output) as watch:
+    how = terms(find(job.algorithm).name, job.studying, stream)._replace(folds=job.folds, final=job.final)
+    with watching(stream, output) as watch:
         outcome = search(
             stream,
-            terms,
+            how,
             candidates,
             scoring,
             eliminate=job.eliminate,
@@ -135,13 +118,13 @@ def tuned(job: Job, output: Output) -> None:
         )
     told(stream, output.quiet)
     standings = Standings(settings, outcome, scoring, job)
-    if job.csv is not None:
-        standings.write_csv(job.csv)
+    if job.studying.csv is not None:
+        standings.write_csv(job.studying.csv)
     if not output.quiet:
         standings.print_json() if output.json else standings.print_table(job.top)
     extra: dict[str, Any] = {}
     if job.paper:
-        extra = _swept(job, output, stream, terms, candidates[outcome.best], scoring)
+        extra = _swept(job, output, stream, how, candidates[outcome.best], scoring)
     elif job.model is not None:
         rewind(stream)
         write(job.model, _model(job, stream, candidates[outcome.best], outcome))
@@ -153,7 +136,7 @@ def tuned(job: Job, output: Output) -> None:
 
 def _candidates(job: Job, settings: list[Setting]) -> list[Lane]:
     """A lane each; the costs of all, where a candidate has none of its own."""
-    lanes = lanes_of(job.algorithm, settings, {**job.parameters, "fit_intercept": job.intercept}, SIGNS)
+    lanes = lanes_of(job.algorithm, settings, {**job.parameters, "fit_intercept": job.studying.intercept}, SIGNS)
     common = costs_of(job.class_weight)
     return [
         lane if "class_weight" in setting else lane._replace(costs=common)
@@ -170,7 +153,7 @@ def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
         job.algorithm,
         n_features=0,
         costs=best.costs,
-        dtype=job.dtype,
+        dtype=job.studying.dtype,
         grow=True,
         fit_intercept=best.fit_intercept,
         **best.parameters,
@@ -190,52 +173,27 @@ def _names(stream: Any) -> Names | None:
     return Names.of(list(found.values()), list(found))
 
 
-def _swept(job: Job, output: Output, stream: Any, terms: Terms, best: Lane, scoring: Scoring) -> dict[str, Any]:
+def _swept(job: Job, output: Output, stream: Any, how: Terms, best: Lane, scoring: Scoring) -> dict[str, Any]:
     """The second half of the papers' protocol: l1 swept with the best parameters."""
+    from thinstream.tune import charts, drawing
     from thinstream.tune.path import sweep_stream
     from thinstream.tune.picks import METRICS
 
     rewind(stream)
-    with _followed(stream, output) as watch:
-        path = sweep_stream(stream, terms._replace(final=False), best, watch=watch)
-    chosen = path.pick(scoring.name if scoring.name in METRICS else "error", tradeoff=job.tradeoff)
-    if not output.quiet:
-        print_path(path, chosen, job.tradeoff, as_json=output.json)
+    with watching(stream, output) as watch:
+        path = sweep_stream(stream, how._replace(final=False), best, watch=watch, tradeoff=job.tradeoff)
+    metric = scoring.name if scoring.name in METRICS else "error"
+    chosen = path.pick(metric)
+    if job.studying.plot is not None:
+        drawing.draw(charts.path_chart(path, metric, chosen), job.studying.plot)
+    if output.json and not output.quiet:
+        write_json(path.columns())
+    elif not output.quiet:
+        print()
+        write_table(*charts.path_table(path, metric), chosen)
+        print("\n* the sparsest within a standard error of the best")
     if job.model is not None:
         learner = path.model(chosen)
         model = _kept(job, Model(learner, classes_of(job.reading), stream.space), _names(stream), {})
         write(job.model, model, "weights" if isinstance(learner, Frozen) else "full")
     return {"l1": float(path.l1[chosen])}
-
-
-class _Follower(Watch):
-    """A bar on a terminal, and a word where memory asks for several passes."""
-
-    def __init__(self, stream: Any, quiet: bool) -> None:
-        self._quiet = quiet
-        self.bar = Bar(stream, 1) if sys.stderr.isatty() and not quiet else None
-
-    def split(self, passes: int, needed: int, limit: int) -> None:
-        """Says so."""
-        if self.bar is not None:
-            self.bar.expect(passes)
-        if not self._quiet:
-            say(
-                f"thinstream: all models at once would take {amount(needed)}, the limit is {amount(limit)}: they go in "
-                f"{passes} passes"
-            )
-
-    def moved(self, rows: int, position: Position | None, number: int, of: int) -> None:
-        """Moves the bar."""
-        if self.bar is not None:
-            self.bar.move(rows, position, number)
-
-
-@contextmanager
-def _followed(stream: Any, output: Output) -> Iterator[Watch]:
-    watch = _Follower(stream, output.quiet)
-    try:
-        yield watch
-    finally:
-        if watch.bar is not None:
-            watch.bar.close()

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.models.picture import percent
-from thinstream.tune.picks import measured, standard_errors
+from thinstream.tune.costs import CostCurves
+from thinstream.tune.path import Path
 
 
 class Axis(NamedTuple):
@@ -103,45 +104,11 @@ def _nnz_axis(nnz: NDArray[np.int64], width: int) -> Axis:
     return Axis("weights that are not zero, and the share that is", most * 1.25, low / 1.25, tuple(ticks), log=True)
 
 
-def path_chart(path: Any, scoring: str, chosen: int | None) -> Chart:
+def path_chart(path: Path, scoring: str, chosen: int | None) -> Chart:
     """A sparsity path: the metric against the weights left, and these against l1."""
-    where = np.maximum(path.nnz.astype(np.float64), _NONE)
-    shown = [("progressive", path.learned, True), ("test" if path.tested else "held out", path.held_out, False)]
-    series, highest = [], []
-    percents = scoring != "cost"
-    scale = 100.0 if percents else 1.0
-    for label, counted, progressive in shown:
-        values = scale * measured(counted, scoring)
-        if np.isnan(values).all():
-            continue
-        spread = None if progressive else scale * standard_errors(counted, scoring)
-        arms = np.zeros(len(values)) if spread is None else spread
-        highest += [values - arms, values + arms]
-        words = tuple(
-            f"{label}: {value:.4g}{'' if spread is None else f' ± {arm:.2g}'}{' %' if percents else ''}\n"
-            f"l1 = {short(l1)}, {nnz:,} weights"
-            for value, arm, l1, nnz in zip(values, arms, path.l1, path.nnz, strict=True)
-        )
-        series.append(Series(label, where, values, words, spread, dashed=progressive))
-    name = f"{NAMES[scoring]}{', %' if percents else ' per row'}"
-    main = series[-1 if path.judged_on_held_out else 0]
-    mark = None if chosen is None else (float(where[chosen]), float(main.y[chosen]), "picked")
     x = _nnz_axis(path.nnz, path.n_features)
-    words = tuple(f"l1 = {short(l1)}: {nnz:,} weights" for l1, nnz in zip(path.l1, path.nnz, strict=True))
-    low, high = path.l1.min(), path.l1.max()
-    panels = (
-        Panel(f"{NAMES[scoring]} against sparsity", x, linear_axis(name, np.concatenate(highest)), tuple(series), mark),
-        Panel(
-            "what l1 does",
-            log_axis("l1", np.array([low, high])),
-            Axis(
-                "weights that are not zero", x.high, x.low, tuple((v, t.split("\n")[0]) for v, t in x.ticks), log=True
-            ),
-            (Series("non-zero weights", path.l1, where, words),),
-            None if chosen is None else (float(path.l1[chosen]), float(where[chosen]), "picked"),
-        ),
-    )
-    head, rows = path_table(path)
+    panels = _metric_panel(path, scoring, x, chosen), _l1_panel(path, x, chosen)
+    head, rows = path_table(path, scoring)
     passes = "one pass" if path.passes == 1 else f"{path.passes} passes"
     note = f"{len(path.l1)} models from {passes} over {path.rows:,} rows and {path.n_features:,} features."
     if chosen is not None:
@@ -149,26 +116,72 @@ def path_chart(path: Any, scoring: str, chosen: int | None) -> Chart:
     return Chart(f"{path.algorithm}: sparsity path", note, panels, head, rows, chosen)
 
 
-def path_table(path: Any) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Head and rows, as text."""
+def _metric_panel(path: Path, scoring: str, x: Axis, chosen: int | None) -> Panel:
+    where, unit = _places(path), "" if scoring == "cost" else " %"
+    scale = 100.0 if unit else 1.0
+    final, errors = path.final(scoring)
+    series = [_metric_series(path, "progressive", scale * path.progressive(scoring), None, unit)]
+    if not np.isnan(final).all():
+        label = "test" if path.tested else "held out"
+        series.append(_metric_series(path, label, scale * final, scale * errors, unit))
+    ends = [each.y + sign * (0.0 if each.spread is None else each.spread) for each in series for sign in (-1.0, 1.0)]
+    main = series[-1 if path.judged_on_held_out else 0]
+    mark = None
+    if chosen is not None and np.isfinite(main.y[chosen]):
+        mark = (float(where[chosen]), float(main.y[chosen]), "picked")
+    y = linear_axis(NAMES[scoring] + (", %" if unit else " per row"), np.concatenate(ends))
+    return Panel(f"{NAMES[scoring]} against sparsity", x, y, tuple(series), mark)
+
+
+def _metric_series(
+    path: Path, label: str, values: NDArray[np.float64], spread: NDArray[np.float64] | None, unit: str
+) -> Series:
+    words = []
+    for k, value in enumerate(values):
+        arm = "" if spread is None else f" ± {spread[k]:.2g}"
+        words.append(f"{label}: {value:.4g}{arm}{unit}\nl1 = {short(path.l1[k])}, {path.nnz[k]:,} weights")
+    return Series(label, _places(path), values, tuple(words), spread, dashed=spread is None)
+
+
+def _l1_panel(path: Path, nnz: Axis, chosen: int | None) -> Panel:
+    where = _places(path)
+    words = tuple(f"l1 = {short(l1)}: {kept:,} weights" for l1, kept in zip(path.l1, path.nnz, strict=True))
+    ticks = tuple((value, text.split("\n")[0]) for value, text in nnz.ticks)
+    y = Axis("weights that are not zero", nnz.high, nnz.low, ticks, log=True)
+    mark = None if chosen is None else (float(path.l1[chosen]), float(where[chosen]), "picked")
+    series = Series("non-zero weights", path.l1, where, words)
+    return Panel("what l1 does", log_axis("l1", path.l1), y, (series,), mark)
+
+
+def _places(path: Path) -> NDArray[np.float64]:
+    return np.maximum(path.nnz.astype(np.float64), _NONE)
+
+
+def path_table(path: Path, scoring: str = "error") -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Head and rows, as text: error, balanced accuracy and what else is judged by, progressive and held out."""
     table = path.columns()
+    shown = {"error": "error %", "balanced_accuracy": "bal.acc %"}
+    shown |= {"weighted_sum": {"weighted_sum": "sum %"}, "cost": {"cost": "cost/row"}}.get(scoring, {})
     columns: dict[str, list[str]] = {
         "l1": [short(value) for value in table["l1"]],
         "non-zeros": [f"{value:,}" for value in table["nnz"]],
         "sparsity %": [f"{100.0 * value:.3f}" for value in table["sparsity"]],
-        "error %": [_percent(value) for value in table["error"]],
-        "bal.acc %": [_percent(value) for value in table["balanced_accuracy"]],
-        "cost/row": [_number(value) for value in table["cost"]],
     }
+    columns |= {name: _texts(table[metric], metric) for metric, name in shown.items()}
     if not np.isnan(table["held_out_error"]).all():
-        name = "test" if path.tested else "held out"
-        columns[f"{name} %"] = [_percent(value) for value in table["held_out_error"]]
-        columns["± se"] = [_percent(value) for value in table["held_out_error_se"]]
-        columns[f"{name} b.a. %"] = [_percent(value) for value in table["held_out_balanced_accuracy"]]
+        first = "test " if path.tested else "held-out "
+        for metric, name in shown.items():
+            columns[first + name] = _texts(table[f"held_out_{metric}"], metric)
+            if metric == scoring:
+                columns["± se"] = _texts(table[f"held_out_{metric}_se"], metric)
     return tuple(columns), tuple(zip(*columns.values(), strict=True))
 
 
-def cost_chart(curves: Any) -> Chart:
+def _texts(values: NDArray[Any], metric: str) -> list[str]:
+    return [_number(value) if metric == "cost" else _percent(value) for value in values]
+
+
+def cost_chart(curves: CostCurves) -> Chart:
     """Cost curves: both figures of P3."""
     panels = []
     for curve, letter, scale, name in (
@@ -199,7 +212,7 @@ def cost_chart(curves: Any) -> Chart:
     return Chart(f"{curves.algorithm}: cost curves", note, tuple(panels), head, rows)
 
 
-def cost_table(curves: Any) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def cost_table(curves: CostCurves) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Head and rows, as text: the sum at α_p and the cost at c_p of one weight side by side."""
     both = ("told", "not told", "sens %", "spec %", "ρ")
     head = (

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -59,19 +60,11 @@ class Found(NamedTuple):
 Visit = Callable[[Study, list[int]], list[int]]
 
 
-def amount(size: float) -> str:
-    """Bytes as people say them.
-
-    >>> amount(1_234_567), amount(5e10)
-    ('1.2 MB', '50 GB')
-    """
-    power = max(min(int(math.log10(max(size, 1)) // 3), 3), 1)
-    shown, unit = size / 1000**power, ("", "kB", "MB", "GB")[power]
-    return f"{shown:.2g} {unit}" if shown < 100 else f"{shown:,.0f} {unit}"
-
-
 def is_repeatable(stream: Source) -> bool:
     """Whether a stream can be read again; a pipe cannot."""
+    files = getattr(stream, "files", None)
+    if files is not None:  # a compressed one does not know its size
+        return all(Path(file).is_file() for file in files)
     return stream.size is not None
 
 
@@ -227,6 +220,15 @@ def _require_repeatable_for(what: str, stream: Source) -> None:
 def _advice(terms: Terms, lanes: Sequence[Lane], width: int) -> str:
     needed = _needed(terms, lanes, width)
     return (
-        f"{len(lanes)} lanes of {terms.algorithm} on {width:,} features need {amount(needed)}, the limit is "
-        f"{amount(terms.limit)}; raise it, try fewer candidates or folds, or hash features into fewer"
+        f"{len(lanes)} lanes of {terms.algorithm} on {width:,} features need {in_words(needed)}, the limit is "
+        f"{in_words(terms.limit)}; raise it, try fewer candidates or folds, or hash features into fewer"
     )
+
+
+def in_words(size: int) -> str:
+    """Bytes.
+
+    >>> in_words(2_500_000_000), in_words(31_400)
+    ('2.5 GB', '0.0314 MB')
+    """
+    return f"{size / 1e9:.1f} GB" if size >= 10**8 else f"{size / 1e6:.3g} MB"

@@ -127,6 +127,7 @@ class Path:
     rows: int
     passes: int  # over the stream: more than one where memory did not allow all lanes at once
     tested: bool  # held_out is that of a stream of its own
+    tradeoff: Tradeoff = P3  # of weighted sum and cost
 
     @property
     def judged_on_held_out(self) -> bool:
@@ -138,7 +139,7 @@ class Path:
         found = self.models[k]
         return found.frozen() if isinstance(found, Sparse) else found
 
-    def columns(self, tradeoff: Tradeoff = P3) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, NDArray[Any]]:
         """The table: an array per column, ready for a data frame. ``cost`` is per row."""
         width = max(self.n_features, 1)
         table: dict[str, NDArray[Any]] = {
@@ -148,22 +149,26 @@ class Path:
             "sparsity": 1.0 - self.nnz / width,
         }
         for metric in METRICS:
-            table[metric] = measured(self.learned, metric, tradeoff)
+            table[metric] = self.progressive(metric)
         for metric in METRICS:
-            values = measured(self.held_out, metric, tradeoff)
-            table[f"held_out_{metric}"] = values
-            errors = standard_errors(self.held_out, metric, tradeoff)
-            table[f"held_out_{metric}_se"] = np.where(np.isnan(values), np.nan, errors)
+            table[f"held_out_{metric}"], table[f"held_out_{metric}_se"] = self.final(metric)
         return table
 
-    def pick(
-        self, scoring: str = "error", rule: str = "one_se", limits: Limits = UNLIMITED, tradeoff: Tradeoff = P3
-    ) -> int:
+    def progressive(self, metric: str) -> NDArray[np.float64]:
+        """A metric of rows before they were learned."""
+        return measured(self.learned, metric, self.tradeoff)
+
+    def final(self, metric: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A metric of held-out rows, and its standard errors."""
+        values = measured(self.held_out, metric, self.tradeoff)
+        return values, np.where(np.isnan(values), np.nan, standard_errors(self.held_out, metric, self.tradeoff))
+
+    def pick(self, scoring: str = "error", rule: str = "one_se", limits: Limits = UNLIMITED) -> int:
         """The number of the model to take, see `picks.pick`; by held-out rows if there are enough."""
         checked_metric(scoring)
         checked_rule(rule, limits)
         counted = self.held_out if self.judged_on_held_out else self.learned
-        values, errors = measured(counted, scoring, tradeoff), standard_errors(counted, scoring, tradeoff)
+        values, errors = measured(counted, scoring, self.tradeoff), standard_errors(counted, scoring, self.tradeoff)
         return pick(values, errors, self.nnz, self.n_features, metric=scoring, rule=rule, limits=limits)
 
 
@@ -175,6 +180,7 @@ def sweep_stream(
     *,
     test: Stream | None = None,
     watch: Watch | None = None,
+    tradeoff: Tradeoff = P3,
 ) -> Path:
     """Sweeps l1 over a stream; ``lane`` has all else.
 
@@ -210,6 +216,7 @@ def sweep_stream(
         rows=found.rows,
         passes=found.passes,
         tested=test is not None,
+        tradeoff=tradeoff,
     )
 
 

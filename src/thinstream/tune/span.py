@@ -52,7 +52,8 @@ def find_span(stream: Ahead, terms: Terms, lane: Lane) -> Span:
         return Span(*FALLBACK)
     early, late = ends[0] or ends[-1], ends[-1]
     low, high = (_carried(a, b, len(rows), length) for a, b in zip(early, late, strict=True))
-    return Span(_rounded(low, math.floor), _rounded(max(2.0 * high, 10.0 * low), math.ceil))
+    # a little beyond both: counts of few weights are rough
+    return Span(_rounded(low / 2.0, math.floor), _rounded(max(2.0 * high, 10.0 * low), math.ceil))
 
 
 def _compact(batches: Sequence[Batch]) -> Batch:
