@@ -58,7 +58,7 @@ class Standings:
             values = [_text(row["parameters"].get(name, "")) for name in self.names]
             scores = [row[self.scoring.name], row["standard_error"], row["progressive"]]
             numbers = ["–" if x is None else f"{100 * x:.2f}" if share else f"{x:.4f}" for x in scores]
-            dropped = "" if row["dropped_at"] is None else f"{row['dropped_at']:,}"
+            dropped = "–" if row["dropped_at"] is None else f"{row['dropped_at']:,}"
             lines.append([str(row["rank"]), *values, *numbers[: len(columns) - len(head) + 1], dropped])
         if not self.outcome.dropped.any():
             columns, lines = columns[:-1], [line[:-1] for line in lines]
