@@ -124,8 +124,13 @@ def say_places(studying: Studying, model: Path | None) -> None:
             print(f"  {what:<8} {path} ({path.stat().st_size:,} bytes)")
 
 
-def remark(rows: int, positives: int) -> None:
+def remark(rows: int, positives: int, looks_sorted: bool) -> None:
     """Says so if the labels look odd."""
     if positives in (0, rows):
         kind = "positive" if positives else "negative"
         say(f"thinstream: all {rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
+    elif looks_sorted:
+        say(
+            "thinstream: labels come in long runs, as in rows sorted by class: progressive numbers are too good, and "
+            "models lean to the last class; thinstream shuffle first"
+        )

@@ -26,6 +26,7 @@ class Ahead:
         self._stream = stream
         self._first: list[Batch] = []
         self._rest: Iterator[Batch] | None = None
+        self.changes = 0  # how often a label was not that of the row before, in the last pass
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -47,6 +48,14 @@ class Ahead:
 
     def batches(self, start: Any = START) -> Iterator[Batch]:
         """From the beginning: what was seen, then the rest; from then on as the stream itself."""
+        self.changes, last = 0, None
+        for batch in self._all(start):
+            if batch.y is not None and len(batch):
+                self.changes += int(np.count_nonzero(np.diff(batch.y))) + (last is not None and last != batch.y[0])
+                last = batch.y[-1]
+            yield batch
+
+    def _all(self, start: Any) -> Iterator[Batch]:
         first, rest, self._first, self._rest = self._first, self._rest, [], None
         if rest is None or start != START:
             yield from self._stream.batches(start)
@@ -54,6 +63,11 @@ class Ahead:
         while first:
             yield first.pop(0)  # nothing holds on to its memory any longer
         yield from rest
+
+    def looks_sorted(self, rows: int, positives: int) -> bool:
+        """Whether labels came in far longer runs than in any random order."""
+        share = positives / max(rows, 1)
+        return rows >= 1000 and self.changes < 0.02 * 2.0 * rows * share * (1.0 - share)
 
 
 class HeldOut:

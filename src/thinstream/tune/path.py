@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.evaluate.report import P3, ROWS, Tradeoff
+from thinstream.evaluate.report import P3, POSITIVES, ROWS, Tradeoff
 from thinstream.learners import Frozen, Learner, find
 from thinstream.streams.stream import Stream
 from thinstream.tune.ahead import Ahead, HeldOut
@@ -127,6 +127,7 @@ class Path:
     rows: int
     passes: int  # over the stream: more than one where memory did not allow all lanes at once
     tested: bool  # held_out is that of a stream of its own
+    looks_sorted: bool  # labels came in long runs: progressive numbers are too good
     tradeoff: Tradeoff = P3  # of weighted sum and cost
 
     @property
@@ -216,6 +217,7 @@ def sweep_stream(
         rows=found.rows,
         passes=found.passes,
         tested=test is not None,
+        looks_sorted=ahead.looks_sorted(found.rows, int(found.learned.counts[POSITIVES, 0])),
         tradeoff=tradeoff,
     )
 
