@@ -1,5 +1,6 @@
 """Charts of sweeps, in every kind of file and for odd numbers."""
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 
@@ -90,6 +91,20 @@ def test_every_metric_stays_within_its_axes(scoring, path):
                 assert min(shares) > -1e-9
                 assert max(shares) < 1 + 1e-9
             assert all(0 <= panel.x.share(value) <= 1 for value in series.x)
+        for axis in (panel.x, panel.y):
+            assert all(-1e-9 < axis.share(value) < 1 + 1e-9 for value, _ in axis.ticks)
+
+
+@pytest.mark.parametrize(
+    "nnz", [[0, 0], [1, 1], [40, 40], [8380, 9], [3_000_000, 0], [120, 70], [10, 9], [10**7, 10**6]], ids=str
+)
+def test_axes_of_any_number_of_weights_have_ticks_within_them(nnz, path):
+    known = dataclasses.replace(path, nnz=np.array([nnz[0]] * 5 + nnz[1:]), n_features=10**7)
+    for panel in path_chart(known, "error", 0).panels:
+        for axis in (panel.x, panel.y):
+            assert 1 <= len(axis.ticks) <= 11
+            assert all(-1e-9 < axis.share(value) < 1 + 1e-9 for value, _ in axis.ticks)
+        assert all(0 <= panel.x.share(value) <= 1 for value in panel.series[0].x)
 
 
 def test_labels_of_one_class_leave_gaps_not_errors(tmp_path):

@@ -144,6 +144,13 @@ def test_labels_of_one_kind_are_remarked(there, thin):
     assert not thin("path", "ones.svm", "-a", "fsol", "-n", 3, "-q")
 
 
+def test_rows_sorted_by_class_are_remarked(rows, thin):
+    assert "sorted" not in thin("path", rows, *PATH).errors
+    Path("sorted.svm").write_text("".join(sorted(Path(rows).read_text().splitlines(keepends=True))))
+    assert "sorted by class" in thin("path", "sorted.svm", *PATH).errors
+    assert "sorted by class" in thin("costs", "sorted.svm", "--weights", "0.5").errors
+
+
 def test_cost_curves(rows, thin):
     said = thin("costs", rows, "--weights", "0.5,0.9", "--csv", "c.csv", "--plot", "c.html", "--eta", 0.5)
     assert len(said.splitlines()) == 5

@@ -71,13 +71,8 @@ class Standings:
         print(f"\n{len(self.settings)} candidates, {how}, {self.outcome.rows:,} rows{passes}{left}")
 
     def remarks(self) -> list[str]:
-        """What looks odd: rows sorted by class, and a best value beyond which more may be gained."""
+        """Where the best value lies at an end of what was tried: more may be gained beyond."""
         found = []
-        if self.outcome.looks_sorted:
-            found.append(
-                "labels come in long runs, as in rows sorted by class: scores as rows pass mean little; thinstream "
-                "shuffle first"
-            )
         best = {} if self.job.random is not None else self.settings[self.outcome.best]
         for name, value in best.items():
             tried = {setting[name] for setting in self.settings if _is_number(setting.get(name))}

@@ -83,7 +83,7 @@ def sweep(asked: Sweeping) -> None:
     _show_path(asked, path, chosen)
     if not output.quiet:
         told(stream, output.quiet)
-        remark(path.rows, int(path.learned.counts[POSITIVES, 0]))
+        remark(path.rows, int(path.learned.counts[POSITIVES, 0]), path.looks_sorted)
     if trouble is not None:
         raise trouble
 

@@ -5,7 +5,7 @@ import gc
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,16 @@ from thinstream.streams.sources import resolve
 from thinstream.tune import drawing
 from thinstream.tune.passes import Terms, Watch, in_words
 
+WAITING = "looking at the first rows, and compiling this algorithm where it is used for the first time …"
+
 
 class _Passes(Watch):
     """Says why there are several passes; shows a bar where there is a terminal."""
 
-    def __init__(self, stream: Any, quiet: bool) -> None:
-        self._stream, self._quiet, self._of = stream, quiet, 0
+    def __init__(self, stream: Any, quiet: bool, waiting: ExitStack) -> None:
+        self._stream, self._quiet, self._waiting = stream, quiet, waiting
         self._bar: Bar | None = None
+        self._of = self._number = self._rows = self._before = 0
 
     def split(self, passes: int, needed: int, limit: int) -> None:
         """All lanes at once would need too much memory."""
@@ -36,12 +39,17 @@ class _Passes(Watch):
 
     def moved(self, rows: int, position: Any, number: int, of: int) -> None:
         """Moves the bar; a new one, where passes have become more."""
+        self._waiting.close()
         if self._quiet or not sys.stderr.isatty():
             return
         if self._bar is None or of != self._of:
             self.close()
             self._bar, self._of = Bar(self._stream, of), of
-        self._bar.move(rows, position, number)
+            self._number = self._rows = self._before = 0
+        if number > self._number:
+            self._number, self._before = number, self._before + self._rows
+        self._rows = rows
+        self._bar.move(self._before + rows, position, number)
 
     def close(self) -> None:
         """Takes the bar away."""
@@ -53,13 +61,13 @@ class _Passes(Watch):
 def watching(stream: Any, output: Output) -> Iterator[Watch]:
     """A watch for the length of the block."""
     gc.enable()
-    watch = _Passes(stream, output.quiet)
-    quiet = output.quiet or output.json
-    try:
-        with patience("compiling this algorithm for its first use on this machine, a few seconds …", quiet=quiet):
+    with ExitStack() as waiting:
+        waiting.enter_context(patience(WAITING, quiet=output.quiet or output.json))
+        watch = _Passes(stream, output.quiet, waiting)
+        try:
             yield watch
-    finally:
-        watch.close()
+        finally:
+            watch.close()
 
 
 def terms(algorithm: str, studying: Studying, stream: Any) -> Terms:
@@ -116,8 +124,13 @@ def say_places(studying: Studying, model: Path | None) -> None:
             print(f"  {what:<8} {path} ({path.stat().st_size:,} bytes)")
 
 
-def remark(rows: int, positives: int) -> None:
+def remark(rows: int, positives: int, looks_sorted: bool) -> None:
     """Says so if the labels look odd."""
     if positives in (0, rows):
         kind = "positive" if positives else "negative"
         say(f"thinstream: all {rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
+    elif looks_sorted:
+        say(
+            "thinstream: labels come in long runs, as in rows sorted by class: progressive numbers are too good, and "
+            "models lean to the last class; thinstream shuffle first"
+        )

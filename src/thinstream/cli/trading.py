@@ -52,4 +52,4 @@ def compare_costs(
     write_table(*charts.cost_table(curves), None)
     say_places(studying, None)
     told(stream, output.quiet)
-    remark(curves.rows, curves.positives)
+    remark(curves.rows, curves.positives, curves.looks_sorted)

@@ -14,7 +14,7 @@ from thinstream.cli.predicting import remembered, told
 from thinstream.cli.show import say
 from thinstream.cli.standings import Standings
 from thinstream.cli.studies import Studying
-from thinstream.cli.tables import require_places, terms, watching, write_json, write_table
+from thinstream.cli.tables import remark, require_places, terms, watching, write_json, write_table
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.report import Tradeoff
 from thinstream.learners import Classes, Frozen, Learner, find
@@ -130,8 +130,9 @@ def tuned(job: Job, output: Output) -> None:
         write(job.model, _model(job, stream, candidates[outcome.best], outcome))
     if not output.quiet:
         standings.print_end(output.json, extra)
-        for remark in standings.remarks():
-            say(f"thinstream: {remark}")
+        remark(outcome.rows, outcome.positives, outcome.looks_sorted)
+        for text in standings.remarks():
+            say(f"thinstream: {text}")
 
 
 def _candidates(job: Job, settings: list[Setting]) -> list[Lane]:

@@ -94,14 +94,15 @@ _NONE = 0.4
 
 def _nnz_axis(nnz: NDArray[np.int64], width: int) -> Axis:
     """Non-zeros, fewer to the right, with the sparsity they mean."""
-    most = max(int(nnz.max()), 1)
-    decades = [10**k for k in range(math.floor(math.log10(most)) + 1)]
-    decades = decades[:: -((len(decades) + 5) // 6)][::-1]
-    ticks = [(float(k), f"{k:,}\n{percent(width - k, width) if width else ''}") for k in decades if k <= width]
-    if (nnz == 0).any():
-        ticks.insert(0, (_NONE, "none\n100 %"))
-    low = _NONE if (nnz == 0).any() else max(float(nnz.min()), 1.0)
-    return Axis("weights that are not zero, and the share that is", most * 1.25, low / 1.25, tuple(ticks), log=True)
+    most, none = max(int(nnz.max()), 1), bool((nnz == 0).any())
+    high, low = most * 1.25, (_NONE if none else float(nnz.min())) / 1.25
+    decades = math.log10(most / max(low, 1.0))
+    steps = (1,) if decades > 4 else (1, 3) if decades > 1.2 else (1, 2, 3, 5, 7)
+    inside = [k * 10**d for d in range(10) for k in steps if low <= k * 10**d <= high]
+    inside = [k for k in inside[:: len(inside) // 9 + 1] if k <= width] or [most]
+    ticks = [(_NONE, "none\n100 %")] if none else []
+    ticks += [(float(k), f"{k:,}\n{percent(width - k, width) if width else ''}") for k in inside]
+    return Axis("weights that are not zero, and the share that is", high, low, tuple(ticks), log=True)
 
 
 def path_chart(path: Path, scoring: str, chosen: int | None) -> Chart:

@@ -54,6 +54,7 @@ class CostCurves:
     rows: int
     positives: int
     passes: int
+    looks_sorted: bool  # labels came in long runs: progressive numbers are too good
 
     def plot(self, path: Any) -> None:
         """Draws both into a PNG, SVG or HTML file."""
@@ -86,14 +87,15 @@ def study_costs(
     lanes = [each._replace(candidate=k) for k, each in enumerate(lanes)]
     source: Any = ahead
     found = study_stream(source, terms, lanes, watch=watch)
-    n = len(at)
+    positives = int(found.learned.counts[POSITIVES, 0])
     return CostCurves(
         find(terms.algorithm).name,
         _curve("weighted_sum", at, rhos[0], found.learned, 1),
-        _curve("cost", at, rhos[1], found.learned, 1 + n),
+        _curve("cost", at, rhos[1], found.learned, 1 + len(at)),
         found.rows,
-        int(found.learned.counts[POSITIVES, 0]),
+        positives,
         found.passes,
+        found.looks_sorted,
     )
 
 

@@ -52,6 +52,7 @@ class Found(NamedTuple):
     held_out: Counted
     rows: int
     passes: int
+    positives: int = 0
     looks_sorted: bool = False  # labels come in long runs: counts as rows pass are too good
 
 
@@ -95,7 +96,9 @@ def study_stream(
             for number, group in enumerate(groups):
                 one = _Pass(stream, terms, lanes, group, found)
                 study = one.run(during, halts, finish, watch, (number, len(groups)))
-                found = found._replace(rows=study.rows, looks_sorted=study.order.looks_sorted)
+                found = found._replace(
+                    rows=study.rows, positives=study.order.positives, looks_sorted=study.order.looks_sorted
+                )
         except _TooWide as found_width:  # wider than was known: what was learned so far is thrown away
             width = found_width.n_features
             _require_repeatable(stream, terms, lanes, width)

@@ -127,6 +127,7 @@ class Path:
     rows: int
     passes: int  # over the stream: more than one where memory did not allow all lanes at once
     tested: bool  # held_out is that of a stream of its own
+    looks_sorted: bool  # labels came in long runs: progressive numbers are too good
     tradeoff: Tradeoff = P3  # of weighted sum and cost
 
     @property
@@ -216,6 +217,7 @@ def sweep_stream(
         rows=found.rows,
         passes=found.passes,
         tested=test is not None,
+        looks_sorted=found.looks_sorted,
         tradeoff=tradeoff,
     )
 

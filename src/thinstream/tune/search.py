@@ -32,6 +32,7 @@ class Outcome(NamedTuple):
     models: dict[int, Learner]  # that of the best, learned from all rows, if it was asked for
     rows: int
     passes: int  # as memory allowed
+    positives: int
     looks_sorted: bool  # by class: scores as rows pass are too good
 
 
@@ -106,6 +107,7 @@ def search(
         models_found,
         found.rows,
         found.passes,
+        found.positives,
         found.looks_sorted,
     )
 
