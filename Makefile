@@ -37,6 +37,7 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/lanes.py
+	$(BIN)/python benchmarks/tuning.py
 
 fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS (default 60) for each format
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)

@@ -23,6 +23,9 @@ from typing import Any, Literal
 from thinstream import datasets as datasets
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
+from thinstream.estimators.costs import cost_curve as cost_curve
+from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
+from thinstream.estimators.path import SparsityPath as SparsityPath
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
 

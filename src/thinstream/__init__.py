@@ -8,8 +8,11 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_FUNCTIONS = {
+_PLACES = {
+    "OnlineGridSearchCV": "thinstream.estimators.grid_search",
+    "SparsityPath": "thinstream.estimators.path",
     "algorithms": "thinstream.learners",
+    "cost_curve": "thinstream.estimators.costs",
     "load": "thinstream.estimators",
     "make": "thinstream.estimators",
     "open_stream": "thinstream.streams.opening",
@@ -20,8 +23,8 @@ _FUNCTIONS = {
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    if name in _PLACES:
+        return getattr(importlib.import_module(_PLACES[name]), name)
     if name == "datasets":
         return importlib.import_module("thinstream.datasets")
     if name[0].isupper():  # an algorithm; anything else must not pull in scikit-learn
@@ -34,4 +37,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from thinstream.learners import algorithms
 
-    return sorted([*(a.name for a in algorithms()), *_FUNCTIONS, "datasets", "__version__"])
+    return sorted([*(a.name for a in algorithms()), *_PLACES, "datasets", "__version__"])

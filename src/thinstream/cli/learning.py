@@ -105,7 +105,7 @@ def _fresh(job: Job) -> Model:
     learner = Learner(
         job.algorithm or "",
         n_features=job.features or 0,
-        costs=_costs(job.class_weight),
+        costs=costs_of(job.class_weight),
         dtype=job.dtype or "float32",
         grow=job.features is None,
         fit_intercept=job.intercept,
@@ -138,7 +138,7 @@ def _continued(job: Job) -> Model:
     }
     given: dict[str, Any] = {
         **job.parameters,
-        "class weights": None if job.class_weight is None else _shown(_costs(job.class_weight)),
+        "class weights": None if job.class_weight is None else _shown(costs_of(job.class_weight)),
         "dtype": job.dtype,
         "intercept": job.intercept or None,
     }
@@ -153,7 +153,7 @@ def _shown(costs: Costs) -> str:
     return "balanced" if costs.balanced else f"{costs.negative:g},{costs.positive:g}"
 
 
-def _costs(text: str | None) -> Costs:
+def costs_of(text: str | None) -> Costs:
     """``balanced``, or the costs of the negative and the positive class."""
     if text is None:
         return Costs()
