@@ -9,6 +9,8 @@ MODELS = [ts.make(algorithm.name) for algorithm in ts.algorithms()] + [
     ts.CW(form="stdev"),
     ts.FOBOS(loss="logistic"),
     ts.SSOL(diagonal="exact", update_on="loss"),
+    ts.AROW(covariance="full"),
+    ts.SSOL(covariance="full"),
 ]
 
 ONLINE = "an online learner's row of weight 2 is one step of double length, not two steps"

@@ -196,13 +196,6 @@ def test_unknown_names():
         ts.FSOLX  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["SSOL", "CW", "AROW", "NAROW", "SCW", "SOP", "ARCSOGD"])
-def test_the_full_matrix_says_that_it_is_not_there_yet(name):
-    """No silent fallback to the diagonal."""
-    with pytest.raises(NotImplementedError, match=f"{name}: covariance='full' is not available yet"):
-        ts.make(name, covariance="full").fit(X, Y)
-
-
 def test_rules_that_need_the_dimension_refuse_to_grow():
     """max_density is a share of d, which a growing model does not know."""
     with pytest.raises(InvalidParameterError, match="grow=True is not possible"):

@@ -13,7 +13,7 @@ from thinstream.cli.predicting import as_learned, remembered
 from thinstream.cli.show import JsonLines, Table, patience, say, summary
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
-from thinstream.learners import Frozen, Learner
+from thinstream.learners import Frozen, make_learner
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.streams.sources import STDIN, resolve
@@ -102,7 +102,7 @@ def learn(job: Job, output: Output) -> int:
 
 def _fresh(job: Job) -> Model:
     """A model that has seen nothing."""
-    learner = Learner(
+    learner = make_learner(
         job.algorithm or "",
         n_features=job.features or 0,
         costs=costs_of(job.class_weight),
