@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 import thinstream as ts
 from tests.rules.conformance import assert_same_bits
+from thinstream.batch import Batch
 from thinstream.engine.full import Matrix, Point
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
-from thinstream.learners import Learner
+from thinstream.lanes import Lanes
+from thinstream.learners import Learner, make_learner
 
 NAMES = ["SSOL", "CW", "AROW", "NAROW", "SCW", "SOP", "ARCSOGD"]
 
@@ -127,3 +129,21 @@ def test_sparse_rows_of_a_wide_model_take_the_short_way_to_the_same_result():
             patch.setattr("thinstream.engine.full.FEW", 0.0)
             dense = ts.make(name, covariance="full", dtype="float64").fit(X, y)
         np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-9, atol=1e-12)
+
+
+def test_lanes_with_a_full_covariance_run_one_by_one_behind_the_same_face(data):
+    X, y = data
+    X = sp.csr_matrix(X)
+    rows = Batch.of(X.indptr, X.indices, X.data, 8, np.where(y == "spam", 1, -1).astype(np.int8))
+    each = [{"covariance": "full", "r": r} for r in (0.1, 1.0)] + [{"covariance": "diagonal"}]
+    lanes = Lanes("arow", each, grow=True, dtype="float64", fit_intercept=[True, False, False])
+    scores = lanes.learn(rows)
+    assert lanes.nbytes == Lanes.foreseen("arow", each, 8, dtype="float64", fit_intercept=[True, False, False])
+    for k, (parameters, intercept) in enumerate(zip(each, (True, False, False), strict=True)):
+        alone = make_learner("arow", n_features=8, dtype="float64", fit_intercept=intercept, **parameters)
+        np.testing.assert_array_equal(scores[:, k], alone.learn(rows))
+        for a, b in zip(lanes[k].memory, alone.memory, strict=True):
+            np.testing.assert_array_equal(a, b)
+    kept = lanes.scores(rows)[:, [1]]
+    lanes.keep([1])
+    np.testing.assert_array_equal(lanes.scores(rows), kept)

@@ -5,6 +5,7 @@ by appending. BLAS does the work: Σx is `spmv` (or, where x has few non-zeros, 
 `spr`.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ class Point(NamedTuple):
 class Matrix:
     """A symmetric d×d matrix in packed form.
 
-    >>> sigma = Matrix(np.empty(0), 0).grown(3, 2.0)
+    >>> sigma = Matrix(np.empty(0)).grown(3, 2.0)
     >>> x = Point(np.array([0, 2]), np.array([1.0, 3.0]))
     >>> z = sigma.times(x)
     >>> z.tolist()
@@ -38,8 +39,8 @@ class Matrix:
     [1.8095238095238095, 2.0, 0.2857142857142858]
     """
 
-    def __init__(self, packed: NDArray[Any], d: int) -> None:
-        self.packed, self.d = packed, d
+    def __init__(self, packed: NDArray[Any]) -> None:
+        self.packed, self.d = packed, (math.isqrt(8 * len(packed) + 1) - 1) // 2
 
     @staticmethod
     def size(d: int) -> int:
@@ -48,10 +49,12 @@ class Matrix:
 
     def grown(self, d: int, variance: float) -> "Matrix":
         """With further features, of this variance and uncorrelated."""
+        if d <= self.d:
+            return self
         packed = np.zeros(self.size(d), dtype=self.packed.dtype)
         packed[: len(self.packed)] = self.packed
         packed[_diagonal(d, self.d)] = variance
-        return Matrix(packed, d)
+        return Matrix(packed)
 
     def times(self, x: Point) -> NDArray[Any]:
         """Σx, dense."""
@@ -105,7 +108,7 @@ class Matrix:
     @classmethod
     def of(cls, dense: NDArray[Any]) -> "Matrix":
         """From a symmetric array."""
-        return cls(np.ascontiguousarray(dense[np.tril_indices(len(dense))]), len(dense))
+        return cls(np.ascontiguousarray(dense[np.tril_indices(len(dense))]))
 
 
 class Belief(NamedTuple):

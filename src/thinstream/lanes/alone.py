@@ -1,4 +1,4 @@
-"""A lane of an algorithm that keeps an array of its own: a plain `Learner` with the face of a block."""
+"""A lane that keeps an array of its own (SOFS, full covariances): a `Learner` with the face of a block."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine.full import Matrix
 from thinstream.engine.loop import Rows, loop_for
 from thinstream.engine.records import Memory, split
 from thinstream.engine.rule import Algorithm
 from thinstream.lanes.lane import Lane
 from thinstream.learners import Learner
-from thinstream.learners.memory import allocate, capacity, grown, kept
+from thinstream.learners.memory import allocate, capacity, grown, is_full, kept
 
 
 class Alone:
@@ -43,9 +44,10 @@ class Alone:
     def foreseen(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
         """What ``nbytes`` will be."""
         fields, clocks = split(algorithm.coordinate)
-        extra = len(lanes[0].rule.extra())
-        own = 8 * (5 + 1 + len(algorithm.totals._fields) + extra)
-        return max(width, extra) * (len(fields) * dtype.itemsize + 8 * len(clocks)) + own
+        rule, own = lanes[0].rule, 8 * (5 + 1 + len(algorithm.totals._fields))
+        extra = len(rule.extra())
+        matrix = Matrix.size(width) * dtype.itemsize if is_full(rule) else 0
+        return max(width, extra) * (len(fields) * dtype.itemsize + 8 * len(clocks)) + 8 * extra + own + matrix
 
     def learn(self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], scores: NDArray[Any]) -> None:
         """As `Block.learn`."""
@@ -66,7 +68,7 @@ class Alone:
 
     def memory_of(self, slot: int, width: int) -> Memory:
         """A copy of the memory, cut to its width."""
-        width, memory = kept(self.memory, width), self.memory
+        width, memory = kept(self._model.rule, self.memory, width), self.memory
         state, clocks = (
             array[: width * len(names)].copy()
             for array, names in zip(memory[:2], split(self._model.algorithm.coordinate), strict=True)

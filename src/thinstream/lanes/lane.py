@@ -8,7 +8,7 @@ from thinstream.engine.records import Memory
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidParameterError
 from thinstream.lanes.records import numbers_of
-from thinstream.learners import Frozen, Learner, find
+from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.learner import EQUAL_COSTS
 from thinstream.learners.registry import rule_of
 
@@ -31,7 +31,7 @@ class Lane(NamedTuple):
 
     def model(self, algorithm: Algorithm, memory: Memory, n_features: int, grow: bool) -> Learner:
         """A `Learner` with this memory."""
-        made = Learner(
+        made = make_learner(
             algorithm.name,
             n_features=1,
             costs=self.costs,
@@ -53,7 +53,7 @@ def lanes_of(
     fit_intercept: bool | Sequence[bool],
     costs: Sequence[Costs] | None,
 ) -> tuple[Learner, list[Lane]]:
-    """The lanes a user describes, checked as a `Learner` checks them, and a narrow model like the first."""
+    """The lanes a user describes, checked as a `Learner` checks them, and a narrow model like them."""
     if not parameters:
         raise InvalidParameterError("Lanes need the parameters of one model at least, got none")
     count = len(parameters)
@@ -65,11 +65,12 @@ def lanes_of(
         raise InvalidParameterError(f"one fit_intercept per lane is needed, got {len(intercepts)} for {count} lanes")
     found = find(algorithm)
     models = [
-        Learner(algorithm, n_features=1, dtype=dtype, grow=grow, fit_intercept=bool(one), costs=cost, **given)
+        make_learner(algorithm, n_features=1, dtype=dtype, grow=grow, fit_intercept=bool(one), costs=cost, **given)
         for given, one, cost in zip(parameters, intercepts, paid, strict=True)
     ]
     rules = [rule_of(found, dict(given)).prepared(n_features) for given in parameters]
-    return models[0], [Lane(m.parameters, rule, m.costs, m.offset) for m, rule in zip(models, rules, strict=True)]
+    like = next((model for model in models if len(model.memory.extra)), models[0])
+    return like, [Lane(m.parameters, rule, m.costs, m.offset) for m, rule in zip(models, rules, strict=True)]
 
 
 def require_alike(models: Sequence[Learner]) -> None:

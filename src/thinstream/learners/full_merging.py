@@ -30,7 +30,7 @@ def merge_full(parts: Sequence[FullLearner], model: FullLearner) -> None:
         P[range(d, width), range(d, width)] += prior  # features it never saw
         b[:d] += mean if sums else one @ mean
     sigma = _inverse(P, model.algorithm.name)
-    model.sigma = Matrix.of(sigma.astype(model.memory.state.dtype))
+    model.memory.extra[:] = Matrix.of(sigma.astype(model.memory.state.dtype)).packed
     model.belief.mean[:] = b if sums else sigma @ b
 
 

@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.engine.full import Matrix
 from thinstream.engine.loop import Costs
 from thinstream.engine.records import Memory
 from thinstream.errors import InvalidParameterError, MergeError
@@ -147,9 +146,6 @@ def _copied(learner: Learner, width: int) -> Learner:
     model.parameters = dict(learner.parameters)
     model.memory = grown(learner.algorithm, learner.rule, Memory(*memory), width + learner.offset)
     model.n_features = width
-    if isinstance(model, FullLearner):
-        model.sigma = Matrix(model.sigma.packed.copy(), model.sigma.d)
-        model._widen_sigma()
     return model
 
 
@@ -159,8 +155,8 @@ def _fingerprint(learner: Learner) -> bytes:
     width = learner.n_features + learner.offset
     for values in (learner.memory.counts, learner.memory.totals, *columns(learner.algorithm, learner.memory, 0, width)):
         digest.update(np.ascontiguousarray(values).data)
-    if isinstance(learner, FullLearner):
-        digest.update(learner.sigma.packed.data)
+    if learner.full:
+        digest.update(learner.memory.extra.data)
     return digest.digest()
 
 
