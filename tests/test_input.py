@@ -97,7 +97,7 @@ def test_a_failing_refit_keeps_the_fitted_model():
 
 def test_an_untidy_csr_is_tidied_on_a_copy():
     """Unsorted, duplicate and zero entries are sorted, summed and dropped; the caller's matrix stays as it was."""
-    untidy = csr([2.0, 1.0, 0.0, 1.5, 1.5, 4.0, -4.0], [2, 0, 1, 1, 1, 0, 0], [0, 3, 7], (2, 3))
+    untidy = csr([2.0, 1.0, 0.0, 1.5, 1.5, 4.0, -4.0], np.int32([2, 0, 1, 1, 1, 0, 0]), [0, 3, 7], (2, 3))
     kept = [a.copy() for a in (untidy.data, untidy.indices, untidy.indptr)]
     one = ts.AROW(dtype="float64").fit(untidy, [0, 1])
     two = ts.AROW(dtype="float64").fit(np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]), [0, 1])
