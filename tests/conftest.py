@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """What is imported stays: compiling makes so many objects that looking through it again and again costs a tenth."""
+    """What is imported stays: no need to look through it again whenever compiling has made many objects."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
