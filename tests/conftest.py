@@ -10,29 +10,7 @@ settings.register_profile("slow", max_examples=2000, deadline=None)
 settings.register_profile("interpreted", max_examples=30, deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("THINSTREAM_HYPOTHESIS", "fast"))
 
-#: Tests that compile the loops of all algorithms, in float64 and float32; and those that take them all.
-COMPILING = ("tests/rules/", "tests/test_behaviour.py::test_chunks_in_float32")
-OF_LOOPS = (
-    *(f"tests/test_{name}.py" for name in ("behaviour", "estimators", "golden", "identities", "merging", "models")),
-    "tests/test_jit.py::test_compiled_and_interpreted_give_the_same_bits",
-    "tests/test_theorems.py",
-)
-
 _by_worker = {}
-
-
-def pytest_collection_modifyitems(items):
-    """One worker compiles the loops, for only one at a time can; the other begins with tests that need few of them.
-
-    With ``--dist worksteal`` each worker is given a stretch of this order, and takes from others when it is done.
-    """
-    first = [item for item in items if item.nodeid.startswith(COMPILING)]
-    chosen = set(first)
-    loops = [item for item in items if item.nodeid.startswith(OF_LOOPS) and item not in chosen]
-    chosen.update(loops)
-    others = [item for item in items if item not in chosen]
-    until = max(0, len(items) // 2 - len(first))
-    items[:] = [*first, *loops[:until], *others, *loops[until:]]
 
 
 def pytest_collection_finish():

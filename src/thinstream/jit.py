@@ -3,8 +3,8 @@
 Numba's cache notices edits only in the file of the function itself, so each function here is made by a factory that
 closes over a digest of all sources it is built from: numba keys its cache on closure cells. Its cache files are written
 without a lock, so first compilations hold one. What is cached of a function stands in one file of pickled types, which
-cannot be read where a type is gone (a rule of one's own, an older version): so each rule has a file of its own, and one
-that cannot be read is thrown away. Where no folder can be written, functions are compiled uncached.
+cannot be read where a type is gone (a rule of one's own, an older version): so each rule has a file (and a lock) of its
+own, and one that cannot be read is thrown away. Where no folder can be written, functions are compiled uncached.
 """
 
 import hashlib
@@ -123,7 +123,7 @@ class Compiled:
             return
         if self.cached:
             try:
-                with _locked(Path(self.function.stats.cache_path)) as folder:
+                with _locked(Path(self.function.stats.cache_path), self._name) as folder:
                     self._compile_cached(signature, folder)
             except OSError:  # the folder was lost or filled up since: go on without it
                 self.cached = False
@@ -147,10 +147,10 @@ class Compiled:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[Path]:
-    """Holds this folder's lock among processes (and waits for it)."""
+def _locked(folder: Path, name: str) -> Iterator[Path]:
+    """Holds a lock in this folder among processes (and waits for it)."""
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / "thinstream.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         _lock(handle)
         yield folder
