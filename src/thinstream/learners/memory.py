@@ -37,13 +37,14 @@ def grown(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> Memory
     return memory._replace(state=np.concatenate([memory.state, fields]), clocks=np.concatenate([memory.clocks, clocks]))
 
 
-def require_room(algorithm: Algorithm, width: int, dtype: np.dtype[Any]) -> None:
-    """Raises if a model this wide would not fit: a single feature number too high must not take the machine down."""
+def require_room(algorithm: Algorithm, width: int, dtype: np.dtype[Any], models: int = 1) -> None:
+    """Raises if models this wide would not fit: a single feature number too high must not take the machine down."""
     fields, clocks = split(algorithm.coordinate)
-    needed, have = width * (len(fields) * dtype.itemsize + 8 * len(clocks)), physical_memory()
+    needed, have = models * width * (len(fields) * dtype.itemsize + 8 * len(clocks)), physical_memory()
     if needed > 0.7 * have:
+        of = f" of {models} classes" if models > 1 else ""
         raise InvalidInputError(
-            f"feature number {width - 1} makes {algorithm.name} need {needed / 1e9:,.0f} GB, this machine has "
+            f"feature number {width - 1} makes {algorithm.name}{of} need {needed / 1e9:,.0f} GB, this machine has "
             f"{have / 1e9:,.0f} GB; number features more densely, or hash them into fewer"
         )
 
