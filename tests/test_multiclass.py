@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import thinstream as ts
 from tests.test_models import PARAMETERS, forged
+from thinstream import one_vs_rest
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import (
@@ -20,10 +21,9 @@ from thinstream.errors import (
     ModelFileError,
     WeightsOnlyError,
 )
-from thinstream.lanes import one_vs_rest
-from thinstream.lanes.one_vs_rest import OneVsRest, merge
 from thinstream.learners import Classes, Learner, ManyClasses, memory
 from thinstream.models import Model, read, write
+from thinstream.one_vs_rest import OneVsRest, merge
 
 #: As in the tests of lanes, so that nothing else is compiled.
 DAILY = ("SSOL", "STG")

@@ -60,6 +60,8 @@ def test_a_libsvm_file_learns_as_its_matrix(rows, tmp_path):
     turned = ts.FSOL().fit_stream(ts.open_stream(path, classes=(7, 5, 6)))
     assert turned.classes_.tolist() == [7, 5, 6]
     assert turned.coef_.tobytes() == ts.FSOL().fit(X.astype(np.float32), y + 5).coef_[[2, 0, 1]].tobytes()
+    turned.partial_fit(X, y + 5, classes=[5, 6, 7])
+    assert turned.coef_.tobytes() == model.coef_[[2, 0, 1]].tobytes()
     with pytest.raises(InvalidInputError, match=r"the model has the classes \(5, 6, 7\), the stream \(7, 5, 6\)"):
         model.partial_fit_stream(ts.open_stream(path, classes=(7, 5, 6)))
     with pytest.raises(InvalidInputError, match=r"line 1, column 1: a label must be 0, 1 or 2, got '5'"):

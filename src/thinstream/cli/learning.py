@@ -14,10 +14,10 @@ from thinstream.cli.show import JsonLines, Table, patience, say, summary
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
 from thinstream.evaluate.report import Report
 from thinstream.evaluate.several import ClassReport
-from thinstream.lanes.one_vs_rest import AnyLearner, model_for
 from thinstream.learners import AnyClasses, Learner
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.one_vs_rest import AnyLearner, model_for
 from thinstream.streams.sources import STDIN, resolve
 from thinstream.training import Checkpoints, Interrupted, Run, Unwatched
 

@@ -24,9 +24,9 @@ def merge(
     They must agree in algorithm, parameters, costs, classes and features. The order does not matter.
     """
     from thinstream.errors import MergeError
-    from thinstream.lanes.one_vs_rest import merge as merged
     from thinstream.models.file import read, write
     from thinstream.models.model import Model, Names
+    from thinstream.one_vs_rest import merge as merged
 
     found = [read(path) for path in models]
     first = found[0]

@@ -20,8 +20,8 @@ from thinstream.estimators.inputs import common_names, csr_of, extend_names, fea
 from thinstream.estimators.probabilities import probabilities
 from thinstream.estimators.streaming import Streaming
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.lanes.one_vs_rest import AnyLearner, merge, model_for
 from thinstream.learners import AnyClasses, classes_of
+from thinstream.one_vs_rest import AnyLearner, merge, model_for
 
 COMMON_PARAMETERS: dict[str, Any] = {
     "class_weight": None,
@@ -156,7 +156,7 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
         else:
             known, found, learner = self._classes, self.classes_, self._learner
             self._check_unchanged_parameters()
-            if classes is not None and not np.array_equal(np.unique(classes), found):
+            if classes is not None and not np.array_equal(np.unique(classes), np.unique(found)):
                 raise InvalidInputError(f"classes={classes!r} differ from those of the first call, {found.tolist()!r}")
         coded, weights = known.coded(labels), weights_of(sample_weight, len(X))
         batch = Batch.unchecked(*X) if first else Batch.of(*X)  # a first learner is thrown away on an error

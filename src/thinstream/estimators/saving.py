@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.estimators.classifier import ONLY_FIT, OnlineClassifier
 from thinstream.estimators.factory import estimator
-from thinstream.lanes.one_vs_rest import AnyLearner
 from thinstream.learners import AnyClasses, Learner
 from thinstream.models import Model, Names, read, write
 from thinstream.models.plain import plain
+from thinstream.one_vs_rest import AnyLearner
 
 #: The entry of ``Model.extra`` with what only estimators have.
 _KEY = "estimator"

@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.lanes.one_vs_rest import AnyLearner
 from thinstream.learners import AnyClasses, Classes, ManyClasses
 from thinstream.models import Names
+from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import Stream
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
-from thinstream.lanes.one_vs_rest import AnyLearner, OneVsRest
 from thinstream.learners import AnyClasses
+from thinstream.one_vs_rest import AnyLearner, OneVsRest
 
 
 class Names(NamedTuple):

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from thinstream.engine.loop import Costs
 from thinstream.errors import ModelFileError
-from thinstream.lanes.one_vs_rest import AnyLearner, OneVsRest
 from thinstream.learners import Frozen, Learner
 from thinstream.learners.memory import kept, records, touched
 from thinstream.models.container import Arrays
 from thinstream.models.plain import plain
+from thinstream.one_vs_rest import AnyLearner, OneVsRest
 
 
 def described(learner: AnyLearner) -> dict[str, Any]:

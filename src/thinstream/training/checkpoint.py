@@ -13,10 +13,10 @@ from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.several import AnyProgress, ClassProgress
-from thinstream.lanes.one_vs_rest import AnyLearner
 from thinstream.learners import Classes
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.one_vs_rest import AnyLearner
 
 _NAMES = "names."
 

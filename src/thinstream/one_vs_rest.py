@@ -1,7 +1,7 @@
 """More than two classes: a model for each, its class against all others."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, MergeError
-from thinstream.lanes.alone import stands_alone
-from thinstream.lanes.lanes import Lanes
 from thinstream.learners import AnyClasses, Classes, Learner, class_costs, costs_of_each
 from thinstream.learners import merge as merge_two_class
 from thinstream.learners.learner import require_range
 from thinstream.learners.memory import physical_memory, require_room
+
+if TYPE_CHECKING:
+    from thinstream.lanes import Lanes
 
 #: Scores (rows × classes) that are held at a time.
 SCORES = 1 << 20
@@ -93,19 +94,22 @@ class OneVsRest:
         if self.grow and batch.n_features > self.n_features:
             require_room(self.algorithm, batch.n_features + self.offset, self.dtype, len(self))
         self._gather(batch.nnz * len(self))
-        found = [self._learn(batch.until(stop).after(start), numbers[start:stop]) for start, stop in self._cuts(batch)]
-        if scores and len(found) == 1:
-            return found[0]
-        return np.concatenate(found) if scores and found else np.empty((0, len(self)), dtype=self.dtype)
+        out = np.empty((len(batch) if scores else 0, len(self)), dtype=self.dtype)
+        for start, stop in self._cuts(batch):
+            whole = stop - start == len(batch)
+            found = self._learn(batch if whole else batch.until(stop).after(start), numbers[start:stop])
+            if scores:
+                out[start:stop] = found
+        return out
 
     def _learn(self, rows: Batch, numbers: NDArray[Any]) -> NDArray[Any]:
         signs = np.where(numbers[:, np.newaxis] == np.arange(len(self)), np.int8(1), np.int8(-1))
-        if isinstance(self._held, Lanes):
-            out: NDArray[Any] = self._held.learn(rows, signs)
-        else:
+        if isinstance(self._held, list):
             out = np.empty(signs.shape, dtype=self.dtype)
             for k, model in enumerate(self._held):
                 out[:, k] = model.learn(rows.labelled(np.ascontiguousarray(signs[:, k]), rows.weights))
+        else:
+            out = self._held.learn(rows, signs)
         wrong = np.argmax(out, axis=1) != numbers
         self.n_mistakes += int(np.count_nonzero(wrong if rows.weights is None else wrong & (rows.weights != 0)))
         return out
@@ -113,7 +117,7 @@ class OneVsRest:
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x of each class with the weights the next unseen example would meet, rows × classes. Nothing changes."""
         batch = batch.check()
-        if isinstance(self._held, Lanes):
+        if not isinstance(self._held, list):
             return self._held.scores(batch)
         out = np.empty((len(batch), len(self)), dtype=self.dtype)
         for k, model in enumerate(self._held):
@@ -145,13 +149,15 @@ class OneVsRest:
     def _gather(self, work: int) -> None:
         """Lets the models learn together from now on, if that pays and both they and their lanes fit for a moment."""
         self._work += work
-        if isinstance(self._held, Lanes) or self._work < self.enough or len(self) < self.fewest or self.weights_only:
+        if not isinstance(self._held, list) or self._work < self.enough or len(self) < self.fewest or self.weights_only:
             return
+        from thinstream.lanes import Lanes  # on demand: most models never need them
+
         alike = [self.parameters] * len(self)
         needed = Lanes.foreseen(
             self.algorithm.name, alike, self.n_features, dtype=self.dtype.name, fit_intercept=bool(self.offset)
         )
-        if not stands_alone(self._held[0]) and 2 * needed < 0.7 * physical_memory():
+        if not len(self._held[0].memory.extra) and 2 * needed < 0.7 * physical_memory():
             self._held = Lanes.of(self._held)
 
     # Reading ----------------------------------------------------------------------------------------------------------
@@ -167,16 +173,16 @@ class OneVsRest:
     @property
     def n_features(self) -> int:
         """Width of the models."""
-        return self._held.n_features if isinstance(self._held, Lanes) else self._held[0].n_features
+        return self._held[0].n_features if isinstance(self._held, list) else self._held.n_features
 
     @property
     def grow(self) -> bool:
         """Whether a wider batch extends the model instead of raising."""
-        return self._held.grow if isinstance(self._held, Lanes) else self._held[0].grow
+        return self._held[0].grow if isinstance(self._held, list) else self._held.grow
 
     @grow.setter
     def grow(self, grow: bool) -> None:
-        for held in (self._held,) if isinstance(self._held, Lanes) else self._held:
+        for held in self._held if isinstance(self._held, list) else (self._held,):
             held.grow = grow
 
     @property
