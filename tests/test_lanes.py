@@ -139,3 +139,16 @@ def test_wide_indices_and_other_dtypes():
     for rows in (batch, wide):
         lanes = Lanes("fsol", [{}, {"eta": 0.5}], n_features=WIDTH)
         assert np.ascontiguousarray(lanes.learn(rows)[:, 0]).tobytes() == expected
+
+
+@pytest.mark.slow
+def test_a_density_is_that_of_the_first_width():
+    parameters = [{"max_density": 0.3}, {}, {"max_density": 0.6}]
+    options = {"n_features": WIDTH, "fit_intercept": True}
+    together = Lanes("stablesparseperceptron", parameters, **options)
+    batch = stream(np.random.default_rng(0), 200)
+    scores = together.learn(batch)
+    for lane, own in enumerate(parameters):
+        model = Learner("stablesparseperceptron", **options, **own)
+        assert scores[:, lane].tobytes() == model.learn(batch).tobytes()
+        assert (together[lane].nnz, together[lane].rule) == (model.nnz, model.rule)

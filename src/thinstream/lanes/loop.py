@@ -29,10 +29,24 @@ from thinstream.engine.questions import (
 )
 from thinstream.engine.rule import Example, Step
 from thinstream.jit import Compiled, keyed_by
-from thinstream.lanes.records import choose, fetch, read, rule_at, scratch, store, store_totals, totals_at, write
+from thinstream.lanes.records import (
+    COUNTS,
+    PARAMETERS,
+    ROWS,
+    WHOLES,
+    choose,
+    fetch,
+    read,
+    rule_at,
+    store,
+    store_totals,
+    totals_at,
+    write,
+)
 from thinstream.lanes.stack import stack
 
-U0, U1, U4, U5, U16 = (np.uint64(number) for number in (0, 1, 4, 5, 16))
+U0, U4, U5, U16 = (np.uint64(number) for number in (0, 4, 5, 16))
+UP, UW = np.uint64(PARAMETERS), np.uint64(WHOLES)
 
 #: Lanes of a full block, whose number is a constant of its loop; narrower ones have a multiple of STEP.
 FULL, STEP = 64, 16
@@ -71,7 +85,7 @@ class LaneMemory(NamedTuple):
 
 def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -> Callable[..., Any]:
     """The loop for ``size`` lanes; ``version`` stands for its sources (see `jit`)."""
-    whole, full = size == FULL, np.uint64(size)
+    whole, full, summing = size == FULL, np.uint64(size), observing or confident
 
     def loop(
         p: Any,
@@ -93,27 +107,22 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
         zero, one = real(0), real(1)
         line, record = np.uint64(64 // state.itemsize), np.uint64(fields) * lanes
         wide = state.nbytes > CACHE
-        # of the lanes: parameters, counts, totals, costs
-        reals, reals64, wholes = scratch(p, state, size), scratch(p, clocks, size), scratch(p, memory.counts, size)
-        counts, work64 = stack(memory.counts, 6, size), stack(clocks, 16, size)
+        work, work64, counts = stack(state, ROWS, size), stack(clocks, ROWS, size), stack(memory.counts, COUNTS, size)
         balancing = False
         for lane in range(lanes):
             for row in range(np.uint64(len(tables.reals))):
-                reals[row, lane] = tables.reals[row, lane]
-                reals64[row, lane] = tables.reals64[row, lane]
+                work[UP + row, lane], work64[UP + row, lane] = tables.reals[row, lane], tables.reals64[row, lane]
             for row in range(np.uint64(len(tables.wholes))):
-                wholes[row, lane] = tables.wholes[row, lane]
+                counts[UW + row, lane] = tables.wholes[row, lane]
             for row in range(U5):
                 counts[row, lane] = memory.counts[row, lane]
             for row in range(np.uint64(len(memory.totals))):
                 work64[row, lane] = memory.totals[row, lane]
             work64[NEGATIVE, lane], work64[POSITIVE, lane] = tables.negative[lane], tables.positive[lane]
             work64[RHO, lane] = work64[POSITIVE, lane] / work64[NEGATIVE, lane]
-            work64[IMPORTANCE, lane], work64[LABEL, lane] = 0.0, -1.0
+            work64[IMPORTANCE, lane], work64[LABEL, lane], work[V, lane] = 0.0, -1.0, zero
             balancing |= tables.balanced[lane]
-        # of an example: its round, sums, decisions
-        template = begin(rule_at(p, reals64, wholes, U0), 1, totals_at(p, work64, U0))
-        now, now64, work = scratch(template, state, size), scratch(template, clocks, size), stack(state, 13, size)
+        template = begin(rule_at(p, work64, counts, U0), 1, totals_at(p, work64, U0))
         own_weights, own_labels = np.uint64(weights.shape[1] > 1), np.uint64(y.shape[1] > 1)
         own_rows, last_weight, last_label = own_weights + own_labels > U0, 0.0, np.int8(0)
         for i in range(n):
@@ -130,15 +139,16 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                     work64[IMPORTANCE, lane] = weights[i, lane * own_weights]
                     work64[LABEL, lane] = 1.0 if y[i, lane * own_labels] > 0 else -1.0
             for lane in range(lanes):
-                q = rule_at(p, reals64, wholes, lane)
+                q = rule_at(p, work64, counts, lane)
                 own = totals_at(p, work64, lane)
                 work[PRESENT, lane] = one if (work64[IMPORTANCE, lane] != 0.0) & (not stopped(q, own)) else zero
                 counts[CHANGE, lane] = 0
                 fresh = begin(q, counts[T, lane] + 1, own)
-                store(fresh, now, now64, lane)
+                store(fresh, work, work64, lane)
             for lane in range(lanes):
                 work[0, lane] = work[1, lane] = work[2, lane] = work[3, lane] = zero
-                work[V, lane] = work[5, lane] = work[6, lane] = work[7, lane] = zero
+                if summing:
+                    work[V, lane] = work[5, lane] = work[6, lane] = work[7, lane] = zero
             if observing:
                 for k in range(a, b):
                     x, j = rows.values[k], np.uint64(rows.indices[k])
@@ -148,7 +158,7 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                         for place in range(start, start + record, line):
                             prefetch(state, place)
                     for lane in range(lanes):
-                        q = rule_at(p, reals, wholes, lane)
+                        q = rule_at(p, work, counts, lane)
                         work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
                 for lane in range(lanes):
                     work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
@@ -156,17 +166,17 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                     x, j = rows.values[k], np.uint64(rows.indices[k])
                     r = (k - a) % U4 if k < grouped else U0
                     for lane in range(lanes):
-                        q = rule_at(p, reals, wholes, lane)
+                        q = rule_at(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)
                         g = choose(
                             p,
                             work[PRESENT, lane] != zero,
-                            observe(q, f, x, work[V, lane], fetch(template, now, now64, lane)),
+                            observe(q, f, x, work[V, lane], fetch(template, work, work64, lane)),
                             f,
                         )
                         if keeps(p):
                             write(p, state, clocks, j, lane, lanes, g)
-                        work[r, lane] += weight(q, g, fetch(template, now, now64, lane)) * x
+                        work[r, lane] += weight(q, g, fetch(template, work, work64, lane)) * x
             else:
                 for k in range(a, b):
                     x, j = rows.values[k], np.uint64(rows.indices[k])
@@ -176,15 +186,16 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                         for place in range(start, start + record, line):
                             prefetch(state, place)
                     for lane in range(lanes):
-                        q = rule_at(p, reals, wholes, lane)
+                        q = rule_at(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)
-                        work[r, lane] += weight(q, f, fetch(template, now, now64, lane)) * x
+                        work[r, lane] += weight(q, f, fetch(template, work, work64, lane)) * x
                     if confident:
                         for lane in range(lanes):
-                            q = rule_at(p, reals, wholes, lane)
+                            q = rule_at(p, work, counts, lane)
                             work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
-                for lane in range(lanes):
-                    work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
+                if confident:
+                    for lane in range(lanes):
+                        work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
             for lane in range(lanes):  # choices of values, not of ways, so that lanes run side by side
                 work[OUT, lane] = (work[0, lane] + work[1, lane]) + (work[2, lane] + work[3, lane])
                 on, positive = work[PRESENT, lane] != zero, work64[LABEL, lane] > 0.0
@@ -210,8 +221,8 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                 called = score > zero
                 counts[FALSE_NEGATIVES, lane] += on & positive & (not called)
                 counts[FALSE_POSITIVES, lane] += on & called & (not positive)
-                q = rule_at(p, reals64, wholes, lane)
-                decision = step(q, float(score), float(work[V, lane]), example, fetch(template, now64, now64, lane))
+                q = rule_at(p, work64, counts, lane)
+                decision = step(q, float(score), float(work[V, lane]), example, fetch(template, work64, work64, lane))
                 loss = work64[LOSS, lane]
                 work64[LOSS, lane] = loss + decision.loss if on else loss
                 update = on & decision.update
@@ -226,21 +237,21 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                 for k in range(a, b):
                     x, j = rows.values[k], np.uint64(rows.indices[k])
                     for lane in range(lanes):
-                        q = rule_at(p, reals, wholes, lane)
+                        q = rule_at(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)
                         taken = Step(0.0, True, work[SIZE, lane], work[STRENGTH, lane])
-                        g = move(q, f, x, work[V, lane], taken, fetch(template, now, now64, lane))
+                        g = move(q, f, x, work[V, lane], taken, fetch(template, work, work64, lane))
                         update = work[UPDATED, lane] != zero
                         write(p, state, clocks, j, lane, lanes, choose(p, update, g, f))
                         counts[CHANGE, lane] += tally(q, f, g) if update else 0
             for lane in range(lanes):
                 if work[PRESENT, lane] != zero:
-                    q = rule_at(p, reals64, wholes, lane)
+                    q = rule_at(p, work64, counts, lane)
                     own = end(
                         q,
                         totals_at(p, work64, lane),
                         counts[T, lane],
-                        fetch(template, now64, now64, lane),
+                        fetch(template, work64, work64, lane),
                         counts[CHANGE, lane],
                     )
                     store_totals(p, work64, lane, own)

@@ -2,6 +2,9 @@
 
 As in `engine.records`, the code for a record is generated from its class; here every function takes the lane, too. What
 takes arrays is inlined by numba itself: a call would count references to them.
+
+On the stack the loop keeps three arrays, rows × lanes: in the model's precision, in 64 bits, and of whole numbers. The
+records of a lane (its parameters, its round, its totals) have fixed rows in them.
 """
 
 from functools import cache
@@ -14,11 +17,15 @@ from thinstream.engine.parameters import OneOf
 from thinstream.engine.records import split
 from thinstream.engine.rule import REGISTRY
 from thinstream.jit import compiles
-from thinstream.lanes.stack import stack
+
+#: Rows from which on the fields of a round and the parameters stand, and how many there are in all.
+NOW, PARAMETERS, ROWS = 16, 24, 40
+#: The same for whole parameters, behind the counts.
+WHOLES, COUNTS = 8, 16
 
 
 def _made(source: str, **names: Any) -> Any:
-    scope: dict[str, Any] = {"uint64": np.uint64, "stack": stack, **names}
+    scope: dict[str, Any] = {"uint64": np.uint64, **names}
     exec(source, scope)
     return scope["made"]
 
@@ -78,8 +85,10 @@ def numbers_of(rule: Any) -> tuple[list[str], list[str]]:
 def _ruler(rule: Any) -> Any:
     """The rule of a lane: kinds and codes from the template, numbers from tables."""
     reals, wholes = numbers_of(rule)
-    place = {name: f"reals[{i}, lane]" for i, name in enumerate(reals)}
-    place |= {name: f"wholes[{i}, lane]" for i, name in enumerate(wholes)}
+    _require_rows(rule, len(reals), ROWS - PARAMETERS)
+    _require_rows(rule, len(wholes), COUNTS - WHOLES)
+    place = {name: f"reals[{PARAMETERS + i}, lane]" for i, name in enumerate(reals)}
+    place |= {name: f"wholes[{WHOLES + i}, lane]" for i, name in enumerate(wholes)}
     parts = ", ".join(place.get(name, f"p.{name}") for name in rule._fields)
     return _made(f"def made(p, reals, wholes, lane):\n return Rule({parts})", Rule=rule)
 
@@ -108,15 +117,15 @@ def store(record: Any, reals: Any, clocks: Any, lane: Any) -> None:
     """A record of scalars into arrays, a row per field: all in 64 bits, and what is no clock in the model's, too."""
     held = split(type(record))[1]
     for i, name in enumerate(record._fields):
-        clocks[i, lane] = getattr(record, name)
+        clocks[NOW + i, lane] = getattr(record, name)
         if name not in held:
-            reals[i, lane] = getattr(record, name)
+            reals[NOW + i, lane] = getattr(record, name)
 
 
 def fetch(record: Any, reals: Any, clocks: Any, lane: Any) -> Any:
     """The record of a lane; ``record`` is any of its class."""
     held = split(type(record))[1]
-    return type(record)(*((clocks if name in held else reals)[i, lane] for i, name in enumerate(record._fields)))
+    return type(record)(*((clocks if name in held else reals)[NOW + i, lane] for i, name in enumerate(record._fields)))
 
 
 def totals_at(p: Any, totals: Any, lane: Any) -> Any:
@@ -129,6 +138,11 @@ def store_totals(p: Any, totals: Any, lane: Any, own: Any) -> None:
     """A lane's own totals become ``own``."""
     for i, value in enumerate(own):
         totals[i + 1, lane] = value
+
+
+def _require_rows(record: Any, needed: int, have: int) -> None:
+    if needed > have:
+        raise TypeError(f"{record.__name__}: lanes have room for {have} such numbers, it has {needed}")
 
 
 def _class_of(p: Any) -> Any:
@@ -161,8 +175,9 @@ def _store_compiled(record: Any, reals: Any, clocks: Any, lane: Any) -> Any:
         return None
     cls = _class_of(record)
     held = split(cls)[1]
-    lines = [f" clocks[{i}, lane] = record.{name}" for i, name in enumerate(cls._fields)]
-    lines += [f" reals[{i}, lane] = record.{name}" for i, name in enumerate(cls._fields) if name not in held]
+    _require_rows(cls, len(cls._fields), PARAMETERS - NOW)
+    lines = [f" clocks[{NOW + i}, lane] = record.{name}" for i, name in enumerate(cls._fields)]
+    lines += [f" reals[{NOW + i}, lane] = record.{name}" for i, name in enumerate(cls._fields) if name not in held]
     return _made("def made(record, reals, clocks, lane):\n" + "\n".join(lines or [" pass"]))
 
 
@@ -172,7 +187,7 @@ def _fetch_compiled(record: Any, reals: Any, clocks: Any, lane: Any) -> Any:
     if cls is None:
         return None
     held = split(cls)[1]
-    parts = ", ".join(f"{'clocks' if n in held else 'reals'}[{i}, lane]" for i, n in enumerate(cls._fields))
+    parts = ", ".join(f"{'clocks' if n in held else 'reals'}[{NOW + i}, lane]" for i, n in enumerate(cls._fields))
     return _made(f"def made(record, reals, clocks, lane):\n return Record({parts})", Record=cls)
 
 
@@ -192,15 +207,3 @@ def _store_totals_compiled(p: Any, totals: Any, lane: Any, own: Any) -> Any:
     record = totals_of(_class_of(p))
     lines = [f" totals[{i + 1}, lane] = own.{name}" for i, name in enumerate(record._fields)]
     return _made("def made(p, totals, lane, own):\n" + "\n".join(lines or [" pass"]))
-
-
-def scratch(record: Any, like: Any, lanes: Any) -> Any:
-    """Room on the stack for all fields of a record, lane by lane."""
-    return stack(like, len(record), lanes)
-
-
-@compiles(scratch, inline="always")
-def _scratch_compiled(record: Any, like: Any, lanes: Any) -> Any:
-    if _class_of(record) is None:
-        return None
-    return _made(f"def made(record, like, lanes):\n return stack(like, {len(record)}, lanes)")
