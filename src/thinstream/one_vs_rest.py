@@ -197,8 +197,8 @@ class OneVsRest:
 
     @property
     def t(self) -> int:
-        """Examples seen."""
-        return next(self.models).t
+        """Examples seen; where models stop for good, by the one that went on longest."""
+        return max(model.t for model in self.models)
 
     @property
     def n_updates(self) -> NDArray[np.int64]:
