@@ -1,5 +1,6 @@
 """More than two classes in streams, in training runs and in exports."""
 
+import csv
 import io
 import json
 import shutil
@@ -87,6 +88,24 @@ def test_texts_of_named_columns(kind, rows, tmp_path):
         list(ts.open_stream(path, classes=("north", "east", "west"), bits=10).batches())
     with pytest.raises(InvalidParameterError, match="two different labels"):
         ts.open_stream(path, classes=("north", "east", "north"))
+
+
+@pytest.mark.parametrize(
+    "classes", [("a", "ab", "abc", "b"), (1, -2, 1.5, 10), ("x", "1", 1.5), ('say "so"', "ä,ö", "")]
+)
+def test_labels_that_resemble_each_other(classes, tmp_path):
+    """Whole cells count, numbers by their value, quoted or not."""
+    number = np.random.default_rng(0).integers(0, len(classes) - ("" in classes), 50)
+    with open(tmp_path / "d.csv", "w", newline="") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_MINIMAL)
+        writer.writerows([["label", "f"], *([classes[k], i + 1] for i, k in enumerate(number))])
+    found = np.concatenate([batch.y for batch in ts.open_stream(tmp_path / "d.csv", classes=classes).batches()])
+    np.testing.assert_array_equal(found, number)
+    if all(not isinstance(label, str) for label in classes):
+        lines = [f"{classes[k]} 1:1\n" for k in number]
+        (tmp_path / "d.svm").write_text("".join(lines))
+        found = np.concatenate([batch.y for batch in ts.open_stream(tmp_path / "d.svm", classes=classes).batches()])
+        np.testing.assert_array_equal(found, number)
 
 
 def test_arrow_and_memory(rows, tmp_path):
