@@ -84,7 +84,7 @@ def batch_of(some, dtype="float32", n_features=100, labelled=True, weighted=Fals
 class Told:
     """A stream of given batches."""
 
-    unit, size = "rows", None
+    unit, size, classes = "rows", None, None
 
     def __init__(self, batches, dtype="float32", space=None, name="told", normalise=None):
         self.given, self.dtype, self.space, self.name, self.normalise = batches, dtype, space or {}, name, normalise

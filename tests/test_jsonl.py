@@ -99,7 +99,7 @@ MALFORMED = [
     (
         '{"label": "spam"}',
         0,
-        "a label must be a finite number, true or false (for text, name the two classes)",
+        "a label must be a finite number, true or false (for text, name the classes)",
         '"spam"',
     ),
     ('{"label": [1]}', 0, "a label must be a finite number", "[1.0]"),

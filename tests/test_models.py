@@ -291,7 +291,7 @@ def forged(path, *, arrays=None, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": FORMAT + 1, "library": "9.0"}, "format version 2, written by thinstream 9.0; this is .* up to 1"),
+        ({"format": FORMAT + 1, "library": "9.0"}, "format version 3, written by thinstream 9.0; this is .* up to 2"),
         ({"format": 0}, "checksum"),
         ({"algorithm": "Nonesuch"}, "no algorithm is called 'Nonesuch'"),
         ({"algorithm": 3}, "its algorithm is 3, not of type str"),

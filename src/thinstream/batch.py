@@ -99,7 +99,9 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Examples in CSR form, with labels ±1 and weights where there are any.
+    """Examples in CSR form, with labels and weights where there are any.
+
+    Labels are ±1 in int8, or, of more than two classes, numbers of classes in int32.
 
     Make one with `Batch.of`, which checks it (or with `Batch.unchecked`, which leaves that to the learner).
 
@@ -116,7 +118,7 @@ class Batch:
     indices: NDArray[Any]
     values: NDArray[Any]
     n_features: int
-    y: NDArray[np.int8] | None = None
+    y: NDArray[Any] | None = None
     weights: NDArray[np.float64] | None = None
     largest: float = 0.0  # no |value| is above it
     first_row: int = 0  # the number errors give to the first row
@@ -130,7 +132,7 @@ class Batch:
         indices: NDArray[Any],
         values: NDArray[Any],
         n_features: int,
-        y: NDArray[np.int8] | None = None,
+        y: NDArray[Any] | None = None,
         weights: NDArray[np.float64] | None = None,
         first_row: int = 0,
     ) -> "Batch":
@@ -210,8 +212,8 @@ class Batch:
             where = f"row {self.first_row + row}, column {self.indices[place]}"
             raise InvalidInputError(f"X has {self.values[place]} at {where}; {why}")
 
-    def labelled(self, y: NDArray[np.int8], weights: NDArray[np.float64] | None = None) -> "Batch":
-        """The same rows with labels ±1 (and weights)."""
+    def labelled(self, y: NDArray[Any], weights: NDArray[np.float64] | None = None) -> "Batch":
+        """The same rows with labels (and weights)."""
         return replace(self, y=y, weights=weights)
 
     def take(self, rows: NDArray[np.int64]) -> "Batch":

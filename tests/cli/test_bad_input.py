@@ -110,7 +110,7 @@ def test_bad_input(data, model, thin, arguments, message):
         (["--format", "xml"], "format must be 'libsvm'"),
         (["--normalize", "l1"], "normalize must be None or 'l2', got 'l1'"),
         (["--class-weight", "1"], "--class-weight must be balanced or two numbers > 0 as in 1,20, got '1'"),
-        (["--classes", "1,1"], "--classes must be two labels, NEG,POS, got '1,1'"),
+        (["--classes", "1,1"], "--classes must be two labels, NEG,POS, or more, got '1,1'"),
         (["--bits", "3"], "bits is for files of the format 'vw'"),
         (["--label", "y"], "label is for files of the format 'csv'"),
         (["--from", "m.ts", "--l1", "3"], "m.ts learned with l1 0.0; it cannot go on with 3"),

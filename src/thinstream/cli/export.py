@@ -20,11 +20,9 @@ def export(
 ) -> None:
     """Write a model as text (feature, weight), JSON, an ONNX graph or a C header without dependencies."""
     from thinstream.cli.opening import require_apart
-    from thinstream.models.exports import Portrait
     from thinstream.models.exports import export as write
+    from thinstream.models.exports.taking import taken_of
     from thinstream.models.file import read
 
     require_apart(out, model)
-    found = read(model)
-    names = {} if found.names is None else dict(zip(found.names.indices.tolist(), found.names.texts, strict=True))
-    write(Portrait.of(found.learner, found.classes, names, found.space), out, format)
+    write(taken_of(read(model)), out, format)

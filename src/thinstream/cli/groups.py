@@ -74,7 +74,9 @@ class Reading:
     classes: Annotated[
         str | None,
         _option(
-            "The two labels NEG,POS. By default labels are numbers, positive above 0.", _READING, metavar="NEG,POS"
+            "The two labels NEG,POS, or more: A,B,C. By default labels are numbers, positive above 0.",
+            _READING,
+            metavar="NEG,POS",
         ),
     ] = None
     zero_based: Annotated[

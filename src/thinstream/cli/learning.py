@@ -13,11 +13,17 @@ from thinstream.cli.predicting import as_learned, remembered
 from thinstream.cli.show import JsonLines, Table, patience, say, summary
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
-from thinstream.learners import Frozen, make_learner
+from thinstream.evaluate.report import Report
+from thinstream.evaluate.several import ClassReport
+from thinstream.learners import AnyClasses, Classes, Learner, class_costs
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.one_vs_rest import AnyLearner, model_for
 from thinstream.streams.sources import STDIN, resolve
 from thinstream.training import Checkpoints, Interrupted, Run, Unwatched
+
+#: Labels as a stream of two classes has them: costs are told by sign.
+SIGNS = Classes(-1, 1)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def learn(job: Job, output: Output) -> int:
         raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
     model = _fresh(job) if job.start is None else _continued(job)
     reading = job.reading if job.start is None else as_learned(job.data, job.reading, model, job.start)
-    stream = opened(job.data, reading, model.learner.memory.state.dtype.name, cache=job.cache)
+    stream = opened(job.data, reading, model.learner.dtype.name, cache=job.cache)
     if job.start is None:
         model = Model(model.learner, model.classes, stream.space)
     elif model.space != stream.space:
@@ -102,16 +108,18 @@ def learn(job: Job, output: Output) -> int:
 
 def _fresh(job: Job) -> Model:
     """A model that has seen nothing."""
-    learner = make_learner(
+    classes = classes_of(job.reading)
+    learner = model_for(
         job.algorithm or "",
+        classes,
+        _class_weight(job.class_weight, classes),
         n_features=job.features or 0,
-        costs=costs_of(job.class_weight),
         dtype=job.dtype or "float32",
         grow=job.features is None,
         fit_intercept=job.intercept,
         **job.parameters,
     )
-    return Model(learner, classes_of(job.reading))
+    return Model(learner, classes)
 
 
 def _continued(job: Job) -> Model:
@@ -119,11 +127,11 @@ def _continued(job: Job) -> Model:
     assert job.start is not None
     model = read(job.start)
     learner = model.learner
-    if isinstance(learner, Frozen):
+    if learner.weights_only:
         raise WeightsOnlyError(f"{job.start} holds weights only: it predicts, but cannot go on learning")
     if job.reading.classes is not None and classes_of(job.reading) != model.classes:
         raise InvalidParameterError(
-            f"{job.start} has the classes {model.classes.negative!r}, {model.classes.positive!r}; it cannot go on with "
+            f"{job.start} has the classes {', '.join(map(repr, model.classes))}; it cannot go on with "
             f"{job.reading.classes}"
         )
     if job.algorithm is not None and job.algorithm.lower() != learner.algorithm.name.lower():
@@ -132,13 +140,13 @@ def _continued(job: Job) -> Model:
         )
     had: dict[str, Any] = {
         **learner.parameters,
-        "class weights": _shown(learner.costs),
-        "dtype": learner.memory.state.dtype.name,
+        "class weights": _shown(_weights(learner)),
+        "dtype": learner.dtype.name,
         "intercept": bool(learner.offset),
     }
     given: dict[str, Any] = {
         **job.parameters,
-        "class weights": None if job.class_weight is None else _shown(costs_of(job.class_weight)),
+        "class weights": None if job.class_weight is None else _shown(_given_weights(job.class_weight, model.classes)),
         "dtype": job.dtype,
         "intercept": job.intercept or None,
     }
@@ -149,23 +157,40 @@ def _continued(job: Job) -> Model:
     return model
 
 
-def _shown(costs: Costs) -> str:
-    return "balanced" if costs.balanced else f"{costs.negative:g},{costs.positive:g}"
+def _weights(learner: AnyLearner) -> Any:
+    """The class weights a model has learned with."""
+    costs = [model.costs for model in learner.models]
+    if costs[0].balanced:
+        return "balanced"
+    return list(costs[0][:2]) if isinstance(learner, Learner) else [each.positive for each in costs]
+
+
+def _shown(weights: Any) -> str:
+    return weights if isinstance(weights, str) else ",".join(f"{weight:g}" for weight in weights)
+
+
+def _given_weights(text: str, classes: AnyClasses) -> Any:
+    found = _class_weight(text, classes)
+    return list(found.values()) if isinstance(found, dict) else found
 
 
 def costs_of(text: str | None) -> Costs:
-    """``balanced``, or the costs of the negative and the positive class."""
-    if text is None:
-        return Costs()
-    if text == "balanced":
-        return Costs(balanced=True)
+    """The costs of two classes, by sign."""
+    return class_costs(_class_weight(text, SIGNS), SIGNS, "--class-weight")
+
+
+def _class_weight(text: str | None, classes: AnyClasses) -> Any:
+    """``balanced``, or a cost for each class, in their order."""
+    if text is None or text == "balanced":
+        return text
     try:
-        negative, positive = (float(part) for part in text.split(","))
+        weights = [float(part) for part in text.split(",")]
     except ValueError:
-        negative = positive = -1.0
-    if not (0.0 < negative < float("inf") and 0.0 < positive < float("inf")):
-        raise InvalidParameterError(f"--class-weight must be balanced or two numbers > 0 as in 1,20, got {text!r}")
-    return Costs(negative, positive)
+        weights = []
+    if len(weights) != len(classes) or not all(0.0 < weight < float("inf") for weight in weights):
+        how = "two numbers > 0 as in 1,20" if len(classes) == 2 else f"{len(classes)} numbers > 0, one for each class"
+        raise InvalidParameterError(f"--class-weight must be balanced or {how}, got {text!r}")
+    return dict(zip(classes, weights, strict=True))
 
 
 def _close(job: Job, output: Output, run: Run, report: Any) -> None:
@@ -178,8 +203,8 @@ def _close(job: Job, output: Output, run: Run, report: Any) -> None:
     else:
         if job.passes > 1:
             print("\nall passes together: from the second on, rows had been learned before")
-        print(f"\n{summary(report)}")
-        print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_features:,} weights")
+        print(f"\n{summary(report, run.state.model.classes)}")
+        print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
         if job.model is not None:
             print(f"{'model':<18} {job.model} ({job.model.stat().st_size:,} bytes, {job.grade})")
     if skipped:
@@ -194,9 +219,12 @@ def _close(job: Job, output: Output, run: Run, report: Any) -> None:
         )
     if run.stream.names is not None and run.stream.names.full:
         say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
-    if report.positives in (0, report.rows):
+    if isinstance(report, Report) and report.positives in (0, report.rows):
         kind = "positive" if report.positives else "negative"
         say(f"thinstream: all {report.rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
+    if isinstance(report, ClassReport) and 0 in report.examples:
+        labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
+        say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
 
 
 def _first_reason(run: Run) -> str:

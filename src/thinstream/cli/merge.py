@@ -24,9 +24,9 @@ def merge(
     They must agree in algorithm, parameters, costs, classes and features. The order does not matter.
     """
     from thinstream.errors import MergeError
-    from thinstream.learners import merge as merged
     from thinstream.models.file import read, write
     from thinstream.models.model import Model, Names
+    from thinstream.one_vs_rest import merge as merged
 
     found = [read(path) for path in models]
     first = found[0]
@@ -42,4 +42,4 @@ def merge(
     learner = merged([model.learner for model in found], average=average)
     kept = Names.of(list(names.values()), list(names)) if names else None
     write(out, Model(learner, first.classes, first.space, kept), "weights" if weights_only else "full")
-    typer.echo(f"{out}: {learner.t:,} examples, {learner.nnz:,} of {learner.n_features:,} weights are not zero")
+    typer.echo(f"{out}: {learner.t:,} examples, {learner.nnz:,} of {learner.n_weights:,} weights are not zero")

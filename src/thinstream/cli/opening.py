@@ -6,7 +6,7 @@ from typing import Any
 
 from thinstream.cli.groups import Reading
 from thinstream.errors import FileWriteError, InvalidParameterError, listed
-from thinstream.learners import Classes
+from thinstream.learners import AnyClasses, Classes, ManyClasses
 from thinstream.streams.opening import open_stream
 from thinstream.streams.sources import STDIN
 
@@ -42,18 +42,20 @@ def opened(
     )
 
 
-def classes_of(reading: Reading) -> Classes:
-    """The two labels of ``--classes``, numbers where they are; without it −1 and 1."""
+def classes_of(reading: Reading) -> AnyClasses:
+    """The labels of ``--classes``, numbers where all are; without it −1 and 1."""
     if reading.classes is None:
         return Classes(-1, 1)
     parts = [part.strip() for part in reading.classes.split(",")]
-    if len(parts) != 2 or not all(parts) or parts[0] == parts[1]:
-        raise InvalidParameterError(f"--classes must be two labels, NEG,POS, got {reading.classes!r}")
+    labels: list[Any] = parts
     try:
         numbers = [float(part) for part in parts]
-    except ValueError:
-        return Classes(*parts)
-    return Classes(*(int(number) if number.is_integer() else number for number in numbers))
+        labels = [int(number) if number.is_integer() else number for number in numbers]
+    except (ValueError, OverflowError):
+        pass
+    if len(labels) < 2 or not all(parts) or len(set(labels)) < len(labels):
+        raise InvalidParameterError(f"--classes must be two labels, NEG,POS, or more, got {reading.classes!r}")
+    return Classes(*labels) if len(labels) == 2 else ManyClasses(labels)
 
 
 def require_place(path: str | Path | None) -> None:

@@ -22,13 +22,16 @@ def predict(
         str, typer.Option("--out", "-o", help="Where the predictions go; compressed as its ending says.")
     ] = "-",
     scores: Annotated[
-        bool, typer.Option("--scores", help="Write scores instead of labels; positive means the positive class.")
+        bool,
+        typer.Option(
+            "--scores", help="Write scores instead of labels: positive means the positive class; of more, one for each."
+        ),
     ] = False,
 ) -> None:
     """Write one prediction a line for each example: its label, or its score.
 
     Features are read as in training: hashing, text columns and normalisation come from the model file. With --json each
-    line is an object with label and score.
+    line is an object with label and score. Scores of more than two classes are in their order, with tabs between them.
     """
     from thinstream.cli.predicting import write_predictions
 

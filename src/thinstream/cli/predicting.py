@@ -14,8 +14,9 @@ from thinstream.cli.groups import Reading
 from thinstream.cli.opening import opened, require_apart, require_place
 from thinstream.cli.show import say
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.report import Report, Tradeoff
+from thinstream.evaluate.several import ClassReport, progress_for
+from thinstream.learners import Classes
 from thinstream.models.file import read
 from thinstream.models.model import Model
 from thinstream.streams.lines.outputs import Outputs
@@ -27,7 +28,7 @@ def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tu
     """The model, the stream, and (batch, scores) of all of it."""
     model = read(path)
     reading = replace(as_learned(data, reading, model, path), names=0)
-    stream = opened(data, reading, model.learner.memory.state.dtype.name, labels=labels, strict=False)
+    stream = opened(data, reading, model.learner.dtype.name, labels=labels, strict=False)
     if stream.space != model.space:
         raise InvalidInputError(
             f"{path}: its features were read as {model.space or 'column numbers'}, the data's are "
@@ -63,7 +64,7 @@ def as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> R
         "categorical": ",".join(space.get("categorical", ())) or None,
         "normalize": space.get("normalize"),
         "zero_based": "yes" if space.get("zero_based") else None,
-        "classes": None if model.classes == (-1, 1) else f"{model.classes.negative},{model.classes.positive}",
+        "classes": None if model.classes == (-1, 1) else ",".join(map(str, model.classes)),
     }
     unset = Reading()
     for name, value in learned.items():
@@ -87,16 +88,21 @@ def write_predictions(
     require_apart(out, path, *resolve(data))
     model, stream, found = scored(data, reading, path, labels=False)
     shown = [str(label) for label in model.classes]
+    many = not isinstance(model.classes, Classes)
     rows = bad = 0
     with Outputs([out]) as (file,):
         for batch, s in found:
             rows += len(batch)
+            chosen = model.classes.chosen(s).tolist()
             if as_json:
-                lines = [json.dumps({"label": model.classes[v > 0], "score": v}) for v in s.tolist()]
-            elif scores:
-                lines = [str(v) for v in s]  # the shortest that reads back to the same bits
+                key = "scores" if many else "score"
+                lines = [
+                    json.dumps({"label": model.classes[k], key: v}) for k, v in zip(chosen, s.tolist(), strict=True)
+                ]
+            elif scores:  # the shortest that reads back to the same bits
+                lines = ["\t".join(map(str, row)) for row in s] if many else [str(v) for v in s]
             else:
-                lines = [shown[v > 0] for v in s.tolist()]
+                lines = [shown[k] for k in chosen]
             if stream.skipped is not None:  # a bad record, which comes after the rows of its batch, has an empty line
                 lines += [""] * (stream.skipped.count - bad)
                 bad = stream.skipped.count
@@ -106,10 +112,12 @@ def write_predictions(
         say(f"{rows:,} predictions in {out}")
 
 
-def evaluated(data: list[str], reading: Reading, path: Path, tradeoff: Tradeoff, *, quiet: bool) -> Report:
-    """The metrics of a model on labelled examples it does not learn from."""
-    _, stream, found = scored(data, reading, path, labels=True)
-    progress = Progress()
+def evaluated(
+    data: list[str], reading: Reading, path: Path, tradeoff: Tradeoff, *, quiet: bool
+) -> tuple[Model, Report | ClassReport]:
+    """A model, and its metrics on labelled examples it does not learn from."""
+    model, stream, found = scored(data, reading, path, labels=True)
+    progress = progress_for(len(model.classes))
     for batch, scores in found:
         if batch.y is None:
             raise InvalidInputError(f"the rows to evaluate on need labels, row {batch.first_row} has none")
@@ -117,7 +125,7 @@ def evaluated(data: list[str], reading: Reading, path: Path, tradeoff: Tradeoff,
     if not progress.rows:
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     told(stream, quiet)
-    return progress.report(tradeoff)
+    return model, progress.report(tradeoff)
 
 
 def told(stream: Any, quiet: bool) -> None:

@@ -56,7 +56,9 @@ def train(
     class_weight: Annotated[
         str | None,
         typer.Option(
-            help="Costs of the classes: balanced, or NEG,POS as in 1,20.", rich_help_panel=MODEL, show_default=False
+            help="Costs of the classes: balanced, or one for each in the order of --classes, as in 1,20.",
+            rich_help_panel=MODEL,
+            show_default=False,
         ),
     ] = None,
     intercept: Annotated[
@@ -104,7 +106,8 @@ def train(
     """Learn from a stream in one pass, showing how well each example was predicted before it was learned.
 
     The table's lines double: examples so far, error since the start and since the line before, sensitivity,
-    specificity, their weighted sum and cost (paper P3), log-loss, AUC, non-zero weights.
+    specificity, their weighted sum and cost (paper P3), log-loss, AUC, non-zero weights. Of more than two classes:
+    error, mean recall, mean F1, non-zero weights.
     """
     from thinstream.cli.learning import Job, learn
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from thinstream.cli.grids import grid_of
 from thinstream.cli.groups import Output, Reading
-from thinstream.cli.learning import costs_of
+from thinstream.cli.learning import SIGNS, costs_of
 from thinstream.cli.opening import classes_of, opened
 from thinstream.cli.predicting import remembered, told
 from thinstream.cli.show import say
@@ -17,7 +17,7 @@ from thinstream.cli.studies import Studying
 from thinstream.cli.tables import remark, require_places, terms, watching, write_json, write_table
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.report import Tradeoff
-from thinstream.learners import Classes, Frozen, Learner, find
+from thinstream.learners import Frozen, find, make_learner
 from thinstream.models.file import write
 from thinstream.models.model import Model, Names
 from thinstream.streams.sources import STDIN
@@ -29,9 +29,6 @@ from thinstream.tune.scoring import Scoring, scoring_of
 from thinstream.tune.search import Outcome, search
 from thinstream.tune.sources import rewind
 from thinstream.tune.study import Lane
-
-#: Labels as a stream has them: class costs are told by sign.
-SIGNS = Classes(-1, 1)
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,7 @@ def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
     if outcome.best in outcome.models:
         model = Model(outcome.models[outcome.best], classes_of(job.reading), stream.space)
         return _kept(job, model, _names(stream), {})
-    learner = Learner(
+    learner = make_learner(
         job.algorithm,
         n_features=0,
         costs=best.costs,

@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names, csr_of, extend_names, feature_names, labels_of, weights_of
+from thinstream.estimators.probabilities import probabilities
 from thinstream.estimators.streaming import Streaming
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.learners import Classes, Frozen, Learner, class_costs, make_learner, merge
+from thinstream.learners import AnyClasses, classes_of
+from thinstream.one_vs_rest import AnyLearner, merge, model_for
 
 COMMON_PARAMETERS: dict[str, Any] = {
     "class_weight": None,
@@ -68,19 +70,27 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    coef_ : array or sparse matrix of shape (1, n_features)
+    coef_ : array or sparse matrix of shape (1, n_features), or (K, n_features) of K > 2 classes
         The weights, computed on demand; sparse after ``sparsify()``.
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
-        The labels; the second is positive.
-    t_, n_mistakes_, n_updates_ : int
-        Examples seen, called wrong before their update, and updated on.
-    cumulative_loss_ : float
+    intercept_ : array of shape (1,) or (K,)
+    classes_ : array of shape (2,) or (K,)
+        The labels; of two the second is positive.
+    t_, n_mistakes_ : int
+        Examples seen, and those whose prediction before their update was wrong.
+    n_updates_ : int, or array of shape (K,)
+        Examples updated on.
+    cumulative_loss_ : float, or array of shape (K,)
         Sum of the algorithm's own loss.
     nnz_, density_ : int, float
-        Non-zero weights, and their share of all.
-    variance_ : array of shape (n_features,)
+        Non-zero weights in all of ``coef_``, and their share.
+    variance_ : array of shape (n_features,) or (K, n_features)
         Variance of each weight; second-order learners that keep one.
+
+    Notes
+    -----
+    More than two classes are learned one-vs-rest: a model for each class, positive on its rows and negative on all
+    others, the same bits as one learned alone on ``y == class``. The highest score is predicted. ``class_weight`` gives
+    each class the cost of its positives, those of the others being 1; "balanced" is each model's own running ratio.
 
     """
 
@@ -101,14 +111,14 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
         X = csr_of(self, X, reset=True)
         labels = labels_of(y, len(X))
         check_classification_targets(labels)
-        classes, found = Classes.of(labels), np.unique(labels)
+        classes, found = classes_of(labels), np.unique(labels)
         learner = self._new_learner(classes, X.n_features)
-        signs, weights = classes.signs(labels), weights_of(sample_weight, len(X))
+        coded, weights = classes.coded(labels), weights_of(sample_weight, len(X))
         if weights is not None and not weights.any():
             raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
         # one pass can check as it learns: on an error the new learner is thrown away
         batch = Batch.unchecked(*X) if self.n_passes == 1 and not self.shuffle else Batch.of(*X)
-        batch = batch.labelled(signs, weights)
+        batch = batch.labelled(coded, weights)
         generator = check_random_state(self.random_state)
         for _ in range(self.n_passes):
             for rows in self._in_order(batch, generator):
@@ -125,7 +135,8 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
     def learn(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NDArray[Any]:
         """``partial_fit`` that returns each row's score before its update: progressive validation for free.
 
-        On the first call ``classes`` may be left out if both occur in y.
+        Of more than two classes it returns a score for each, rows × classes. On the first call ``classes`` may be left
+        out if all of them occur in y.
         """
         with as_before_on_error(self):
             return self._learn(X, y, classes, sample_weight, scores=True, classes_from_y=True)
@@ -145,38 +156,39 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
         else:
             known, found, learner = self._classes, self.classes_, self._learner
             self._check_unchanged_parameters()
-            if classes is not None and not np.array_equal(np.unique(classes), found):
+            if classes is not None and not np.array_equal(np.unique(classes), np.unique(found)):
                 raise InvalidInputError(f"classes={classes!r} differ from those of the first call, {found.tolist()!r}")
-        signs, weights = known.signs(labels), weights_of(sample_weight, len(X))
+        coded, weights = known.coded(labels), weights_of(sample_weight, len(X))
         batch = Batch.unchecked(*X) if first else Batch.of(*X)  # a first learner is thrown away on an error
-        out = learner.learn(batch.labelled(signs, weights), scores=scores)
+        out = learner.learn(batch.labelled(coded, weights), scores=scores)
         self._learner, self._classes, self.classes_ = learner, known, found
         self.n_features_in_ = learner.n_features
         if self.grow:
             extend_names(self, names)
         return out
 
-    def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
+    def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[AnyClasses, NDArray[Any]]:
         if classes is not None:
             try:
-                return Classes.of(classes), np.unique(classes)
+                return classes_of(classes), np.unique(classes)
             except InvalidInputError as error:
-                raise InvalidInputError(f"classes= must name the two labels, got {classes!r}: {error}") from None
+                raise InvalidInputError(f"classes= must name all labels, got {classes!r}: {error}") from None
         check_classification_targets(labels)
         found = np.unique(labels)
-        if from_y and len(found) == 2:
-            return Classes.of(found), found
-        unless = "learn unless y holds both" if from_y else "partial_fit"
+        if from_y and len(found) > 1:
+            return classes_of(found), found
+        unless = "learn unless y holds them all" if from_y else "partial_fit"
         raise ValueError(f"classes= must be passed on the first call to {unless}; y holds {found.tolist()[:5]!r}")
 
-    def _new_learner(self, classes: Classes, n_features: int) -> Learner:
+    def _new_learner(self, classes: AnyClasses, n_features: int) -> AnyLearner:
         parameters = self.get_params(deep=False)
         self.__dict__.pop("_meaning", None)  # what feature numbers meant in a model that was loaded and is now replaced
         self._learned_with = {n: v for n, v in parameters.items() if n not in ONLY_FIT}
-        return make_learner(
+        return model_for(
             self._algorithm,
+            classes,
+            parameters["class_weight"],
             n_features=n_features,
-            costs=class_costs(parameters["class_weight"], classes, self._algorithm),
             dtype=parameters["dtype"],
             grow=parameters["grow"],
             fit_intercept=parameters["fit_intercept"],
@@ -258,21 +270,22 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
     # Predicting -------------------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """w·x of each row; positive means the second class."""
+        """w·x of each row; positive means the second class. Of more than two classes a column for each."""
         check_is_fitted(self)
         return self._learner.scores(Batch.of(*csr_of(self, X, reset=False, any_width=self.grow)))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row; a score of exactly 0 is the first class."""
-        positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(np.intp)]
+        """The class of each row: of two the second if the score is > 0, of more the first of highest score."""
+        scores = self.decision_function(X)
+        return self.classes_[self._classes.chosen(scores)]
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the two classes, 1/(1 + e^∓s). Only with ``loss="logistic"``."""
-        scores = self.decision_function(X).astype(np.float64)
-        positive = np.exp(-np.logaddexp(0.0, -scores))
-        return np.column_stack([1.0 - positive, positive])
+        """Probabilities of the classes. Only with ``loss="logistic"``.
+
+        1/(1 + e^∓s) of two classes. Of more each class has its 1/(1 + e^−s), and a row is divided by its sum.
+        """
+        return probabilities(self.decision_function(X).astype(np.float64))
 
     def sparsify(self) -> Self:
         """``coef_`` becomes a sparse matrix."""
@@ -301,18 +314,20 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        """The weights, 1×d."""
+        """The weights, 1×d, or K×d of K > 2 classes."""
         learner = self._fitted("coef_")
         if not getattr(self, "_sparse_coef", False):
-            return learner.weights()[np.newaxis]
-        where, weights = learner.sparse_weights()
-        return sp.csr_matrix((weights, where, [0, len(where)]), shape=(1, learner.n_features))
+            return np.atleast_2d(learner.weights())
+        found = [model.sparse_weights() for model in learner.models]
+        ends = np.cumsum([0, *(len(where) for where, _ in found)])
+        where, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return sp.csr_matrix((weights, where, ends), shape=(len(found), learner.n_features))
 
     @property
     def intercept_(self) -> NDArray[Any]:
-        """Weight of the constant feature; 0 without ``fit_intercept``."""
+        """Weights of the constant feature; 0 without ``fit_intercept``."""
         learner = self._fitted("intercept_")
-        return np.array([learner.intercept], dtype=learner.memory.state.dtype)
+        return np.array([model.intercept for model in learner.models], dtype=learner.dtype)
 
     @property
     def nnz_(self) -> int:
@@ -323,7 +338,7 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
     def density_(self) -> float:
         """Share of the weights that are not zero."""
         learner = self._fitted("density_")
-        return learner.nnz / learner.n_features
+        return learner.nnz / learner.n_weights
 
     @property
     def t_(self) -> int:
@@ -332,17 +347,17 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
 
     @property
     def n_mistakes_(self) -> int:
-        """Examples called wrong before their update."""
+        """Examples whose prediction before their update was wrong."""
         return self._fitted("n_mistakes_").n_mistakes
 
     @property
-    def n_updates_(self) -> int:
-        """Rounds in which the update condition held."""
+    def n_updates_(self) -> Any:
+        """Rounds in which the update condition held, per class if there are more than two."""
         return self._fitted("n_updates_").n_updates
 
     @property
-    def cumulative_loss_(self) -> float:
-        """Sum of the algorithm's own loss."""
+    def cumulative_loss_(self) -> Any:
+        """Sum of the algorithm's own loss, per class if there are more than two."""
         return self._fitted("cumulative_loss_").cumulative_loss
 
     @property
@@ -350,12 +365,12 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
         """Variance σ of each weight."""
         learner = self._fitted("variance_")
         if not learner.has_variance:
-            if isinstance(learner, Frozen) and hasattr(learner.algorithm.rule, "variance"):
+            if learner.weights_only and hasattr(learner.algorithm.rule, "variance"):
                 raise AttributeError(f"{self._algorithm} was saved with its weights only, without variances")
             raise AttributeError(f"{self._algorithm} keeps no variances")
         return learner.variance()
 
-    def _fitted(self, attribute: str) -> Learner:
+    def _fitted(self, attribute: str) -> AnyLearner:
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"{self._algorithm} has no {attribute} before it is fitted")
         return self._learner
@@ -366,5 +381,4 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
         return tags

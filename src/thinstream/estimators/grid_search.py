@@ -18,10 +18,10 @@ from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
 from thinstream.estimators.splits import checked_folds, is_number, splits_of
-from thinstream.estimators.streaming import meaning_of, two_classes
+from thinstream.estimators.streaming import classes_for, meaning_of, two_classes
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.evaluate.report import P3
-from thinstream.learners import Classes
+from thinstream.learners import Classes, classes_of
 from thinstream.streams.stream import Stream
 from thinstream.tune.candidates import COMMON, Setting, grid, lanes_of, sample
 from thinstream.tune.passes import Terms, is_repeatable
@@ -148,7 +148,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
             rows = csr_of(self, X, reset=True)
             labels, weights = labels_of(y, len(rows)), weights_of(sample_weight, len(rows))
             check_classification_targets(labels)
-            classes = Classes.of(labels)
+            classes = two_classes(classes_of(labels))
             if weights is not None and not weights.any():
                 raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
             batch = Batch.of(*rows).labelled(classes.signs(labels), weights)
@@ -176,7 +176,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 raise InvalidParameterError("a stream is taken in its order, shuffle of the estimator must be False")
             if self.cv is not None and not is_number(self.cv):
                 raise InvalidParameterError(f"cv of a stream must be a number of folds or None, got {self.cv!r}")
-            known, found = two_classes(stream, classes)
+            every, found = classes_for(stream, classes)
+            known = two_classes(every)
             folds, again = 0 if self.cv is None else checked_folds(self.cv), is_repeatable(stream)
             width = getattr(stream, "n_features", None) or 0
             outcome = self._search(stream, settings, known, folds, width, models=not again)

@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.estimators.classifier import ONLY_FIT, OnlineClassifier
 from thinstream.estimators.factory import estimator
-from thinstream.learners import Classes, Learner
+from thinstream.learners import AnyClasses, Learner
 from thinstream.models import Model, Names, read, write
 from thinstream.models.plain import plain
+from thinstream.one_vs_rest import AnyLearner
 
 #: The entry of ``Model.extra`` with what only estimators have.
 _KEY = "estimator"
@@ -80,7 +81,7 @@ def estimator_of(model: Model) -> OnlineClassifier:
         **learner.parameters,
         "class_weight": dict(weight) if isinstance(weight, list) else weight,
         "fit_intercept": bool(learner.offset),
-        "dtype": learner.memory.state.dtype.name,
+        "dtype": learner.dtype.name,
         "grow": learner.grow,
     }
     fitted = estimator(learner.algorithm.name)(
@@ -94,12 +95,13 @@ def estimator_of(model: Model) -> OnlineClassifier:
     return fitted
 
 
-def _class_weight(learner: Learner, classes: Classes) -> Any:
+def _class_weight(learner: AnyLearner, classes: AnyClasses) -> Any:
     """The ``class_weight`` that gives the learner's costs."""
-    negative, positive, balanced = learner.costs
-    if balanced:
+    costs = [model.costs for model in learner.models]
+    if costs[0].balanced:
         return "balanced"
-    return None if negative == positive == 1.0 else {classes.negative: negative, classes.positive: positive}
+    weights = list(costs[0][:2]) if isinstance(learner, Learner) else [each.positive for each in costs]
+    return None if all(weight == 1.0 for weight in weights) else dict(zip(classes, weights, strict=True))
 
 
 def _seed(random_state: Any) -> int | None:
@@ -107,7 +109,7 @@ def _seed(random_state: Any) -> int | None:
     return int(random_state) if isinstance(random_state, int | np.integer) else None
 
 
-def _labels(classes: Classes, kind: str | None) -> NDArray[Any]:
+def _labels(classes: AnyClasses, kind: str | None) -> NDArray[Any]:
     """``classes_``, of the type it had."""
     if kind is None:
         return np.array(list(classes))

@@ -9,12 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.learners import Classes, Learner
+from thinstream.learners import AnyClasses, Classes, ManyClasses
 from thinstream.models import Names
+from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import Stream
 
 
-def learn_from(learner: Learner, stream: Stream, passes: int) -> None:
+def learn_from(learner: AnyLearner, stream: Stream, passes: int) -> None:
     """Takes all batches of the stream, ``passes`` times, growing as it gets wider."""
     grow, learner.grow = learner.grow, True
     try:
@@ -37,10 +38,33 @@ def meaning_of(stream: Stream) -> tuple[dict[str, Any], Names | None]:
     return stream.space, Names.of(list(found.values()), list(found))
 
 
-def two_classes(stream: Stream, classes: Any) -> tuple[Classes, Any]:
-    """The labels a stream's −1 and +1 stand for, in this order, and ``classes_``: given, told by the stream, or ∓1."""
-    negative, positive = classes if classes is not None else stream.classes or (-1, 1)
-    return Classes(negative, positive), np.array([negative, positive])
+def classes_for(stream: Stream, classes: Any) -> tuple[AnyClasses, Any]:
+    """The labels a stream's coded ones stand for, in this order, and ``classes_``: given, told by the stream, or ∓1."""
+    told = stream.classes or (-1, 1)
+    labels = told if classes is None else tuple(classes)
+    if len(labels) != len(told):
+        raise InvalidInputError(
+            f"classes: the stream was opened with {len(told)} classes, {told!r}, got {labels!r}; "
+            "tell it of all: open_stream(…, classes=…)"
+        )
+    return Classes(*labels) if len(labels) == 2 else ManyClasses(labels), np.array(labels)
+
+
+def two_classes(classes: AnyClasses) -> Classes:
+    """The classes, if they are two: what compares many models on one stream takes no more."""
+    if not isinstance(classes, Classes):
+        raise InvalidInputError(
+            f"Only binary classification is supported where models are compared, {len(classes)} classes were given; "
+            "tune one class against the rest, with labels of two values"
+        )
+    return classes
+
+
+def _require_same_classes(classes: AnyClasses, stream: Stream) -> None:
+    """Numbers of more than two classes must mean the same."""
+    told = stream.classes or (-1, 1)
+    if max(len(told), len(classes)) > 2 and tuple(told) != tuple(classes):
+        raise InvalidInputError(f"the model has the classes {tuple(classes)!r}, the stream {tuple(told)!r}")
 
 
 class Streaming:
@@ -49,8 +73,8 @@ class Streaming:
     def fit_stream(self, stream: Stream, classes: Any = None) -> Self:
         """Learns from scratch from a stream, ``n_passes`` times, in bounded memory.
 
-        The model grows as the stream gets wider. ``classes`` are the labels its negative and positive rows stand for;
-        by default those the stream was opened with, or -1 and 1.
+        The model grows as the stream gets wider. ``classes`` are the labels its negative and positive rows stand for,
+        or all classes it was opened with; by default those, or -1 and 1.
         """
         me: Any = self
         if me.shuffle:
@@ -67,6 +91,7 @@ class Streaming:
                 me._check_common_parameters()
                 return self._begin(stream, classes, 1)
             me._check_unchanged_parameters()
+            _require_same_classes(me._classes, stream)
             learn_from(me._learner, stream, 1)
             me.n_features_in_ = me._learner.n_features
         return self
@@ -76,11 +101,11 @@ class Streaming:
         me: Any = self
         check_is_fitted(me)
         for batch in stream.batches():
-            yield me.classes_[(me._learner.scores(batch) > 0).astype(np.intp)]
+            yield me.classes_[me._classes.chosen(me._learner.scores(batch))]
 
     def _begin(self, stream: Stream, classes: Any, passes: int) -> Self:
         me: Any = self
-        known, found = two_classes(stream, classes)
+        known, found = classes_for(stream, classes)
         learner = me._new_learner(known, 0)
         learn_from(learner, stream, passes)
         me._learner, me._classes, me.classes_ = learner, known, found

@@ -14,8 +14,8 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.classifier import ONLY_FIT, OnlineClassifier
 from thinstream.estimators.factory import make
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
-from thinstream.estimators.streaming import meaning_of, two_classes
-from thinstream.learners import Classes, Learner, class_costs
+from thinstream.estimators.streaming import classes_for, meaning_of, two_classes
+from thinstream.learners import Classes, Learner, class_costs, classes_of
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.memory import from_memory
 from thinstream.tune.passes import Terms
@@ -52,7 +52,7 @@ def from_matrix(owner: Any, base: OnlineClassifier, X: Any, y: Any, sample_weigh
     rows = csr_of(owner, X, reset=True)
     labels = labels_of(y, len(rows))
     check_classification_targets(labels)
-    classes, weights = Classes.of(labels), weights_of(sample_weight, len(rows))
+    classes, weights = two_classes(classes_of(labels)), weights_of(sample_weight, len(rows))
     if weights is not None and not weights.any():
         raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
     matrix = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(len(rows), rows.n_features))
@@ -69,7 +69,8 @@ def from_stream(base: OnlineClassifier, stream: Stream, classes: Any) -> Source:
     """A stream as it is."""
     if base.get_params(deep=False)["shuffle"]:
         raise InvalidParameterError(f"{base._algorithm}: a stream is taken in its order, shuffle must be False")
-    known, labels = two_classes(stream, classes)
+    every, labels = classes_for(stream, classes)
+    known = two_classes(every)
     return Source(stream, known, labels, getattr(stream, "n_features", None) or 0)
 
 

@@ -2,5 +2,6 @@
 
 from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.report import Report, Tradeoff
+from thinstream.evaluate.several import ClassProgress, ClassReport
 
-__all__ = ["Progress", "Report", "Tradeoff"]
+__all__ = ["ClassProgress", "ClassReport", "Progress", "Report", "Tradeoff"]

@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def looks_sorted(rows: int, positives: int, changes: int) -> bool:
-    """Whether labels came in far longer runs than in any random order; ``changes`` from one row to the next.
+def looks_sorted(rows: int, alternation: float, changes: int) -> bool:
+    """Whether labels came in far longer runs than in any random order.
 
-    >>> looks_sorted(2000, 1000, 1), looks_sorted(2000, 1000, 900)
+    ``alternation`` is the chance that two rows drawn at random differ, ``changes`` counts neighbours that do.
+
+    >>> looks_sorted(2000, 0.5, 1), looks_sorted(2000, 0.5, 900)
     (True, False)
     """
-    share = positives / max(rows, 1)
-    return rows >= 1000 and changes < 0.02 * 2.0 * rows * share * (1.0 - share)
+    return rows >= 1000 and changes < 0.02 * rows * alternation
 
 
 class Order:
@@ -31,4 +32,5 @@ class Order:
     @property
     def looks_sorted(self) -> bool:
         """So far."""
-        return looks_sorted(self.rows, self.positives, self.changes)
+        share = self.positives / max(self.rows, 1)
+        return looks_sorted(self.rows, 2.0 * share * (1.0 - share), self.changes)

@@ -80,6 +80,12 @@ class Report:
     auc: float  # P(score of a positive > score of a negative) + ½·P(equal), scores of one bin taken as equal
     auc_bound: float  # the exact AUC is no further than this from ``auc``
 
+    @property
+    def alternation(self) -> float:
+        """Share of rows with another label than the row before, were their order random."""
+        share = self.positives / max(self.rows, 1)
+        return 2.0 * share * (1.0 - share)
+
     def as_dict(self) -> dict[str, int | float | None]:
         """Names and numbers, ready for JSON: None in place of what is not finite."""
         return {name: value if math.isfinite(value) else None for name, value in dataclasses.asdict(self).items()}

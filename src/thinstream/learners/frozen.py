@@ -45,6 +45,8 @@ class Frozen(Learner):
 
     """
 
+    weights_only = True
+
     def __init__(
         self,
         algorithm: str,

@@ -1,6 +1,6 @@
 """A model that learns from batches: a rule, its memory, two classes and the counters of the run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,13 @@ def _require_representable(rule: Any, kind: np.dtype[Any], owner: str) -> None:
             raise InvalidParameterError(f"{owner}: {name} must be at most {largest:.3g} in {kind.name}, got {value!r}")
 
 
+def require_range(batch: Batch, dtype: np.dtype[Any]) -> None:
+    """Raises if a value is so large that sums of squares would overflow in a model of this precision."""
+    limit = LARGEST[dtype.name]
+    more = " (dtype='float64' allows 1e+150)" if dtype.name == "float32" else ""
+    batch.require_below(limit, f"{dtype.name} allows {limit:g}: sums of squares would overflow{more}")
+
+
 class Learner:
     """One model and its run so far.
 
@@ -89,6 +96,7 @@ class Learner:
     """
 
     full = False  # whether its covariance is a full matrix
+    weights_only = False  # whether it predicts only
 
     def __init__(
         self,
@@ -129,6 +137,8 @@ class Learner:
         y, weights = batch.y, _EVERY_WEIGHT_1 if batch.weights is None else batch.weights
         if y is None:
             raise InvalidInputError("a batch to learn from needs labels")
+        if y.dtype != np.int8:
+            raise InvalidInputError(f"this model knows two classes, -1 and +1 in int8; the batch's are {y.dtype.name}")
         self._require_range(batch)
         self._widen(batch.n_features)
         out = np.empty(len(batch) if scores else 0, dtype=self.memory.state.dtype)
@@ -162,6 +172,21 @@ class Learner:
         found = [(start + np.flatnonzero(w), w[w != 0]) for start, w in self._weights(self.offset)]
         where = np.concatenate([np.empty(0, dtype=np.int64), *(j - self.offset for j, _ in found)])
         return where, np.concatenate([self._weight_block(0, 0), *(w for _, w in found)])
+
+    @property
+    def models(self) -> "Iterable[Learner]":
+        """A model for each row of ``coef_``: this one."""
+        return (self,)
+
+    @property
+    def n_weights(self) -> int:
+        """Weights there are, zero or not; the intercept is none of them."""
+        return self.n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of state, values and row sums."""
+        return self.memory.state.dtype
 
     @property
     def intercept(self) -> float:
@@ -223,9 +248,7 @@ class Learner:
         return bool(self.offset) or batch.values.dtype != self.memory.state.dtype
 
     def _require_range(self, batch: Batch) -> None:
-        dtype = self.memory.state.dtype.name
-        more = " (dtype='float64' allows 1e+150)" if dtype == "float32" else ""
-        batch.require_below(LARGEST[dtype], f"{dtype} allows {LARGEST[dtype]:g}: sums of squares would overflow{more}")
+        require_range(batch, self.dtype)
 
     def _widen(self, n_features: int) -> None:
         if n_features <= self.n_features:

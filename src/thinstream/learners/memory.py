@@ -51,19 +51,20 @@ def covariance(rule: Any, packed: NDArray[Any], width: int) -> NDArray[Any]:
     return Matrix(packed).grown(width, float(rule.variance(rule.fresh()))).packed
 
 
-def require_room(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> None:
-    """Raises if a model this wide would not fit: a single feature number too high must not take the machine down."""
+def require_room(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any], models: int = 1) -> None:
+    """Raises if models this wide would not fit: a single feature number too high must not take the machine down."""
     fields, clocks = split(algorithm.coordinate)
-    matrix, physical = Matrix.size(width) * dtype.itemsize if is_full(rule) else 0, physical_memory()
-    if matrix > 0.7 * physical:
+    matrix, have = models * Matrix.size(width) * dtype.itemsize if is_full(rule) else 0, physical_memory()
+    if matrix > 0.7 * have:
         raise InvalidInputError(
             f"{algorithm.name}: covariance='full' on {width:,} features needs {matrix / 1e9:,.1f} GB, this machine has "
-            f"{physical / 1e9:,.1f} GB; use covariance='diagonal', or fewer features"
+            f"{have / 1e9:,.1f} GB; use covariance='diagonal', or fewer features"
         )
-    needed, have = width * (len(fields) * dtype.itemsize + 8 * len(clocks)), physical_memory()
+    needed = models * width * (len(fields) * dtype.itemsize + 8 * len(clocks))
     if needed > 0.7 * have:
+        of = f" of {models} classes" if models > 1 else ""
         raise InvalidInputError(
-            f"feature number {width - 1} makes {algorithm.name} need {needed / 1e9:,.0f} GB, this machine has "
+            f"feature number {width - 1} makes {algorithm.name}{of} need {needed / 1e9:,.0f} GB, this machine has "
             f"{have / 1e9:,.0f} GB; number features more densely, or hash them into fewer"
         )
 

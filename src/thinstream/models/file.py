@@ -18,13 +18,14 @@ import numpy as np
 from thinstream import __version__
 from thinstream.atomic import replacing
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError, listed
-from thinstream.learners import Classes, Frozen
+from thinstream.learners import Classes, Learner, ManyClasses
 from thinstream.models import packing
 from thinstream.models.container import Arrays, canonical, digest, get, put, storable
 from thinstream.models.model import Model, Names
 from thinstream.models.plain import label, plain
 
-FORMAT = 1
+#: The newest format version. More than two classes came with 2; models of two are still written as 1.
+FORMAT = 2
 GRADES = ("full", "weights")
 Grade = Literal["full", "weights"]
 
@@ -52,18 +53,18 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
     if grade not in GRADES:
         raise InvalidParameterError(f"grade must be {listed(GRADES)}, got {grade!r}")
     learner = model.learner
-    if grade == "full" and isinstance(learner, Frozen):
+    if grade == "full" and learner.weights_only:
         raise WeightsOnlyError(
             f"{os.fspath(path)}: this {learner.algorithm.name} has its weights only and cannot be saved in full; "
             "save it with grade='weights'"
         )
-    arrays = packing.full(learner) if grade == "full" else packing.weights(learner)
+    arrays = packing.packed(learner, grade)
     if grade == "full":
         arrays |= {_named(name): array for name, array in model.arrays.items()}
     arrays |= _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
     head = packing.described(learner) | {
-        "format": FORMAT,
+        "format": 1 if isinstance(model.classes, Classes) else FORMAT,
         "library": __version__,
         "grade": grade,
         "classes": [label(each) for each in model.classes],
@@ -122,7 +123,7 @@ def _head(text: str, arrays: Arrays) -> dict[str, Any]:
             f"{__version__}, which reads versions up to {FORMAT}: a newer one is needed"
         )
     found = head.pop("sha256", None)
-    if version != FORMAT or found != digest(canonical(head), arrays):
+    if version not in (1, FORMAT) or found != digest(canonical(head), arrays):
         raise ModelFileError("is damaged: its checksum does not fit")
     return head
 
@@ -130,9 +131,9 @@ def _head(text: str, arrays: Arrays) -> dict[str, Any]:
 def _model(head: dict[str, Any], arrays: Arrays) -> Model:
     if head["grade"] not in GRADES:
         raise ModelFileError(f"its grade is {head['grade']!r}, not {listed(GRADES)}")
-    learner = packing.learner_of(head, arrays) if head["grade"] == "full" else packing.frozen_of(head, arrays)
-    classes = Classes(*(label(each) for each in head["classes"]))
-    if classes.negative == classes.positive:
+    learner, labels = packing.unpacked(head, arrays), [label(each) for each in head["classes"]]
+    classes = Classes(*labels) if isinstance(learner, Learner) else ManyClasses(labels)
+    if isinstance(classes, Classes) and classes.negative == classes.positive:
         raise ModelFileError(f"its two classes are the same, {classes.negative!r}")
     own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
     return Model(learner, classes, dict(head["space"]), _names_in(arrays), dict(head["extra"]), own)

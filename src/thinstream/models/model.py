@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
-from thinstream.learners import Classes, Learner
+from thinstream.learners import AnyClasses
+from thinstream.one_vs_rest import AnyLearner, OneVsRest
 
 
 class Names(NamedTuple):
@@ -45,10 +46,10 @@ class Model:
 
     Parameters
     ----------
-    learner : Learner or Frozen
-        Frozen: weights only.
-    classes : Classes
-        The negative and the positive label: strings, numbers or booleans.
+    learner : Learner, Frozen or OneVsRest
+        Frozen: weights only. OneVsRest: more than two classes.
+    classes : Classes or ManyClasses
+        The negative and the positive label, or the labels of all classes: strings, numbers or booleans.
     space : dict
         What feature numbers mean, as JSON has it; {}: they are column numbers.
     names : Names or None
@@ -60,9 +61,14 @@ class Model:
 
     """
 
-    learner: Learner
-    classes: Classes
+    learner: AnyLearner
+    classes: AnyClasses
     space: dict[str, Any] = field(default_factory=dict)
     names: Names | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        given, needed = len(self.classes), len(self.learner) if isinstance(self.learner, OneVsRest) else 2
+        if given != needed:
+            raise InvalidInputError(f"a model of {needed} classes needs as many labels, got {given}")

@@ -4,8 +4,12 @@ In full: ``state`` and ``clocks``, a row per coordinate (the intercept is coordi
 rule's ``own`` array (of a full covariance the upper triangle, column by column). Where most coordinates were never
 touched only the others are stored, with their ``indices``.
 Weights only: ``indices`` and ``weights`` of those that are not zero, ``intercept``, ``counts`` and ``loss``.
+
+Of more than two classes each has these arrays for its own, with its number before the name (``7/state``); the costs are
+those of each, and ``mistakes`` counts rows whose class had not the highest score.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,24 +21,59 @@ from thinstream.learners import Frozen, Learner, make_learner
 from thinstream.learners.memory import kept, records, touched
 from thinstream.models.container import Arrays
 from thinstream.models.plain import plain
+from thinstream.one_vs_rest import AnyLearner, OneVsRest
 
 
-def described(learner: Learner) -> dict[str, Any]:
+def described(learner: AnyLearner) -> dict[str, Any]:
     """What makes a learner, besides its memory."""
-    costs = Costs(*learner.costs)
+    costs = [_costs(Costs(*model.costs)) for model in learner.models]
     return {
         "algorithm": learner.algorithm.name,
         "parameters": plain(learner.parameters, "parameters"),
-        "costs": {
-            "negative": float(costs.negative),
-            "positive": float(costs.positive),
-            "balanced": bool(costs.balanced),
-        },
-        "dtype": learner.memory.state.dtype.name,
+        "costs": costs if isinstance(learner, OneVsRest) else costs[0],
+        "dtype": learner.dtype.name,
         "n_features": int(learner.n_features),
         "fit_intercept": bool(learner.offset),
         "grow": bool(learner.grow),
     }
+
+
+def _costs(costs: Costs) -> dict[str, Any]:
+    return {
+        "negative": float(costs.negative),
+        "positive": float(costs.positive),
+        "balanced": bool(costs.balanced),
+    }
+
+
+def packed(learner: AnyLearner, grade: str) -> Arrays:
+    """What a learner is, in full or as far as predicting needs it."""
+    pack = full if grade == "full" else weights
+    if isinstance(learner, Learner):
+        return pack(learner)
+    each = [(f"{k}/", pack(model)) for k, model in enumerate(learner.models)]
+    arrays = {prefix + name: array for prefix, arrays in each for name, array in arrays.items()}
+    return arrays | {"mistakes": np.array([learner.n_mistakes])}
+
+
+def unpacked(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
+    """The learner of a file; its parameters are checked as any."""
+    unpack: Callable[[dict[str, Any], Arrays], Learner] = learner_of if head["grade"] == "full" else frozen_of
+    if type(head.get("costs")) is not list:
+        return unpack(head, arrays)
+    costs = head["costs"]
+    if len(costs) != len(head["classes"]) or len(costs) < 3:
+        raise ModelFileError(f"it has costs for {len(costs)} classes, and {len(head['classes'])} classes")
+    own: list[Arrays] = [{} for _ in costs]
+    for name, array in arrays.items():
+        number, slash, rest = name.partition("/")
+        if slash and number.isdecimal() and int(number) < len(own):
+            own[int(number)][rest] = array
+    models = [unpack({**head, "costs": cost}, part) for cost, part in zip(costs, own, strict=True)]
+    mistakes = int(_array(arrays, "mistakes", (1,), np.dtype(np.int64))[0])
+    if mistakes < 0:
+        raise ModelFileError(f"its mistakes are {mistakes}, below 0")
+    return OneVsRest(models, mistakes)
 
 
 def full(learner: Learner) -> Arrays:

@@ -52,8 +52,8 @@ class Options:
 
     Parameters
     ----------
-    classes : (negative, positive) or None
-        The two labels. None: labels are numbers, positive above 0.
+    classes : (negative, positive), more labels, or None
+        The labels. None: they are numbers, positive above 0.
     zero_based : bool or "auto"
         Whether libsvm indices begin at 0; "auto" looks through the files first.
     dtype : {"float32", "float64"}
@@ -81,7 +81,7 @@ class Options:
 
     """
 
-    classes: tuple[Any, Any] | None = None
+    classes: tuple[Any, ...] | None = None
     zero_based: bool | str = False
     dtype: str = "float32"
     normalize: str | None = None

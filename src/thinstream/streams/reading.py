@@ -29,7 +29,7 @@ class Rows(NamedTuple):
     """A piece of text, parsed."""
 
     parsed: Parsed
-    y: NDArray[np.int8] | None
+    y: NDArray[Any] | None
     unlabelled: int  # the first row without a label where others have one, or −1
 
 
@@ -44,7 +44,7 @@ class TextStream:
     form: TextFormat
     space: dict[str, Any] = field(default_factory=dict)
     reading: dict[str, Any] = field(default_factory=dict)
-    classes: tuple[Any, Any] | None = None
+    classes: tuple[Any, ...] | None = None
     normalize: str | None = None
     on_error: str = "raise"
     max_errors: int = MAX_ERRORS
@@ -133,13 +133,20 @@ class TextStream:
                     future.cancel()
 
     def _rows(self, text: Any) -> Rows:
-        """What is made of a piece, on a thread: labels above 0 are positive, none if none of the rows has one."""
+        """What is made of a piece, on a thread: labels above 0 are positive, none if none of the rows has one.
+
+        Of more than two classes the format gives the numbers.
+        """
         parsed = self.form.parse(text)
         if self.normalize == "l2":
             unit_rows(parsed.indptr, parsed.values)
         missing = np.isnan(parsed.labels)
         some = self.labels and not missing.all()
-        y = np.where(parsed.labels > 0, 1, -1).astype(np.int8) if some or not len(missing) else None
+        y = None
+        if some or not len(missing):
+            many = self.classes is not None and len(self.classes) > 2
+            signs = parsed.labels > 0
+            y = np.where(missing, 0, parsed.labels).astype(np.int32) if many else np.where(signs, 1, -1).astype(np.int8)
         return Rows(parsed, y, int(np.argmax(missing)) if some and missing.any() else -1)
 
     def _trouble(self, file: str, line: int, text: Any, trouble: Trouble) -> None:
@@ -154,7 +161,7 @@ class TextStream:
             raise InvalidInputError(f"more than {self.max_errors} bad records, the last: {reason}")
 
 
-def _batch(parsed: Parsed, y: NDArray[np.int8] | None, position: Position) -> Batch:
+def _batch(parsed: Parsed, y: NDArray[Any] | None, position: Position) -> Batch:
     return Batch(
         parsed.indptr,
         parsed.indices,

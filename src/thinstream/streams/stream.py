@@ -33,8 +33,11 @@ class Stream(Protocol):
         ...
 
     @property
-    def classes(self) -> tuple[Any, Any] | None:
-        """The labels its negative and positive rows had, if they were told."""
+    def classes(self) -> tuple[Any, ...] | None:
+        """The labels its negative and positive rows had, or those of more classes, if they were told.
+
+        Of more than two, batches have the numbers of the classes, in int32, in place of ±1.
+        """
         ...
 
     @property

@@ -12,9 +12,11 @@ from thinstream.atomic import sweep
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.evaluate.progressive import Progress
-from thinstream.learners import Learner
+from thinstream.evaluate.several import AnyProgress, ClassProgress
+from thinstream.learners import Classes
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.one_vs_rest import AnyLearner
 
 _NAMES = "names."
 
@@ -23,7 +25,7 @@ class State(NamedTuple):
     """All there is to a run: what a checkpoint holds, as the run needs it."""
 
     model: Model
-    progress: Progress
+    progress: AnyProgress
     passes: int  # done
     position: Position  # in the pass that is not
     skipped: int = 0  # bad records passed over before the position, in that pass
@@ -70,7 +72,7 @@ class Checkpoints:
         write(self.path, Model(model.learner, model.classes, model.space, model.names, extra, arrays))
         self._written = time.monotonic()
 
-    def read(self, source: dict[str, Any], learner: Learner) -> State | None:
+    def read(self, source: dict[str, Any], learner: AnyLearner) -> State | None:
         """The last state written, or None without one; it must be of the same source and the same model."""
         if not self.path.exists():
             return None
@@ -80,7 +82,8 @@ class Checkpoints:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
         self._require_same("source", run["source"], source)
         self._require_same("model", _described(model.learner), _described(learner))
-        progress = Progress.from_arrays(model.arrays)
+        counting = Progress if isinstance(model.classes, Classes) else ClassProgress
+        progress = counting.from_arrays(model.arrays)
         names = {key.removeprefix(_NAMES): array for key, array in model.arrays.items() if key.startswith(_NAMES)}
         extra = {key: value for key, value in model.extra.items() if key != "run"}
         kept = Model(model.learner, model.classes, model.space, model.names, extra)
@@ -100,12 +103,12 @@ class Checkpoints:
                 )
 
 
-def _described(learner: Learner) -> dict[str, Any]:
+def _described(learner: AnyLearner) -> dict[str, Any]:
     """What must not differ between a run and its continuation."""
     return {
         "algorithm": learner.algorithm.name,
         **learner.parameters,
-        "costs": list(learner.costs),
-        "dtype": learner.memory.state.dtype.name,
+        "costs": [list(model.costs) for model in learner.models],
+        "dtype": learner.dtype.name,
         "fit_intercept": bool(learner.offset),
     }

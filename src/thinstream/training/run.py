@@ -7,8 +7,8 @@ import numpy as np
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.order import looks_sorted
-from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.report import P3, Report, Tradeoff
+from thinstream.evaluate.several import ClassReport, progress_for
 from thinstream.models.model import Model, Names
 from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
@@ -20,8 +20,8 @@ __all__ = ["Interrupted", "Line", "Run", "Unwatched", "Watch"]
 class Line(NamedTuple):
     """What is reported of a run now and then: metrics since its start and since the line before."""
 
-    total: Report
-    since: Report
+    total: Report | ClassReport
+    since: Report | ClassReport
     nnz: int | None  # None where counting it would hold up the run
     n_features: int
 
@@ -77,7 +77,7 @@ class Run:
     ) -> None:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
         self.watch, self.tradeoff = watch or Unwatched(), tradeoff
-        self.state = State(model, Progress(), 0, START)
+        self.state = State(model, progress_for(len(model.classes)), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         self._since = 0  # rows since the last checkpoint
         self._changes = 0  # of the label, from one row to the next
@@ -98,7 +98,7 @@ class Run:
 
     def prepare(self) -> None:
         """Loads all compiled code (or compiles it, which takes seconds), before the first byte is read."""
-        learner, nothing = self.state.model.learner, np.empty(0, dtype=np.int8)
+        learner, nothing = self.state.model.learner, self.state.model.classes.coded(np.empty(0))
         warm_up = getattr(self.stream, "warm_up", None)
         if warm_up is not None:
             warm_up()
@@ -195,7 +195,7 @@ class Run:
     def looks_sorted(self) -> bool:
         """Whether labels came in far longer runs than in any random order."""
         report = self.state.progress.report()
-        return looks_sorted(report.rows, report.positives, self._changes)
+        return looks_sorted(report.rows, report.alternation, self._changes)
 
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.learners import Classes, Learner, class_costs, find
+from thinstream.learners import Classes, class_costs, find, make_learner
 from thinstream.tune.study import Lane
 
 #: What can be searched besides the algorithm's own parameters.
@@ -82,7 +82,7 @@ def lanes_of(algorithm: str, settings: Sequence[Setting], base: Mapping[str, Any
             raise InvalidParameterError(f"{name}: fit_intercept must be True or False, got {intercept!r}")
         costs = class_costs(every.get("class_weight"), classes, name)
         parameters = {key: value for key, value in every.items() if key in own}
-        Learner(name, n_features=0, grow=True, **parameters)  # raises if it could not be made
+        make_learner(name, n_features=0, grow=True, **parameters)  # raises if it could not be made
         lanes.append(Lane(parameters, costs, bool(intercept), candidate=number))
     return lanes
 

@@ -7,10 +7,11 @@ from typing import BinaryIO, NamedTuple
 
 from thinstream.atomic import replacing
 from thinstream.errors import UnknownNameError, listed
-from thinstream.models.exports import cheader, jsonfile, onnxfile, text
+from thinstream.models.exports import cheader, cheader_classes, jsonfile, onnxfile, text
+from thinstream.models.exports.gallery import Gallery
 from thinstream.models.exports.portrait import Portrait
 
-__all__ = ["FORMATS", "Format", "Portrait", "export"]
+__all__ = ["FORMATS", "Format", "Gallery", "Portrait", "export"]
 
 
 class Format(NamedTuple):
@@ -18,19 +19,20 @@ class Format(NamedTuple):
 
     extensions: tuple[str, ...]
     write: Callable[[Portrait, BinaryIO, str], None]
+    write_classes: Callable[[Gallery, BinaryIO, str], None]  # the same for more than two classes
 
 
 #: Every format by its name.
 FORMATS: dict[str, Format] = {
-    "text": Format((".txt", ".tsv"), text.write),
-    "json": Format((".json",), jsonfile.write),
-    "onnx": Format((".onnx",), onnxfile.write),
-    "c": Format((".h",), cheader.write),
+    "text": Format((".txt", ".tsv"), text.write, text.write_classes),
+    "json": Format((".json",), jsonfile.write, jsonfile.write_classes),
+    "onnx": Format((".onnx",), onnxfile.write, onnxfile.write_classes),
+    "c": Format((".h",), cheader.write, cheader_classes.write_classes),
 }
 
 
-def export(portrait: Portrait, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
-    """Writes a portrait to a file, in the format of its extension unless another is named.
+def export(portrait: Portrait | Gallery, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
+    """Writes a portrait, or those of more than two classes, in the format of the file's extension unless one is named.
 
     The file is replaced as a whole or, on an error, left as it was. The same portrait gives the same bytes.
 
@@ -42,9 +44,12 @@ def export(portrait: Portrait, path: str | os.PathLike[str], format: str | None 
     format is given, got '.doc'
     """
     path = Path(path)
-    write = _format_of(path, format).write
+    chosen = _format_of(path, format)
     with replacing(path) as new, open(new, "wb") as file:
-        write(portrait, file, path.stem)
+        if isinstance(portrait, Gallery):
+            chosen.write_classes(portrait, file, path.stem)
+        else:
+            chosen.write(portrait, file, path.stem)
 
 
 def _format_of(path: Path, name: str | None) -> Format:

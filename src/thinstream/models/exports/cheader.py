@@ -80,30 +80,30 @@ def write(portrait: Portrait, file: BinaryIO, name: str) -> None:
     wide = int(indices[-1]) >= 2**32
     zero, intercept = hexadecimals(np.array([0.0, portrait.intercept], dtype=weights.dtype))
     words = {
-        "about": _comment(f"thinstream {portrait.algorithm} {json.dumps(portrait.parameters)}"),
+        "about": comment(f"thinstream {portrait.algorithm} {json.dumps(portrait.parameters)}"),
         "name": name,
         "upper": name.upper(),
         "guard": f"THINSTREAM_{name.upper()}_H",
         "n_features": portrait.n_features,
-        "negative": _string(str(portrait.negative)),
-        "positive": _string(str(portrait.positive)),
+        "negative": string(str(portrait.negative)),
+        "positive": string(str(portrait.positive)),
         "real": "float" if weights.dtype == np.float32 else "double",
         "index": "uint64_t" if wide else "uint32_t",
         "zero": zero,
         "intercept": intercept,
     }
     suffix = "ULL" if wide else "U"
-    comments = [_comment(portrait.names.get(j, f"column {j}")) for j in indices.tolist()] if portrait.names else []
+    comments = [comment(portrait.names.get(j, f"column {j}")) for j in indices.tolist()] if portrait.names else []
     file.write(_HEAD.format(**words).encode("ascii"))
-    file.write(_table(f"{words['index']} {name}_indices", [f"{j}{suffix}" for j in indices.tolist()], []))
-    file.write(_table(f"{words['real']} {name}_weights", hexadecimals(weights), comments))
+    file.write(table(f"{words['index']} {name}_indices", [f"{j}{suffix}" for j in indices.tolist()], []))
+    file.write(table(f"{words['real']} {name}_weights", hexadecimals(weights), comments))
     file.write(_CODE.format(**words).encode("ascii"))
 
 
-def _table(declaration: str, entries: list[str], comments: list[str]) -> bytes:
+def table(declaration: str, entries: list[str], comments: list[str]) -> bytes:
     """A constant array: one entry a line where comments go with them."""
     if comments:
-        lines = [f"{entry}, /* {comment} */" for entry, comment in zip(entries, comments, strict=True)]
+        lines = [f"{entry}, /* {note} */" for entry, note in zip(entries, comments, strict=True)]
     else:
         lines = [f"{', '.join(entries[start : start + PER_LINE])}," for start in range(0, len(entries), PER_LINE)]
     body = "".join(f"    {line}\n" for line in lines)
@@ -120,7 +120,7 @@ def identifier(name: str) -> str:
     return name if name[:1].isalpha() else f"model_{name}"
 
 
-def _string(text: str) -> str:
+def string(text: str) -> str:
     """A string constant: UTF-8, octal outside ASCII (three digits, so that a digit may follow), no trigraphs."""
     safe = (
         chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
@@ -129,7 +129,7 @@ def _string(text: str) -> str:
     return f'"{"".join(safe)}"'
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
     """Text that neither ends a comment nor looks like the start of one; ASCII, on one line."""
     shown = "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in text)
     return shown.replace("*/", "*\\/").replace("/*", "/\\*")

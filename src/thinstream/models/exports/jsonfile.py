@@ -4,6 +4,7 @@ import json
 from typing import Any, BinaryIO
 
 from thinstream.models.exports.digits import decimal, decimals
+from thinstream.models.exports.gallery import Gallery
 from thinstream.models.exports.portrait import Portrait
 
 
@@ -27,6 +28,35 @@ def write(portrait: Portrait, file: BinaryIO, name: str) -> None:
         "names": _json({str(j): portrait.names[j] for j in sorted(portrait.names)}),
         "space": _json(portrait.space),
     }
+    _put(file, members)
+
+
+def write_classes(gallery: Gallery, file: BinaryIO, name: str) -> None:
+    """The same for more than two classes: ``classes`` are all, ``models`` has intercept, indices and weights of each.
+
+    The class of highest score is predicted, the first of several.
+    """
+    gallery = gallery.check()
+    first, dtype = gallery.first, gallery.first.weights.dtype
+    models = [
+        f'{{"intercept": {decimal(each.intercept, dtype)}, "indices": {_json(each.indices.tolist())}, '
+        f'"weights": [{", ".join(decimals(each.weights))}]}}'
+        for each in gallery.portraits
+    ]
+    members = {
+        "algorithm": _json(first.algorithm),
+        "parameters": _json(first.parameters),
+        "dtype": _json(dtype.name),
+        "classes": _json(gallery.classes),
+        "n_features": _json(first.n_features),
+        "models": "[\n    " + ",\n    ".join(models) + "\n  ]",
+        "names": _json({str(j): name for j, name in sorted(gallery.names.items())}),
+        "space": _json(first.space),
+    }
+    _put(file, members)
+
+
+def _put(file: BinaryIO, members: dict[str, str]) -> None:
     lines = ",\n".join(f'  "{key}": {value}' for key, value in members.items())
     file.write(f"{{\n{lines}\n}}\n".encode("ascii"))
 

@@ -3,6 +3,7 @@
 from typing import BinaryIO
 
 from thinstream.models.exports.digits import decimal, decimals
+from thinstream.models.exports.gallery import Gallery
 from thinstream.models.exports.portrait import Portrait
 
 #: Weights turned into text at a time.
@@ -47,6 +48,28 @@ def write(portrait: Portrait, file: BinaryIO, name: str) -> None:
         features = [_feature(j, portrait.names.get(j)) for j in portrait.indices[block].tolist()]
         weights = decimals(portrait.weights[block])
         _put(file, [f"{feature}\t{weight}" for feature, weight in zip(features, weights, strict=True)])
+
+
+def write_classes(gallery: Gallery, file: BinaryIO, name: str) -> None:
+    """Lines ``feature<TAB>class<TAB>weight``, the largest |weight| first; the head has a line for each intercept."""
+    gallery = gallery.check()
+    first, labels = gallery.first, [str(label).translate(_ESCAPES) for label in gallery.classes]
+    size = first.n_features * len(labels)
+    head = [
+        f"thinstream {first.algorithm}: {gallery.nnz} of {size} weights of {len(labels)} classes are not zero",
+        "features without a name are given by their column, the first column is 0",
+        *(
+            f"intercept\t{label}\t{intercept}"
+            for label, intercept in zip(labels, decimals(gallery.intercepts), strict=True)
+        ),
+        "feature\tclass\tweight",
+    ]
+    _put(file, [f"# {line}" for line in head])
+    (columns, numbers, weights), names, order = gallery.flat(), gallery.names, gallery.largest_first()
+    for start in range(0, len(order), BLOCK):
+        block = order[start : start + BLOCK]
+        cells = zip(columns[block].tolist(), numbers[block].tolist(), decimals(weights[block]), strict=True)
+        _put(file, [f"{_feature(j, names.get(j))}\t{labels[k]}\t{weight}" for j, k, weight in cells])
 
 
 def _feature(column: int, name: str | None) -> str:

@@ -39,7 +39,7 @@ class Kept:
         return self._cache.dtype
 
     @property
-    def classes(self) -> tuple[Any, Any] | None:
+    def classes(self) -> tuple[Any, ...] | None:
         """The labels of the source."""
         return self._source.classes
 

@@ -58,13 +58,15 @@ class Contents(NamedTuple):
 
 
 def identity(stream: Any) -> dict[str, Any]:
-    """What makes a cache of this stream the right one: source, feature numbers, precision, normalisation."""
+    """What makes a cache of this stream the right one: source, feature numbers, precision, normalisation, classes."""
     found = {
         "fingerprint": stream.fingerprint(),
         "space": stream.space,
         "dtype": stream.dtype,
         "normalise": getattr(stream, "normalise", None),
     }
+    if len(stream.classes or ()) > 2:
+        found["classes"] = list(stream.classes)
     same: dict[str, Any] = json.loads(json.dumps(found))  # as it comes back: tuples are lists
     return same
 

@@ -60,7 +60,7 @@ class Cache:
     """
 
     unit = "rows"
-    names = skipped = classes = None
+    names = skipped = None
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
@@ -79,6 +79,8 @@ class Cache:
         self.space: dict[str, Any] = self.identity["space"]
         self.dtype: str = self.identity["dtype"]
         self.normalise: Any = self.identity["normalise"]
+        #: Those of more than two, whose numbers are the labels.
+        self.classes = tuple(self.identity["classes"]) if "classes" in self.identity else None
         self.n_features = contents.width
         self.rows: int = self._starts[-1]
         self.nnz = sum(block.nnz for block in contents.blocks)
@@ -128,12 +130,13 @@ class Cache:
             self._verify(block, first)
             self._verified[number] = True
         labelled, weighted = block.label >= 0, block.weight >= 0
+        kind = np.int8 if self.classes is None else np.int32
         return Batch(
             self._array(block, block.indptr, block.rows + 1, np.dtype(np.int32)),
             self._array(block, block.indices, block.nnz, self._numbers),
             self._array(block, block.values, block.nnz, np.dtype(self.dtype)),
             self.n_features,
-            self._array(block, block.label, block.rows, np.dtype(np.int8)) if labelled else None,
+            self._array(block, block.label, block.rows, np.dtype(kind)) if labelled else None,
             self._array(block, block.weight, block.rows, np.dtype(np.float64)) if weighted else None,
             block.largest,
             first,

@@ -75,7 +75,8 @@ def _write(file: BinaryIO, stream: Stream, columns: Columns, nonzeros: int) -> N
 def _schema(columns: Columns, made_from: dict[str, Any], totals: str) -> Any:
     pa = pyarrow()
     number, value = pa.type_for_alias(columns.numbers), pa.type_for_alias(made_from["dtype"])
-    fields = [("label", pa.int8()), ("indices", pa.list_(number)), ("values", pa.list_(value))]
+    label = pa.int32() if "classes" in made_from else pa.int8()
+    fields = [("label", label), ("indices", pa.list_(number)), ("values", pa.list_(value))]
     if columns.weighted:
         fields.append(("weight", pa.float64()))
     about = json.dumps({"version": VERSION, **made_from})
@@ -86,7 +87,7 @@ def _record_batch(batch: Batch, columns: Columns, schema: Any) -> Any:
     pa, n = pyarrow(), len(batch)
     offsets = pa.array(batch.indptr.astype(np.int32))
     arrays = [
-        pa.nulls(n, pa.int8()) if batch.y is None else pa.array(batch.y),
+        pa.nulls(n, schema.field("label").type) if batch.y is None else pa.array(batch.y),
         pa.ListArray.from_arrays(offsets, pa.array(batch.indices.astype(columns.numbers, copy=False))),
         pa.ListArray.from_arrays(offsets, pa.array(batch.values)),
     ]

@@ -52,11 +52,12 @@ def require_columns(owner: str, **roles: Any) -> None:
 
 
 def require_classes(owner: str, classes: Any) -> None:
-    """Raises unless there are none or two that differ."""
+    """Raises unless there are none, or two or more that differ."""
     if classes is None:
         return
-    fine = isinstance(classes, tuple | list) and len(classes) == 2 and classes[0] != classes[1]
-    if not fine or not all(isinstance(kind, str | float | int) for kind in classes):
+    fine = isinstance(classes, tuple | list) and all(isinstance(kind, str | float | int) for kind in classes)
+    if not fine or len(classes) < 2 or len(set(classes)) < len(classes):
         raise InvalidParameterError(
-            f"{owner}: classes must be two different labels (negative, positive), text or numbers, got {classes!r}"
+            f"{owner}: classes must be two different labels (negative, positive) or more, text or numbers, got "
+            f"{classes!r}"
         )

@@ -51,8 +51,8 @@ class CSV:
         The column of the weight, a number ≥ 0; 1 where it is empty.
     numeric, categorical, text, ignore : names
         Declared columns; those of text are taken apart into words, each counted.
-    classes : (negative, positive) or None
-        The two labels.
+    classes : (negative, positive), more labels, or None
+        The labels.
     columns : names or None
         For files without a header: names of all columns, in order.
     numbered : bool
@@ -80,7 +80,7 @@ class CSV:
     categorical: Sequence[str] = ()
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
-    classes: tuple[Class, Class] | None = None
+    classes: tuple[Class, ...] | None = None
     columns: Sequence[str] | None = None
     numbered: bool = False
     delimiter: str = ","
@@ -260,7 +260,7 @@ class CSV:
         elif verdict == parser.BAD_LABEL and self.classes is not None:
             allowed = f"a label must be {listed(self.classes)}"
         elif verdict == parser.BAD_LABEL:
-            allowed = "a label must be a finite number (for text, name the two classes)"
+            allowed = "a label must be a finite number (for text, name the classes)"
         elif verdict == parser.BAD_WEIGHT:
             allowed = "a weight must be a finite number ≥ 0"
         elif verdict == parser.BAD_NUMBER:
@@ -292,7 +292,7 @@ def _first_record(text: Text, start: int, delimiter: int) -> tuple[list[str], in
             return found, min(start, len(text))
 
 
-def _classes(classes: tuple[Class, Class] | None) -> parser.Classes:
+def _classes(classes: tuple[Class, ...] | None) -> parser.Classes:
     if classes is None:
         return parser.Classes(np.empty(0), np.empty(0, np.uint8), np.empty(0, np.int64))
     words = [str(kind).encode() for kind in classes]

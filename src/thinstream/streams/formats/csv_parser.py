@@ -38,7 +38,7 @@ class Columns(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """The two labels, negative and positive: numbers, or (where that is NaN) text. No ``ends``: any number will do."""
+    """The labels, negative and positive or more: numbers, or (where that is NaN) text. No ``ends``: any number."""
 
     values: NDArray[np.float64]
     text: NDArray[np.uint8]
@@ -139,8 +139,8 @@ def _label(text: Any, start: Any, stop: Any, value: Any, known: Any, classes: An
     """(whether it is allowed, the label)."""
     if len(classes.ends) == 0:
         return known, value
-    for k in range(2):
-        low, high = (0 if k == 0 else classes.ends[0]), classes.ends[k]
+    for k in range(len(classes.ends)):
+        low, high = (0 if k == 0 else classes.ends[k - 1]), classes.ends[k]
         same = high - low == stop - start
         if not np.isnan(classes.values[k]):
             same = known and value == classes.values[k]
@@ -148,7 +148,7 @@ def _label(text: Any, start: Any, stop: Any, value: Any, known: Any, classes: An
             for j in range(min(stop - start, high - low)):
                 same = same and text[start + j] == classes.text[low + j]
         if same:
-            return True, 2.0 * k - 1.0
+            return True, 2.0 * k - 1.0 if len(classes.ends) == 2 else 1.0 * k
     return False, 0.0
 
 

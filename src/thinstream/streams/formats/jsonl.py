@@ -120,8 +120,8 @@ class JSONLines:
         Keys of texts, taken apart into words; a key inside an object is written with points.
     ignore : names
         Keys to leave out.
-    classes : (negative, positive) or None
-        The two labels.
+    classes : (negative, positive), more labels, or None
+        The labels.
     hashing, dtype, names
         As in `VW`.
 
@@ -139,7 +139,7 @@ class JSONLines:
     weight: str | None = None
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
-    classes: tuple[Class, Class] | None = None
+    classes: tuple[Class, ...] | None = None
     hashing: Hashing = field(default_factory=Hashing)
     dtype: str = "float32"
     names: Names | None = None
@@ -227,14 +227,14 @@ class JSONLines:
             if isinstance(given, bool) and str(given) in self.classes:  # True and False, as other formats write them
                 given = str(given)
             if given not in self.classes:
-                raise _Refused(
-                    f"a label must be {_shown(self.classes[0])} or {_shown(self.classes[1])}, got {_shown(given)}"
-                )
-            return 1.0 if given == self.classes[1] else -1.0
+                *others, last = map(_shown, self.classes)
+                raise _Refused(f"a label must be {', '.join(others)} or {last}, got {_shown(given)}")
+            number = self.classes.index(given)
+            return float(number) if len(self.classes) > 2 else 2.0 * number - 1.0
         if isinstance(given, bool):
             return 1.0 if given else -1.0
         if not isinstance(given, float) or not math.isfinite(given):
-            allowed = "a finite number, true or false (for text, name the two classes)"
+            allowed = "a finite number, true or false (for text, name the classes)"
             raise _Refused(f"a label must be {allowed}, got {_shown(given)}")
         return given
 

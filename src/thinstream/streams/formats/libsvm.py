@@ -30,8 +30,8 @@ class Libsvm:
     ----------
     zero_based : bool
         Whether indices begin at 0. By default at 1, and an index 0 is an error.
-    classes : (negative, positive) or None
-        The two labels, as numbers. None: labels above 0 are positive.
+    classes : (negative, positive), more numbers, or None
+        The labels, as numbers. None: labels above 0 are positive.
     dtype : {"float32", "float64"}
         Of the values.
     limit : float
@@ -49,7 +49,7 @@ class Libsvm:
     """
 
     zero_based: bool = False
-    classes: tuple[float, float] | None = None
+    classes: tuple[float, ...] | None = None
     dtype: str = "float32"
     limit: float = 1e15
     labelled: bool = True
@@ -116,15 +116,18 @@ class Libsvm:
         return f"{_MESSAGES[result.verdict]}, got {given}"
 
     def _classed(self, parsed: Parsed, text: Text) -> Parsed:
-        """Labels as −1 and +1; another label is trouble."""
-        negative, positive = self.classes or (-1.0, 1.0)
-        labels = (parsed.labels == positive) * 2.0 - 1.0
-        labels[np.isnan(parsed.labels)] = np.nan
-        other = np.flatnonzero((labels < 0) & (parsed.labels != negative))
+        """Labels as −1 and +1, or as numbers of more classes; another label is trouble."""
+        known = np.array(self.classes, dtype=np.float64)
+        order = np.argsort(known)
+        number = order[np.minimum(np.searchsorted(known, parsed.labels, sorter=order), len(known) - 1)]
+        missing = np.isnan(parsed.labels)
+        labels = np.where(missing, np.nan, number * 2.0 - 1.0 if len(known) == 2 else number)
+        other = np.flatnonzero((known[number] != parsed.labels) & ~missing)
         if len(other):
             row = int(other[0])
             offset = _row_start(text, row)
-            message = f"a label must be {negative:g} or {positive:g}, got {given_at(text, offset)}"
+            allowed = " or ".join([", ".join(f"{each:g}" for each in known[:-1]), f"{known[-1]:g}"])
+            message = f"a label must be {allowed}, got {given_at(text, offset)}"
             parsed, labels = _cut(parsed, row, text, Trouble(offset, message)), labels[:row]
         return parsed._replace(labels=labels)
 

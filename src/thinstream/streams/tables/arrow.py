@@ -35,9 +35,9 @@ from thinstream.streams.tables.cells import (
     checked_classes,
     checked_dtype,
     checked_rows,
+    coded_labels,
     finite,
     rows_of,
-    signs_of,
     weights_of,
 )
 
@@ -62,7 +62,7 @@ class ArrowFiles:
         dictionaries under ``column=text``. Nulls and zeros are absent.
     ignore : sequence of str
         Columns that are no features.
-    classes : (negative, positive)
+    classes : (negative, positive), or more
         The two labels.
     n_features : int
         Width of rows of lists. Default: that of each batch.
@@ -178,7 +178,11 @@ class _Reading:
         """A record batch as rows; ``first`` is its first row's number in the file."""
         rows = self._from_lists(records, first) if self.lists else self._from_columns(records, first)
         label, weight = self.stream.label, self.weight
-        y = None if label is None else signs_of(labels_of(records.column(label)), self.stream.classes, self.path, first)
+        y = (
+            None
+            if label is None
+            else coded_labels(labels_of(records.column(label)), self.stream.classes, self.path, first)
+        )
         weights = None if weight is None else weights_of(self._numbers(records, weight), self.path, first)
         try:
             return Batch.of(rows.indptr, rows.indices, rows.values, rows.width, y, weights, first)

@@ -127,12 +127,15 @@ def not_finite(value: Any, dtype: str) -> str:
     return f"{'NaN' if np.isnan(value) else 'infinity'} (values must be finite)"
 
 
-def signs_of(
-    labels: NDArray[Any], classes: tuple[Any, Any] | None, place: str, first: int = 0
-) -> NDArray[np.int8] | None:
-    """Labels as ±1: by ``classes = (negative, positive)``, or numbers > 0 as positive. None if all are missing."""
+def coded_labels(
+    labels: NDArray[Any], classes: tuple[Any, ...] | None, place: str, first: int = 0
+) -> NDArray[Any] | None:
+    """Labels as a batch has them, or None if all are missing.
+
+    ±1 by ``classes = (negative, positive)``, or numbers > 0 as positive; numbers of the classes where there are more.
+    """
     if labels.dtype.kind in "OTU" or classes is not None:
-        return _signs_by_class(labels, classes, place, first)
+        return _coded_by_class(labels, classes, place, first)
     if labels.dtype.kind not in "biuf":
         raise InvalidInputError(f"{place}: labels must be numbers, booleans or text, got {labels.dtype}")
     missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), dtype=bool)
@@ -141,20 +144,20 @@ def signs_of(
     return np.where(labels > 0, 1, -1).astype(np.int8)
 
 
-def _signs_by_class(
-    labels: NDArray[Any], classes: tuple[Any, Any] | None, place: str, first: int
-) -> NDArray[np.int8] | None:
+def _coded_by_class(
+    labels: NDArray[Any], classes: tuple[Any, ...] | None, place: str, first: int
+) -> NDArray[Any] | None:
     labels = labels.astype(object)
     if _all_missing((labels != labels) | (labels == np.array(None)), place, first):  # NaN differs from itself
         return None
     if classes is None:
         raise InvalidInputError(f"{place}: labels like {labels[0]!r} need classes=(negative, positive)")
-    positive, negative = labels == classes[1], labels == classes[0]
-    strange = np.flatnonzero(~(positive | negative))
-    if len(strange):
-        row = int(strange[0])
+    number = {label: k for k, label in enumerate(classes)}
+    numbers = np.array([number.get(label, -1) for label in labels.tolist()], dtype=np.int32)
+    if len(numbers) and numbers.min() < 0:
+        row = int(np.argmin(numbers))
         raise InvalidInputError(f"{place}: labels must be {listed(classes)}, got {labels[row]!r} at row {first + row}")
-    return np.where(positive, 1, -1).astype(np.int8)
+    return numbers if len(classes) > 2 else (2 * numbers - 1).astype(np.int8)
 
 
 def _all_missing(missing: NDArray[Any], place: str, first: int) -> bool:
@@ -183,13 +186,13 @@ def checked_dtype(dtype: str) -> str:
     return dtype
 
 
-def checked_classes(classes: Sequence[Any] | None) -> tuple[Any, Any] | None:
-    """(negative, positive), two that differ, or None."""
+def checked_classes(classes: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    """(negative, positive), or more that differ, or None."""
     if classes is None:
         return None
-    if isinstance(classes, str) or len(classes) != 2 or classes[0] == classes[1]:
-        raise InvalidParameterError(f"classes must be two that differ, (negative, positive), got {classes!r}")
-    return classes[0], classes[1]
+    if isinstance(classes, str) or len(classes) < 2 or len(set(classes)) < len(classes):
+        raise InvalidParameterError(f"classes must be two that differ, (negative, positive), or more, got {classes!r}")
+    return tuple(classes)
 
 
 def checked_rows(rows: int) -> int:

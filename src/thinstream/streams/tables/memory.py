@@ -18,9 +18,9 @@ from thinstream.streams.tables.cells import (
     checked_classes,
     checked_dtype,
     checked_rows,
+    coded_labels,
     finite,
     rows_of,
-    signs_of,
     weights_of,
 )
 from thinstream.streams.tables.frames import frame_columns, is_frame
@@ -54,7 +54,7 @@ def from_memory(
         Importance of the rows.
     hasher : Hasher
         Numbers features by their names.
-    classes : (negative, positive)
+    classes : (negative, positive), or more
         The two labels.
     dtype : {"float32", "float64"}
         Type of the values; sparse matrices of that type are not copied.
@@ -105,7 +105,7 @@ class Memory:
         self.rows_per_batch = checked_rows(rows_per_batch)
         if not hasattr(X, "tocsr"):
             self.rows_per_batch = min(rows_per_batch, max(CELLS // max(width, 1), 1))
-        self._y = None if y is None else signs_of(_vector(y, self.size, "labels"), self.classes, "y")
+        self._y = None if y is None else coded_labels(_vector(y, self.size, "labels"), self.classes, "y")
         self._weights = None if weights is None else weights_of(_vector(weights, self.size, "weights"), "weights")
 
     @property

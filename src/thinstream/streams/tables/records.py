@@ -16,9 +16,9 @@ from thinstream.streams.tables.cells import (
     checked_classes,
     checked_dtype,
     checked_rows,
+    coded_labels,
     converted,
     not_finite,
-    signs_of,
     weights_of,
 )
 
@@ -120,7 +120,7 @@ class Records:
             indices,
             np.where(turned, -found, found),
             self.hasher.width,
-            None if all(label is None for label in labels) else signs_of(_array(labels), self.classes, "X", first),
+            None if all(label is None for label in labels) else coded_labels(_array(labels), self.classes, "X", first),
             None if all(weight is None for weight in weights) else _weights(weights, first),
             first,
         )

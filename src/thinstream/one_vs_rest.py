@@ -1,0 +1,251 @@
+"""More than two classes: a model for each, its class against all others."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.engine.loop import Costs
+from thinstream.errors import InvalidInputError, MergeError
+from thinstream.learners import AnyClasses, Classes, Learner, class_costs, costs_of_each, make_learner
+from thinstream.learners import merge as merge_two_class
+from thinstream.learners.learner import require_range
+from thinstream.learners.memory import physical_memory, require_room
+
+if TYPE_CHECKING:
+    from thinstream.lanes import Lanes
+
+#: Scores (rows × classes) that are held at a time.
+SCORES = 1 << 20
+
+
+class OneVsRest:
+    """A `Learner` for more than two classes: one model per class, bit for bit as if it learned alone.
+
+    Batches have numbers of classes (int32) for labels, scores a column per class. Models are run one after another
+    at first; when there is much to learn for many of them they become `Lanes`, which take one pass for all but have to
+    be compiled first. The bits are the same.
+
+    Parameters
+    ----------
+    models : sequence of Learner
+        One per class, alike but for their costs. They are taken over, not copied.
+    n_mistakes : int
+        Rows for which another class than theirs had the highest score before they were learned.
+
+    Examples
+    --------
+    >>> rows = Batch.of(np.arange(4), np.arange(3), np.ones(3), 3, y=np.array([2, 0, 1], np.int32))
+    >>> model = OneVsRest.fresh("fsol", [Costs()] * 3, n_features=3, eta=0.5)
+    >>> _ = model.learn(rows)
+    >>> model.weights()
+    array([[-0.5,  0.5, -0.5],
+           [-0.5, -0.5,  0.5],
+           [ 0.5, -0.5, -0.5]], dtype=float32)
+
+    """
+
+    #: Classes from which on lanes are faster, and non-zeros × classes from which on they are worth compiling.
+    fewest, enough = 8, 1 << 26
+
+    def __init__(self, models: Sequence[Learner], n_mistakes: int = 0) -> None:
+        first = models[0]
+        self.algorithm, self.parameters, self.dtype, self.offset = (
+            first.algorithm,
+            first.parameters,
+            first.dtype,
+            first.offset,
+        )
+        self.weights_only, self.has_variance = first.weights_only, first.has_variance
+        self.costs, self.n_mistakes = tuple(model.costs for model in models), n_mistakes
+        self._held: list[Learner] | Lanes = list(models)
+        self._work, self._rule = 0, first.rule
+
+    @classmethod
+    def fresh(cls, algorithm: str, costs: Sequence[Costs], **options: Any) -> Self:
+        """A model that has seen nothing; ``options`` are those of each `Learner`."""
+        first = make_learner(algorithm, costs=costs[0], **options)
+        require_room(first.algorithm, first.rule, first.n_features + first.offset, first.dtype, len(costs))
+        return cls([first, *(make_learner(algorithm, costs=each, **options) for each in costs[1:])])
+
+    def __len__(self) -> int:
+        return len(self.costs)
+
+    def __iter__(self) -> Iterator[Learner]:
+        return iter(self._held)
+
+    @property
+    def models(self) -> Iterator[Learner]:
+        """The model of each class, to read, not to change."""
+        return iter(self._held)
+
+    # Learning and predicting ------------------------------------------------------------------------------------------
+
+    def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
+        """Takes the examples in order; returns the scores of each before its update, rows × classes.
+
+        Bad input raises before anything is learned.
+        """
+        numbers = self._numbers(batch)
+        batch = batch.check()
+        require_range(batch, self.dtype)
+        if self.grow and batch.n_features > self.n_features:
+            require_room(self.algorithm, self._rule, batch.n_features + self.offset, self.dtype, len(self))
+        self._gather(batch.nnz * len(self))
+        out = np.empty((len(batch) if scores else 0, len(self)), dtype=self.dtype)
+        for start, stop in self._cuts(batch):
+            whole = stop - start == len(batch)
+            found = self._learn(batch if whole else batch.until(stop).after(start), numbers[start:stop])
+            if scores:
+                out[start:stop] = found
+        return out
+
+    def _learn(self, rows: Batch, numbers: NDArray[Any]) -> NDArray[Any]:
+        signs = np.where(numbers[:, np.newaxis] == np.arange(len(self)), np.int8(1), np.int8(-1))
+        if isinstance(self._held, list):
+            out = np.empty(signs.shape, dtype=self.dtype)
+            for k, model in enumerate(self._held):
+                out[:, k] = model.learn(rows.labelled(np.ascontiguousarray(signs[:, k]), rows.weights))
+        else:
+            out = self._held.learn(rows, signs)
+        wrong = np.argmax(out, axis=1) != numbers
+        self.n_mistakes += int(np.count_nonzero(wrong if rows.weights is None else wrong & (rows.weights != 0)))
+        return out
+
+    def scores(self, batch: Batch) -> NDArray[Any]:
+        """w·x of each class with the weights the next unseen example would meet, rows × classes. Nothing changes."""
+        batch = batch.check()
+        if not isinstance(self._held, list):
+            return self._held.scores(batch)
+        out = np.empty((len(batch), len(self)), dtype=self.dtype)
+        for k, model in enumerate(self._held):
+            out[:, k] = model.scores(batch)
+        return out
+
+    def _numbers(self, batch: Batch) -> NDArray[Any]:
+        """The labels, if they are numbers of classes."""
+        y = batch.y
+        if y is None:
+            raise InvalidInputError("a batch to learn from needs labels")
+        if y.dtype != np.int32:
+            raise InvalidInputError(
+                f"this model has {len(self)} classes; its batches need their numbers, in int32, the labels are "
+                f"{y.dtype.name}"
+            )
+        if len(y) and not (y.min() >= 0 and y.max() < len(self)):
+            row = int(np.flatnonzero((y < 0) | (y >= len(self)))[0])
+            raise InvalidInputError(
+                f"y: numbers of classes must be from 0 to {len(self) - 1}, got {y[row]} at row {batch.first_row + row}"
+            )
+        return y
+
+    def _cuts(self, batch: Batch) -> Iterator[tuple[int, int]]:
+        step = max(SCORES // len(self), 1)
+        for start in range(0, max(len(batch), 1), step):  # an empty batch, too, so that it widens the model
+            yield start, min(start + step, len(batch))
+
+    def _gather(self, work: int) -> None:
+        """Lets the models learn together from now on, if that pays and both they and their lanes fit for a moment."""
+        self._work += work
+        if not isinstance(self._held, list) or self._work < self.enough or len(self) < self.fewest or self.weights_only:
+            return
+        from thinstream.lanes import Lanes  # on demand: most models never need them
+
+        alike = [self.parameters] * len(self)
+        needed = Lanes.foreseen(
+            self.algorithm.name, alike, self.n_features, dtype=self.dtype.name, fit_intercept=bool(self.offset)
+        )
+        if not len(self._held[0].memory.extra) and 2 * needed < 0.7 * physical_memory():
+            self._held = Lanes.of(self._held)
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def weights(self) -> NDArray[Any]:
+        """w, dense, classes × features."""
+        return np.stack([model.weights() for model in self.models])
+
+    def variance(self) -> NDArray[Any]:
+        """σ of every weight, classes × features."""
+        return np.stack([model.variance() for model in self.models])
+
+    @property
+    def n_features(self) -> int:
+        """Width of the models."""
+        return self._held[0].n_features if isinstance(self._held, list) else self._held.n_features
+
+    @property
+    def grow(self) -> bool:
+        """Whether a wider batch extends the model instead of raising."""
+        return self._held[0].grow if isinstance(self._held, list) else self._held.grow
+
+    @grow.setter
+    def grow(self, grow: bool) -> None:
+        for held in self._held if isinstance(self._held, list) else (self._held,):
+            held.grow = grow
+
+    @property
+    def n_weights(self) -> int:
+        """Weights of all classes, zero or not; intercepts are none of them."""
+        return self.n_features * len(self)
+
+    @property
+    def nnz(self) -> int:
+        """Non-zero weights of all classes, intercepts not counted."""
+        return sum(model.nnz for model in self.models)
+
+    @property
+    def t(self) -> int:
+        """Examples seen; where models stop for good, by the one that went on longest."""
+        return max(model.t for model in self.models)
+
+    @property
+    def n_updates(self) -> NDArray[np.int64]:
+        """Per class: rounds in which its update condition held."""
+        return np.array([model.n_updates for model in self.models])
+
+    @property
+    def cumulative_loss(self) -> NDArray[np.float64]:
+        """Per class: sum of the algorithm's own loss."""
+        return np.array([model.cumulative_loss for model in self.models])
+
+    @property
+    def class_counts(self) -> NDArray[np.int64]:
+        """Per class: its examples seen."""
+        return np.array([model.n_positives for model in self.models])
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state["_held"] = list(self.models)
+        del state["algorithm"]  # classes of a rule are found by name
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.algorithm = state["_held"][0].algorithm
+
+
+AnyLearner = Learner | OneVsRest
+
+
+def model_for(algorithm: str, classes: AnyClasses, class_weight: Any, **options: Any) -> AnyLearner:
+    """A model of these classes that has seen nothing; ``options`` are those of `Learner`, parameters included."""
+    if isinstance(classes, Classes):
+        return make_learner(algorithm, costs=class_costs(class_weight, classes, algorithm), **options)
+    return OneVsRest.fresh(algorithm, costs_of_each(class_weight, classes, algorithm), **options)
+
+
+def merge(models: Sequence[AnyLearner], *, average: bool = False) -> AnyLearner:
+    """`thinstream.learners.merge` for models of any number of classes: class by class."""
+    two = [model for model in models if isinstance(model, Learner)]
+    if len(two) == len(models):
+        return merge_two_class(two, average=average)
+    many = [model for model in models if isinstance(model, OneVsRest)]
+    sizes = {2 if isinstance(model, Learner) else len(model) for model in models}
+    if len(sizes) > 1:
+        raise MergeError(f"models to merge must have the same classes, got {sorted(sizes)} of them")
+    merged = [
+        merge_two_class(shards, average=average) for shards in zip(*(model.models for model in many), strict=True)
+    ]
+    return OneVsRest(merged, sum(model.n_mistakes for model in many))
