@@ -24,7 +24,11 @@ from thinstream.models.container import canonical, digest, put
 from thinstream.models.file import FORMAT
 
 NAMES = [algorithm.name for algorithm in algorithms()]
-PARAMETERS = {"SOFS": {"B": 5}, "StableSparsePerceptron": {"max_density": 0.7, "l1": 0.01}}
+PARAMETERS = {
+    "SOFS": {"B": 5},
+    "SMIDAS": {"p": 3.0, "l1": 0.01},
+    "StableSparsePerceptron": {"max_density": 0.7, "l1": 0.01},
+}
 LABELS = Classes("ham", "spam")
 
 

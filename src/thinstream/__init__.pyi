@@ -263,6 +263,23 @@ class SCW(OnlineClassifier):
         grow: bool = False,
     ) -> None: ...
 
+class SMIDAS(OnlineClassifier):
+    def __init__(
+        self,
+        *,
+        eta: float = 0.1,
+        l1: float = 0.0,
+        p: float | None = None,
+        threshold: Literal["l1", "eta_l1"] = "l1",
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        fit_intercept: bool = False,
+        n_passes: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        dtype: Literal["float32", "float64"] = "float32",
+        grow: bool = False,
+    ) -> None: ...
+
 class SOFS(OnlineClassifier):
     def __init__(
         self,
