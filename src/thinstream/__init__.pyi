@@ -4,16 +4,21 @@ from os import PathLike
 from typing import Any, Literal
 
 from thinstream import datasets as datasets
+from thinstream import stability as stability
+from thinstream import theory as theory
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
+from thinstream.estimators.grades import GraDes as GraDes
+from thinstream.estimators.scd import SCD as SCD
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
 
 __version__: str
+BATCH_METHODS: dict[str, str]
 
 def algorithms() -> tuple[Algorithm, ...]: ...
 def load(path: str | PathLike[str]) -> OnlineClassifier: ...
-def make(name: str, **parameters: Any) -> OnlineClassifier: ...
+def make(name: str, **parameters: Any) -> Any: ...
 def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream: ...
 def save(model: OnlineClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False) -> None: ...
 
