@@ -8,7 +8,7 @@ import thinstream as ts
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Frozen
 from thinstream.stability import diagnose, exponents
-from thinstream.stability.checks import coordinate_steps, density, divergence, lost_weights
+from thinstream.stability.checks import coordinate_steps, density, divergence, dynamic_range, lost_weights
 from thinstream.stability.inputs import batch_of
 from thinstream.stability.replay import Part, Replay, replay
 
@@ -38,6 +38,17 @@ def test_a_wide_range_of_weights(dtype):
     assert found.findings[0].level == "problem"
     better = diagnose(ts.SMIDAS(eta=0.5, p=2.65, dtype=dtype).fit(X, Y), X, Y)
     assert better.level("dynamic range") == "fine"
+
+
+@pytest.mark.parametrize(
+    ("p", "dtype", "advice"),
+    [(None, "float32", "p=None, that is 2 ln d, is too large: try p=2.65"), (3.0, "float32", "dtype='float64', or"),
+     (3.0, "float64", "p=3 is too large: try p=2, or")],
+)  # fmt: skip
+def test_what_to_do_about_smidas(p, dtype, advice):
+    """Not what was done already."""
+    w = (2.0 ** -np.linspace(0, 100, 200)).astype(dtype)
+    assert dynamic_range("SMIDAS", w, {"p": p}).do.startswith(advice)
 
 
 def test_what_underflowed_is_counted():
@@ -95,6 +106,7 @@ def run(*scores, finite=True):
 def test_scores_that_grow_too_fast():
     assert divergence(run(1.0, 2.0, 3.0, 4.0)).level == "fine"
     assert divergence(run(1.0, 2.0, 40.0, 800.0)).level == "problem"
+    assert divergence(run(0.0, 1e-4, 1e-3, 5.0)).level == "fine"  # it has just begun
     assert divergence(run(1.0, 1.0, 1.0, 1.0, finite=False)).says == "scores became infinite"
     assert divergence(None) is None
     assert density(np.ones(5), {}, run(1.0, 1.0, 1.0, 1.0)).level == "fine"

@@ -22,6 +22,7 @@ from thinstream.cli import (
     convert,
     datasets,
     demo,
+    diagnose,
     evaluate,
     export,
     inspect,
@@ -48,7 +49,7 @@ def make_app(arguments: list[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     train.register(app, arguments)
-    for module in (predict, evaluate, convert, inspect, export, merge, reorder, algorithms, datasets, demo):
+    for module in (predict, evaluate, diagnose, convert, inspect, export, merge, reorder, algorithms, datasets, demo):
         module.register(app)
     for command in app.registered_commands:
         command.help = _paragraphs(cast(Any, command.callback))

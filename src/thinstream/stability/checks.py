@@ -58,10 +58,17 @@ def dynamic_range(name: str, w: NDArray[Any], parameters: dict[str, Any], underf
     says = f"only {100 * within:.1f} % of the {total:,} weights are within 2^-{found.reach} of the largest"
     do = "scale the features to similar sizes; a small l1 takes the smallest weights away"
     if name == "SMIDAS":
-        shown = "p=None, that is 2 ln d," if parameters.get("p") is None else f"p={parameters['p']:g}"
-        lower = max(2.0, 0.5 * math.log(max(w.size, 1)))
-        do = f"{shown} is too large: try p={lower:.3g} (0.5 ln d), or an algorithm without a link function, as FOBOS"
+        do = _lower_p(parameters.get("p"), w)
     return Finding("problem" if within < 1 - FEW else "note", about, f"{says}; they reach {span}", do)
+
+
+def _lower_p(p: float | None, w: NDArray[Any]) -> str:
+    """What to do about a SMIDAS whose weights are too far apart."""
+    shown = "p=None, that is 2 ln d," if p is None else f"p={p:g}"
+    lower, plain = max(2.0, 0.5 * math.log(max(w.size, 1))), "an algorithm without a link function, as FOBOS"
+    if p is None or p > 1.2 * lower:
+        return f"{shown} is too large: try p={lower:.3g} (0.5 ln d), or {plain}"
+    return f"dtype='float64', or {plain}" if w.dtype == np.float32 else f"{shown} is too large: try p=2, or {plain}"
 
 
 def lost_weights(batch: Batch, w: NDArray[Any]) -> Finding | None:
@@ -122,7 +129,7 @@ def divergence(run: Replay | None) -> Finding | None:
     says = f"the median |score| went from {half.score:.3g} to {end.score:.3g} in the second half of these rows"
     if not end.finite:
         says = "scores became infinite"
-    elif end.score <= 4 * half.score or half.score == 0:  # they grow like the root of t at worst, if all is well
+    elif end.score <= max(10.0, 4 * half.score):  # they grow like the root of t at worst, if all is well
         return Finding("fine", "divergence", says)
     return Finding("problem", "divergence", says, "lower eta, or let it fall (rate='inv_sqrt'), or scale the rows")
 

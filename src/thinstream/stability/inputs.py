@@ -15,7 +15,7 @@ def batch_of(X: Any, y: NDArray[np.int8] | None = None) -> Batch:
     import scipy.sparse as sp
 
     if isinstance(X, Batch):
-        return X.check()
+        return X.check() if y is None else X.check().labelled(y)
     if not sp.issparse(X):
         X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2:
