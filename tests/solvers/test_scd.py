@@ -47,6 +47,7 @@ def test_scd(stream, l1, beta, cw, data):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(model.objective_, scd_objective(X, stream.y, expected, l1, c), rtol=1e-9)
         assert model.nnz_ == np.count_nonzero(model.coef_)
+        assert model.t_ == np.count_nonzero(_seen(stream))
 
 
 @given(stream=both_classes, l1=st.floats(0.0, 0.3), seed=st.integers(0, 99))
@@ -58,7 +59,7 @@ def test_no_step_raises_the_objective(stream, l1, seed):
     assert np.all(np.diff(values) <= 1e-12)
 
 
-@given(stream=both_classes, share=st.floats(0.05, 1.2))
+@given(stream=both_classes, share=st.floats(0.05, 0.99) | st.floats(1.01, 1.2))
 def test_the_optimum_meets_its_conditions(stream, share):
     """|∂ℓ/∂w_j| ≤ λ, with the sign of w_j and equality where it is not 0; nothing at all from max|∂ℓ(0)| on."""
     X, y = stream.X, stream.y

@@ -80,6 +80,8 @@ def test_lost_weights_are_counted():
     assert finding.says.startswith(f"of {used} weights that meet these rows {lost} are lost")
     assert finding.level == "problem"
     assert lost_weights(batch_of(rows), np.zeros(30)) is None
+    edge = lost_weights(batch_of([[1.0, 1.0, 1.0]]), np.array([1.0, 2.0**-53, 2.0**-54]))  # half a unit may still count
+    assert edge.says.startswith("of 3 weights that meet these rows 1 are lost")
 
 
 def test_weights_that_are_no_numbers():

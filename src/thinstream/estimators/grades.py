@@ -53,6 +53,8 @@ class GraDes(SolvedClassifier):
     intercept_ : array of shape (1,)
     classes_ : array of shape (2,)
         The labels; the second is positive.
+    t_ : int
+        Examples learned from, those of weight 0 not counted.
     nnz_, density_ : int, float
         Non-zero weights, and their share of all.
     gamma_ : float

@@ -34,6 +34,7 @@ class SolvedClassifier(ClassifierMixin, BaseEstimator):
     _Parameters: ClassVar[Any]
     classes_: NDArray[Any]
     n_features_in_: int
+    t_: int
 
     # Learning ---------------------------------------------------------------------------------------------------------
 
@@ -48,7 +49,7 @@ class SolvedClassifier(ClassifierMixin, BaseEstimator):
             batch = Batch.of(*csr, y=classes.signs(labels), weights=weights)
             batch.require_below(LARGEST["float64"], "sums of squares would overflow")
             examples = Examples.of(batch, self._costs(classes), self.fit_intercept)
-            return self._take(self._solve(examples, p), classes, np.unique(labels))
+            return self._take(self._solve(examples, p), examples, classes, np.unique(labels))
 
     def fit_stream(self, stream: Stream, classes: Any = None) -> Self:
         """Learns from scratch from a stream that can be read from its start again and again (files, no pipes).
@@ -62,13 +63,14 @@ class SolvedClassifier(ClassifierMixin, BaseEstimator):
             examples = Examples(stream.batches, costs=self._costs(known), fit_intercept=self.fit_intercept)
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = examples.n_features
-            return self._take(self._solve(examples, p), known, found)
+            return self._take(self._solve(examples, p), examples, known, found)
 
     def _solve(self, examples: Examples, p: Any) -> Fit:
         raise NotImplementedError
 
-    def _take(self, fit: Fit, classes: Classes, found: NDArray[Any]) -> Self:
+    def _take(self, fit: Fit, examples: Examples, classes: Classes, found: NDArray[Any]) -> Self:
         self._w, self._classes, self.classes_ = fit.w, classes, found
+        self.t_ = examples.positives + examples.negatives
         for name, value in fit.attributes.items():
             setattr(self, name, value)
         return self

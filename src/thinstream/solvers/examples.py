@@ -88,6 +88,11 @@ class Examples:
         """Coordinates, the constant one included."""
         return self.n_features + self.offset
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether all rows are at hand, and a pass costs no reading."""
+        return self._kept is not None
+
     def __len__(self) -> int:
         return self.rows
 

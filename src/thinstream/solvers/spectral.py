@@ -14,7 +14,11 @@ SMALL = 200
 
 def squared_norm(examples: Examples) -> float:
     """‖X‖₂², rows times the roots of their costs: the smallest γ that is safe for GraDes whatever it keeps."""
-    return top(examples.gram, examples.width)
+    if not examples.in_memory or len(examples) >= examples.width:
+        return top(examples.gram, examples.width)
+    X, _, c = examples.block()
+    root = np.sqrt(c)  # the smaller of the two matrices that share their eigenvalues
+    return top(lambda v: root * (X @ (X.T @ (root * v))), len(c))
 
 
 def iteration_radius(X: Any, gamma: float) -> float:
