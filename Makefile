@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test test-slow lint bench fuzz docs golden clean
+.PHONY: help demo test compiled interpreted test-slow lint style types bench fuzz docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -19,17 +19,31 @@ $(VENV)/ready-%: pyproject.toml
 demo: $(VENV)/ready-plot ## one pass over a synthetic stream: a table, and the sparsity-error curve as demo.png
 	$(BIN)/thinstream demo
 
-test: $(VENV)/ready-test $(VENV)/ready-lint ## lint, then all tests but the slow ones, then every naive twin without jit
-	@$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
-	NUMBA_DISABLE_JIT=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -n $(WORKERS) -q -m twin tests
+test: $(VENV)/ready-test $(VENV)/ready-lint ## lint, all tests but the slow ones, and every naive twin without jit
+	@$(MAKE) --no-print-directory style
+	@# types and interpreted twins run beside the compiled tests, so that no core idles, and are shown after them
+	@$(MAKE) --no-print-directory types interpreted > $(VENV)/beside.log 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2> /dev/null' INT TERM; \
+	$(MAKE) --no-print-directory compiled; tests=$$?; \
+	wait $$beside; others=$$?; cat $(VENV)/beside.log; \
+	exit $$((tests | others))
+
+compiled: $(VENV)/ready-test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted'
+
+interpreted: $(VENV)/ready-test
+	NUMBA_DISABLE_JIT=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m 'twin or interpreted' tests
 
 test-slow: $(VENV)/ready-test ## everything, with twenty times as many random streams
 	THINSTREAM_HYPOTHESIS=slow $(BIN)/python -m pytest -n $(WORKERS)
 
-lint: $(VENV)/ready-lint ## ruff, mypy (strict), import contracts
+lint: style types ## ruff, mypy (strict), import contracts
+
+style: $(VENV)/ready-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/ready-lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -37,6 +51,7 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/lanes.py
+	$(BIN)/python benchmarks/tuning.py
 
 fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS (default 60) for each format
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)

@@ -1,5 +1,6 @@
 """Settings of the whole suite, and what it reports at its end."""
 
+import gc
 import os
 
 from hypothesis import settings
@@ -10,6 +11,13 @@ settings.register_profile("interpreted", max_examples=30, deadline=None, derando
 settings.load_profile(os.environ.get("THINSTREAM_HYPOTHESIS", "fast"))
 
 _by_worker = {}
+
+
+def pytest_collection_finish():
+    """What is imported stays: no need to look through it again whenever compiling has made many objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def _specialisations():

@@ -45,7 +45,7 @@ def rows(rng, n, width, dtype, y=True):
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     values = rng.standard_normal(indptr[-1]).astype(dtype)
     labels = rng.choice(np.array([-1, 1], np.int8), n) if y else None
-    return Batch.of(indptr, np.concatenate(indices).astype(np.int64), values, width, y=labels)
+    return Batch.of(indptr, np.concatenate(indices).astype(np.int32), values, width, y=labels)
 
 
 def each(batch):

@@ -23,7 +23,7 @@ TWINS = twins()
 
 every = pytest.mark.parametrize("name", NAMES)
 few = settings(
-    max_examples=max(10, settings.default.max_examples // 5),
+    max_examples=max(10, settings.default.max_examples // 8),
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 
@@ -291,17 +291,17 @@ def test_other_numbers_are_not_rounded():
         assert_same_bits(ts.FSOL(dtype="float64").fit(form, y), plain)
 
 
-@pytest.mark.parametrize("name", ["FSOL", "SSOL", "SOFS"])
+@pytest.mark.parametrize(("name", "dtype"), [("FSOL", "float64"), ("FSOL", "float32"), ("SOFS", "float32")])
 @few
 @given(data=st.data())
-def test_wide_indices(name, data):
-    """Indices of 64 bits give the bits those of 32 give."""
-    case = draw_case(data, name, without=("diagonal", "update_on"))
+def test_wide_indices(name, dtype, data):
+    """Indices of 64 bits give the bits those of 32 give; no rule but SOFS ever sees an index."""
+    case = draw_case(data, name)
     X = sp.csr_matrix(case.stream.X)
     X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
-    model = case.run(X)
+    model = case.run(X, dtype=dtype)
     assert "l" in model._learner._ready or "q" in model._learner._ready
-    assert_same_bits(model, case.run())
+    assert_same_bits(model, case.run(dtype=dtype))
 
 
 @every

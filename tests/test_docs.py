@@ -10,11 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "command-line.md").read_text(), flags=re.M | re.S)
+#: Page → a file that its commands leave behind.
+PAGES = {"command-line.md": "both.ts", "sparsity-path.md": "costs.csv", "tuning.md": "best.ts"}
+
+
+def blocks(page):
+    return re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / page).read_text(), flags=re.M | re.S)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_the_command_line_story(tmp_path):
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page(page, tmp_path):
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "thinstream"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m thinstream "$@"\n')
@@ -23,8 +29,8 @@ def test_the_command_line_story(tmp_path):
     work.mkdir()
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(sys.path), "THINSTREAM_DATA": str(work)}
-    assert len(BLOCKS) > 8
-    for block in BLOCKS:
+    assert len(blocks(page)) > 3
+    for block in blocks(page):
         done = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", block.replace("| head -n 3", "| sed -n 1,3p")],
             cwd=work,
@@ -34,4 +40,4 @@ def test_the_command_line_story(tmp_path):
         )
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
-    assert (work / "both.ts").exists()
+    assert (work / PAGES[page]).exists()

@@ -21,6 +21,7 @@ from tests.rules.conformance import (
 from tests.rules.golden import twins
 
 lots = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+few = settings(max_examples=max(25, settings.default.max_examples // 4))
 powers = st.sampled_from([0.125, 0.5, 1.0, 2.0, 8.0])  # scaling by these rounds nothing
 costs = st.none() | st.just("balanced") | st.tuples(st.floats(0.25, 3.0), st.floats(0.25, 3.0))
 HUGE = 1e300
@@ -217,6 +218,7 @@ def test_stable_sparse_perceptron_updates_on_ties():
 
 
 @pytest.mark.parametrize("name", ["SSOL", "CW", "AROW", "NAROW", "SCW", "ARCSOGD"])
+@few
 @given(stream=streams(), seed=st.integers(0, 2**32 - 1))
 def test_drop_is_exact_where_no_two_features_meet(name, stream, seed):
     """On examples of one feature the two diagonals are the same matrix."""
@@ -301,6 +303,7 @@ def test_narow_and_arow_agree_where_r_does(stream, b):
         ("SOP", {}, {"a": 2}, -1, 0),
     ],
 )
+@few
 @given(stream=streams(), k=st.sampled_from([0.25, 2.0]))
 def test_units_of_the_features_do_not_matter(name, options, own_scale, weights, scores, stream, k):
     """Rows times k, parameters times the powers of k their units ask for: weights and scores scale by theirs."""

@@ -97,7 +97,7 @@ def test_a_failing_refit_keeps_the_fitted_model():
 
 def test_an_untidy_csr_is_tidied_on_a_copy():
     """Unsorted, duplicate and zero entries are sorted, summed and dropped; the caller's matrix stays as it was."""
-    untidy = csr([2.0, 1.0, 0.0, 1.5, 1.5, 4.0, -4.0], [2, 0, 1, 1, 1, 0, 0], [0, 3, 7], (2, 3))
+    untidy = csr([2.0, 1.0, 0.0, 1.5, 1.5, 4.0, -4.0], np.int32([2, 0, 1, 1, 1, 0, 0]), [0, 3, 7], (2, 3))
     kept = [a.copy() for a in (untidy.data, untidy.indices, untidy.indptr)]
     one = ts.AROW(dtype="float64").fit(untidy, [0, 1])
     two = ts.AROW(dtype="float64").fit(np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]), [0, 1])
@@ -194,13 +194,6 @@ def test_unknown_names():
         Learner("fsol", n_features=2, rate=1)
     with pytest.raises(AttributeError, match="no attribute 'FSOLX'"):
         ts.FSOLX  # noqa: B018
-
-
-@pytest.mark.parametrize("name", ["SSOL", "CW", "AROW", "NAROW", "SCW", "SOP", "ARCSOGD"])
-def test_the_full_matrix_says_that_it_is_not_there_yet(name):
-    """No silent fallback to the diagonal."""
-    with pytest.raises(NotImplementedError, match=f"{name}: covariance='full' is not available yet"):
-        ts.make(name, covariance="full").fit(X, Y)
 
 
 def test_rules_that_need_the_dimension_refuse_to_grow():

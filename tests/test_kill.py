@@ -170,8 +170,8 @@ def killed(window, data, tmp_path, whole, count):
     return within, orphans
 
 
-def test_six_kills(window, data, tmp_path, whole):
-    killed(window, data, tmp_path, whole, 6)
+def test_three_kills(window, data, tmp_path, whole):
+    killed(window, data, tmp_path, whole, 3)
 
 
 @pytest.mark.slow

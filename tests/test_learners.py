@@ -41,7 +41,7 @@ def test_growing_one_feature_at_a_time_is_amortised():
     """Memory is extended by half at a time: 2000 new features cost a few copies, not 2000."""
     model, addresses = Learner("arow", n_features=1, grow=True), set()
     for j in range(2_000):
-        model.learn(Batch.of(np.array([0, 1]), np.array([j]), np.array([1.0]), j + 1, y=np.array([1], np.int8)))
+        model.learn(Batch.of(np.array([0, 1]), np.int32([j]), np.array([1.0]), j + 1, y=np.array([1], np.int8)))
         addresses.add(model.memory.state.size)
     assert model.n_features == 2_000
     assert len(addresses) < 25

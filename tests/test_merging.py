@@ -145,7 +145,7 @@ def test_every_algorithm_has_a_rule_or_a_reason():
     assert set(SUMS) | WEIGHTS | GAUSSIANS | {"SSOL", "SMIDAS"} == set(MERGES)
     table = merge_table()
     assert all(f"| `{name}" in table for name in names)
-    assert len(table.splitlines()) == 2 + len(names) + 1
+    assert len(table.splitlines()) == 2 + len(names) + 2
 
 
 @pytest.mark.twin
@@ -183,10 +183,15 @@ def test_merged_models_and_their_future_are_those_of_the_definition(name):
 @pytest.mark.parametrize("name", MERGEABLE)
 def test_order_does_not_matter_and_empty_models_change_nothing(name):
     """Bit for bit, in both precisions, with and without an intercept."""
+    # in float32 only loops that other tests compile, too: merging is the same code for all
+    usual = {"diagonal": st.just("exact"), "update_on": st.just("loss" if name == "SSOL" else "mistake")}
+    usual = {key: value for key, value in usual.items() if key in TWINS[name][1]}
+    in_32 = st.tuples(cases(name, **usual), st.just("float32"))
 
     @some
-    @given(case=cases(name), dtype=st.sampled_from(["float32", "float64"]), intercept=st.booleans())
-    def check(case, dtype, intercept):
+    @given(drawn=in_32 | st.tuples(cases(name), st.just("float64")), intercept=st.booleans())
+    def check(drawn, intercept):
+        case, dtype = drawn
         more = {"dtype": dtype, "fit_intercept": intercept}
         parts, empty = [case.learner(name, k, **more) for k in range(3)], case.empty(name, **more)
         model = merge(parts)

@@ -50,7 +50,7 @@ def same_bits(one, other):
     assert one.rule == other.rule
     for name in ("n_features", "offset", "grow", "costs"):
         assert getattr(one, name) == getattr(other, name)
-    width = kept(one.memory, one.n_features + one.offset)
+    width = kept(one.rule, one.memory, one.n_features + one.offset)
     for a, b in zip(records(one.algorithm, one.memory, width), records(other.algorithm, other.memory, width)):
         assert a.dtype == b.dtype
         assert a.tobytes() == b.tobytes()

@@ -25,7 +25,10 @@ from thinstream import stability as stability
 from thinstream import theory as theory
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
+from thinstream.estimators.costs import cost_curve as cost_curve
 from thinstream.estimators.grades import GraDes as GraDes
+from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
+from thinstream.estimators.path import SparsityPath as SparsityPath
 from thinstream.estimators.scd import SCD as SCD
 from thinstream.models import Model
 from thinstream.streams.stream import Stream

@@ -8,8 +8,11 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_FUNCTIONS = {
+_PLACES = {
+    "OnlineGridSearchCV": "thinstream.estimators.grid_search",
+    "SparsityPath": "thinstream.estimators.path",
     "algorithms": "thinstream.learners",
+    "cost_curve": "thinstream.estimators.costs",
     "load": "thinstream.estimators",
     "make": "thinstream.estimators",
     "open_stream": "thinstream.streams.opening",
@@ -28,7 +31,7 @@ _MODULES = ("datasets", "stability", "theory")
 def __getattr__(name: str) -> Any:
     import importlib
 
-    for places in (_FUNCTIONS, BATCH_METHODS):
+    for places in (_PLACES, BATCH_METHODS):
         if name in places:
             return getattr(importlib.import_module(places[name]), name)
     if name in _MODULES:
@@ -43,4 +46,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from thinstream.learners import algorithms
 
-    return sorted([*(a.name for a in algorithms()), *_FUNCTIONS, *BATCH_METHODS, *_MODULES, "__version__"])
+    return sorted([*(a.name for a in algorithms()), *_PLACES, *BATCH_METHODS, *_MODULES, "__version__"])

@@ -2,13 +2,16 @@
 
 Numba's cache notices edits only in the file of the function itself, so each function here is made by a factory that
 closes over a digest of all sources it is built from: numba keys its cache on closure cells. Its cache files are written
-without a lock, so first compilations hold one. Where no folder can be written, functions are compiled uncached.
+without a lock, so first compilations hold one. What is cached of a function stands in one file of pickled types, which
+cannot be read where a type is gone (a rule of one's own, an older version): so each rule has a file (and a lock) of its
+own, and one that cannot be read is thrown away. Where no folder can be written, functions are compiled uncached.
 """
 
 import hashlib
 import importlib.util
 import inspect
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -96,6 +99,8 @@ class Compiled:
         known = [file for file in files if file is not None]
         version = digest(*known) if len(known) == len(files) else ""
         self._plain = factory(version)
+        self._name = "-".join(modules).replace(".", "_")
+        self._plain.__qualname__ += f".{self._name}"  # numba names its files after it
         self.cached = bool(version)
         self.function = self._dispatcher()
 
@@ -118,14 +123,22 @@ class Compiled:
             return
         if self.cached:
             try:
-                with _locked(Path(self.function.stats.cache_path)):
-                    self.function.compile(signature)
+                with _locked(Path(self.function.stats.cache_path), self._name) as folder:
+                    self._compile_cached(signature, folder)
             except OSError:  # the folder was lost or filled up since: go on without it
                 self.cached = False
                 self.function = self._dispatcher()
         if not self.cached:
             self.function.compile(signature)
         specialisations.append((self._plain.__qualname__, str(signature)))
+
+    def _compile_cached(self, signature: tuple[Any, ...], folder: Path) -> None:
+        try:
+            self.function.compile(signature)
+        except (ImportError, AttributeError, EOFError, pickle.UnpicklingError):  # of the list, or it comes again
+            for file in folder.glob(f"*.{self._name}-*.nbi"):
+                file.unlink(missing_ok=True)
+            self.function.compile(signature)
 
     def __call__(self, *args: Any) -> Any:
         """Ensures and calls, for calls that are few."""
@@ -134,13 +147,13 @@ class Compiled:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Holds this folder's lock among processes (and waits for it)."""
+def _locked(folder: Path, name: str) -> Iterator[Path]:
+    """Holds a lock in this folder among processes (and waits for it)."""
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / "thinstream.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         _lock(handle)
-        yield
+        yield folder
     finally:
         os.close(handle)  # releases the lock
 

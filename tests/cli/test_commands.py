@@ -74,7 +74,7 @@ def test_one_class_only_is_remarked(there, thin):
 
 def test_version_and_help(thin):
     assert re.fullmatch(r"thinstream \d+\.\d+\.\d+\S*\n", thin("--version"))
-    names = "train predict evaluate diagnose convert inspect export merge shuffle split algorithms demo datasets"
+    names = "train tune predict evaluate diagnose convert inspect export merge shuffle split algorithms demo datasets"
     for command in re.findall(r"\w+", names):
         assert "Usage: thinstream " + command in thin(command, "--help")
 

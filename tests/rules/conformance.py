@@ -50,21 +50,26 @@ def conforms(name: str, twin: Any, **strategies: Any) -> Any:
     @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
     @given(stream=streams(), parameters=st.fixed_dictionaries(strategies), class_weight=class_weights)
     def test(stream: Stream, parameters: dict[str, Any], class_weight: Any) -> None:
-        naive = run_twin(twin, stream, parameters, class_weight)
-        assume(naive.edge > 1e-9 * (1.0 + np.abs(naive.scores).max()))
-        one_call, scores = run_library(name, stream, parameters, class_weight, cuts=[])
-        np.testing.assert_allclose(scores, naive.scores, **TOLERANCE)
-        np.testing.assert_allclose(one_call.coef_[0], naive.weights(), **TOLERANCE)
-        np.testing.assert_allclose(one_call.cumulative_loss_, naive.loss, **TOLERANCE)
-        assert one_call.n_mistakes_ == naive.mistakes
-        assert one_call.n_updates_ == naive.updates
-        assert one_call.t_ == naive.t
-        if hasattr(naive, "variance"):
-            np.testing.assert_allclose(one_call.variance_, naive.variance(), **TOLERANCE)
-        for cuts in (stream.cuts, list(range(len(stream.y)))):
-            assert_same_bits(one_call, run_library(name, stream, parameters, class_weight, cuts)[0])
+        check(name, twin, stream, parameters, class_weight)
 
     return test
+
+
+def check(name: str, twin: Any, stream: Stream, parameters: dict[str, Any], class_weight: Any) -> None:
+    """The library and the twin agree on one stream, in every way of cutting it."""
+    naive = run_twin(twin, stream, parameters, class_weight)
+    assume(naive.edge > 1e-9 * (1.0 + np.abs(naive.scores).max()))
+    one_call, scores = run_library(name, stream, parameters, class_weight, cuts=[])
+    np.testing.assert_allclose(scores, naive.scores, **TOLERANCE)
+    np.testing.assert_allclose(one_call.coef_[0], naive.weights(), **TOLERANCE)
+    np.testing.assert_allclose(one_call.cumulative_loss_, naive.loss, **TOLERANCE)
+    assert one_call.n_mistakes_ == naive.mistakes
+    assert one_call.n_updates_ == naive.updates
+    assert one_call.t_ == naive.t
+    if hasattr(naive, "variance"):
+        np.testing.assert_allclose(one_call.variance_, naive.variance(), **TOLERANCE)
+    for cuts in (stream.cuts, list(range(len(stream.y)))):
+        assert_same_bits(one_call, run_library(name, stream, parameters, class_weight, cuts)[0])
 
 
 def run_twin(twin: Any, stream: Stream, parameters: dict[str, Any], class_weight: Any) -> Any:

@@ -20,8 +20,11 @@ class GaussianTwin(Twin):
         with np.errstate(all="ignore"):  # a collapsed Σ may overflow later on; that stream is discarded
             super().learn(x, y, weight)
 
+    def confidence(self, x):
+        return self.sigma @ x**2
+
     def step(self, x, e, alpha, c):
-        v = self.sigma @ x**2
+        v = self.confidence(x)
         if c * v > 1e6:  # weighted CW can collapse Σ in a few rounds; no digit of it is worth comparing then
             self.edge = 0.0
         self.mu = self.mu + e.c * e.weight * alpha * e.y * self.sigma * x
@@ -42,7 +45,7 @@ class NaiveAROW(GaussianTwin):
 
     def round(self, x, e):
         s = self.mu @ x
-        v = self.sigma @ x**2
+        v = self.confidence(x)
         loss = hinge(s, e.y)
         self.decide(e.y * s, 1.0)
         if loss > 0:

@@ -26,7 +26,7 @@ class NaiveCW(GaussianTwin):
         phi = self.phi
         s = self.mu @ x
         m = e.y * s
-        v = self.sigma @ x**2
+        v = self.confidence(x)
         bound = phi * v if self.form == "variance" else phi * np.sqrt(v)
         updated = m < bound
         self.decide(m, bound)

@@ -12,7 +12,7 @@ class NaiveNAROW(GaussianTwin):
 
     def round(self, x, e):
         s = self.mu @ x
-        v = self.sigma @ x**2
+        v = self.confidence(x)
         loss = hinge(s, e.y)
         updated = loss > 0 and v > 1.0 / self.b
         self.decide(min(1.0 - e.y * s, v - 1.0 / self.b), 0.0)  # both must hold, so the smaller one decides

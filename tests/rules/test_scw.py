@@ -25,7 +25,7 @@ class NaiveSCW(GaussianTwin):
             phi = {"I": 0.6744897501960817, "II": 1.2815515655446004}[self.variant]
         s = self.mu @ x
         m = e.y * s
-        v = self.sigma @ x**2
+        v = self.confidence(x)
         bound = phi * np.sqrt(v)
         updated = m < bound
         self.decide(m, bound)

@@ -55,32 +55,37 @@ def naive_fsol(X, y, w, eta, l1, costs):
     return loss, other, w @ w / (2 * eta) + eta / 2 * norm**2 * squares + eta * l1 * norm * sum(c)
 
 
-def naive_ssol(X, y, w, eta, l1, r, costs):
-    """P0 Algorithms 5 and 7 with the exact diagonal, and Theorem 6 with c²."""
+def square(x, full):
+    """The matrix an example adds, or its diagonal alone."""
+    return np.outer(x, x) if full else np.diag(x**2)
+
+
+def naive_ssol(X, y, w, eta, l1, r, costs, full=False):
+    """P0 Algorithms 4, 5 and 7, the diagonal exact, and Theorem 6 with c²."""
     T, d = X.shape
-    theta, A, loss, other = np.zeros(d), np.ones(d), 0.0, 0.0
+    theta, A, loss, other = np.zeros(d), np.eye(d), 0.0, 0.0
     norm, c = max(np.abs(x).sum() for x in X), [pair[1] if label > 0 else pair[0] for pair, label in zip(costs, y)]
     for t, (x, label, cost) in enumerate(zip(X, y, c), start=1):
-        A = A + x**2 / r
-        s = soft(theta / A, l1 / t) @ x
+        A = A + square(x, full) / r
+        s = soft(np.linalg.solve(A, theta), l1 / t) @ x
         loss, other = loss + cost * hinge(s, label), other + cost * hinge(w @ x, label)
         theta = theta + (eta * cost * label * x if hinge(s, label) > 0 else 0.0)
     second = max(c) ** 2 * eta / 2 * r * d * math.log(1 + norm**2 * T / r)
-    return loss, other, w @ (A * w) / (2 * eta) + second + max(c) * l1 * norm * (math.log(T) + 1)
+    return loss, other, w @ A @ w / (2 * eta) + second + max(c) * l1 * norm * (math.log(T) + 1)
 
 
-def naive_arcsogd(X, y, w, eta, gamma, costs):
-    """P3 Algorithm 1 with the exact diagonal, and the first inequality of Theorem 1."""
-    mu, P, loss, other, farthest = np.zeros(X.shape[1]), np.ones(X.shape[1]), 0.0, 0.0, 0.0
+def naive_arcsogd(X, y, w, eta, gamma, costs, full=False):
+    """P3 Algorithm 1, the diagonal exact, and the first inequality of Theorem 1."""
+    mu, P, loss, other, farthest = np.zeros(X.shape[1]), np.eye(X.shape[1]), 0.0, 0.0, 0.0
     for x, label, pair in zip(X, y, costs):
         farthest = max(farthest, np.linalg.norm(mu - w))
         margin = pair[1] / pair[0] if label > 0 else 1.0
         s = mu @ x
         loss, other = loss + hinge(s, label, margin), other + hinge(w @ x, label, margin)
         if hinge(s, label, margin) > 0:
-            P = P + x**2 / gamma
-            mu = mu + eta * label * x / P
-    return loss, other, farthest**2 * P.sum() / (2 * eta) + eta * gamma / 2 * np.log(P).sum()
+            P = P + square(x, full) / gamma
+            mu = mu + eta * label * np.linalg.solve(P, x)
+    return loss, other, farthest**2 * np.trace(P) / (2 * eta) + eta * gamma / 2 * np.linalg.slogdet(P)[1]
 
 
 def compare(found, naive):
@@ -101,31 +106,32 @@ def test_fsol(stream, eta, l1, cw, seed):
 
 
 @some
-@given(stream=streams(), eta=positive, l1=l1s, r=positive, cw=class_weights, seed=seeds)
-def test_ssol(stream, eta, l1, r, cw, seed):
+@given(stream=streams(), eta=positive, l1=l1s, r=positive, cw=class_weights, seed=seeds, full=st.booleans())
+def test_ssol(stream, eta, l1, r, cw, seed, full):
+    matrix = {"covariance": "full"} if full else {"diagonal": "exact"}
     for w in comparators(seed, stream.X.shape[1]):
-        model = ts.SSOL(eta=eta, l1=l1, r=r, diagonal="exact", class_weight=as_dict(cw))
-        naive = naive_ssol(stream.X, stream.y, w, eta, l1, r, running_costs(stream.y, cw))
+        model = ts.SSOL(eta=eta, l1=l1, r=r, class_weight=as_dict(cw), **matrix)
+        naive = naive_ssol(stream.X, stream.y, w, eta, l1, r, running_costs(stream.y, cw), full)
         compare(regret(model, stream.X, stream.y, w), naive)
 
 
 @some
-@given(stream=streams(), eta=positive, gamma=positive, cw=class_weights, seed=seeds)
-def test_arcsogd(stream, eta, gamma, cw, seed):
+@given(stream=streams(), eta=positive, gamma=positive, cw=class_weights, seed=seeds, full=st.booleans())
+def test_arcsogd(stream, eta, gamma, cw, seed, full):
     X, y = stream.X, stream.y
+    kind = {"eta": eta, "gamma": gamma, "class_weight": as_dict(cw), "covariance": "full" if full else "diagonal"}
     for w in comparators(seed, X.shape[1])[1::2]:
-        model = ts.ARCSOGD(eta=eta, gamma=gamma, class_weight=as_dict(cw))
-        found, naive = regret(model, X, y, w), naive_arcsogd(X, y, w, eta, gamma, running_costs(y, cw))
+        found = regret(ts.ARCSOGD(**kind), X, y, w)
+        naive = naive_arcsogd(X, y, w, eta, gamma, running_costs(y, cw), full)
         compare(found, naive)
         assert ("cost" in found.measures) == (cw != "balanced")
         if cw != "balanced":
-            check_measures(found, naive, X, y, as_dict(cw), eta, gamma)
+            check_measures(found, naive, X, y, kind)
 
 
-def check_measures(found, naive, X, y, class_weight, eta, gamma):
+def check_measures(found, naive, X, y, kind):
     """Theorems 2 and 3: counts of the run itself, the α that makes ρ the theorem's, and the bounds."""
-    model = ts.ARCSOGD(eta=eta, gamma=gamma, class_weight=class_weight, dtype="float64")
-    scores = model.learn(X, y, classes=[-1, 1])
+    scores, class_weight = ts.ARCSOGD(**kind, dtype="float64").learn(X, y, classes=[-1, 1]), kind["class_weight"]
     c_n, c_p = (1.0, 1.0) if class_weight is None else (class_weight[-1], class_weight[1])
     T_p, T_n = np.sum(y > 0), np.sum(y < 0)
     M_p, M_n = np.sum((y > 0) & (scores <= 0)), np.sum((y < 0) & (scores > 0))

@@ -20,6 +20,7 @@ import typer
 from thinstream.cli import (
     algorithms,
     convert,
+    costs,
     datasets,
     demo,
     diagnose,
@@ -27,19 +28,23 @@ from thinstream.cli import (
     export,
     inspect,
     merge,
+    path,
     predict,
     reorder,
     train,
+    tune,
 )
 from thinstream.cli.quick import hide_linear_algebra
 
 #: What click raises on a wrong command line; typer has a click of its own or not, depending on its version.
 _ClickError: Any = typer.BadParameter.__mro__[2]
+#: Commands that begin at once.
+QUICK = ("train", "tune", "path", "costs", "predict", "evaluate")
 HELP = "Sparse, cost-sensitive, second-order online learning from streams."
 
 
 def make_app(arguments: list[str]) -> typer.Typer:
-    """The command line; which options ``train`` has depends on the algorithm in the arguments."""
+    """The command line; which options commands that learn have depends on the algorithm in the arguments."""
     app = typer.Typer(
         name="thinstream",
         help=HELP,
@@ -48,7 +53,8 @@ def make_app(arguments: list[str]) -> typer.Typer:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    train.register(app, arguments)
+    for module in (train, tune, path, costs):
+        module.register(app, arguments)
     for module in (predict, evaluate, diagnose, convert, inspect, export, merge, reorder, algorithms, datasets, demo):
         module.register(app)
     for command in app.registered_commands:
@@ -82,7 +88,7 @@ def _common(
 def main() -> None:
     """Runs the command line of this process."""
     gc.disable()  # imports make many objects and no garbage
-    if sys.argv[1:2] in (["train"], ["predict"], ["evaluate"]) and not {"-h", "--help"} & set(sys.argv):
+    if sys.argv[1:2] and sys.argv[1] in QUICK and not {"-h", "--help"} & set(sys.argv):
         hide_linear_algebra()
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):

@@ -16,6 +16,7 @@ def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) 
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
+    wants_own = "own" in inspect.signature(command).parameters
     of_group: dict[str, str] = {}
     for parameter in inspect.signature(command).parameters.values():
         group = groups.get(parameter.name)
@@ -37,11 +38,11 @@ def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) 
             of_group[option.name] = parameter.name
 
     def flat(**given: Any) -> Any:
-        packed: dict[str, dict[str, Any]] = {name: {} for name in (*groups, *(("own",) if own else ()))}
+        packed: dict[str, dict[str, Any]] = {name: {} for name in (*groups, "own")}
         plain: dict[str, Any] = {}
         for name, value in given.items():
             (packed[of_group[name]] if name in of_group else plain)[name] = value
-        if own:
+        if wants_own:
             plain["own"] = packed["own"]
         return command(**plain, **{name: groups[name](**packed[name]) for name in groups})
 

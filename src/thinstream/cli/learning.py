@@ -13,7 +13,7 @@ from thinstream.cli.predicting import as_learned, remembered
 from thinstream.cli.show import JsonLines, Table, patience, say, summary
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
-from thinstream.learners import Frozen, Learner
+from thinstream.learners import Frozen, make_learner
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.streams.sources import STDIN, resolve
@@ -102,10 +102,10 @@ def learn(job: Job, output: Output) -> int:
 
 def _fresh(job: Job) -> Model:
     """A model that has seen nothing."""
-    learner = Learner(
+    learner = make_learner(
         job.algorithm or "",
         n_features=job.features or 0,
-        costs=_costs(job.class_weight),
+        costs=costs_of(job.class_weight),
         dtype=job.dtype or "float32",
         grow=job.features is None,
         fit_intercept=job.intercept,
@@ -138,7 +138,7 @@ def _continued(job: Job) -> Model:
     }
     given: dict[str, Any] = {
         **job.parameters,
-        "class weights": None if job.class_weight is None else _shown(_costs(job.class_weight)),
+        "class weights": None if job.class_weight is None else _shown(costs_of(job.class_weight)),
         "dtype": job.dtype,
         "intercept": job.intercept or None,
     }
@@ -153,7 +153,7 @@ def _shown(costs: Costs) -> str:
     return "balanced" if costs.balanced else f"{costs.negative:g},{costs.positive:g}"
 
 
-def _costs(text: str | None) -> Costs:
+def costs_of(text: str | None) -> Costs:
     """``balanced``, or the costs of the negative and the positive class."""
     if text is None:
         return Costs()

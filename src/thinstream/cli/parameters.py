@@ -10,7 +10,7 @@ import typer
 DEFAULT = "adarda"
 
 
-def named_algorithm(arguments: list[str]) -> str:
+def named_algorithm(arguments: list[str], default: str = DEFAULT) -> str:
     """The value of ``--algorithm`` (``-a``) on a command line, or the default.
 
     >>> named_algorithm(["train", "day.svm", "-a", "fsol"])
@@ -21,17 +21,21 @@ def named_algorithm(arguments: list[str]) -> str:
             return arguments[i + 1]
         if argument.startswith("--algorithm="):
             return argument.partition("=")[2]
-    return DEFAULT
+    return default
 
 
-def options(name: str) -> list[inspect.Parameter]:
+def options(name: str, *, without: tuple[str, ...] = ()) -> list[inspect.Parameter]:
     """An option per parameter of the algorithm, with its meaning, range and default."""
     from thinstream.learners import find
 
     algorithm = find(name)
     meanings = _meanings(inspect.getdoc(algorithm.rule) or "")
     panel = f"{algorithm.name} ({algorithm.paper})"
-    return [_option(parameter, meanings.get(parameter.name, ""), panel) for parameter in algorithm.parameters]
+    return [
+        _option(parameter, meanings.get(parameter.name, ""), panel)
+        for parameter in algorithm.parameters
+        if parameter.name not in without
+    ]
 
 
 def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
@@ -59,7 +63,7 @@ def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:
         text = given.get(f"own_{parameter.name}")
         if text is None:
             continue
-        value = _value(text)
+        value = value_of(text)
         try:
             parameter.encode(value, algorithm.name)
         except InvalidParameterError as error:
@@ -68,7 +72,7 @@ def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:
     return found
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
     """A number, None, or the text itself."""
     if text.lower() == "none":
         return None

@@ -101,7 +101,7 @@ def write_predictions(
                 lines += [""] * (stream.skipped.count - bad)
                 bad = stream.skipped.count
             file.write("".join(line + "\n" for line in lines).encode())
-    _told(stream, quiet)
+    told(stream, quiet)
     if out != "-" and not quiet:
         say(f"{rows:,} predictions in {out}")
 
@@ -116,11 +116,12 @@ def evaluated(data: list[str], reading: Reading, path: Path, tradeoff: Tradeoff,
         progress.update(scores, batch.y, batch.weights)
     if not progress.rows:
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
-    _told(stream, quiet)
+    told(stream, quiet)
     return progress.report(tradeoff)
 
 
-def _told(stream: Any, quiet: bool) -> None:
+def told(stream: Any, quiet: bool) -> None:
+    """Says how many bad records were passed over."""
     if stream.skipped is not None and stream.skipped.count and not quiet:
         say(
             f"thinstream: {stream.skipped.count:,} bad records were passed over, the first: {stream.skipped.reasons[0]}"

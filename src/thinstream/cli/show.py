@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from thinstream.batch import Position
 from thinstream.evaluate.report import Report
 from thinstream.training.checkpoint import State
 from thinstream.training.run import Line, Watch
@@ -142,10 +143,10 @@ class Table(Watch):
     def __init__(self, stream: Any, passes: int = 1) -> None:
         self._stream, self._start = stream, time.monotonic()
         self._headed, self._first = False, -1
-        self._bar: _Bar | None = None
+        self._bar: Bar | None = None
         self._columns = columns(shutil.get_terminal_size().columns if sys.stdout.isatty() else None)
         if sys.stderr.isatty():
-            self._bar = _Bar(stream, passes)
+            self._bar = Bar(stream, passes)
 
     def wants_nnz(self, n_features: int) -> bool:
         """If it takes next to no time."""
@@ -163,7 +164,7 @@ class Table(Watch):
     def moved(self, state: State) -> None:
         """Moves the bar."""
         if self._bar is not None:
-            self._bar.move(state)
+            self._bar.move(state.progress.rows, state.position, state.passes)
 
     def _print(self, text: str) -> None:
         if self._bar is not None and sys.stdout.isatty():
@@ -178,7 +179,7 @@ class Table(Watch):
             self._bar.close()
 
 
-class _Bar:
+class Bar:
     """Rich's progress bar, loaded only where it is seen."""
 
     def __init__(self, stream: Any, passes: int) -> None:
@@ -202,14 +203,14 @@ class _Bar:
         self._task = self._progress.add_task("learning", total=self._size and self._size * passes, rate="")
         self._progress.start()
 
-    def move(self, state: State) -> None:
+    def move(self, rows: int, position: Position | None, passes: int) -> None:
         """What is done, and how fast: rows per second since the first batch, which waits for compilation."""
-        now, rows = time.monotonic(), state.progress.rows
+        now = time.monotonic()
         if self._rows < 0:
             self._rows, self._start = rows, now
         rate = (rows - self._rows) / max(now - self._start, 1e-9)
-        done = self._stream.done(state.position)
-        done = None if done is None or self._size is None else done + state.passes * self._size
+        done = None if position is None else self._stream.done(position)
+        done = None if done is None or self._size is None else done + passes * self._size
         rate_text = f"{rate:,.0f} rows/s" if rate else ""
         self._progress.update(self._task, completed=done, description=f"{rows:,} rows", rate=rate_text)
 
@@ -218,4 +219,5 @@ class _Bar:
         self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
+        """Takes it away."""
         self._progress.stop()

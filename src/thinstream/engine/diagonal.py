@@ -60,6 +60,6 @@ def shrunk(k: Any, s: float, x: float, c: float, v: float) -> float:
 
 ExactOrDrop = Annotated[Exact | Drop, OneOf(exact=Exact(), drop=Drop())]
 
-#: The full matrix is declared, and refused where a learner is made, until there is a loop for it.
+#: Which of the two a learner keeps; the full matrix has its own loop (`learners.full`).
 DIAGONAL, FULL = range(2)
 Covariance = Annotated[int, OneOf(diagonal=DIAGONAL, full=FULL)]

@@ -1,4 +1,4 @@
-"""The family of confidence-weighted learners: a mean μ and a diagonal covariance Σ = diag(σ), started at a·I.
+"""The family of confidence-weighted learners: a mean μ and a covariance Σ, diagonal or full, started at a·I.
 
 Every update has the form  μ += α·y·Σx (old Σ),  Σ⁻¹ += c·xxᵀ; a rule adds the ``step`` that finds α and c.
 """
@@ -7,7 +7,8 @@ import math
 from typing import Any, NamedTuple
 
 from thinstream.engine import diagonal
-from thinstream.engine.rule import Step
+from thinstream.engine.full import Belief, Point
+from thinstream.engine.rule import Seen, Step
 from thinstream.jit import scalar
 
 
@@ -42,6 +43,23 @@ def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coo
     """The mean along the old σ, then σ."""
     sigma = diagonal.variance(p.diagonal, f.s)
     return Coordinate(f.mu + step.size * sigma * x, diagonal.shrunk(p.diagonal, f.s, x, step.c, v))
+
+
+def predict_full(p: Any, b: Belief, x: Point, now: Any, absent: bool) -> Seen:
+    """μ·x, and v = xᵀΣx."""
+    z = b.sigma.times(x)
+    return Seen(x.dot(b.mean), b.sigma.variance_along(x, z), z)
+
+
+def update_full(p: Any, b: Belief, x: Point, seen: Seen, step: Step) -> None:
+    """The mean along the old Σ, then Σ."""
+    b.mean[:] += b.mean.dtype.type(step.size) * seen.z
+    b.sigma.shrink(seen.z, step.c, seen.v)
+
+
+def weights_full(p: Any, b: Belief, now: Any) -> Any:
+    """μ."""
+    return b.mean
 
 
 @scalar

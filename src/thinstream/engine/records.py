@@ -24,7 +24,7 @@ class Memory(NamedTuple):
     clocks: NDArray[np.float64]  # [coordinate][clock]
     counts: NDArray[np.int64]  # see Counts
     totals: NDArray[np.float64]  # cumulative loss, then the rule's own totals
-    extra: NDArray[np.float64]  # a rule's own array (SOFS: its heap)
+    extra: NDArray[Any]  # a rule's own array (SOFS: its heap, a full covariance: the packed matrix)
 
 
 def split(record: type) -> tuple[list[str], list[str]]:

@@ -10,6 +10,12 @@ Functions of a coordinate (confidence, observe, weight, move) compute in the mod
     prepared(p, d)      the rule for d features, and needs_dimension(p): whether it must know d beforehand
     extra(p)            the first content of its own array in ``Memory``
 
+and, if it has ``covariance="full"``, with its vector and matrix in a `full.Belief` b,
+
+    predict_full(p, b, x, now, absent)    score and confidence, nothing kept of an absent example (a `Seen`)
+    update_full(p, b, x, seen, step)      the update
+    weights_full(p, b, now)               w, dense
+
 `rules/fsol.py` is the shortest example, CONTRIBUTING.md the walk-through.
 """
 
@@ -33,6 +39,14 @@ class Step(NamedTuple):
     update: bool  # whether the update condition held
     size: float  # how far θ (w, μ, …) moves along x, the label's sign included
     c: float  # how strongly the example enters the covariance (0 without one)
+
+
+class Seen(NamedTuple):
+    """What a rule with a full covariance finds out about an example before its decision."""
+
+    s: Any  # the score
+    v: Any  # xᵀΣx
+    z: Any  # Σx
 
 
 class Example(NamedTuple):
@@ -103,7 +117,7 @@ def algorithm(
 
 
 def _of_family(family: Any) -> dict[str, Callable[..., Any]]:
-    asked = {"fresh", "variance", *_QUESTIONS}
+    asked = {"fresh", "variance", "predict_full", "update_full", "weights_full", *_QUESTIONS}
     return {name: answer for name, answer in vars(family).items() if name in asked} if family else {}
 
 

@@ -19,7 +19,7 @@ from thinstream.errors import InvalidInputError, InvalidParameterError, MergeErr
 from thinstream.estimators.inputs import common_names, csr_of, extend_names, feature_names, labels_of, weights_of
 from thinstream.estimators.streaming import Streaming
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.learners import Classes, Frozen, Learner, class_costs, merge
+from thinstream.learners import Classes, Frozen, Learner, class_costs, make_learner, merge
 
 COMMON_PARAMETERS: dict[str, Any] = {
     "class_weight": None,
@@ -173,7 +173,7 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
         parameters = self.get_params(deep=False)
         self.__dict__.pop("_meaning", None)  # what feature numbers meant in a model that was loaded and is now replaced
         self._learned_with = {n: v for n, v in parameters.items() if n not in ONLY_FIT}
-        return Learner(
+        return make_learner(
             self._algorithm,
             n_features=n_features,
             costs=class_costs(parameters["class_weight"], classes, self._algorithm),

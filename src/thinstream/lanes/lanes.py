@@ -1,22 +1,22 @@
 """Many models of one algorithm on one stream."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, get_type_hints
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs, Rows
-from thinstream.engine.records import Memory, split
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.lanes.loop import LaneMemory, Tables, Work, loop_for
-from thinstream.lanes.records import is_kind
-from thinstream.learners import Learner
-from thinstream.learners.learner import EQUAL_COSTS
-
-#: Lanes are padded to a multiple of this, so that no remainder of a loop is computed in another way.
-BLOCK = 16
+from thinstream.lanes.alone import Alone, stands_alone
+from thinstream.lanes.block import Block
+from thinstream.lanes.columns import labels_of, weights_of
+from thinstream.lanes.lane import Lane, lanes_of, require_alike
+from thinstream.lanes.layout import cut
+from thinstream.learners import Learner, find
+from thinstream.learners.memory import physical_memory
 
 
 class Lanes:
@@ -28,10 +28,14 @@ class Lanes:
         Its name.
     parameters : sequence of dict
         Those of each lane.
-    n_features, dtype, grow, fit_intercept
+    n_features, dtype, grow
         As of a `Learner`, for all lanes.
+    fit_intercept : bool or sequence of bool
+        As of a `Learner`, for all lanes or for each.
     costs : sequence of Costs, optional
         Class costs of each lane.
+    threads : int
+        Threads a call may use.
 
     Examples
     --------
@@ -40,6 +44,10 @@ class Lanes:
     >>> _ = lanes.learn(rows)
     >>> [model.weights().tolist() for model in lanes]
     [[-0.5, 0.5], [-2.0, 2.0]]
+    >>> lanes.keep([1])
+    >>> lanes.scores(rows)
+    array([[-2.],
+           [ 2.]], dtype=float32)
 
     """
 
@@ -51,106 +59,180 @@ class Lanes:
         n_features: int = 0,
         dtype: str = "float32",
         grow: bool = False,
-        fit_intercept: bool = False,
+        fit_intercept: bool | Sequence[bool] = False,
         costs: Sequence[Costs] | None = None,
+        threads: int = 1,
     ) -> None:
-        if not parameters:
-            raise InvalidParameterError("Lanes need the parameters of one model at least, got none")
-        each = [EQUAL_COSTS] * len(parameters) if costs is None else list(costs)
-        if len(each) != len(parameters):
-            raise InvalidParameterError(f"one cost per lane is needed, got {len(each)} for {len(parameters)} lanes")
-        common: dict[str, Any] = {
-            "n_features": n_features,
-            "dtype": dtype,
-            "grow": grow,
-            "fit_intercept": fit_intercept,
-        }
-        #: The models as they were before any example; what they learned is in ``memory``.
-        self._models = [Learner(algorithm, costs=c, **common, **p) for p, c in zip(parameters, each, strict=True)]
-        first = self._models[0]
-        self.algorithm, self.n_features, self.grow, self.offset = first.algorithm, n_features, grow, first.offset
-        if len(first.memory.extra):
-            raise InvalidParameterError(f"{self.algorithm.name} keeps an array of its own and has no lanes")
-        kinds = [tuple(type(value) for value in model.rule if is_kind(value)) for model in self._models]
-        for lane, kind in enumerate(kinds):
-            if kind != kinds[0]:
-                raise InvalidParameterError(
-                    f"{self.algorithm.name}: lanes must agree in parameters that select code, lane {lane} has "
-                    f"{self._models[lane].parameters!r}, lane 0 {first.parameters!r}"
-                )
-        rules = [_with_floats(model.rule) for model in self._models]
-        self._rule = rules[0]
-        self._tables = _tables(rules, each, first.memory.state.dtype)
-        self.memory = self._fresh(n_features + self.offset)
-        self._work = _work(self.memory, len(first.rule.begin(1, self.algorithm.totals())._fields))
-        self._confident = "confidence" in vars(type(first.rule)) and not _is_default(first.rule)
-        self._ready: set[str] = set()
+        first, lanes = lanes_of(algorithm, parameters, n_features, dtype, grow, fit_intercept, costs)
+        self._begin(first, lanes, n_features, grow, threads)
+
+    def _begin(self, like: Learner, lanes: list[Lane], n_features: int, grow: bool, threads: int) -> None:
+        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+            raise InvalidParameterError(f"threads must be a whole number ≥ 1, got {threads!r}")
+        self.algorithm, self.n_features, self.grow, self.threads = like.algorithm, n_features, grow, threads
+        self._dtype, self._alone, self._lanes = like.memory.state.dtype, stands_alone(like), lanes
+        #: Rows are made ready by narrow models, one without and one with the constant feature.
+        self._doors = [
+            lanes[0]._replace(offset=offset).model(like.algorithm, like.memory, 0, False) for offset in (0, 1)
+        ]
+        self._build()
+
+    def _build(self) -> None:
+        """Blocks of fresh lanes."""
+        self._numbers = self._cut(self._lanes, self._alone, self.threads)
+        self._require_room(self.n_features)
+        self._blocks: list[Any] = [
+            self._face(self._alone)(
+                self.algorithm, [self._lanes[k] for k in numbers], self._width(numbers), self._dtype
+            )
+            for numbers in self._numbers
+        ]
+
+    @staticmethod
+    def _cut(lanes: Sequence[Lane], alone: bool, threads: int) -> list[list[int]]:
+        return [[number] for number in range(len(lanes))] if alone else cut(lanes, threads)
+
+    @staticmethod
+    def _face(alone: bool) -> Any:
+        return Alone if alone else Block
+
+    def _width(self, numbers: Sequence[int]) -> int:
+        return self.n_features + self._lanes[numbers[0]].offset
+
+    @classmethod
+    def of(cls, models: Sequence[Learner], threads: int = 1) -> Self:
+        """The models as lanes, at the point where they are; the models themselves stay as they are.
+
+        >>> models = [Learner("fsol", n_features=2, eta=eta) for eta in (0.5, 2.0)]
+        >>> len(Lanes.of(models))
+        2
+        """
+        require_alike(models)
+        made = object.__new__(cls)
+        lanes = [Lane(dict(model.parameters), model.rule, model.costs, model.offset) for model in models]
+        made._begin(models[0], lanes, models[0].n_features, models[0].grow, threads)
+        for block, numbers in zip(made._blocks, made._numbers, strict=True):
+            block.put([models[k].memory for k in numbers], made._width(numbers))
+        return made
+
+    @classmethod
+    def foreseen(
+        cls,
+        algorithm: str,
+        parameters: Sequence[Mapping[str, Any]],
+        n_features: int,
+        *,
+        dtype: str = "float32",
+        fit_intercept: bool | Sequence[bool] = False,
+        threads: int = 1,
+    ) -> int:
+        """Bytes such lanes will take (`nbytes`), without taking them.
+
+        >>> Lanes.foreseen("fsol", [{}] * 10, 1_000_000)  # room for 16 lanes of 4 bytes
+        64000768
+        """
+        first, lanes = lanes_of(algorithm, parameters, n_features, dtype, False, fit_intercept, None)
+        alone, kind = stands_alone(first), first.memory.state.dtype
+        return sum(
+            cls._face(alone).foreseen(
+                find(algorithm), [lanes[k] for k in numbers], n_features + lanes[numbers[0]].offset, kind
+            )
+            for numbers in cls._cut(lanes, alone, threads)
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the lanes' memory."""
+        return sum(block.nbytes for block in self._blocks)
 
     def __len__(self) -> int:
-        return len(self._models)
+        return len(self._lanes)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Learner]:
         return (self[lane] for lane in range(len(self)))
 
     def __getitem__(self, lane: int) -> Learner:
         """The model of a lane, as a `Learner` of its own (a copy)."""
-        fresh = self._models[lane]
-        parameters: dict[str, Any] = {
-            "n_features": self.n_features,
-            "dtype": fresh.memory.state.dtype.name,
-            "grow": self.grow,
-        }
-        model = Learner(
-            self.algorithm.name,
-            costs=fresh.costs,
-            fit_intercept=bool(self.offset),
-            **parameters,
-            **fresh.parameters,
-        )
-        width = self.n_features + self.offset
-        model.rule = fresh.rule  # prepared for the width the lanes began with
-        model.memory = Memory(
-            np.ascontiguousarray(self.memory.state[:width, :, lane]).reshape(-1),
-            np.ascontiguousarray(self.memory.clocks[:width, :, lane]).reshape(-1),
-            self.memory.counts[:, lane].copy(),
-            self.memory.totals[:, lane].copy(),
-            model.memory.extra,
-        )
-        return model
+        lane = range(len(self))[lane]
+        block, numbers = next(pair for pair in zip(self._blocks, self._numbers, strict=True) if lane in pair[1])
+        memory = block.memory_of(numbers.index(lane), self._width(numbers))
+        return self._lanes[lane].model(self.algorithm, memory, self.n_features, self.grow)
 
-    def learn(self, batch: Batch, y: NDArray[np.int8] | None = None, weights: NDArray[np.float64] | None = None) -> Any:
+    def learn(
+        self, batch: Batch, y: NDArray[np.int8] | None = None, weights: NDArray[np.float64] | None = None
+    ) -> NDArray[Any]:
         """Takes the examples in order; returns the score each lane gave each before its update, rows × lanes.
 
         ``y`` and ``weights`` (0: the lane does not see the row, but scores it) may have a column per lane; by default
-        they are those of the batch.
+        they are those of the batch. Bad input raises before anything is learned.
         """
         batch = batch.check()
         labels = batch.y if y is None else y
         if labels is None:
             raise InvalidInputError("a batch to learn from needs labels")
-        given = batch.weights if weights is None else weights
+        each = labels_of(labels, len(batch), len(self))
+        importance = weights_of(batch.weights if weights is None else weights, len(batch), len(self))
+        self._doors[0]._require_range(batch)
         self._widen(batch.n_features)
-        lanes = self.memory.state.shape[2]
-        masks = self._masks(given, len(batch))
-        out = np.empty((len(batch), lanes), dtype=self.memory.state.dtype)
-        rows = self._models[0]._rows(batch, 0, len(batch), np.empty(0, np.int8), np.empty(0))
-        self._run(rows, _columns(labels, lanes), masks, out)
-        return out[:, : len(self)]
+        return self._run(batch, each, importance)
 
-    def _masks(self, given: NDArray[np.float64] | None, n: int) -> NDArray[np.float64]:
-        """Weights per row and lane; the lanes that pad see nothing."""
-        lanes = self.memory.state.shape[2]
-        masks = np.zeros((n, lanes))
-        masks[:, : len(self)] = 1.0 if given is None else given if given.ndim == 2 else given[:, np.newaxis]
-        return masks
+    def scores(self, batch: Batch) -> NDArray[Any]:
+        """w·x of every lane with the weights its next unseen example would meet, rows × lanes. Nothing changes."""
+        batch = batch.check().narrowed(self.n_features)
+        self._doors[0]._require_range(batch)
+        return self._run(batch, np.ones((len(batch), 1), np.int8), np.zeros((len(batch), 1)))
 
-    def _run(self, rows: Rows, y: Any, masks: Any, out: Any) -> None:
-        loop = loop_for(type(self._models[0].rule))
-        arguments = (self._rule, self._tables, rows, y, masks, self.memory, self._work, self._confident, out)
-        if rows.indices.dtype.char not in self._ready:
-            loop.ensure(*arguments)
-            self._ready.add(rows.indices.dtype.char)
-        loop.function(*arguments)
+    def keep(self, lanes: Sequence[int]) -> None:
+        """Keeps these lanes, in the order given; the others are dropped and their memory is returned."""
+        kept = [int(lane) for lane in lanes]
+        if not kept or len(set(kept)) != len(kept) or not all(0 <= lane < len(self) for lane in kept):
+            raise InvalidParameterError(
+                f"keep takes different numbers of lanes from 0 to {len(self) - 1}, one at least, got {kept}"
+            )
+        old = list(zip(self._blocks, self._numbers, strict=True))
+        place = {
+            kept.index(number): (block, slot)
+            for block, numbers in old
+            for slot, number in enumerate(numbers)
+            if number in kept
+        }
+        self._lanes = [self._lanes[lane] for lane in kept]
+        self._build()
+        for block, numbers in zip(self._blocks, self._numbers, strict=True):
+            for source in {id(place[k][0]): place[k][0] for k in numbers}.values():
+                pairs = [(slot, place[k][1]) for slot, k in enumerate(numbers) if place[k][0] is source]
+                block.take([here for here, _ in pairs], source, [there for _, there in pairs], self._width(numbers))
+
+    def copy(self) -> Self:
+        """Lanes of their own that go on from here."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._lanes, made._numbers = list(self._lanes), [list(numbers) for numbers in self._numbers]
+        made._blocks = [block.copy() for block in self._blocks]
+        return made
+
+    def _run(self, batch: Batch, y: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[Any]:
+        out = np.empty((len(batch), len(self)), dtype=self._dtype)
+        for start, stop in self._doors[0]._blocks(batch):
+            rows: dict[int, Rows] = {
+                offset: self._doors[offset]._rows(batch, start, stop, np.empty(0, np.int8), np.empty(0))
+                for offset in {block.offset for block in self._blocks}
+            }
+            here = slice(start, stop)
+            work = [
+                (block, numbers, rows[block.offset], y[here], weights[here], out[here])
+                for block, numbers in zip(self._blocks, self._numbers, strict=True)
+            ]
+            if self.threads == 1 or len(work) == 1:
+                for one in work:
+                    _learn(*one)
+                continue
+            for block in self._blocks:
+                block.function(rows[block.offset])  # compiled before the threads start
+            with ThreadPoolExecutor(self.threads) as pool:
+                for done in [pool.submit(_learn, *one) for one in work]:
+                    done.result()
+        return out
 
     def _widen(self, n_features: int) -> None:
         if n_features <= self.n_features:
@@ -159,92 +241,43 @@ class Lanes:
             raise InvalidInputError(
                 f"X has {n_features} features, but the model has {self.n_features}; grow=True would extend it"
             )
-        have, width = len(self.memory.state), n_features + self.offset
-        if width > have:
-            fresh = self._fresh(max(width, have + have // 2))
-            fresh.state[:have], fresh.clocks[:have] = self.memory.state, self.memory.clocks
-            self.memory = self.memory._replace(state=fresh.state, clocks=fresh.clocks)
+        self._require_room(n_features)
+        for block in self._blocks:
+            block.widen(n_features + block.offset)
         self.n_features = n_features
 
-    def _fresh(self, width: int) -> LaneMemory:
-        """Lanes that have seen nothing."""
-        fields, clocks = split(self.algorithm.coordinate)
-        lanes = -(-len(self) // BLOCK) * BLOCK
-        dtype = self._models[0].memory.state.dtype
-        state = _aligned((width, len(fields), lanes), dtype)
-        ticks = np.zeros((width, len(clocks), lanes))
-        for lane in range(lanes):
-            record = self._models[min(lane, len(self) - 1)].rule.fresh()._asdict()
-            for i, name in enumerate(fields):
-                state[:, i, lane] = record[name]
-            for i, name in enumerate(clocks):
-                ticks[:, i, lane] = record[name]
-        totals = np.zeros((1 + len(self.algorithm.totals._fields), lanes))
-        totals[1:] = np.array(self.algorithm.totals(), dtype=np.float64)[:, np.newaxis]
-        return LaneMemory(state, ticks, np.zeros((5, lanes), dtype=np.int64), totals)
+    def _require_room(self, n_features: int) -> None:
+        """Raises if lanes this wide would not fit into the machine."""
+        needed = sum(
+            self._face(self._alone).foreseen(
+                self.algorithm, [self._lanes[k] for k in numbers], n_features + 1, self._dtype
+            )
+            for numbers in self._numbers
+        )
+        if needed > 0.7 * physical_memory():
+            raise InvalidInputError(
+                f"{len(self)} lanes of {self.algorithm.name} with {n_features} features need {needed / 1e9:,.0f} GB, "
+                f"this machine has {physical_memory() / 1e9:,.0f} GB; take fewer lanes, or number features more densely"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"algorithm": self.algorithm.name}  # classes of a rule are found by name
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.algorithm = find(state["algorithm"])
 
 
-def _with_floats(rule: Any) -> Any:
-    """Numbers of parameters that are declared float as floats, also where they happen to be whole."""
-    hints = get_type_hints(type(rule))
-    values = {name: float(value) for name, value in rule._asdict().items() if hints[name] is float}
-    return rule._replace(**values)
-
-
-def _is_default(rule: Any) -> bool:
-    """Whether the rule's confidence is the 0 of rules that have none."""
-    return bool(type(rule).confidence.__name__ == "<lambda>")
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array that begins at a cache line."""
-    size = int(np.prod(shape)) * dtype.itemsize
-    memory = np.empty(size + 64, dtype=np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + size].view(dtype).reshape(shape)
-
-
-def _tables(rules: list[Any], costs: list[Costs], dtype: np.dtype[Any]) -> Tables:
-    """Parameters as rows of numbers; the lanes that pad repeat the last."""
-    lanes = -(-len(rules) // BLOCK) * BLOCK
-    padded = [rules[min(lane, len(rules) - 1)] for lane in range(lanes)]
-    paid = [costs[min(lane, len(rules) - 1)] for lane in range(lanes)]
-    names = [name for name, value in padded[0]._asdict().items() if not is_kind(value)]
-    whole = [name for name in names if isinstance(getattr(padded[0], name), int)]
-    real = [name for name in names if name not in whole]
-    reals = np.array([[getattr(rule, name) for rule in padded] for name in real]).reshape(len(real), lanes)
-    codes = np.array([[getattr(rule, name) for rule in padded] for name in whole], dtype=np.int64)
-    return Tables(
-        reals.astype(dtype),
-        reals.astype(np.float64),
-        codes.reshape(len(whole), lanes),
-        np.array([1.0 if cost.balanced else cost.negative for cost in paid]),
-        np.array([cost.positive for cost in paid]),
-        np.array([cost.balanced for cost in paid]),
+def _learn(
+    block: Any, numbers: list[int], rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], out: NDArray[Any]
+) -> None:
+    """One block learns; scores go to the columns of its lanes."""
+    if len(numbers) == out.shape[1] and numbers == list(range(out.shape[1])):
+        block.learn(rows, y, weights, out)
+        return
+    own_y, own_weights = (
+        given if given.shape[1] == 1 else np.ascontiguousarray(given[:, numbers]) for given in (y, weights)
     )
-
-
-def _work(memory: LaneMemory, fields: int) -> Work:
-    lanes, dtype = memory.state.shape[2], memory.state.dtype
-    return Work(
-        np.zeros((max(fields, 1), lanes), dtype),
-        np.zeros((max(fields, 1), lanes)),
-        np.zeros((max(fields, 1), lanes)),
-        np.zeros((4, lanes), dtype),
-        np.zeros((4, lanes), dtype),
-        np.zeros(lanes, dtype),
-        np.zeros(lanes, dtype),
-        np.zeros(lanes, dtype),
-        np.zeros(lanes, dtype=np.int64),
-        np.zeros(lanes, dtype=np.bool_),
-        np.zeros(lanes, dtype=np.bool_),
-    )
-
-
-def _columns(labels: NDArray[np.int8], lanes: int) -> NDArray[np.int8]:
-    """Labels with a column per lane, or one for all."""
-    if labels.ndim == 1:
-        return np.ascontiguousarray(labels[:, np.newaxis])
-    wide = np.full((len(labels), lanes), -1, dtype=np.int8)
-    wide[:, : labels.shape[1]] = labels
-    return wide
+    scores = np.empty((len(out), len(numbers)), out.dtype)
+    block.learn(rows, own_y, own_weights, scores)
+    out[:, numbers] = scores

@@ -1,16 +1,19 @@
 """The loop of `engine.loop` for many lanes: the same rule functions, the same order of summation, lanes side by side.
 
 Work on coordinates runs over lanes in the innermost loop, without branches, so that it becomes SIMD; work on an example
-(schedules, decisions) is done lane by lane in 64 bits, as in the single loop.
+(schedules, decisions) is done lane by lane in 64 bits, as in the single loop. What belongs to an example or to a lane,
+and not to a coordinate, is on the stack (see `stack`).
 """
 
+import dis
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Rows, T
+from thinstream.engine.loop import CACHE, FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Rows, T
 from thinstream.engine.prefetch import prefetch
 from thinstream.engine.questions import (
     begin,
@@ -19,7 +22,6 @@ from thinstream.engine.questions import (
     keeps,
     move,
     observe,
-    observes,
     step,
     stopped,
     tally,
@@ -27,19 +29,46 @@ from thinstream.engine.questions import (
 )
 from thinstream.engine.rule import Example, Step
 from thinstream.jit import Compiled, keyed_by
-from thinstream.lanes.records import choose, fetch, read, rule_at, store, store_totals, totals_at, write
+from thinstream.lanes.records import (
+    COUNTS,
+    PARAMETERS,
+    ROWS,
+    WHOLES,
+    choose,
+    fetch,
+    read,
+    rule_at,
+    store,
+    store_totals,
+    totals_at,
+    write,
+)
+from thinstream.lanes.stack import stack
 
-U0, U1, U4 = np.uint64(0), np.uint64(1), np.uint64(4)
+U0, U4, U5, U16 = (np.uint64(number) for number in (0, 4, 5, 16))
+UP, UW = np.uint64(PARAMETERS), np.uint64(WHOLES)
 
-__all__ = ["LaneMemory", "Rows", "Tables", "Work", "loop_for"]
+#: Lanes of a full block, whose number is a constant of its loop; narrower ones have a multiple of STEP.
+FULL, STEP = 64, 16
+
+# Rows of what is on the stack in the model's precision: four sums of the score, four of the confidence, …
+V = np.uint64(4)
+OUT, SIZE, STRENGTH, PRESENT, UPDATED = range(8, 13)
+# and in 64 bits: the cumulative loss, the rule's own totals, …
+LOSS = 0
+NEGATIVE, POSITIVE, RHO, IMPORTANCE, LABEL = range(11, 16)
+# and of counts, behind those of the model.
+CHANGE = 5
+
+__all__ = ["LaneMemory", "Rows", "Tables", "loop_for"]
 
 
 class Tables(NamedTuple):
-    """Parameters of the lanes, a row per parameter; class costs; what is not of the model."""
+    """Parameters of the lanes, a row per parameter; class costs."""
 
     reals: NDArray[Any]  # in the model's precision
     reals64: NDArray[np.float64]
-    codes: NDArray[np.int64]
+    wholes: NDArray[np.int64]
     negative: NDArray[np.float64]
     positive: NDArray[np.float64]
     balanced: NDArray[np.bool_]
@@ -48,30 +77,15 @@ class Tables(NamedTuple):
 class LaneMemory(NamedTuple):
     """All the lanes know."""
 
-    state: NDArray[Any]  # [coordinate, field, lane]
-    clocks: NDArray[np.float64]  # [coordinate, clock, lane]
+    state: NDArray[Any]  # [coordinate][field][lane], flat
+    clocks: NDArray[np.float64]  # [coordinate][clock][lane], flat
     counts: NDArray[np.int64]  # [count, lane]
     totals: NDArray[np.float64]  # [total, lane]
 
 
-class Work(NamedTuple):
-    """Room for the numbers of one example."""
-
-    now: NDArray[Any]  # [field of the round, lane], in the model's precision
-    now64: NDArray[np.float64]
-    now_clocks: NDArray[np.float64]
-    s: NDArray[Any]  # [accumulator, lane]
-    v: NDArray[Any]
-    out: NDArray[Any]  # scores
-    size: NDArray[Any]  # of the steps
-    c: NDArray[Any]
-    change: NDArray[np.int64]
-    present: NDArray[np.bool_]
-    update: NDArray[np.bool_]
-
-
-def make_loop(version: str) -> Callable[..., Any]:
-    """The loop; ``version`` stands for its sources (see `jit`)."""
+def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -> Callable[..., Any]:
+    """The loop for ``size`` lanes; ``version`` stands for its sources (see `jit`)."""
+    whole, full, summing = size == FULL, np.uint64(size), observing or confident
 
     def loop(
         p: Any,
@@ -80,130 +94,172 @@ def make_loop(version: str) -> Callable[..., Any]:
         y: Any,
         weights: Any,
         memory: Any,
-        work: Any,
-        confident: Any,
+        used: Any,
+        fields: Any,
         scores: Any,
     ) -> None:
-        """Learns the rows in order. ``weights`` have a column per lane, ``y`` too, or one for all."""
+        """Learns the rows in order. ``weights`` and ``y`` have a column per lane in use, or one for all."""
         keyed_by(version)
-        state, clocks, counts, totals = memory.state, memory.clocks, memory.counts, memory.totals
-        lanes, n = np.uint64(state.shape[2]), len(rows.indptr) - 1
-        s, v, out = work.s, work.v, work.out
-        flat, line = state.reshape(-1), np.uint64(64 // state.itemsize)
-        record = np.uint64(state.shape[1]) * lanes
-        own_labels = np.uint64(y.shape[1] > 1)
-        c_positive, c_negative = tables.positive, tables.negative
+        # a constant, or (in a narrow block) a number of which the compiler knows that it is a multiple of 16
+        lanes = full if whole else np.uint64(used + STEP - 1) // U16 * U16
+        state, clocks, n = memory.state, memory.clocks, len(rows.indptr) - 1
+        real = state.dtype.type
+        zero, one = real(0), real(1)
+        line, record = np.uint64(64 // state.itemsize), np.uint64(fields) * lanes
+        wide = state.nbytes > CACHE
+        work, work64, counts = stack(state, ROWS, size), stack(clocks, ROWS, size), stack(memory.counts, COUNTS, size)
         balancing = False
         for lane in range(lanes):
+            for row in range(np.uint64(len(tables.reals))):
+                work[UP + row, lane], work64[UP + row, lane] = tables.reals[row, lane], tables.reals64[row, lane]
+            for row in range(np.uint64(len(tables.wholes))):
+                counts[UW + row, lane] = tables.wholes[row, lane]
+            for row in range(U5):
+                counts[row, lane] = memory.counts[row, lane]
+            for row in range(np.uint64(len(memory.totals))):
+                work64[row, lane] = memory.totals[row, lane]
+            work64[NEGATIVE, lane], work64[POSITIVE, lane] = tables.negative[lane], tables.positive[lane]
+            work64[RHO, lane] = work64[POSITIVE, lane] / work64[NEGATIVE, lane]
+            work64[IMPORTANCE, lane], work64[LABEL, lane], work[V, lane] = 0.0, -1.0, zero
             balancing |= tables.balanced[lane]
-        real = state.dtype.type
-        zero = real(0)
-        template = begin(rule_at(p, tables.reals64, tables.codes, U0), 1, totals_at(p, totals, U0))
+        template = begin(rule_at(p, work64, counts, U0), 1, totals_at(p, work64, U0))
+        own_weights, own_labels = np.uint64(weights.shape[1] > 1), np.uint64(y.shape[1] > 1)
+        own_rows, last_weight, last_label = own_weights + own_labels > U0, 0.0, np.int8(0)
         for i in range(n):
             a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
             grouped = a + (b - a) // U4 * U4  # from here on all go to the first accumulator
-            if i + 1 < n:  # the coordinates of the next row, a cache line at a time
-                for k in range(b, np.uint64(rows.indptr[i + 2])):
-                    start = np.uint64(rows.indices[k]) * record
-                    for place in range(start, start + record, line):
-                        prefetch(flat, place)
+            ahead = np.uint64(rows.indptr[i + 2]) if wide and i + 1 < n else b  # the next row is b:ahead
+            for k in range(min(b + b - a, ahead), ahead):  # what its coordinates exceed those of this row
+                start = np.uint64(rows.indices[k]) * record
+                for place in range(start, start + record, line):
+                    prefetch(state, place)
+            if own_rows or weights[i, 0] != last_weight or y[i, 0] != last_label:
+                last_weight, last_label = weights[i, 0], y[i, 0]
+                for lane in range(np.uint64(used)):
+                    work64[IMPORTANCE, lane] = weights[i, lane * own_weights]
+                    work64[LABEL, lane] = 1.0 if y[i, lane * own_labels] > 0 else -1.0
             for lane in range(lanes):
-                q = rule_at(p, tables.reals64, tables.codes, lane)
-                own = totals_at(p, totals, lane)
-                work.present[lane] = (weights[i, lane] != 0.0) & (not stopped(q, own))
-                work.change[lane] = 0
-                now = begin(q, counts[T, lane] + 1, own)
-                store(now, work.now64, work.now_clocks, lane)
-                store(now, work.now, work.now_clocks, lane)
-            s[:] = zero
-            v[:] = zero
-            if observes(p):
+                q = rule_at(p, work64, counts, lane)
+                own = totals_at(p, work64, lane)
+                work[PRESENT, lane] = one if (work64[IMPORTANCE, lane] != 0.0) & (not stopped(q, own)) else zero
+                counts[CHANGE, lane] = 0
+                fresh = begin(q, counts[T, lane] + 1, own)
+                store(fresh, work, work64, lane)
+            for lane in range(lanes):
+                work[0, lane] = work[1, lane] = work[2, lane] = work[3, lane] = zero
+                if summing:
+                    work[V, lane] = work[5, lane] = work[6, lane] = work[7, lane] = zero
+            if observing:
                 for k in range(a, b):
                     x, j = rows.values[k], np.uint64(rows.indices[k])
                     r = (k - a) % U4 if k < grouped else U0
+                    if b + k - a < ahead:
+                        start = np.uint64(rows.indices[b + k - a]) * record
+                        for place in range(start, start + record, line):
+                            prefetch(state, place)
                     for lane in range(lanes):
-                        q = rule_at(p, tables.reals, tables.codes, lane)
-                        v[r, lane] += confidence(q, read(p, state, clocks, j, lane), x)
+                        q = rule_at(p, work, counts, lane)
+                        work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
                 for lane in range(lanes):
-                    v[0, lane] = (v[0, lane] + v[1, lane]) + (v[2, lane] + v[3, lane])
+                    work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
                 for k in range(a, b):
                     x, j = rows.values[k], np.uint64(rows.indices[k])
                     r = (k - a) % U4 if k < grouped else U0
                     for lane in range(lanes):
-                        q = rule_at(p, tables.reals, tables.codes, lane)
-                        now = fetch(template, work.now, work.now_clocks, lane)
-                        f = read(p, state, clocks, j, lane)
-                        g = choose(p, work.present[lane], observe(q, f, x, v[0, lane], now), f)
+                        q = rule_at(p, work, counts, lane)
+                        f = read(p, state, clocks, j, lane, lanes)
+                        g = choose(
+                            p,
+                            work[PRESENT, lane] != zero,
+                            observe(q, f, x, work[V, lane], fetch(template, work, work64, lane)),
+                            f,
+                        )
                         if keeps(p):
-                            write(p, state, clocks, j, lane, g)
-                        s[r, lane] += weight(q, g, now) * x
+                            write(p, state, clocks, j, lane, lanes, g)
+                        work[r, lane] += weight(q, g, fetch(template, work, work64, lane)) * x
             else:
                 for k in range(a, b):
                     x, j = rows.values[k], np.uint64(rows.indices[k])
                     r = (k - a) % U4 if k < grouped else U0
+                    if b + k - a < ahead:
+                        start = np.uint64(rows.indices[b + k - a]) * record
+                        for place in range(start, start + record, line):
+                            prefetch(state, place)
                     for lane in range(lanes):
-                        q = rule_at(p, tables.reals, tables.codes, lane)
-                        now = fetch(template, work.now, work.now_clocks, lane)
-                        f = read(p, state, clocks, j, lane)
-                        s[r, lane] += weight(q, f, now) * x
+                        q = rule_at(p, work, counts, lane)
+                        f = read(p, state, clocks, j, lane, lanes)
+                        work[r, lane] += weight(q, f, fetch(template, work, work64, lane)) * x
                     if confident:
                         for lane in range(lanes):
-                            q = rule_at(p, tables.reals, tables.codes, lane)
-                            v[r, lane] += confidence(q, read(p, state, clocks, j, lane), x)
-                for lane in range(lanes):
-                    v[0, lane] = (v[0, lane] + v[1, lane]) + (v[2, lane] + v[3, lane])
+                            q = rule_at(p, work, counts, lane)
+                            work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
+                if confident:
+                    for lane in range(lanes):
+                        work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
             for lane in range(lanes):  # choices of values, not of ways, so that lanes run side by side
-                out[lane] = (s[0, lane] + s[1, lane]) + (s[2, lane] + s[3, lane])
-                on, positive = work.present[lane], y[i, lane * own_labels] > 0
+                work[OUT, lane] = (work[0, lane] + work[1, lane]) + (work[2, lane] + work[3, lane])
+                on, positive = work[PRESENT, lane] != zero, work64[LABEL, lane] > 0.0
                 counts[T, lane] += on
                 counts[POSITIVES, lane] += on & positive
             if balancing:
                 for lane in range(lanes):
                     if tables.balanced[lane]:
                         t, positives = counts[T, lane], counts[POSITIVES, lane]
-                        c_positive[lane] = max(t - positives, 1) / max(positives, 1)
-            moving = False
+                        work64[POSITIVE, lane] = max(t - positives, 1) / max(positives, 1)
+                        work64[RHO, lane] = work64[POSITIVE, lane] / work64[NEGATIVE, lane]
+            moving = 0
             for lane in range(lanes):
-                score = out[lane]
-                on, positive = work.present[lane], y[i, lane * own_labels] > 0
+                score = work[OUT, lane]
+                on, positive = work[PRESENT, lane] != zero, work64[LABEL, lane] > 0.0
+                c_positive, c_negative = work64[POSITIVE, lane], work64[NEGATIVE, lane]  # both: no choice of places
                 example = Example(
-                    1.0 if positive else -1.0,
-                    c_positive[lane] if positive else c_negative[lane],
-                    c_positive[lane] / c_negative[lane],
-                    weights[i, lane],
+                    work64[LABEL, lane],
+                    c_positive if positive else c_negative,
+                    work64[RHO, lane],
+                    work64[IMPORTANCE, lane],
                 )
-                called = score > 0
+                called = score > zero
                 counts[FALSE_NEGATIVES, lane] += on & positive & (not called)
                 counts[FALSE_POSITIVES, lane] += on & called & (not positive)
-                q = rule_at(p, tables.reals64, tables.codes, lane)
-                now = fetch(template, work.now64, work.now_clocks, lane)
-                decision = step(q, float(score), float(v[0, lane]), example, now)
-                totals[0, lane] = totals[0, lane] + decision.loss if on else totals[0, lane]
+                q = rule_at(p, work64, counts, lane)
+                decision = step(q, float(score), float(work[V, lane]), example, fetch(template, work64, work64, lane))
+                loss = work64[LOSS, lane]
+                work64[LOSS, lane] = loss + decision.loss if on else loss
                 update = on & decision.update
                 counts[UPDATES, lane] += update
-                work.update[lane] = update
-                work.size[lane], work.c[lane] = decision.size, decision.c
-                moving |= update
+                moving += update
+                work[UPDATED, lane] = one if update else zero
+                work[SIZE, lane], work[STRENGTH, lane] = decision.size, decision.c
             if scores.size:
-                for lane in range(lanes):
-                    scores[i, lane] = out[lane]
+                for lane in range(np.uint64(used)):
+                    scores[i, lane] = work[OUT, lane]
             if moving:
                 for k in range(a, b):
                     x, j = rows.values[k], np.uint64(rows.indices[k])
                     for lane in range(lanes):
-                        q = rule_at(p, tables.reals, tables.codes, lane)
-                        now = fetch(template, work.now, work.now_clocks, lane)
-                        f = read(p, state, clocks, j, lane)
-                        taken = Step(0.0, True, work.size[lane], work.c[lane])
-                        g = move(q, f, x, v[0, lane], taken, now)
-                        write(p, state, clocks, j, lane, choose(p, work.update[lane], g, f))
-                        work.change[lane] += tally(q, f, g) if work.update[lane] else 0
+                        q = rule_at(p, work, counts, lane)
+                        f = read(p, state, clocks, j, lane, lanes)
+                        taken = Step(0.0, True, work[SIZE, lane], work[STRENGTH, lane])
+                        g = move(q, f, x, work[V, lane], taken, fetch(template, work, work64, lane))
+                        update = work[UPDATED, lane] != zero
+                        write(p, state, clocks, j, lane, lanes, choose(p, update, g, f))
+                        counts[CHANGE, lane] += tally(q, f, g) if update else 0
             for lane in range(lanes):
-                if work.present[lane]:
-                    q = rule_at(p, tables.reals64, tables.codes, lane)
-                    now = fetch(template, work.now64, work.now_clocks, lane)
-                    own = end(q, totals_at(p, totals, lane), counts[T, lane], now, work.change[lane])
-                    store_totals(p, totals, lane, own)
+                if work[PRESENT, lane] != zero:
+                    q = rule_at(p, work64, counts, lane)
+                    own = end(
+                        q,
+                        totals_at(p, work64, lane),
+                        counts[T, lane],
+                        fetch(template, work64, work64, lane),
+                        counts[CHANGE, lane],
+                    )
+                    store_totals(p, work64, lane, own)
+        for lane in range(lanes):
+            for row in range(np.uint64(5)):
+                memory.counts[row, lane] = counts[row, lane]
+            for row in range(np.uint64(len(memory.totals))):
+                memory.totals[row, lane] = work64[row, lane]
 
     return loop
 
@@ -211,8 +267,20 @@ def make_loop(version: str) -> Callable[..., Any]:
 _LOOPS: dict[Any, Compiled] = {}
 
 
-def loop_for(rule: Any) -> Compiled:
-    """The loop compiled for one rule."""
-    if rule not in _LOOPS:
-        _LOOPS[rule] = Compiled(make_loop, rule.__module__, __name__, "thinstream.lanes.records")
-    return _LOOPS[rule]
+def loop_for(p: Any, lanes: int) -> Compiled:
+    """The loop compiled for blocks of rules like p: one for full blocks, one for all others."""
+    rule, size = type(p), FULL if lanes > FULL - STEP else FULL - STEP
+    key = rule, size, bool(p.observes()), uses_confidence(rule)
+    if key not in _LOOPS:
+        factory = partial(make_lanes_loop, size=size, observing=key[2], confident=key[3])
+        _LOOPS[key] = Compiled(factory, rule.__module__, __name__, "thinstream.lanes.records", "thinstream.lanes.stack")
+    return _LOOPS[key]
+
+
+def uses_confidence(rule: Any) -> bool:
+    """Whether v makes a difference: a rule that never looks at it need not have it summed."""
+    return any(_mentions(getattr(rule, name), "v") for name in ("observe", "step", "move"))
+
+
+def _mentions(function: Any, name: str) -> bool:
+    return any(name in np.atleast_1d(one.argval).tolist() for one in dis.get_instructions(function) if one.argval)

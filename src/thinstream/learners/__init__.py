@@ -2,17 +2,21 @@
 
 from thinstream.learners.classes import Classes, class_costs
 from thinstream.learners.frozen import Frozen
+from thinstream.learners.full import FullLearner
 from thinstream.learners.learner import Learner
+from thinstream.learners.making import make_learner
 from thinstream.learners.merging import merge, merge_table, require_mergeable
 from thinstream.learners.registry import algorithms, find
 
 __all__ = [
     "Classes",
     "Frozen",
+    "FullLearner",
     "Learner",
     "algorithms",
     "class_costs",
     "find",
+    "make_learner",
     "merge",
     "merge_table",
     "require_mergeable",

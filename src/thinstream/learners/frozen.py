@@ -32,7 +32,7 @@ class Frozen(Learner):
     Examples
     --------
     >>> from thinstream.batch import Batch
-    >>> rows = Batch.of(np.array([0, 1, 2]), np.array([0, 1]), np.array([1.0, 1.0]), 2, y=np.array([-1, 1], np.int8))
+    >>> rows = Batch.of(np.arange(3), np.arange(2, dtype=np.int32), np.ones(2), 2, y=np.array([-1, 1], np.int8))
     >>> model = Learner("ssol", n_features=2)
     >>> before = model.learn(rows)
     >>> frozen = Frozen.of(model)

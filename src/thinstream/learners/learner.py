@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.engine.diagonal import DIAGONAL, FULL
 from thinstream.engine.loop import (
     FALSE_NEGATIVES,
     FALSE_POSITIVES,
@@ -87,6 +88,8 @@ class Learner:
 
     """
 
+    full = False  # whether its covariance is a full matrix
+
     def __init__(
         self,
         algorithm: str,
@@ -100,6 +103,8 @@ class Learner:
     ) -> None:
         self.algorithm = find(algorithm)
         rule = rule_of(self.algorithm, parameters)
+        if (getattr(rule, "covariance", DIAGONAL) == FULL) != self.full:
+            raise InvalidParameterError(f"{self.algorithm.name}: make_learner makes learners with covariance='full'")
         kind = _dtype(dtype, self.algorithm.name)
         _require_representable(rule, kind, self.algorithm.name)
         if grow and rule.needs_dimension():

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine.diagonal import DIAGONAL, FULL
+from thinstream.engine.full import Matrix
 from thinstream.engine.records import Memory, split
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError
@@ -14,9 +16,9 @@ from thinstream.errors import InvalidInputError
 
 def allocate(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> Memory:
     """The memory of a model that has seen nothing, for ``width`` coordinates (at least)."""
-    extra = rule.extra()
-    require_room(algorithm, width, dtype)
-    width = max(width, len(extra))  # (see `kept`) a rule that keeps features in its own array must be able to name them
+    require_room(algorithm, rule, width, dtype)
+    extra = covariance(rule, np.empty(0, dtype), width) if is_full(rule) else rule.extra()
+    width = width if is_full(rule) else max(width, len(extra))  # (see `kept`) what its array names must be there
     fields, clocks = _filled(algorithm, rule, width, dtype)
     totals = np.concatenate([[0.0], np.array(algorithm.totals(), dtype=np.float64)])
     return Memory(fields, clocks, np.zeros(5, dtype=np.int64), totals, extra)
@@ -30,16 +32,34 @@ def capacity(algorithm: Algorithm, memory: Memory) -> int:
 def grown(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> Memory:
     """Room for ``width`` coordinates, at least half as much again, so that growing feature by feature stays cheap."""
     have = capacity(algorithm, memory)
+    require_room(algorithm, rule, width, memory.state.dtype)
+    if is_full(rule):
+        memory = memory._replace(extra=covariance(rule, memory.extra, width))
     if width <= have:
         return memory
-    require_room(algorithm, width, memory.state.dtype)
     fields, clocks = _filled(algorithm, rule, max(width, have + have // 2) - have, memory.state.dtype)
     return memory._replace(state=np.concatenate([memory.state, fields]), clocks=np.concatenate([memory.clocks, clocks]))
 
 
-def require_room(algorithm: Algorithm, width: int, dtype: np.dtype[Any]) -> None:
+def is_full(rule: Any) -> bool:
+    """Whether a rule keeps a full covariance: the packed matrix is its own array."""
+    return getattr(rule, "covariance", DIAGONAL) == FULL
+
+
+def covariance(rule: Any, packed: NDArray[Any], width: int) -> NDArray[Any]:
+    """The packed matrix for ``width`` coordinates at least, those that are new uncorrelated and of a fresh variance."""
+    return Matrix(packed).grown(width, float(rule.variance(rule.fresh()))).packed
+
+
+def require_room(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> None:
     """Raises if a model this wide would not fit: a single feature number too high must not take the machine down."""
     fields, clocks = split(algorithm.coordinate)
+    matrix, physical = Matrix.size(width) * dtype.itemsize if is_full(rule) else 0, physical_memory()
+    if matrix > 0.7 * physical:
+        raise InvalidInputError(
+            f"{algorithm.name}: covariance='full' on {width:,} features needs {matrix / 1e9:,.1f} GB, this machine has "
+            f"{physical / 1e9:,.1f} GB; use covariance='diagonal', or fewer features"
+        )
     needed, have = width * (len(fields) * dtype.itemsize + 8 * len(clocks)), physical_memory()
     if needed > 0.7 * have:
         raise InvalidInputError(
@@ -57,9 +77,9 @@ def physical_memory() -> int:
         return 1 << 62
 
 
-def kept(memory: Memory, width: int) -> int:
+def kept(rule: Any, memory: Memory, width: int) -> int:
     """Coordinates that can differ from fresh ones: the model's, and those a rule's own array may name."""
-    return max(width, len(memory.extra))
+    return width if is_full(rule) else max(width, len(memory.extra))
 
 
 def records(algorithm: Algorithm, memory: Memory, width: int) -> tuple[NDArray[Any], NDArray[np.float64]]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thinstream.engine.diagonal import Exact
 from thinstream.errors import MergeError
+from thinstream.learners.full_merging import HOW
 from thinstream.learners.learner import Learner
 from thinstream.learners.memory import capacity, columns
 from thinstream.learners.registry import algorithms
@@ -213,4 +214,5 @@ def merge_table() -> str:
             lines.append(f"| `{name}` | {MERGES[name].how} | {MERGES[name].kind} |")
         else:
             lines.append(f"| `{name}` | refused: {REFUSALS.get(name, _UNDECLARED)} | – |")
+    lines.append(f'| any with `covariance="full"` | {HOW} | formal for SSOL, SOP and AROW, else heuristic |')
     return "\n".join(lines)

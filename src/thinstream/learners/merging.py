@@ -8,7 +8,7 @@ import copy
 import math
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from thinstream.engine.loop import Costs
 from thinstream.engine.records import Memory
 from thinstream.errors import InvalidParameterError, MergeError
+from thinstream.learners import full_merging
+from thinstream.learners.full import FullLearner
 from thinstream.learners.learner import BLOCK, Learner
+from thinstream.learners.making import make_learner
 from thinstream.learners.memory import columns, grown
 from thinstream.learners.merge_rules import Merge, Shard, fresh, merge_table, rule_for
 
@@ -82,23 +85,23 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
     if len(parts) < 2:
         model = _copied(parts[0][0] if parts else learners[0], width)
     else:
-        rule = rule_for(learners[0], average)
-        if weights is not None and not rule.averages:
-            name = learners[0].algorithm.name
-            raise MergeError(f"{name}: weights of models are for algorithms that average, but here {rule.how}")
+        rule = None if learners[0].full else rule_for(learners[0], average)
+        if weights is not None and (rule is None or not rule.averages):
+            name, how = learners[0].algorithm.name, full_merging.HOW if rule is None else rule.how
+            raise MergeError(f"{name}: weights of models are for algorithms that average, but here {how}")
         model = _merged(parts, width, rule)
     model.grow = any(learner.grow for learner in learners)
     return model
 
 
-def _merged(parts: Sequence[tuple[Learner, float]], width: int, rule: Merge) -> Learner:
+def _merged(parts: Sequence[tuple[Learner, float]], width: int, rule: Merge | None) -> Learner:
     total = sum(weight for _, weight in parts)
     if not 0 < total < math.inf:
         raise InvalidParameterError(
             f"merge: weights of the models that have seen something must have a finite sum > 0, got {total}"
         )
     like = parts[0][0]
-    model = Learner(
+    model = make_learner(
         like.algorithm.name,
         n_features=width,
         costs=like.costs,
@@ -109,6 +112,11 @@ def _merged(parts: Sequence[tuple[Learner, float]], width: int, rule: Merge) -> 
     for learner, _ in parts:
         model.memory.counts[:] += learner.memory.counts
         model.memory.totals[:] += learner.memory.totals
+    if rule is None:
+        full_merging.merge_full(
+            [part for part, _ in parts if isinstance(part, FullLearner)], cast("FullLearner", model)
+        )
+        return model
     for start in range(0, width + model.offset, BLOCK):  # so that copies in 64 bits stay small
         stop = min(start + BLOCK, width + model.offset)
         merged = rule.function([_shard(part, start, stop, weight / total) for part, weight in parts], model)
@@ -147,6 +155,8 @@ def _fingerprint(learner: Learner) -> bytes:
     width = learner.n_features + learner.offset
     for values in (learner.memory.counts, learner.memory.totals, *columns(learner.algorithm, learner.memory, 0, width)):
         digest.update(np.ascontiguousarray(values).data)
+    if learner.full:
+        digest.update(learner.memory.extra.data)
     return digest.digest()
 
 

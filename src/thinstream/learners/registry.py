@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any
 
 from thinstream import rules
-from thinstream.engine.diagonal import FULL
 from thinstream.engine.rule import REGISTRY, Algorithm
 from thinstream.errors import InvalidParameterError, UnknownNameError, listed
 
@@ -52,7 +51,4 @@ def rule_of(algorithm: Algorithm, parameters: dict[str, Any]) -> Any:
         if name not in known:
             allowed = f"it has {listed(known)}" if known else "it has none"
             raise InvalidParameterError(f"{algorithm.name} has no parameter {name!r}; {allowed}")
-    rule = algorithm.rule(**{n: known[n].encode(value, algorithm.name) for n, value in parameters.items()})
-    if getattr(rule, "covariance", None) == FULL:
-        raise NotImplementedError(f"{algorithm.name}: covariance='full' is not available yet; use 'diagonal'")
-    return rule
+    return algorithm.rule(**{n: known[n].encode(value, algorithm.name) for n, value in parameters.items()})

@@ -1,7 +1,8 @@
 """A learner as a description and a few arrays, and back.
 
 In full: ``state`` and ``clocks``, a row per coordinate (the intercept is coordinate 0), ``counts``, ``totals`` and the
-rule's ``own`` array. Where most coordinates were never touched only the others are stored, with their ``indices``.
+rule's ``own`` array (of a full covariance the upper triangle, column by column). Where most coordinates were never
+touched only the others are stored, with their ``indices``.
 Weights only: ``indices`` and ``weights`` of those that are not zero, ``intercept``, ``counts`` and ``loss``.
 """
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from thinstream.engine.loop import Costs
 from thinstream.errors import ModelFileError
-from thinstream.learners import Frozen, Learner
+from thinstream.learners import Frozen, Learner, make_learner
 from thinstream.learners.memory import kept, records, touched
 from thinstream.models.container import Arrays
 from thinstream.models.plain import plain
@@ -39,7 +40,7 @@ def described(learner: Learner) -> dict[str, Any]:
 def full(learner: Learner) -> Arrays:
     """The memory, cut to the model's width: room to grow is not stored."""
     memory = learner.memory
-    width = kept(memory, learner.n_features + learner.offset)
+    width = kept(learner.rule, memory, learner.n_features + learner.offset)
     state, clocks = records(learner.algorithm, memory, width)
     arrays = {"counts": memory.counts, "totals": memory.totals, "own": memory.extra}
     where = _indices(touched(learner.algorithm, learner.rule, memory, width), width)
@@ -63,9 +64,9 @@ def weights(learner: Learner) -> Arrays:
 def learner_of(head: dict[str, Any], arrays: Arrays) -> Learner:
     """The learner of a full model; its parameters are checked as any."""
     common = _common(head)
-    learner = Learner(**common, **head["parameters"])
+    learner = make_learner(**common, **head["parameters"])
     memory, n = learner.memory, learner.n_features + learner.offset
-    width = kept(memory, n)
+    width = kept(learner.rule, memory, n)
     where = _checked_indices(arrays, width) if "indices" in arrays else None
     rows = width if where is None else len(where)
     for name, whole in zip(("state", "clocks"), records(learner.algorithm, memory, width), strict=True):

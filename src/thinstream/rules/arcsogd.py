@@ -1,15 +1,16 @@
 """ARCSOGD: adaptively regularised cost-sensitive online gradient descent.
 
 Zhao, Zhuang, Wu, Li, Hoi: Cost-Sensitive Online Classification with Adaptive Regularization and Its Applications (P3,
-2015), Algorithm 1 with a diagonal covariance ("ARCSOGD_diag").
+2015), Algorithm 1, with a full covariance or a diagonal one ("ARCSOGD_diag").
 """
 
 from typing import NamedTuple
 
 from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop, shrunk, variance
+from thinstream.engine.full import Belief, Point
 from thinstream.engine.parameters import Positive
-from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
 
 
 @algorithm(paper="P3 Alg. 1", order="second", family=gaussian)
@@ -30,9 +31,9 @@ class ARCSOGD(NamedTuple):
     gamma : float, default=1.0
         γ: the larger, the slower the variances fall; towards ∞ this is CSOGD.
     covariance : {"diagonal", "full"}, default="diagonal"
-        The full matrix is not available yet.
+        The full d×d matrix, for up to a few thousand features.
     diagonal : {"exact", "drop"}, default="exact"
-        1/σ_j += x_j²/γ, or the diagonal of the full update.
+        1/σ_j += x_j²/γ, or the diagonal of the full update. Without meaning for a full covariance.
 
     Examples
     --------
@@ -58,3 +59,8 @@ class ARCSOGD(NamedTuple):
     def move(p, f: gaussian.Coordinate, x: float, v: float, step: Step, now: Nothing) -> gaussian.Coordinate:
         s = shrunk(p.diagonal, f.s, x, step.c, v)
         return gaussian.Coordinate(f.mu + step.size * variance(p.diagonal, s) * x, s)
+
+    def update_full(p, b: Belief, x: Point, seen: Seen, step: Step) -> None:
+        b.sigma.shrink(seen.z, step.c, seen.v)
+        new_z = seen.z / (1 + b.mean.dtype.type(step.c) * seen.v)  # the new Σx
+        b.mean[:] += b.mean.dtype.type(step.size) * new_z

@@ -35,7 +35,7 @@ class CW(NamedTuple):
         "stdev" has no bound on its confidence: labels that keep contradicting each other on a feature drive its
         variance to the smallest number there is, and the weight then stands still. SCW does not have this problem.
     covariance : {"diagonal", "full"}, default="diagonal"
-        The full matrix is not available yet.
+        The full d×d matrix, for up to a few thousand features.
     diagonal : {"exact", "drop"}, default="exact"
         1/σ_j += c·x_j², or the diagonal of the full update.
 

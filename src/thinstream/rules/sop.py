@@ -8,8 +8,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from thinstream.engine.diagonal import DIAGONAL, Covariance
+from thinstream.engine.full import Belief, Point
 from thinstream.engine.parameters import OneOf, Positive
-from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
 from thinstream.engine.when import EveryExample, OnUpdate, always
 
 
@@ -31,7 +32,7 @@ class SOP(NamedTuple):
     a : float, default=1.0
         The larger, the closer to the Perceptron.
     covariance : {"diagonal", "full"}, default="diagonal"
-        The full matrix is not available yet.
+        The full d×d matrix, for up to a few thousand features.
     update_on : {"mistake", "every"}, default="mistake"
         Which examples enter S.
 
@@ -68,3 +69,21 @@ class SOP(NamedTuple):
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
         return Coordinate(f.v + step.size * x, f.A if always(p.update_on) else f.A + x * x)
+
+    def predict_full(p, b: Belief, x: Point, now: Nothing, absent: bool) -> Seen:
+        z = b.sigma.times(x)  # Σ = (aI + S)⁻¹
+        v = b.sigma.variance_along(x, z)
+        if absent:
+            return Seen(np.dot(z, b.mean), v, z)
+        s = np.dot(z, b.mean) / (1 + v)  # with xxᵀ taken into S for this score
+        if always(p.update_on):
+            b.sigma.shrink(z, 1.0, v)
+        return Seen(s, v, z)
+
+    def update_full(p, b: Belief, x: Point, seen: Seen, step: Step) -> None:
+        b.mean[x.indices] += b.mean.dtype.type(step.size) * x.values
+        if not always(p.update_on):
+            b.sigma.shrink(seen.z, 1.0, seen.v)
+
+    def weights_full(p, b: Belief, now: Nothing) -> Any:
+        return b.sigma.product(b.mean)

@@ -1,17 +1,20 @@
-"""SSOL: second-order dual averaging with a diagonal matrix and a soft threshold.
+"""SSOL: second-order dual averaging with a soft threshold.
 
-Wang, Wu, Zhao, Hoi: A Framework of Sparse Online Learning and Its Applications (P0), Algorithm 5; with class costs
-Algorithm 7 (CS-SSOL).
+Wang, Wu, Zhao, Hoi: A Framework of Sparse Online Learning and Its Applications (P0), Algorithm 5 (diagonal) and 4 (full
+matrix); with class costs Algorithm 7 (CS-SSOL).
 """
 
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+
 from thinstream.engine import diagonal
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Drop, Exact, shrunk
+from thinstream.engine.full import Belief, Point
 from thinstream.engine.losses import hinge
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
 from thinstream.engine.prox import INV_T, L1Schedule, soft, threshold
-from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
 from thinstream.engine.when import EveryExample, OnUpdate, always
 
 
@@ -46,9 +49,10 @@ class SSOL(NamedTuple):
     l1_schedule : {"inv_t", "eta", "const", "sqrt", "linear"}, default="inv_t"
         λ_t: λ/t, ηλ, λ, ηλ√t or ηλt.
     covariance : {"diagonal", "full"}, default="diagonal"
-        The full matrix is not available yet.
+        The full d×d matrix (Algorithm 4), for up to a few thousand features.
     diagonal : {"drop", "exact"}, default="drop"
-        The diagonal of the full update (as printed), or 1/σ_j += x_j²/r (a sum, so models can be merged).
+        The diagonal of the full update (as printed), or 1/σ_j += x_j²/r (a sum, so models can be merged). Without
+        meaning for a full covariance.
     update_on : {"every", "loss"}, default="every"
         Whether every example enters A before it is predicted (as printed), or only those with loss, afterwards.
 
@@ -93,3 +97,23 @@ class SSOL(NamedTuple):
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
         s = f.s if always(p.update_on) else shrunk(p.diagonal, f.s, x, now.c, v)
         return Coordinate(f.theta + step.size * x, s)
+
+    def predict_full(p, b: Belief, x: Point, now: Round, absent: bool) -> Seen:
+        z = b.sigma.times(x)
+        v = b.sigma.variance_along(x, z)
+        if always(p.update_on) and not absent:
+            b.sigma.shrink(z, now.c, v)
+        u = b.sigma.at(x.indices, b.mean)
+        return Seen(np.dot(_soft(u, now.lambda_t), x.values), v, z)
+
+    def update_full(p, b: Belief, x: Point, seen: Seen, step: Step) -> None:
+        b.mean[x.indices] += b.mean.dtype.type(step.size) * x.values
+        if not always(p.update_on):
+            b.sigma.shrink(seen.z, 1.0 / p.r, seen.v)
+
+    def weights_full(p, b: Belief, now: Round) -> Any:
+        return _soft(b.sigma.product(b.mean), now.lambda_t)
+
+
+def _soft(u: Any, a: float) -> Any:
+    return u - np.clip(u, u.dtype.type(-a), u.dtype.type(a))

@@ -59,7 +59,7 @@ class StableSparsePerceptron(NamedTuple):
         limit = math.floor(p.max_density * d)
         while limit / d < p.max_density:
             limit += 1
-        return p._replace(max_density=limit)
+        return p._replace(max_density=float(limit))
 
     def stopped(p, totals: Totals) -> bool:
         return totals.nnz >= p.max_density

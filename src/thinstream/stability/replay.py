@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.learners import Learner
+from thinstream.learners import Learner, make_learner
 
 #: A run is looked at in this many parts.
 PARTS = 4
@@ -38,7 +38,7 @@ def replay(learner: Learner | None, batch: Batch) -> Replay | None:
     """One pass of a fresh learner with the same parameters; None where there are too few rows to tell anything."""
     if learner is None or len(batch) < 10 * PARTS:
         return None
-    fresh = Learner(
+    fresh = make_learner(
         learner.algorithm.name,
         n_features=learner.n_features,
         costs=learner.costs,

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.learners import Classes, Learner
+from thinstream.learners import Classes, Learner, make_learner
 from thinstream.stability.inputs import batch_of, matrix_of, signs_of
 from thinstream.theory.bounds import Bound, arcsogd_bound, fsol_bound, ssol_bound
-from thinstream.theory.comparing import best, farthest
+from thinstream.theory.comparing import best, farthest, precision
 
 
 class Regret(NamedTuple):
@@ -57,8 +57,8 @@ def regret(model: Any, X: Any, y: Any, comparator: Any = None) -> Regret:
     Parameters
     ----------
     model : estimator or Learner
-        FSOL with ``l1_schedule="eta"``, SSOL with ``diagonal="exact"`` and ``l1_schedule="inv_t"``, or ARCSOGD with
-        ``diagonal="exact"``; class costs are taken as they are. Fitted or not; it is left as it is.
+        FSOL with ``l1_schedule="eta"``, SSOL with ``l1_schedule="inv_t"``, or ARCSOGD, both with ``diagonal="exact"``
+        or ``covariance="full"``; class costs are taken as they are. Fitted or not; it is left as it is.
     X : matrix
         The rounds, in order.
     y : array
@@ -94,7 +94,7 @@ def _report(learner: Learner, batch: Batch, w: Any, c: Any, rho: Any, distance: 
     measures: dict[str, tuple[float, float]] = {}
     if name == "ARCSOGD":
         other = float(np.maximum(0.0, np.where(signs > 0, rho, 1.0) - margins).sum())
-        bound = arcsogd_bound(distance, 1.0 / learner.variance(), eta=p["eta"], gamma=p["gamma"])
+        bound = arcsogd_bound(distance, precision(learner), eta=p["eta"], gamma=p["gamma"])
         if not learner.costs.balanced:
             measures = _measures(learner, len(batch), other + bound.total)
     else:
@@ -104,7 +104,7 @@ def _report(learner: Learner, batch: Batch, w: Any, c: Any, rho: Any, distance: 
         else:
             bound = ssol_bound(
                 w,
-                1.0 / learner.variance(),
+                precision(learner),
                 eta=p["eta"],
                 l1=p["l1"],
                 r=p["r"],
@@ -154,7 +154,7 @@ def _fresh(model: Any, n_features: int, classes: Classes) -> Learner:
     if model.offset:
         raise InvalidParameterError("theory: fit_intercept must be False; append a constant feature to X instead")
     options = {"n_features": n_features, "costs": model.costs, "dtype": "float64"}
-    return Learner(model.algorithm.name, **options, **model.parameters)
+    return make_learner(model.algorithm.name, **options, **model.parameters)
 
 
 #: What a bound was proved for.
@@ -170,7 +170,7 @@ def _require_covered(learner: Learner) -> None:
     if name not in _COVERED:
         raise InvalidParameterError(f"theory: the papers prove bounds for {', '.join(_COVERED)}, got {name}")
     for parameter, value in _COVERED[name].items():
-        idle = parameter == "l1_schedule" and given["l1"] == 0
+        idle = given["l1"] == 0 if parameter == "l1_schedule" else learner.full and parameter == "diagonal"
         if given[parameter] != value and not idle:
             raise InvalidParameterError(
                 f"theory: the bound of {name} needs {parameter}={value!r}, got {given[parameter]!r}"

@@ -6,6 +6,7 @@ import numpy as np
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
+from thinstream.evaluate.order import looks_sorted
 from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.report import P3, Report, Tradeoff
 from thinstream.models.model import Model, Names
@@ -194,8 +195,7 @@ class Run:
     def looks_sorted(self) -> bool:
         """Whether labels came in far longer runs than in any random order."""
         report = self.state.progress.report()
-        share = report.positives / max(report.rows, 1)
-        return report.rows >= 1000 and self._changes < 0.02 * 2.0 * report.rows * share * (1.0 - share)
+        return looks_sorted(report.rows, report.positives, self._changes)
 
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""

@@ -99,13 +99,13 @@ class Memory:
         dtype: str = "float32",
         rows_per_batch: int = 1 << 16,
     ) -> None:
-        self.dtype, self.hasher = checked_dtype(dtype), hasher
+        self.dtype, self.hasher, self.classes = checked_dtype(dtype), hasher, checked_classes(classes)
         self._rows, self.size, width = _source(X, dtype, hasher)
         self.n_features = width if hasher is None else hasher.width
         self.rows_per_batch = checked_rows(rows_per_batch)
         if not hasattr(X, "tocsr"):
             self.rows_per_batch = min(rows_per_batch, max(CELLS // max(width, 1), 1))
-        self._y = None if y is None else signs_of(_vector(y, self.size, "labels"), checked_classes(classes), "y")
+        self._y = None if y is None else signs_of(_vector(y, self.size, "labels"), self.classes, "y")
         self._weights = None if weights is None else weights_of(_vector(weights, self.size, "weights"), "weights")
 
     @property

@@ -1,0 +1,94 @@
+"""What tuning in one pass picks, against exhaustive cross-validation of every configuration, on real data.
+
+    python benchmarks/tuning_quality.py FOLDER [--sets a9a,w8a] [--shuffles 5] [--write docs/tuning.md]
+
+Caveats first. One pass: `OnlineGridSearchCV` with 5 folds, held-out rows scored as they pass, all candidates as lanes.
+Exhaustive: scikit-learn's `GridSearchCV` with the same folds; every configuration is trained anew on four folds and its
+final model scored on the fifth. Both then train their pick on all training rows; what counts is its error on test rows
+that neither has seen (the set's own, else a quarter of the rows). All of that in several random orders of the training
+rows, as online learning depends on the order; the difference is the mean over them, with its standard error.
+"""
+
+import argparse
+import lzma
+import math
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_svmlight_file, load_svmlight_files
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
+
+import thinstream as ts
+
+FOLDS = 5
+SETS = ("a9a", "w8a", "ijcnn1", "20news-comp-vs-rec", "reuters21578-acq", "rcv1-small", "sms-spam", "spambase")
+SEARCHES = (
+    (ts.FSOL(), {"eta": [2.0**e for e in range(-9, 3)]}),
+    (ts.AROW(), {"r": [2.0**e for e in range(-5, 6)]}),
+    (ts.SSOL(), {"eta": [2.0**e for e in range(-5, 4, 2)], "r": [2.0**e for e in range(-5, 6, 2)]}),
+)
+BEGIN, END = "<!-- quality: begin (generated, see benchmarks/tuning_quality.py) -->", "<!-- quality: end -->"
+HEAD = (
+    "| set | rows | algorithm | candidates | one pass | exhaustive | difference ± s.e. |\n|---|---|---|---|---|---|---|"
+)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path, help="where the sets are (NAME.train.svm.xz and NAME.test.svm.xz, or one)")
+    parser.add_argument("--sets", default=",".join(SETS), help=f"which of them (default {','.join(SETS)})")
+    parser.add_argument("--shuffles", type=int, default=5, help="orders of the training rows (default 5)")
+    parser.add_argument("--write", type=Path, help="a page to put the table into, between its markers")
+    options = parser.parse_args()
+    print(__doc__.split("\n\n")[2], "\n")
+    print(HEAD)
+    start, lines, worse = time.perf_counter(), [], 0
+    for name in options.sets.split(","):
+        X, y, X_test, y_test = load(options.folder, name)
+        for estimator, grid in SEARCHES:
+            found = np.array(
+                [compared(estimator, grid, X, y, X_test, y_test, seed) for seed in range(options.shuffles)]
+            )
+            one, other = 100 * found[:, 0], 100 * found[:, 1]
+            spread = (one - other).std(ddof=1) / math.sqrt(len(found)) if len(found) > 1 else math.nan
+            worse += bool((one - other).mean() > 2 * spread)
+            points = math.prod(map(len, grid.values()))
+            lines.append(
+                f"| {name} | {X.shape[0]:,} | {type(estimator).__name__} | {points} | {one.mean():.2f} % | "
+                f"{other.mean():.2f} % | {(one - other).mean():+.2f} ± {spread:.2f} |"
+            )
+            print(lines[-1], flush=True)
+    seconds = time.perf_counter() - start
+    print(f"\none pass is worse by more than two standard errors in {worse} of {len(lines)}; {seconds:.0f} s")
+    if options.write:
+        before, rest = options.write.read_text().split(BEGIN)
+        table = "\n".join([BEGIN, HEAD, *lines, END])
+        options.write.write_text(before + table + rest.split(END)[1])
+
+
+def load(folder, name):
+    """Train and test rows; a set in one piece is cut in four by a fixed draw."""
+    whole = folder / f"{name}.svm.xz"
+    with ExitStack() as stack:
+        if not whole.exists():
+            files = [stack.enter_context(lzma.open(folder / f"{name}.{part}.svm.xz")) for part in ("train", "test")]
+            return load_svmlight_files(files, dtype=np.float32)
+        X, y = load_svmlight_file(stack.enter_context(lzma.open(whole)), dtype=np.float32)
+    order, cut = np.random.default_rng(0).permutation(len(y)), 3 * len(y) // 4
+    return X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]
+
+
+def compared(estimator, grid, X, y, X_test, y_test, seed):
+    """Test errors of the pick of one pass and of the exhaustive one."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    X, y = X[order], y[order]
+    one = ts.OnlineGridSearchCV(estimator, grid, cv=FOLDS).fit(X, y)
+    folds = PredefinedSplit(np.arange(len(y)) % FOLDS)
+    other = GridSearchCV(estimator, grid, cv=folds).fit(X, y)
+    return 1 - one.score(X_test, y_test), 1 - other.score(X_test, y_test)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""A lane that keeps an array of its own (SOFS, full covariances): a `Learner` with the face of a block."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.engine.full import Matrix
+from thinstream.engine.loop import Rows, loop_for
+from thinstream.engine.records import Memory, split
+from thinstream.engine.rule import Algorithm
+from thinstream.lanes.lane import Lane
+from thinstream.learners import Learner
+from thinstream.learners.memory import allocate, capacity, grown, is_full, kept
+
+
+class Alone:
+    """One lane."""
+
+    def __init__(self, algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
+        (lane,) = lanes
+        self.lanes, self.offset = [lane], lane.offset
+        memory = allocate(algorithm, lane.rule, width, dtype)
+        self._model = lane.model(algorithm, memory, width - lane.offset, grow=False)
+
+    @property
+    def memory(self) -> Memory:
+        """That of the model."""
+        return self._model.memory
+
+    @property
+    def width(self) -> int:
+        """Coordinates there is room for."""
+        return capacity(self._model.algorithm, self.memory)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return sum(array.nbytes for array in self.memory)
+
+    @staticmethod
+    def foreseen(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
+        """What ``nbytes`` will be."""
+        fields, clocks = split(algorithm.coordinate)
+        rule, own = lanes[0].rule, 8 * (5 + 1 + len(algorithm.totals._fields))
+        extra = len(rule.extra())
+        matrix = Matrix.size(width) * dtype.itemsize if is_full(rule) else 0
+        return max(width, extra) * (len(fields) * dtype.itemsize + 8 * len(clocks)) + 8 * extra + own + matrix
+
+    def learn(self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], scores: NDArray[Any]) -> None:
+        """As `Block.learn`."""
+        own = rows._replace(y=np.ascontiguousarray(y[:, 0]), weights=np.ascontiguousarray(weights[:, 0]))
+        out = np.empty(len(y), self.memory.state.dtype)
+        self._model._run(own, self.memory, out)
+        scores[:, 0] = out
+
+    def function(self, rows: Rows) -> Any:
+        """The compiled loop, which is that of any `Learner`."""
+        empty = rows._replace(indptr=rows.indptr[:1], y=np.empty(0, np.int8), weights=np.empty(0))
+        self._model._run(empty, self.memory, np.empty(0, self.memory.state.dtype))
+        return loop_for(type(self._model.rule)).function
+
+    def widen(self, width: int) -> None:
+        """As `Block.widen`."""
+        self._model.memory = grown(self._model.algorithm, self._model.rule, self.memory, width)
+
+    def memory_of(self, slot: int, width: int) -> Memory:
+        """A copy of the memory, cut to its width."""
+        width, memory = kept(self._model.rule, self.memory, width), self.memory
+        state, clocks = (
+            array[: width * len(names)].copy()
+            for array, names in zip(memory[:2], split(self._model.algorithm.coordinate), strict=True)
+        )
+        return Memory(state, clocks, memory.counts.copy(), memory.totals.copy(), memory.extra.copy())
+
+    def put(self, memories: Sequence[Memory], width: int) -> None:
+        """The lane becomes what the memory of a `Learner` says."""
+        copies: list[Any] = [array.copy() for array in memories[0]]
+        self._model.memory = Memory(*copies)
+        self.widen(width)
+
+    def take(self, slots: Sequence[int], source: "Alone", from_slots: Sequence[int], width: int) -> None:
+        """The lane becomes another."""
+        self.put([source.memory_of(0, width)], width)
+
+    def copy(self) -> "Alone":
+        """A lane of its own with the same content."""
+        return deepcopy(self)
+
+
+def stands_alone(model: Learner) -> bool:
+    """Whether models of this algorithm keep an array of their own."""
+    return len(model.memory.extra) > 0

@@ -1,0 +1,176 @@
+"""A block: up to 64 lanes of one kind, side by side in one memory."""
+
+from collections.abc import Sequence
+from typing import Any, Self, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.engine.loop import Rows
+from thinstream.engine.records import Memory, split
+from thinstream.engine.rule import Algorithm
+from thinstream.lanes.lane import Lane
+from thinstream.lanes.layout import aligned, nbytes, padded
+from thinstream.lanes.loop import LaneMemory, Tables, loop_for
+from thinstream.lanes.records import numbers_of
+from thinstream.lanes.stack import LINE
+from thinstream.learners import find
+
+#: Coordinates copied at a time between memories, which keeps both in cache.
+CHUNK = 1024
+
+
+class Block:
+    """Lanes that have seen nothing; the lanes that pad it repeat the last and never see an example."""
+
+    def __init__(self, algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
+        self.algorithm, self.lanes, self.offset = algorithm, list(lanes), lanes[0].offset
+        self._padded = [lanes[min(slot, len(lanes) - 1)] for slot in range(padded(len(lanes)))]
+        self._rule = _with_floats(lanes[0].rule)
+        self._tables = _tables(self._padded, dtype)
+        totals = np.array([0.0, *algorithm.totals()])[:, np.newaxis]
+        self.memory = LaneMemory(
+            *self._fresh(width, dtype),
+            np.zeros((5, len(self._padded)), dtype=np.int64),
+            np.repeat(totals, len(self._padded), axis=1),
+        )
+        self._ready: set[str] = set()
+
+    def learn(self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], scores: NDArray[Any]) -> None:
+        """Learns the rows in order; ``y`` and ``weights`` have a column per lane, or one for all."""
+        self.function(rows)(*self._arguments(rows, y, weights, scores))
+
+    def function(self, rows: Rows) -> Any:
+        """The compiled loop."""
+        loop = loop_for(self._rule, len(self.lanes))
+        if rows.indices.dtype.char not in self._ready:
+            column = np.empty((0, 1))
+            scores = np.empty((0, 1), self.memory.state.dtype)
+            loop.ensure(*self._arguments(rows, column.astype(np.int8), column, scores))
+            self._ready.add(rows.indices.dtype.char)
+        return loop.function
+
+    def _arguments(self, rows: Rows, y: Any, weights: Any, scores: Any) -> tuple[Any, ...]:
+        fields = len(split(self.algorithm.coordinate)[0])
+        return self._rule, self._tables, rows, y, weights, self.memory, len(self.lanes), fields, scores
+
+    def widen(self, width: int) -> None:
+        """Room for ``width`` coordinates, at least half as much again."""
+        have = self.width
+        if width <= have:
+            return
+        state, clocks = self._fresh(max(width, have + have // 2), self.memory.state.dtype)
+        state[: len(self.memory.state)], clocks[: len(self.memory.clocks)] = self.memory.state, self.memory.clocks
+        self.memory = self.memory._replace(state=state, clocks=clocks)
+
+    @property
+    def width(self) -> int:
+        """Coordinates there is room for."""
+        return len(self.memory.state) // (len(split(self.algorithm.coordinate)[0]) * len(self._padded))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return sum(array.nbytes for array in self.memory)
+
+    @staticmethod
+    def foreseen(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
+        """What ``nbytes`` will be."""
+        return nbytes(algorithm, len(lanes), width, dtype)
+
+    def memory_of(self, slot: int, width: int) -> Memory:
+        """The memory of one lane as that of a `Learner`."""
+        state, clocks = (view[:width, :, slot].flatten() for view in self._views())
+        return Memory(
+            state, clocks, self.memory.counts[:, slot].copy(), self.memory.totals[:, slot].copy(), np.empty(0)
+        )
+
+    def put(self, memories: Sequence[Memory], width: int) -> None:
+        """The lanes become what the memories of `Learner` s say."""
+        for start in range(0, width, CHUNK):
+            stop = min(start + CHUNK, width)
+            for view, place in zip(self._views(), ("state", "clocks"), strict=True):
+                fields = view.shape[1]
+                for slot, memory in enumerate(memories):
+                    found = getattr(memory, place)[start * fields : stop * fields]
+                    view[start:stop, :, slot] = found.reshape(stop - start, fields)
+        for slot, memory in enumerate(memories):
+            self.memory.counts[:, slot], self.memory.totals[:, slot] = memory.counts, memory.totals
+
+    def take(self, slots: Sequence[int], source: "Block", from_slots: Sequence[int], width: int) -> None:
+        """The lanes at ``slots`` become those of another block."""
+        here, there = list(slots), list(from_slots)
+        for mine, other in zip(self._views(), source._views(), strict=True):
+            for start in range(0, width, CHUNK):
+                chunk = slice(start, min(start + CHUNK, width))
+                mine[chunk][:, :, here] = other[chunk][:, :, there]
+        self.memory.counts[:, here] = source.memory.counts[:, there]
+        self.memory.totals[:, here] = source.memory.totals[:, there]
+
+    def copy(self) -> Self:
+        """A block of its own with the same content."""
+        made = object.__new__(type(self))
+        copies: list[Any] = [_settled(array, own=True) for array in self.memory]
+        made.__setstate__(self.__getstate__() | {"memory": LaneMemory(*copies)})
+        return made
+
+    def _views(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """State and clocks as [coordinate, field, lane]."""
+        fields, clocks = split(self.algorithm.coordinate)
+        width, size = self.width, len(self._padded)
+        return (
+            self.memory.state.reshape(width, len(fields), size),
+            self.memory.clocks.reshape(width, len(clocks), size),
+        )
+
+    def _fresh(self, width: int, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """State and clocks of coordinates nobody touched."""
+        records = [lane.rule.fresh()._asdict() for lane in self._padded]
+        made = []
+        for names, kind in zip(split(self.algorithm.coordinate), (dtype, np.dtype(np.float64)), strict=True):
+            row = np.array([[record[name] for record in records] for name in names], dtype=kind).reshape(-1)
+            array = aligned(width * len(row), kind)
+            array.reshape(width, len(row))[:] = row
+            made.append(array)
+        return made[0], made[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"algorithm": self.algorithm.name, "_ready": set()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.algorithm = find(state["algorithm"])
+        arrays: list[Any] = [_settled(array) for array in self.memory]
+        self.memory = LaneMemory(*arrays)
+
+
+def _settled(array: NDArray[Any], own: bool = False) -> NDArray[Any]:
+    """The array at a cache line and writeable, a copy where it is not (or where asked for)."""
+    if not own and array.flags.writeable and array.ctypes.data % LINE == 0:
+        return array
+    made = aligned(array.size, array.dtype).reshape(array.shape)
+    made[...] = array
+    return made
+
+
+def _with_floats(rule: Any) -> Any:
+    """Numbers of parameters that are declared float as floats, also where they happen to be whole."""
+    hints = get_type_hints(type(rule))
+    return rule._replace(**{name: float(value) for name, value in rule._asdict().items() if hints[name] is float})
+
+
+def _tables(lanes: Sequence[Lane], dtype: np.dtype[Any]) -> Tables:
+    """Parameters as rows of numbers."""
+    rule: Any = type(lanes[0].rule)
+    real, whole = ([[getattr(lane.rule, name) for lane in lanes] for name in names] for names in numbers_of(rule))
+    reals = np.array(real, dtype=np.float64).reshape(-1, len(lanes))
+    wholes = np.array(whole, dtype=np.int64).reshape(-1, len(lanes))
+    costs = [lane.costs for lane in lanes]
+    return Tables(
+        reals.astype(dtype),
+        reals,
+        wholes,
+        np.array([1.0 if cost.balanced else cost.negative for cost in costs], dtype=np.float64),
+        np.array([cost.positive for cost in costs], dtype=np.float64),
+        np.array([cost.balanced for cost in costs], dtype=np.bool_),
+    )

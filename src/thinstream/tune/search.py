@@ -1,0 +1,146 @@
+"""Candidates × folds as lanes of one study, and which is best."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.errors import InvalidInputError
+from thinstream.learners import Learner
+from thinstream.tune.elimination import Elimination
+from thinstream.tune.passes import Terms, Watch, study_stream
+from thinstream.tune.scoring import Scoring
+from thinstream.tune.sources import Source
+from thinstream.tune.study import Lane, Study
+from thinstream.tune.tallies import Counted
+
+Numbers = NDArray[np.float64]
+
+
+class Outcome(NamedTuple):
+    """What came of each candidate. Scores are greater for the better."""
+
+    splits: Numbers  # candidate × split: on the rows held out
+    mean: Numbers  # over the splits; without any, the progressive score
+    standard_error: Numbers  # of the mean
+    progressive: Numbers  # on rows before they were learned, all lanes of a candidate together
+    dropped: NDArray[np.int64]  # rows there were when it was dropped; 0: it was not
+    rank: NDArray[np.int64]  # 1 is best; those dropped come last, the first dropped at the very end
+    best: int
+    models: dict[int, Learner]  # that of the best, learned from all rows, if it was asked for
+    rows: int
+    passes: int  # as memory allowed
+    positives: int
+    looks_sorted: bool  # by class: scores as rows pass are too good
+
+
+def search(
+    source: Source,
+    terms: Terms,
+    candidates: Sequence[Lane],
+    scoring: Scoring,
+    *,
+    eliminate: bool = False,
+    models: bool = False,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Tries the candidates (a lane each, its split left open) in one pass where memory allows.
+
+    With ``terms.folds`` each has a lane per fold, which is judged by the rows of that fold and learns from the others;
+    without, one lane, judged by each row before it learns it. ``models`` asks for the best one's model of all rows:
+    with folds at the price of one more lane per candidate.
+    """
+    splits = [*range(terms.folds), *([-1] if models or not terms.folds else [])]
+    lanes = [lane._replace(candidate=c, split=s) for c, lane in enumerate(candidates) for s in splits]
+    judge = _Judge(lanes, len(candidates), terms.folds, scoring)
+    dropping = Elimination(lanes, scoring, held_out=terms.folds > 0) if eliminate else None
+    kept: dict[int, Learner] = {}
+
+    def finish(study: Study, numbers: list[int]) -> list[int]:
+        """Keeps the best model of this pass; the rest of it is let go."""
+        mean = judge.means(judge.splits(study.tallies.held_out, numbers), judge.pooled(study.tallies.learned, numbers))
+        if np.isfinite(mean).any():
+            best = int(np.nanargmax(mean))
+            place = next(k for k, n in enumerate(numbers) if lanes[n].candidate == best and lanes[n].split < 0)
+            kept[best] = study.lanes[place]
+        return numbers
+
+    found = study_stream(
+        source,
+        terms._replace(losses=scoring.losses),
+        lanes,
+        during=dropping.visit if dropping else None,
+        halts=dropping.halts if dropping else None,
+        finish=finish if models else None,
+        watch=watch,
+    )
+    everyone = list(range(len(lanes)))
+    dropped = np.zeros(len(candidates), np.int64)
+    for candidate, rows in (dropping.dropped if dropping else {}).items():
+        dropped[candidate] = rows
+    scores = judge.splits(found.held_out, everyone)
+    progressive = judge.pooled(found.learned, everyone)
+    mean = judge.means(scores, progressive)
+    if not np.isfinite(mean[dropped == 0]).any():
+        raise InvalidInputError(
+            f"the {scoring.name} of every candidate is undefined: "
+            + ("some fold's held-out rows" if terms.folds else "the rows")
+            + " lack a class, or scores are not finite; more rows or fewer folds may help"
+        )
+    if terms.folds:
+        error = scores.std(axis=1, ddof=1) / math.sqrt(terms.folds) if terms.folds > 1 else np.full(len(mean), np.nan)
+    else:
+        error = scoring.standard_errors(found.learned)
+    rank = _ranks(mean, dropped)
+    best = int(np.argmin(rank))
+    models_found = {best: kept[best]} if best in kept else {}
+    return Outcome(
+        scores,
+        mean,
+        error,
+        progressive,
+        dropped,
+        rank,
+        best,
+        models_found,
+        found.rows,
+        found.passes,
+        found.positives,
+        found.looks_sorted,
+    )
+
+
+class _Judge:
+    """Scores of candidates from the counts of their lanes."""
+
+    def __init__(self, lanes: Sequence[Lane], n: int, folds: int, scoring: Scoring) -> None:
+        self.lanes, self.n, self.folds, self.scoring = lanes, n, folds, scoring
+
+    def splits(self, held_out: Counted, numbers: Sequence[int]) -> Numbers:
+        """Candidate × split; NaN for those that are not there."""
+        scores = np.full((self.n, self.folds), np.nan)
+        for place, number in enumerate(numbers):
+            lane = self.lanes[number]
+            if lane.split >= 0:
+                scores[lane.candidate, lane.split] = self.scoring.score(held_out, place)
+        return scores
+
+    def pooled(self, learned: Counted, numbers: Sequence[int]) -> Numbers:
+        """The progressive score of each candidate."""
+        candidates = np.array([self.lanes[number].candidate for number in numbers])
+        together = learned.pooled(candidates, self.n)
+        return np.array([self.scoring.score(together, candidate) for candidate in range(self.n)])
+
+    def means(self, splits: Numbers, progressive: Numbers) -> Numbers:
+        """What candidates are ranked by."""
+        return splits.mean(axis=1) if self.folds else progressive
+
+
+def _ranks(mean: Numbers, dropped: NDArray[np.int64]) -> NDArray[np.int64]:
+    """1 for the best; equals share the smaller rank."""
+    late = np.where(dropped == 0, np.iinfo(np.int64).max, dropped)
+    keys = [(-int(rows), -score if math.isfinite(score) else math.inf) for rows, score in zip(late, mean, strict=True)]
+    order = sorted(keys)
+    return np.array([order.index(key) + 1 for key in keys])
