@@ -7,7 +7,6 @@ import pytest
 from tools.generate import generated
 
 import thinstream as ts
-from thinstream.estimators import estimator
 
 NAMES = [algorithm.name for algorithm in ts.algorithms()]
 
@@ -18,10 +17,10 @@ def test_generated_files_are_up_to_date():
         assert file.read_text() == content, f"{file.name}: run `make docs`"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *ts.BATCH_METHODS])
 def test_docstrings_list_the_parameters_of_the_signature(name):
     """Names and defaults in the docstring are those of the signature, in its order."""
-    cls = estimator(name)
+    cls = getattr(ts, name)
     text = inspect.getdoc(cls)
     section = text[text.index("Parameters\n") : text.index("Attributes\n")]
     documented = re.findall(r"^(\w+) : .*?(?:default=(.+))?$", section, flags=re.M)

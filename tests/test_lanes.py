@@ -44,7 +44,11 @@ def drawn(data, algorithm, lanes):
         elif parameter.name == "max_density":
             continue
         else:
-            one = st.integers(1, 4) if constraint.whole else st.floats(0.05, min(constraint.high, 3.0))
+            one = (
+                st.integers(1, 4)
+                if constraint.whole
+                else st.floats(max(0.05, constraint.low), min(constraint.high, 3.0))
+            )
         for parameters in found:
             parameters[parameter.name] = data.draw(one)
     return found

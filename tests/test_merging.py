@@ -126,6 +126,8 @@ def naively_merged(name, one, other):
         new.S = one.S + other.S
     if name in WEIGHTS and new.t:
         new.w = (one.t * one.w + other.t * other.w) / new.t
+    if name == "SMIDAS" and new.t:
+        new.theta = (one.t * one.theta + other.t * other.theta) / new.t
     if name in GAUSSIANS:
         P1, P2, P0 = 1 / one.sigma, 1 / other.sigma, 1 / getattr(one, "a", 1.0)
         new.sigma = 1 / (P1 + P2 - P0)
@@ -140,7 +142,7 @@ def test_every_algorithm_has_a_rule_or_a_reason():
     """None is forgotten, here or there."""
     names = {algorithm.name for algorithm in algorithms()}
     assert set(MERGES) | set(REFUSALS) == names
-    assert set(SUMS) | WEIGHTS | GAUSSIANS | {"SSOL"} == set(MERGES)
+    assert set(SUMS) | WEIGHTS | GAUSSIANS | {"SSOL", "SMIDAS"} == set(MERGES)
     table = merge_table()
     assert all(f"| `{name}" in table for name in names)
     assert len(table.splitlines()) == 2 + len(names) + 2

@@ -24,7 +24,11 @@ from thinstream.models.container import canonical, digest, put
 from thinstream.models.file import FORMAT
 
 NAMES = [algorithm.name for algorithm in algorithms()]
-PARAMETERS = {"SOFS": {"B": 5}, "StableSparsePerceptron": {"max_density": 0.7, "l1": 0.01}}
+PARAMETERS = {
+    "SOFS": {"B": 5},
+    "SMIDAS": {"p": 3.0, "l1": 0.01},
+    "StableSparsePerceptron": {"max_density": 0.7, "l1": 0.01},
+}
 LABELS = Classes("ham", "spam")
 
 
@@ -46,7 +50,7 @@ def same_bits(one, other):
     assert one.rule == other.rule
     for name in ("n_features", "offset", "grow", "costs"):
         assert getattr(one, name) == getattr(other, name)
-    width = kept(one.memory, one.n_features + one.offset)
+    width = kept(one.rule, one.memory, one.n_features + one.offset)
     for a, b in zip(records(one.algorithm, one.memory, width), records(other.algorithm, other.memory, width)):
         assert a.dtype == b.dtype
         assert a.tobytes() == b.tobytes()

@@ -21,19 +21,24 @@ from os import PathLike
 from typing import Any, Literal
 
 from thinstream import datasets as datasets
+from thinstream import stability as stability
+from thinstream import theory as theory
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
 from thinstream.estimators.costs import cost_curve as cost_curve
+from thinstream.estimators.grades import GraDes as GraDes
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
 from thinstream.estimators.path import SparsityPath as SparsityPath
+from thinstream.estimators.scd import SCD as SCD
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
 
 __version__: str
+BATCH_METHODS: dict[str, str]
 
 def algorithms() -> tuple[Algorithm, ...]: ...
 def load(path: str | PathLike[str]) -> OnlineClassifier: ...
-def make(name: str, **parameters: Any) -> OnlineClassifier: ...
+def make(name: str, **parameters: Any) -> Any: ...
 def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream: ...
 def save(model: OnlineClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False) -> None: ...
 '''
@@ -73,6 +78,12 @@ def reference() -> str:
         source = (inspect.getdoc(module) or "").split("\n\n", 1)[-1].split("\n\n")[0].replace("\n", " ")
         rule = algorithm.rule.__name__
         parts.append(f"## {rule}\n\n*{algorithm.paper}.* {source}\n\n```text\n{_own_text(algorithm)}\n```")
+    parts.append(
+        "# Batch methods\n\nThey take a matrix, or go over a stream several times; `ts.BATCH_METHODS` lists them."
+    )
+    for name in ts.BATCH_METHODS:
+        text = (inspect.getdoc(getattr(ts, name)) or "").replace("::\n\n", "").strip()
+        parts.append(f"## {name}\n\n```text\n{text}\n```")
     common = inspect.getdoc(ts.make("fsol").__class__.__mro__[1]) or ""
     parts.append(f"## Parameters and attributes all estimators share\n\n```text\n{common}\n```")
     parts.append(

@@ -4,19 +4,24 @@ from os import PathLike
 from typing import Any, Literal
 
 from thinstream import datasets as datasets
+from thinstream import stability as stability
+from thinstream import theory as theory
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
 from thinstream.estimators.costs import cost_curve as cost_curve
+from thinstream.estimators.grades import GraDes as GraDes
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
 from thinstream.estimators.path import SparsityPath as SparsityPath
+from thinstream.estimators.scd import SCD as SCD
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
 
 __version__: str
+BATCH_METHODS: dict[str, str]
 
 def algorithms() -> tuple[Algorithm, ...]: ...
 def load(path: str | PathLike[str]) -> OnlineClassifier: ...
-def make(name: str, **parameters: Any) -> OnlineClassifier: ...
+def make(name: str, **parameters: Any) -> Any: ...
 def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream: ...
 def save(model: OnlineClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False) -> None: ...
 
@@ -257,6 +262,23 @@ class SCW(OnlineClassifier):
         a: float = 1.0,
         covariance: Literal["diagonal", "full"] = "diagonal",
         diagonal: Literal["exact", "drop"] = "exact",
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        fit_intercept: bool = False,
+        n_passes: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        dtype: Literal["float32", "float64"] = "float32",
+        grow: bool = False,
+    ) -> None: ...
+
+class SMIDAS(OnlineClassifier):
+    def __init__(
+        self,
+        *,
+        eta: float = 0.1,
+        l1: float = 0.0,
+        p: float | None = None,
+        threshold: Literal["l1", "eta_l1"] = "l1",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
         fit_intercept: bool = False,
         n_passes: int = 1,

@@ -74,7 +74,7 @@ def test_one_class_only_is_remarked(there, thin):
 
 def test_version_and_help(thin):
     assert re.fullmatch(r"thinstream \d+\.\d+\.\d+\S*\n", thin("--version"))
-    names = "train tune predict evaluate convert inspect export merge shuffle split algorithms demo datasets"
+    names = "train tune predict evaluate diagnose convert inspect export merge shuffle split algorithms demo datasets"
     for command in re.findall(r"\w+", names):
         assert "Usage: thinstream " + command in thin(command, "--help")
 
@@ -89,7 +89,7 @@ def test_help_shows_ranges_and_the_paper_of_the_algorithm(thin):
 
 def test_algorithms(thin):
     lines = thin("algorithms").splitlines()
-    assert len(lines) == 20
+    assert len(lines) == 21
     assert lines[0].startswith("AdaFOBOS")
     assert "--l1" in thin("algorithms", "ssol")
     entry = json.loads(thin("algorithms", "fsol", "--json"))

@@ -23,6 +23,7 @@ from thinstream.cli import (
     costs,
     datasets,
     demo,
+    diagnose,
     evaluate,
     export,
     inspect,
@@ -54,7 +55,7 @@ def make_app(arguments: list[str]) -> typer.Typer:
     )
     for module in (train, tune, path, costs):
         module.register(app, arguments)
-    for module in (predict, evaluate, convert, inspect, export, merge, reorder, algorithms, datasets, demo):
+    for module in (predict, evaluate, diagnose, convert, inspect, export, merge, reorder, algorithms, datasets, demo):
         module.register(app)
     for command in app.registered_commands:
         command.help = _paragraphs(cast(Any, command.callback))

@@ -1,21 +1,26 @@
 """Estimator classes made from the declarations of the rules: a new rule needs nothing here."""
 
+import importlib
 import inspect
 from functools import cache
 from typing import Any
 
+from thinstream import BATCH_METHODS
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import UnknownNameError
 from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
 from thinstream.learners import find
 
 
-def make(name: str, **parameters: Any) -> OnlineClassifier:
-    """An estimator by the name of its algorithm, in any case.
+def make(name: str, **parameters: Any) -> Any:
+    """An estimator by the name of its algorithm or batch method, in any case.
 
     >>> make("ssol", eta=0.5)
     SSOL(eta=0.5)
     """
+    batch = next((known for known in BATCH_METHODS if known.lower() == name.lower()), None)
+    if batch is not None:
+        return getattr(importlib.import_module(BATCH_METHODS[batch]), batch)(**parameters)
     return estimator(name)(**parameters)
 
 

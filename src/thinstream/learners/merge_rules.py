@@ -87,6 +87,16 @@ def _averages_adaptive(shards: Sequence[Shard], model: Learner) -> Any:
     return _averages(shards, model)._replace(S=_sum([s.f.S for s in shards]), n=model.t)
 
 
+def _averages_dual(shards: Sequence[Shard], model: Learner) -> Any:
+    """θ alone; weights and the list of features follow from it."""
+    theta = _mean(shards, [s.f.theta for s in shards])
+    return shards[0].f._replace(theta=theta, w=np.zeros_like(theta), link=np.zeros_like(theta))
+
+
+def _relink(model: Learner) -> None:
+    model.rule.relink(model.memory)
+
+
 def _multiplied(means: Any, precisions: Any, prior: float, model: Learner) -> tuple[Any, Any]:
     """Mean and precision of the product of Gaussian beliefs, the prior counted once."""
     # a variance may have collapsed to 0: no precision so large that the sum would be infinite
@@ -142,6 +152,9 @@ MERGES: dict[str, Merge] = {
     ),
     "STG": _TRUNCATED,
     "FOBOS": _TRUNCATED,
+    "SMIDAS": Merge(
+        "heuristic", _averages_dual, "θ is averaged by t, weights follow from it", averages=True, finish=_relink
+    ),
     "CPA": _PLAIN,
     "CSOGD": _PLAIN,
     "PA": _PLAIN,

@@ -1,0 +1,138 @@
+"""Labelled rows that can be gone over again and again: a matrix, or a stream from its start each time."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.engine.loop import Costs
+from thinstream.errors import InvalidInputError
+
+EQUAL_COSTS = Costs()
+
+
+class Block(NamedTuple):
+    """Some of the rows."""
+
+    X: Any  # scipy CSR, float64
+    y: NDArray[np.float64]  # ±1
+    c: NDArray[np.float64]  # cost of the class times sample weight
+
+
+class Examples:
+    """All rows of a source, a block at a time.
+
+    Making one takes a pass: width and class counts must be known before the first step.
+
+    Parameters
+    ----------
+    batches : callable
+        Returns the labelled batches from the first on, whenever it is called.
+    costs : Costs
+        Class costs; balanced: c₊ is the ratio of the class counts, n₋/n₊, and c₋ is 1.
+    fit_intercept : bool
+        Whether a last column of ones is added.
+    n_features : int
+        Width, if more columns than the rows show.
+
+    Examples
+    --------
+    >>> rows = Batch.of(np.array([0, 1, 2]), np.array([0, 3]), np.array([1.0, 2.0]), 4, y=np.array([-1, 1], np.int8))
+    >>> examples = Examples.of(rows)
+    >>> len(examples), examples.n_features, examples.total
+    (2, 4, 2.0)
+    >>> next(examples.blocks()).X.toarray()
+    array([[1., 0., 0., 0.],
+           [0., 0., 0., 2.]])
+
+    """
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterable[Batch]],
+        *,
+        costs: Costs = EQUAL_COSTS,
+        fit_intercept: bool = False,
+        n_features: int = 0,
+    ) -> None:
+        self._batches = batches
+        self._kept: Block | None = None
+        self.n_features, self.offset = n_features, int(fit_intercept)
+        rows = positives = negatives = 0
+        for batch in batches():
+            if batch.y is None:
+                raise InvalidInputError(f"the rows to learn from need labels, row {batch.first_row} has none")
+            there = np.ones(len(batch), np.bool_) if batch.weights is None else batch.weights > 0
+            rows += len(batch)
+            positives += int(np.count_nonzero(there & (batch.y > 0)))
+            negatives += int(np.count_nonzero(there & (batch.y < 0)))
+            self.n_features = max(self.n_features, batch.n_features)
+        if positives + negatives == 0:
+            raise InvalidInputError("there is no example to learn from" + (", all weights are zero" if rows else ""))
+        self.rows, self.positives, self.negatives = rows, positives, negatives
+        balanced = max(negatives, 1) / max(positives, 1)
+        self._costs = (1.0, balanced) if costs.balanced else (costs.negative, costs.positive)
+        self.total = sum(float(block.c.sum()) for block in self.blocks())
+
+    @classmethod
+    def of(cls, batch: Batch, costs: Costs = EQUAL_COSTS, fit_intercept: bool = False) -> Self:
+        """The rows of one batch, converted once."""
+        found = cls(lambda: [batch], costs=costs, fit_intercept=fit_intercept)
+        found._kept = found.block()
+        return found
+
+    @property
+    def width(self) -> int:
+        """Coordinates, the constant one included."""
+        return self.n_features + self.offset
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all rows are at hand, and a pass costs no reading."""
+        return self._kept is not None
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def blocks(self) -> Iterator[Block]:
+        """One pass."""
+        if self._kept is not None:
+            yield self._kept
+            return
+        for batch in self._batches():
+            yield self._block(batch)
+
+    def block(self) -> Block:
+        """All rows in one block, in memory."""
+        import scipy.sparse as sp
+
+        if self._kept is not None:
+            return self._kept
+        parts = [part for part in self.blocks() if part.X.shape[0]]
+        if len(parts) == 1:
+            return parts[0]
+        X, y, c = zip(*parts, strict=True)
+        return Block(sp.vstack(X, format="csr"), np.concatenate(y), np.concatenate(c))
+
+    def gram(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """XᵀCXv, in one pass."""
+        out = np.zeros(self.width)
+        for X, _, c in self.blocks():
+            out += X.T @ (c * (X @ v))
+        return out
+
+    def _block(self, batch: Batch) -> Block:
+        import scipy.sparse as sp
+
+        batch = batch.check()
+        n, end, indptr, width = len(batch), int(batch.indptr[-1]), batch.indptr, self.n_features
+        indices, values = batch.indices[:end], batch.values[:end].astype(np.float64, copy=False)
+        if self.offset:
+            indices, values = np.insert(indices, indptr[1:], width), np.insert(values, indptr[1:], 1.0)
+            indptr = indptr + np.arange(n + 1)
+        X = sp.csr_matrix((values, indices, indptr), shape=(n, width + self.offset))
+        y = np.asarray(batch.y, dtype=np.float64)
+        weights = 1.0 if batch.weights is None else batch.weights
+        return Block(X, y, np.where(y > 0, self._costs[1], self._costs[0]) * weights)

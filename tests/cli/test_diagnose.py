@@ -1,0 +1,66 @@
+"""``thinstream diagnose``, and SMIDAS, for which it is most needed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thinstream.cli.diagnose import first
+from thinstream.streams.opening import open_stream
+
+
+@pytest.fixture
+def rows(there):
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(200):
+        x = rng.normal(size=30)
+        lines.append(f"{1 if x[:9].sum() > 0 else -1} " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x)) + "\n")
+    Path("rows.svm").write_text("".join(lines))
+    return "rows.svm"
+
+
+def test_a_healthy_model(rows, thin):
+    thin("train", rows, "-a", "fsol", "-m", "f.ts", "-q")
+    said = thin("diagnose", rows, "-m", "f.ts")
+    assert said.startswith("FSOL: nothing wrong was found\n")
+    assert "after 200" in said
+    assert "after 100" in thin("diagnose", rows, "-m", "f.ts", "--rows", 100)
+
+
+def test_a_sick_one(rows, thin):
+    thin("train", rows, "-a", "smidas", "--p", 200, "--eta", 0.5, "-m", "s.ts", "-q")
+    found = json.loads(thin("diagnose", rows, "-m", "s.ts", "--json"))
+    assert found["model"] == "SMIDAS"
+    assert found["findings"][0]["level"] == "problem"
+    assert found["findings"][0]["about"] == "dynamic range"
+    assert "p=200 is too large" in found["findings"][0]["do"]
+
+
+def test_a_model_of_weights_only(rows, thin):
+    thin("train", rows, "-a", "ssol", "-m", "w.ts", "-q", "--weights-only")
+    assert "density" in thin("diagnose", rows, "-m", "w.ts")
+
+
+def test_smidas_needs_p_or_the_width(rows, thin):
+    said = thin("train", rows, "-a", "smidas", "-q", code=2)
+    assert "need the number of features beforehand (--features)" in said.errors
+    thin("train", rows, "-a", "smidas", "--features", 30, "-m", "s.ts", "-q")
+    assert "SMIDAS" in thin("inspect", "s.ts")
+
+
+def test_nothing_to_look_at(rows, thin):
+    thin("train", rows, "-m", "f.ts", "-q")
+    Path("empty.svm").write_text("")
+    assert "there is no example" in thin("diagnose", "empty.svm", "-m", "f.ts", code=1).errors
+
+
+def test_first_rows_are_those_of_the_stream(rows):
+    whole = first(open_stream(rows).batches(), 10**9)
+    assert (len(whole), whole.n_features) == (200, 30)
+    for n in (1, 77, 200):
+        some = first(open_stream(rows).batches(), n)
+        np.testing.assert_array_equal(some.y, whole.y[:n])
+        np.testing.assert_array_equal(some.values, whole.values[: some.nnz])
+        np.testing.assert_array_equal(some.indptr, whole.indptr[: n + 1])

@@ -1,0 +1,1 @@
+"""Batch methods: naive twins and what holds for them."""
