@@ -1,5 +1,6 @@
 """Tuning as a scikit-learn estimator: every candidate and fold is a lane of one pass."""
 
+import numbers
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -203,6 +204,10 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.estimator._check_common_parameters()
         if self.held_out not in HELD_OUT_CHOICES:
             raise InvalidParameterError(f"held_out must be {listed(HELD_OUT_CHOICES)}, got {self.held_out!r}")
+        given: dict[str, Any] = {"memory": 1 if self.memory is None else self.memory, "threads": self.threads}
+        for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+                raise InvalidParameterError(f"{name} must be a whole number ≥ 1, got {value!r}")
         scoring_of(self.scoring)
         if self.n_iter is None:
             return grid(self.param_grid)
