@@ -1,6 +1,7 @@
 """OnlineGridSearchCV: equal to scikit-learn's where both can, and what only it can."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -240,6 +241,34 @@ def test_beyond_the_memory_candidates_go_in_several_passes_with_the_same_result(
         assert parts.n_study_passes_ > 1 == whole.n_study_passes_
         assert np.array_equal(whole.cv_results_["mean_test_score"], parts.cv_results_["mean_test_score"])
         assert np.array_equal(whole.best_estimator_.coef_, parts.best_estimator_.coef_)
+
+
+def test_a_stream_that_turns_out_too_wide_begins_anew_with_the_same_result(data):
+    X, y = data
+    wide = X.copy()
+    wide.indices[: wide.indptr[200]] %= 8  # narrow at first
+    wide.sum_duplicates()
+    stream = stream_of((wide, y), 50)
+
+    class Growing:
+        """Tells of columns as they come."""
+
+        n_features = None
+
+        def __getattr__(self, name):
+            return getattr(stream, name)
+
+        def batches(self):
+            return (replace(batch, n_features=int(batch.indices.max()) + 1) for batch in stream.batches())
+
+    search = ts.OnlineGridSearchCV(ts.FSOL(), {"eta": np.geomspace(0.01, 10, 40)}, cv=3, eliminate=True)
+    whole = clone(search).fit_stream(Growing())
+    limit = Lanes.foreseen("fsol", [{}] * 120, WIDTH // 2)
+    parts = clone(search).set_params(memory=limit).fit_stream(Growing())
+    assert parts.n_study_passes_ > 1 == whole.n_study_passes_
+    assert np.array_equal(scores(whole), scores(parts))
+    assert np.array_equal(whole.cv_results_["progressive_score"], parts.cv_results_["progressive_score"])
+    assert np.array_equal(whole.best_estimator_.coef_, parts.best_estimator_.coef_)
 
 
 def test_groups_weights_and_overlapping_tests(data):

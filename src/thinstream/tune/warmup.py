@@ -1,8 +1,8 @@
 """What is counted as rows pass leaves out the first of them, on which no candidate is good yet.
 
-Left out are the rows up to the largest power of two that is no more than half of them: a quarter to a half. That needs
-no more than two snapshots, and no knowledge of how long a stream is. `benchmarks/tuning_quality.py` is what decided it:
-with all rows counted, fast starters were picked too often.
+Left out are the rows up to the largest power of two that is no more than half of them: a quarter to a half. That takes
+two snapshots, and no knowledge of how long a stream is. With all rows counted fast starters were picked too often on
+the sets of `benchmarks/tuning_quality.py`.
 """
 
 from thinstream.tune.study import Study
