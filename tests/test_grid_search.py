@@ -1,6 +1,7 @@
 """OnlineGridSearchCV: equal to scikit-learn's where both can, and what only it can."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,15 +86,17 @@ def test_with_the_final_models_it_is_scikit_learns_grid_search(data, estimator, 
     assert ours.score(X, y) == ours.best_estimator_.score(X, y)
 
 
+WARM = 128  # the largest power of two up to half of the rows
+
+
 def passing(X, y, estimator, k, fold):
-    """Errors on the held-out rows of a fold as they pass, by hand."""
+    """Errors on the held-out rows of a fold as they pass, but for the first, by hand."""
     model, wrong = clone(estimator), []
     held = np.arange(len(y)) % k == fold
     for i in range(len(y)):
-        if held[i]:
-            seen = hasattr(model, "classes_")
-            wrong.append((model.predict(X[[i]])[0] if seen else "no") != y[i])
-        else:
+        if held[i] and i >= WARM:
+            wrong.append(model.predict(X[[i]])[0] != y[i])
+        elif not held[i]:
             model.partial_fit(X[[i]], y[[i]], classes=["no", "yes"])
     return np.mean(wrong)
 
@@ -121,14 +124,16 @@ def test_without_folds_rows_are_scored_before_they_are_learned_and_the_winner_is
     X, y = data
     search = ts.OnlineGridSearchCV(ts.FSOL(), ETA, cv=None).fit(X, y)
     runs = [ts.FSOL(**params).partial_fit(X, y, ["no", "yes"]) for params in search.cv_results_["params"]]
-    assert search.cv_results_["mean_test_score"].tolist() == pytest.approx([-r.n_mistakes_ / ROWS for r in runs])
-    assert np.array_equal(search.cv_results_["mean_test_score"], search.cv_results_["progressive_score"])
+    assert search.cv_results_["progressive_score"].tolist() == pytest.approx([-r.n_mistakes_ / ROWS for r in runs])
+    before = [ts.FSOL(**params).learn(X, y) for params in search.cv_results_["params"]]
+    late = [-np.mean((scores > 0)[WARM:] != (y == "yes")[WARM:]) for scores in before]
+    assert search.cv_results_["mean_test_score"].tolist() == pytest.approx(late)
     assert search.n_splits_ == 0
     assert np.array_equal(search.best_estimator_.coef_, runs[search.best_index_].coef_)
     assert search.best_estimator_.partial_fit(X, y).t_ == 2 * ROWS  # goes on as any other
     error = search.cv_results_["standard_error"]
     p = -search.cv_results_["mean_test_score"]
-    np.testing.assert_allclose(error, np.sqrt(p * (1 - p) / ROWS), rtol=0.02)
+    np.testing.assert_allclose(error, np.sqrt(p * (1 - p) / (ROWS - WARM)), rtol=0.02)
 
 
 @pytest.mark.parametrize("cv", [None, 3])
@@ -192,7 +197,7 @@ def test_intercept_costs_schedules_and_kinds_can_be_searched(data):
     results = search.cv_results_
     assert len(results["params"]) == 8
     assert results["param_l1"].mask.tolist() == [True] * 6 + [False] * 2
-    for params, score in zip(results["params"], results["mean_test_score"], strict=True):
+    for params, score in zip(results["params"], results["progressive_score"], strict=True):
         assert score == pytest.approx(-ts.FSOL(**params).partial_fit(X, y, ["no", "yes"]).n_mistakes_ / ROWS)
 
 
@@ -201,7 +206,7 @@ def test_parameters_that_select_code_can_be_searched(data):
     X, y = data
     grid = {"diagonal": ["drop", "exact"], "update_on": ["every", "loss"]}
     results = ts.OnlineGridSearchCV(ts.SSOL(), grid, cv=None).fit(X, y).cv_results_
-    for params, score in zip(results["params"], results["mean_test_score"], strict=True):
+    for params, score in zip(results["params"], results["progressive_score"], strict=True):
         assert score == pytest.approx(-ts.SSOL(**params).partial_fit(X, y, ["no", "yes"]).n_mistakes_ / ROWS)
 
 
@@ -238,6 +243,34 @@ def test_beyond_the_memory_candidates_go_in_several_passes_with_the_same_result(
         assert np.array_equal(whole.best_estimator_.coef_, parts.best_estimator_.coef_)
 
 
+def test_a_stream_that_turns_out_too_wide_begins_anew_with_the_same_result(data):
+    X, y = data
+    wide = X.copy()
+    wide.indices[: wide.indptr[200]] %= 8  # narrow at first
+    wide.sum_duplicates()
+    stream = stream_of((wide, y), 50)
+
+    class Growing:
+        """Tells of columns as they come."""
+
+        n_features = None
+
+        def __getattr__(self, name):
+            return getattr(stream, name)
+
+        def batches(self):
+            return (replace(batch, n_features=int(batch.indices.max()) + 1) for batch in stream.batches())
+
+    search = ts.OnlineGridSearchCV(ts.FSOL(), {"eta": np.geomspace(0.01, 10, 40)}, cv=3, eliminate=True)
+    whole = clone(search).fit_stream(Growing())
+    limit = Lanes.foreseen("fsol", [{}] * 120, WIDTH // 2)
+    parts = clone(search).set_params(memory=limit).fit_stream(Growing())
+    assert parts.n_study_passes_ > 1 == whole.n_study_passes_
+    assert np.array_equal(scores(whole), scores(parts))
+    assert np.array_equal(whole.cv_results_["progressive_score"], parts.cv_results_["progressive_score"])
+    assert np.array_equal(whole.best_estimator_.coef_, parts.best_estimator_.coef_)
+
+
 def test_groups_weights_and_overlapping_tests(data):
     X, y = data
     weights = np.random.default_rng(0).integers(0, 3, ROWS).astype(float)
@@ -266,6 +299,8 @@ def test_groups_weights_and_overlapping_tests(data):
         ({"param_grid": {"eta": [0]}}, r"FSOL: eta must be a number > 0, got 0"),
         ({"param_grid": {"n_passes": [1]}}, r"can be searched, got 'n_passes'"),
         ({"estimator": KFold(2)}, r"estimator must be one of thinstream, got KFold"),
+        ({"memory": "4GB"}, r"memory must be a whole number ≥ 1, got '4GB'"),
+        ({"threads": 0}, r"threads must be a whole number ≥ 1, got 0"),
         ({"memory": 10}, r"lanes of FSOL on 30 features need"),
     ],
 )

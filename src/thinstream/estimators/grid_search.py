@@ -1,5 +1,6 @@
 """Tuning as a scikit-learn estimator: every candidate and fold is a lane of one pass."""
 
+import numbers
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -68,7 +69,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     tradeoff : Tradeoff, default=None
         Weights of "weighted_sum" and "cost"; None: those of paper P3.
     held_out : {"auto", "passing", "final"}, default="auto"
-        Held-out rows are scored as they pass, by models that have learned from the rows before, or by the final models
+        Held-out rows are scored as they pass, by models that have learned from the rows before (the first quarter to
+        half of the rows is left out: up to the largest power of two that is no more than half), or by the final models
         in a further pass (not for pipes). "auto" is "passing" where ``cv`` is a number; a splitter's test rows may come
         before anything is learned, so there it is "final".
     eliminate : bool, default=False
@@ -87,7 +89,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     ----------
     cv_results_ : dict of arrays
         ``params``, ``param_<name>``, ``split<i>_test_score``, ``mean_test_score``, ``std_test_score``,
-        ``rank_test_score``, and ``standard_error``, ``progressive_score`` (on rows before they were learned) and
+        ``rank_test_score``, and ``standard_error``, ``progressive_score`` (on all rows before they were learned) and
         ``dropped_at`` (rows there were when it was dropped; 0: never). Scores are greater for the better: errors, costs
         and losses are negative, as in scikit-learn.
     best_index_, best_params_, best_score_, best_estimator_
@@ -204,6 +206,10 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.estimator._check_common_parameters()
         if self.held_out not in HELD_OUT_CHOICES:
             raise InvalidParameterError(f"held_out must be {listed(HELD_OUT_CHOICES)}, got {self.held_out!r}")
+        given: dict[str, Any] = {"memory": 1 if self.memory is None else self.memory, "threads": self.threads}
+        for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+                raise InvalidParameterError(f"{name} must be a whole number ≥ 1, got {value!r}")
         scoring_of(self.scoring)
         if self.n_iter is None:
             return grid(self.param_grid)

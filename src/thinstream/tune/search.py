@@ -15,6 +15,7 @@ from thinstream.tune.scoring import Scoring
 from thinstream.tune.sources import Source
 from thinstream.tune.study import Lane, Study
 from thinstream.tune.tallies import Counted
+from thinstream.tune.warmup import WarmUp
 
 Numbers = NDArray[np.float64]
 
@@ -23,9 +24,9 @@ class Outcome(NamedTuple):
     """What came of each candidate. Scores are greater for the better."""
 
     splits: Numbers  # candidate × split: on the rows held out
-    mean: Numbers  # over the splits; without any, the progressive score
+    mean: Numbers  # over the splits; without any, on rows before they were learned
     standard_error: Numbers  # of the mean
-    progressive: Numbers  # on rows before they were learned, all lanes of a candidate together
+    progressive: Numbers  # on rows before they were learned, from the first on, all lanes of a candidate together
     dropped: NDArray[np.int64]  # rows there were when it was dropped; 0: it was not
     rank: NDArray[np.int64]  # 1 is best; those dropped come last, the first dropped at the very end
     best: int
@@ -54,13 +55,20 @@ def search(
     """
     splits = [*range(terms.folds), *([-1] if models or not terms.folds else [])]
     lanes = [lane._replace(candidate=c, split=s) for c, lane in enumerate(candidates) for s in splits]
-    judge = _Judge(lanes, len(candidates), terms.folds, scoring)
+    judge = _Judge(lanes, len(candidates), terms, scoring)
     dropping = Elimination(lanes, scoring, held_out=terms.folds > 0) if eliminate else None
     kept: dict[int, Learner] = {}
 
+    def during(study: Study, numbers: list[int]) -> list[int]:
+        judge.warm_up.visit(study, numbers)
+        return dropping.visit(study, numbers) if dropping else numbers
+
+    def halts(rows: int) -> int:
+        return min(WarmUp.halts(rows), Elimination.halts(rows)) if dropping else WarmUp.halts(rows)
+
     def finish(study: Study, numbers: list[int]) -> list[int]:
         """Keeps the best model of this pass; the rest of it is let go."""
-        mean = judge.means(judge.splits(study.tallies.held_out, numbers), judge.pooled(study.tallies.learned, numbers))
+        mean = judge.means(study.tallies.learned, study.tallies.held_out, numbers)[1]
         if np.isfinite(mean).any():
             best = int(np.nanargmax(mean))
             place = next(k for k, n in enumerate(numbers) if lanes[n].candidate == best and lanes[n].split < 0)
@@ -71,8 +79,8 @@ def search(
         source,
         terms._replace(losses=scoring.losses),
         lanes,
-        during=dropping.visit if dropping else None,
-        halts=dropping.halts if dropping else None,
+        during=during,
+        halts=halts,
         finish=finish if models else None,
         watch=watch,
     )
@@ -80,9 +88,7 @@ def search(
     dropped = np.zeros(len(candidates), np.int64)
     for candidate, rows in (dropping.dropped if dropping else {}).items():
         dropped[candidate] = rows
-    scores = judge.splits(found.held_out, everyone)
-    progressive = judge.pooled(found.learned, everyone)
-    mean = judge.means(scores, progressive)
+    scores, mean = judge.means(found.learned, found.held_out, everyone)
     if not np.isfinite(mean[dropped == 0]).any():
         raise InvalidInputError(
             f"the {scoring.name} of every candidate is undefined: "
@@ -92,7 +98,8 @@ def search(
     if terms.folds:
         error = scores.std(axis=1, ddof=1) / math.sqrt(terms.folds) if terms.folds > 1 else np.full(len(mean), np.nan)
     else:
-        error = scoring.standard_errors(found.learned)
+        error = scoring.standard_errors(judge.warm_up.learned(found.learned, everyone))
+    progressive = judge.pooled(found.learned, everyone)
     rank = _ranks(mean, dropped)
     best = int(np.argmin(rank))
     models_found = {best: kept[best]} if best in kept else {}
@@ -115,27 +122,28 @@ def search(
 class _Judge:
     """Scores of candidates from the counts of their lanes."""
 
-    def __init__(self, lanes: Sequence[Lane], n: int, folds: int, scoring: Scoring) -> None:
-        self.lanes, self.n, self.folds, self.scoring = lanes, n, folds, scoring
+    def __init__(self, lanes: Sequence[Lane], n: int, terms: Terms, scoring: Scoring) -> None:
+        self.lanes, self.n, self.folds, self.scoring = lanes, n, terms.folds, scoring
+        self.warm_up = WarmUp(len(lanes))
+        self.passing = terms.n_passes == 1 and not terms.final  # else held-out rows meet models that have seen all
 
-    def splits(self, held_out: Counted, numbers: Sequence[int]) -> Numbers:
-        """Candidate × split; NaN for those that are not there."""
+    def means(self, learned: Counted, held_out: Counted, numbers: list[int]) -> tuple[Numbers, Numbers]:
+        """Scores candidate × split, and what candidates are ranked by; NaN for those that are not there."""
         scores = np.full((self.n, self.folds), np.nan)
+        if not self.folds:
+            return scores, self.pooled(self.warm_up.learned(learned, numbers), numbers)
+        counted = self.warm_up.held_out(held_out, numbers) if self.passing else held_out
         for place, number in enumerate(numbers):
             lane = self.lanes[number]
             if lane.split >= 0:
-                scores[lane.candidate, lane.split] = self.scoring.score(held_out, place)
-        return scores
+                scores[lane.candidate, lane.split] = self.scoring.score(counted, place)
+        return scores, scores.mean(axis=1)
 
     def pooled(self, learned: Counted, numbers: Sequence[int]) -> Numbers:
-        """The progressive score of each candidate."""
+        """The score of each candidate on rows before they were learned."""
         candidates = np.array([self.lanes[number].candidate for number in numbers])
         together = learned.pooled(candidates, self.n)
         return np.array([self.scoring.score(together, candidate) for candidate in range(self.n)])
-
-    def means(self, splits: Numbers, progressive: Numbers) -> Numbers:
-        """What candidates are ranked by."""
-        return splits.mean(axis=1) if self.folds else progressive
 
 
 def _ranks(mean: Numbers, dropped: NDArray[np.int64]) -> NDArray[np.int64]:
