@@ -13,9 +13,9 @@ from thinstream.batch import Batch
 from thinstream.engine.parameters import parameters_of
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
-from thinstream.estimators.streaming import two_classes
+from thinstream.estimators.streaming import classes_for, two_classes
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.learners import Classes, class_costs
+from thinstream.learners import Classes, class_costs, classes_of
 from thinstream.learners.learner import LARGEST
 from thinstream.solvers.examples import Examples
 from thinstream.streams.stream import Stream
@@ -45,7 +45,7 @@ class SolvedClassifier(ClassifierMixin, BaseEstimator):
             csr = csr_of(self, X, reset=True)
             labels = labels_of(y, len(csr))
             check_classification_targets(labels)
-            classes, weights = Classes.of(labels), weights_of(sample_weight, len(csr))
+            classes, weights = two_classes(classes_of(labels)), weights_of(sample_weight, len(csr))
             batch = Batch.of(*csr, y=classes.signs(labels), weights=weights)
             batch.require_below(LARGEST["float64"], "sums of squares would overflow")
             examples = Examples.of(batch, self._costs(classes), self.fit_intercept)
@@ -59,7 +59,8 @@ class SolvedClassifier(ClassifierMixin, BaseEstimator):
         """
         with as_before_on_error(self):
             p = self._checked()
-            known, found = two_classes(stream, classes)
+            every, found = classes_for(stream, classes)
+            known = two_classes(every)
             examples = Examples(stream.batches, costs=self._costs(known), fit_intercept=self.fit_intercept)
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = examples.n_features

@@ -51,11 +51,11 @@ def classes_for(stream: Stream, classes: Any) -> tuple[AnyClasses, Any]:
 
 
 def two_classes(classes: AnyClasses) -> Classes:
-    """The classes, if they are two: what compares many models on one stream takes no more."""
+    """The classes, if they are two: what tunes, and the batch methods, take no more."""
     if not isinstance(classes, Classes):
         raise InvalidInputError(
-            f"Only binary classification is supported where models are compared, {len(classes)} classes were given; "
-            "tune one class against the rest, with labels of two values"
+            f"Only binary classification is supported here, {len(classes)} classes were given; "
+            "give labels of two values, one class against the rest"
         )
     return classes
 
