@@ -339,7 +339,7 @@ def test_it_is_an_estimator_among_others(data):
     assert len(cross_val_score(search, X, y, cv=3)) == 3
     assert make_pipeline(MaxAbsScaler(), search).fit(X, y).score(X, y) > 0.7
     many = np.arange(ROWS) % 3
-    with pytest.raises(InvalidInputError, match="two classes are needed, 3 classes were given"):
+    with pytest.raises(InvalidInputError, match="Only binary classification is supported here, 3 classes"):
         search.fit(X, many)
 
 
