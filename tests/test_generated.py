@@ -7,7 +7,7 @@ import pytest
 from tools.generate import generated
 
 import thinstream as ts
-from thinstream.estimators import estimator
+from thinstream.estimators import named
 
 NAMES = [algorithm.name for algorithm in ts.algorithms()]
 
@@ -21,7 +21,7 @@ def test_generated_files_are_up_to_date():
 @pytest.mark.parametrize("name", NAMES)
 def test_docstrings_list_the_parameters_of_the_signature(name):
     """Names and defaults in the docstring are those of the signature, in its order."""
-    cls = estimator(name)
+    cls = named(name)
     text = inspect.getdoc(cls)
     section = text[text.index("Parameters\n") : text.index("Attributes\n")]
     documented = re.findall(r"^(\w+) : .*?(?:default=(.+))?$", section, flags=re.M)

@@ -9,7 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _FUNCTIONS = {
-    "algorithms": "thinstream.learners",
+    "algorithms": "thinstream.batch_learners",
     "load": "thinstream.estimators",
     "make": "thinstream.estimators",
     "open_stream": "thinstream.streams.opening",
@@ -32,6 +32,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from thinstream.learners import algorithms
+    from thinstream.batch_learners import algorithms
 
     return sorted([*(a.name for a in algorithms()), *_FUNCTIONS, "datasets", "__version__"])

@@ -128,6 +128,8 @@ def _head(text: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def _model(head: dict[str, Any], arrays: Arrays) -> Model:
+    if head["grade"] == "batch":
+        raise ModelFileError(f"holds {head['batch']['algorithm']}, which learns in batches: thinstream.load reads it")
     if head["grade"] not in GRADES:
         raise ModelFileError(f"its grade is {head['grade']!r}, not {listed(GRADES)}")
     learner = packing.learner_of(head, arrays) if head["grade"] == "full" else packing.frozen_of(head, arrays)
