@@ -86,6 +86,29 @@ def test_the_same_model_as_on_the_host(data, dtype, loss):
     np.testing.assert_allclose(scores, device.decision_function(X), rtol=1e-4, atol=1e-5)
 
 
+def libraries():
+    """Arrays of the libraries that are there, on every device they have."""
+    for library, devices in (("torch", ("cpu", "cuda")), ("cupy", ("cuda",))):
+        yield from (pytest.param(library, device, id=f"{library}-{device}") for device in devices)
+
+
+@pytest.mark.parametrize(("library", "device"), libraries())
+def test_pytorch_and_cupy(data, library, device):
+    """Skipped where they, or their device, are not there."""
+    X, y = data
+    module = pytest.importorskip(library)
+    if device == "cuda" and not module.cuda.is_available():
+        pytest.skip("no CUDA device")
+    there = module.asarray(X, device=device) if library == "torch" else module.asarray(X)
+    for parameters in ({}, {"loss": "squared_hinge"}, {"shuffle": True, "random_state": 1}, {"dtype": "float32"}):
+        parameters = {"dtype": "float64", **parameters}
+        one, other = ts.BCW(**parameters).fit(there, y), ts.BCW(**parameters).fit(X, y)
+        tolerance = 1e-9 if parameters["dtype"] == "float64" else 1e-2
+        np.testing.assert_allclose(one.coef_, other.coef_, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(one.decision_function(there), one.decision_function(X), rtol=1e-4, atol=1e-5)
+        one.partial_fit(there[:50], y[:50])
+
+
 def test_few_rows_and_waiting_rows(data):
     """They are small and come to the host."""
     X, y = data

@@ -39,6 +39,8 @@ def test_every_estimator_comes_back(name, data, tmp_path):
     assert found.classes_.dtype == model.classes_.dtype
     assert state(found) == state(model)
     np.testing.assert_array_equal(found.predict(X), model.predict(X))
+    if hasattr(model, "get_support"):
+        np.testing.assert_array_equal(found.get_support(), model.get_support())
     found.save(tmp_path / "again")
     assert (tmp_path / "m").read_bytes() == (tmp_path / "again").read_bytes()
     assert state(pickle.loads(pickle.dumps(model))) == state(model)

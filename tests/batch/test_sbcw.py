@@ -148,14 +148,17 @@ def test_wanted_features_set_the_size_of_groups(data):
 
 
 def test_it_selects_in_a_pipeline(data):
-    """get_support are the non-zero weights; what follows sees only these columns."""
+    """get_support are the chosen features, weights or not; what follows sees only these columns."""
     X, y = data
     model = ts.SBCW(group_size=5, n_groups=2).fit(X, y)
-    np.testing.assert_array_equal(model.get_support(), model.coef_[0] != 0)
-    np.testing.assert_array_equal(model.get_support(indices=True), np.flatnonzero(model.coef_))
+    chosen = np.sort(np.concatenate(model._learner.groups))
+    np.testing.assert_array_equal(model.get_support(indices=True), chosen)
+    assert set(np.flatnonzero(model.coef_)) <= set(chosen.tolist())
+    moved = ts.SBCW(group_size=5, n_groups=2, fit_intercept=True).fit(X, y)  # coordinates are one further
+    assert set(np.flatnonzero(moved.coef_)) <= set(moved.get_support(indices=True).tolist())
     assert (model.transform(X) != X[:, model.get_support()]).nnz == 0
     whole = make_pipeline(ts.SBCW(group_size=5, n_groups=2), LogisticRegression()).fit(X, y)
-    assert whole[-1].coef_.shape == (1, model.nnz_)
+    assert whole[-1].coef_.shape == (1, 10)
     assert whole.score(X, y) > 0.9
 
 

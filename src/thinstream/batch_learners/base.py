@@ -96,6 +96,10 @@ class BatchLearner:
         """w, dense, without the intercept."""
         return self.w[self.offset :].copy()
 
+    def support(self) -> NDArray[np.bool_]:
+        """Which features it chose: by default those of non-zero weight."""
+        return np.asarray(self.w[self.offset :] != 0)
+
     @property
     def intercept(self) -> float:
         """Weight of the constant feature; 0 without one."""
@@ -146,6 +150,37 @@ class BatchLearner:
         self.w = checked(arrays, "w", self.w.shape, self.dtype).copy()
         self.counts = checked(arrays, "counts", (5,), np.dtype(np.int64)).copy()
         self.loss = float(checked(arrays, "loss", (1,), np.dtype(np.float64))[0])
+
+
+class Choosing:
+    """What learners have that choose groups of features: some of these may end with weight 0."""
+
+    groups: list[NDArray[np.int64]]  # coordinates, in the order of choice
+
+    def support(self) -> NDArray[np.bool_]:
+        """The features of the groups."""
+        me: Any = self
+        found = np.zeros(len(me.w), dtype=np.bool_)
+        for J in self.groups:
+            found[J] = True
+        return found[me.offset :]
+
+    def arrays(self) -> Arrays:
+        """The state, groups included."""
+        features = np.concatenate([np.empty(0, np.int64), *self.groups])
+        own = {"groups.sizes": np.array([len(J) for J in self.groups], dtype=np.int64), "groups.features": features}
+        found: Arrays = super().arrays() | own  # type: ignore[misc]
+        return found
+
+    def restore_weights(self, arrays: Arrays) -> None:
+        """Weights, counters and groups."""
+        super().restore_weights(arrays)  # type: ignore[misc]
+        me: Any = self
+        sizes, features = arrays["groups.sizes"], arrays["groups.features"]
+        inside = len(features) == 0 or (features.min() >= 0 and features.max() < len(me.w))
+        if not inside or sizes.sum() != len(features):
+            raise ModelFileError("its groups of features contradict each other")
+        self.groups = np.split(features, np.cumsum(sizes)[:-1]) if len(sizes) else []
 
 
 class BufferedLearner(BatchLearner):

@@ -29,11 +29,10 @@ def like(host: NDArray[Any], X: Any) -> Any:
     """The host's array where X is."""
     if isinstance(X, np.ndarray):
         return host
-    library = X.__array_namespace__() if hasattr(X, "__array_namespace__") else sys.modules[_root(X)]
     if _root(X) == "cupy":
         with X.device:
-            return library.asarray(host)
-    return library.asarray(host, device=X.device)
+            return _library(X).asarray(host)
+    return _library(X).asarray(host, device=X.device)
 
 
 def in_precision(X: Any, dtype: Any) -> Any:
@@ -43,9 +42,15 @@ def in_precision(X: Any, dtype: Any) -> Any:
         return X.astype(name, copy=False)
     if str(X.dtype).rpartition(".")[2] == name:
         return X
-    library = X.__array_namespace__() if hasattr(X, "__array_namespace__") else sys.modules[_root(X)]
+    if hasattr(X, "astype"):  # CuPy
+        return X.astype(name)
+    library = _library(X)
     kind = getattr(library, name)
     return X.to(kind) if hasattr(X, "detach") else library.astype(X, kind)
+
+
+def _library(X: Any) -> Any:
+    return X.__array_namespace__() if hasattr(X, "__array_namespace__") else sys.modules[_root(X)]
 
 
 def _root(X: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import BatchLearner
+from thinstream.batch_learners.base import BatchLearner, Choosing
 from thinstream.batch_learners.costs import batch_costs
 from thinstream.batch_learners.declaration import runs
 from thinstream.batch_learners.groups import best, cut
@@ -17,7 +17,7 @@ from thinstream.batch_learners.rows import Examples
 from thinstream.engine.parameters import Count, Positive
 
 #: When a subproblem counts as solved: the step's largest entry against the largest weight.
-TOLERANCE, MOST_STEPS = 1e-12, 50_000
+TOLERANCE, MOST_STEPS = 1e-11, 50_000
 
 
 class FGM(NamedTuple):
@@ -28,7 +28,8 @@ class FGM(NamedTuple):
         group after group:  score_j = (Σ α_i·y_i·x_ij)²,  J = the best features not chosen yet
             minimise ½(Σ_k ‖w_k‖)² + C/2·Σ ξ_i²  over all groups so far;   α_i = C·ξ_i
 
-    A batch method: it needs all rows at once. It is also a selector: ``get_support()``, ``transform``.
+    A batch method: it needs all rows at once. It is also a selector: ``get_support()`` and ``transform`` keep what was
+    chosen, with a weight or without.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ class FGM(NamedTuple):
 
 
 @runs(FGM, paper="P1 baseline", order="first")
-class FGMLearner(BatchLearner):
+class FGMLearner(Choosing, BatchLearner):
     """The weights of the last subproblem.
 
     Examples
@@ -70,7 +71,7 @@ class FGMLearner(BatchLearner):
 
     def start(self) -> None:
         """Nothing is chosen."""
-        self.groups: list[NDArray[np.int64]] = []
+        self.groups = []
         self.converged = True
         self.n_iter = 0
 

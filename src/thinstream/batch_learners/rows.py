@@ -13,6 +13,9 @@ from thinstream.errors import InvalidInputError
 #: Bytes of a block of dense rows: they are made, used and forgotten block by block.
 BLOCK = 1 << 24
 
+#: The same for rows on a device, where every block costs a matrix of features × features that comes to the host.
+DEVICE_BLOCK = 1 << 30
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -62,7 +65,8 @@ class Examples:
         """The rows in their order, dense, a block at a time: a view where the precision is right, else a copy."""
         import scipy.sparse as sp
 
-        height = max(64, BLOCK // max(1, self.n_features * np.dtype(dtype).itemsize))
+        size = DEVICE_BLOCK if is_device_array(self.X) else BLOCK
+        height = max(64, size // max(1, self.n_features * np.dtype(dtype).itemsize))
         for start in range(0, len(self), height):
             rows = slice(start, min(start + height, len(self)))
             block = self.X[rows]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import BufferedLearner
+from thinstream.batch_learners.base import BufferedLearner, Choosing
 from thinstream.batch_learners.blas import cholesky, inverse_of_lower
 from thinstream.batch_learners.blocks import Blocks
 from thinstream.batch_learners.costs import running_costs
@@ -36,8 +36,8 @@ class SBCW(NamedTuple):
             ξ = max(0, 1 − y·Σ_k w_k·x̂_k),  α = min(ξ/(C·‖x̂‖²), 1) (hinge),  ξ/(C·‖x̂‖² + 0.5) (squared_hinge)
             z ← z + C·α·y·x̂,   w = ∇Ω*(z),  Ω(w) = σ/2·‖w‖² + ½(Σ_k ‖w_k‖)²
 
-    It chooses at most n_groups·group_size features and is also a selector: ``get_support()``, ``transform``. The mean
-    starts anew with every batch, covariances are kept.
+    It chooses n_groups·group_size features and is also a selector: ``get_support()`` and ``transform`` keep what was
+    chosen, with a weight or without. The mean starts anew with every batch, covariances are kept.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class SBCW(NamedTuple):
 
 
 @runs(SBCW, paper="P1 Alg. 2, 3", order="second")
-class SBCWLearner(BufferedLearner):
+class SBCWLearner(Choosing, BufferedLearner):
     """μ in ``w``, and the blocks of Σ̂.
 
     Examples
@@ -103,7 +103,7 @@ class SBCWLearner(BufferedLearner):
         """Σ̂ = I."""
         super().start()
         self.blocks = Blocks()
-        self.groups: list[NDArray[np.int64]] = []  # of the last batch
+        self.groups = []  # of the last batch
 
     def absorb(self, batch: Examples) -> NDArray[Any]:
         """Algorithm 2 on one batch."""

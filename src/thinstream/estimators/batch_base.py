@@ -252,10 +252,10 @@ class BatchClassifier(ClassifierMixin, BaseEstimator):
 
 
 class Selecting(SelectorMixin):
-    """``get_support`` and ``transform``: the features of non-zero weight, so that a Pipeline can go on with them."""
+    """``get_support`` and ``transform``: the features it chose, so that a Pipeline can go on with them."""
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         me: Any = self
         check_is_fitted(me)
-        found: NDArray[np.bool_] = me._learner.weights() != 0
+        found: NDArray[np.bool_] = me._learner.support()
         return found

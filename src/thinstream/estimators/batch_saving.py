@@ -16,7 +16,7 @@ from thinstream.models.plain import label
 
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
-_WEIGHTS = ("w", "counts", "loss")
+_WEIGHTS = ("w", "counts", "loss", "groups.sizes", "groups.features")
 
 
 def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
@@ -43,7 +43,7 @@ def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights
     }
     arrays = learner.arrays()
     if weights_only:
-        arrays = {name: arrays[name] for name in _WEIGHTS}
+        arrays = {name: array for name, array in arrays.items() if name in _WEIGHTS}
     names = getattr(fitted, "feature_names_in_", None)
     write_batch(path, BatchModel(description, arrays, None if names is None else Names.of(list(names))))
 
