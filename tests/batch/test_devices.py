@@ -92,7 +92,7 @@ def libraries():
         yield from (pytest.param(library, device, id=f"{library}-{device}") for device in devices)
 
 
-@pytest.mark.parametrize(("library", "device"), libraries())
+@pytest.mark.parametrize(("library", "device"), list(libraries()))
 def test_pytorch_and_cupy(data, library, device):
     """Skipped where they, or their device, are not there."""
     X, y = data

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch_learners.declaration import BatchAlgorithm
 from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
-from thinstream.batch_learners.rows import Arrays, Examples, Waiting
+from thinstream.batch_learners.rows import Arrays, Examples, Waiting, of_width
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError, listed
 
@@ -57,10 +57,16 @@ class BatchLearner:
         self.counts = np.zeros(5, dtype=np.int64)
         self.loss = 0.0
         self.frozen = False  # whether it has its weights only
+        self.grows = False  # whether rows may be of any width, as in a stream
         self.start()
 
     def start(self) -> None:
         """Makes the state of a learner that has seen nothing."""
+
+    def widen(self, width: int) -> None:
+        """Makes room for further features, which nothing is known of."""
+        more = max(0, width - self.n_features)
+        self.w, self.n_features = np.concatenate([self.w, np.zeros(more, dtype=self.dtype)]), self.n_features + more
 
     def learn(self, examples: Examples, *, last: bool = False) -> NDArray[Any]:
         """Takes the examples in order; returns each one's score before its update. ``last``: no more will come."""
@@ -73,7 +79,7 @@ class BatchLearner:
                 f"this {self.algorithm.name} has its weights only, without the state it learned with: it predicts, and "
                 "cannot go on learning; only a model saved in full can"
             )
-        if examples.n_features != self.n_features:
+        if examples.n_features != self.n_features and not self.grows:
             raise InvalidInputError(f"X has {examples.n_features} features, but the model has {self.n_features}")
         if not np.all(examples.weights > 0):
             examples = examples.take(np.flatnonzero(examples.weights > 0))
@@ -195,9 +201,12 @@ class BufferedLearner(BatchLearner):
         chosen = examples.weights > 0
         rows, n_waiting, done = self.entering(examples), len(self.waiting), []
         for batch in self.waiting.batches(rows, last=last):
+            if self.grows:  # by what the batch holds, not by what was read so far: reading ahead must change nothing
+                self.widen(int(batch.X.indices.max(initial=-1)) + 1 - self.offset)
+                batch = Examples(of_width(batch.X, len(self.w)), batch.y, batch.weights)
             done.append(self.absorb(batch))
         learned = np.concatenate([np.empty(0, self.dtype), *done])[n_waiting:]
-        if len(learned) == len(examples):
+        if self.grows or len(learned) == len(examples):
             return learned
         found = self.scores(examples.X)
         found[np.flatnonzero(chosen)[: len(learned)]] = learned

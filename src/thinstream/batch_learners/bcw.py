@@ -127,6 +127,13 @@ class BCWLearner(BufferedLearner):
         self.covariance = new
         return self.w + whitener.T @ to_host(move), scores
 
+    def widen(self, width: int) -> None:
+        """Makes room for further features, each with variance 1."""
+        before = len(self.w)
+        super().widen(width)
+        if len(self.w) > before:
+            self.covariance = self.covariance.widened(len(self.w))
+
     def variance(self) -> NDArray[Any]:
         """σ of every feature: the diagonal of Σ."""
         return self.covariance.variance(self.rule.C)[self.offset :]

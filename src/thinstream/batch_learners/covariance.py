@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch_learners.base import checked
 from thinstream.batch_learners.blas import add_gram, cholesky, identity, inverse_of_lower, require_room, solve_lower
-from thinstream.batch_learners.rows import Arrays, Examples, csr_arrays, csr_of_arrays, require_finite
+from thinstream.batch_learners.rows import Arrays, Examples, csr_arrays, csr_of_arrays, of_width, require_finite
 from thinstream.errors import InvalidInputError, ModelFileError
 
 #: Above this share of non-zeros rows are multiplied as dense ones.
@@ -59,6 +59,10 @@ class ByRows:
     def _solved(self, a: NDArray[Any]) -> NDArray[Any]:
         return solve_lower(self.T, solve_lower(self.T, a), transposed=True)
 
+    def widened(self, d: int) -> "ByRows":
+        """With further features, of which no row has any."""
+        return ByRows(of_width(self.A, d), self.T)
+
     def precision(self, C: float, owner: str) -> NDArray[Any]:
         """P, in memory of its own."""
         P = _unit(self.A.shape[1], self.A.dtype, owner)
@@ -85,6 +89,12 @@ class ByFeatures:
     """As soon as there are as many rows as features."""
 
     P: NDArray[Any]  # Fortran's order, the lower triangle
+
+    def widened(self, d: int) -> "ByFeatures":
+        """With further features, of which no row has any."""
+        P = identity(d, self.P.dtype)
+        P[: len(self.P), : len(self.P)] = self.P
+        return ByFeatures(P)
 
     def precision(self, C: float, owner: str) -> NDArray[Any]:
         """P, in memory of its own."""

@@ -106,8 +106,11 @@ def stacked(pieces: Sequence[Examples]) -> Examples:
     if len(pieces) == 1:
         return pieces[0]
     parts = [to_host(piece.X) if is_device_array(piece.X) else piece.X for piece in pieces]
-    dense = not any(sp.issparse(part) for part in parts)
-    X = np.concatenate(parts) if dense else sp.vstack([sp.csr_matrix(part) for part in parts], format="csr")
+    if any(sp.issparse(part) for part in parts):
+        width = max(piece.n_features for piece in pieces)
+        X = sp.vstack([of_width(sp.csr_matrix(part), width) for part in parts], format="csr")
+    else:
+        X = np.concatenate(parts)
     return Examples(X, np.concatenate([p.y for p in pieces]), np.concatenate([p.weights for p in pieces]))
 
 
@@ -154,6 +157,13 @@ class Waiting:
         if "waiting.y" in arrays:
             X = csr_of_arrays({n: arrays[f"waiting.{n}"] for n in ("indptr", "indices", "values")}, width)
             self.pieces = [Examples(X, arrays["waiting.y"], arrays["waiting.weights"])]
+
+
+def of_width(X: Any, width: int) -> Any:
+    """A CSR matrix with so many columns, at least as many as it has; its arrays are not copied."""
+    import scipy.sparse as sp
+
+    return X if X.shape[1] == width else sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
 def csr_arrays(X: Any) -> Arrays:

@@ -19,13 +19,14 @@ from thinstream.batch_learners.declaration import BatchAlgorithm
 from thinstream.batch_learners.devices import is_device_array
 from thinstream.batch_learners.rows import Examples, require_finite
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
+from thinstream.estimators.batch_streams import BatchStreaming
 from thinstream.estimators.inputs import labels_of, weights_of
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes, class_costs
 from thinstream.learners.learner import LARGEST
 
 
-class BatchClassifier(ClassifierMixin, BaseEstimator):
+class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
     """Base of the estimators that take all rows at once: only ``fit`` learns.
 
     Parameters
