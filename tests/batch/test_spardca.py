@@ -32,11 +32,12 @@ def test_spardca_equals_its_twin(stream, tau, C, loss, epochs, class_weight):
 @fewer
 @given(streams(), l1, positive, losses)
 def test_the_gap_between_primal_and_dual_closes(stream, tau, C, loss):
-    """After many epochs; it is never negative, and the dual variables stay within their bounds."""
+    """After many epochs, on short rows; it is never negative, the dual only rises and stays within its bounds."""
     X, y, _, _ = stream
     assume(len(set(y.tolist())) == 2)
+    X = X / max(1.0, np.linalg.norm(X, axis=1).max())
     q = 1 if loss == "hinge" else 2
-    gaps = []
+    gaps, duals = [], []
     for epochs in (1, 400):
         model = make("SparDCA", None, l1=tau, C=C, loss=loss, n_epochs=epochs).fit(X, y)
         w, a = model.coef_[0], model._learner.a
@@ -46,9 +47,10 @@ def test_the_gap_between_primal_and_dual_closes(stream, tau, C, loss):
         primal = 0.5 * w @ w + tau * np.abs(w).sum() + C / q * (xi**q).sum()
         dual = a.sum() - (q - 1) * (a @ a) / (2 * C) - 0.5 * w @ w
         gaps.append((primal - dual) / primal)
+        duals.append(dual)
     assert min(gaps) > -1e-9
     assert gaps[1] < 0.02
-    assert gaps[1] <= gaps[0] + 1e-9
+    assert duals[1] >= duals[0] - 1e-9
 
 
 def test_a_larger_l1_leaves_fewer_features():
