@@ -13,19 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch_learners.base import BatchLearner, BufferedLearner
-from thinstream.batch_learners.blas import cholesky, whitened
+from thinstream.batch_learners.blas import cholesky, times, whitened
 from thinstream.batch_learners.costs import running_costs
 from thinstream.batch_learners.covariance import ByFeatures, ByRows, Covariance, by_features, covariance_of
 from thinstream.batch_learners.declaration import WholeOrNone, runs
 from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
 from thinstream.batch_learners.rows import Arrays, Examples, require_finite
-from thinstream.batch_learners.steps import take_steps
+from thinstream.batch_learners.steps import take_steps, walk
 from thinstream.engine.loop import POSITIVES, T
 from thinstream.engine.parameters import OneOf, Positive
 from thinstream.errors import MergeError
 
-#: Rows decided on at a time: on a device more, because each time something has to come to the host and back.
-STRETCH, DEVICE_STRETCH = 64, 1024
+#: Rows on a device that are decided on at a time: each time their products come to the host.
+STRETCH = 1024
 
 
 class BCW(NamedTuple):
@@ -106,26 +106,33 @@ class BCWLearner(BufferedLearner):
     def _by_features(self, batch: Examples, c: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64]]:
         if is_device_array(batch.X):
             batch = Examples(in_precision(batch.X, self.dtype), batch.y, batch.weights)
-        stretch = DEVICE_STRETCH if is_device_array(batch.X) else STRETCH
         new = by_features(self.covariance, batch, self.rule.C, self.dtype, self.algorithm.name)
-        whitener, scores = new.factor(), np.empty(len(batch))
-        mean: Any = None
-        move: Any = None
-        workspace: Any = None
+        whitener, scores, move = new.factor(), np.empty(len(batch)), np.zeros_like(self.w)
+        room: Any = None
+        known = bool(self.w.any())  # not in the first batch, which spares a pass over the rows
         for rows, block in batch.blocks(self.dtype):
-            if mean is None:
-                mean, move = like(self.w, block), like(np.zeros_like(self.w), block)
-                workspace = np.empty(block.shape if isinstance(block, np.ndarray) else (0, 0), dtype=self.dtype)
-            before, white = to_host(block @ mean), whitened(block, whitener, workspace[: len(block)])
-            for start in range(0, len(block), stretch):
-                part = slice(start, start + stretch)
-                x, here = white[part], slice(rows.start + start, min(rows.start + start + stretch, rows.stop))
-                f = before[part] + to_host(x @ move)
-                steps = take_steps(to_host(x @ x.T), f, batch.y[here], c[here], self.rule.C, self.rule.loss)
-                move = move + x.T @ like(steps.sizes.astype(self.dtype), x)
-                scores[here] = steps.scores
+            f = times(block, like(self.w, block)) if known else np.zeros(len(block), dtype=self.dtype)
+            y, costs = batch.y[rows], c[rows]
+            if is_device_array(block):
+                scores[rows], move = self._on_device(block @ like(whitener.T, block), f, y, costs, move)
+                continue
+            room = np.empty_like(block) if room is None else room
+            white = whitened(block, whitener, room[: len(block)])
+            scores[rows] = walk(white, f, y, costs, self.rule.C, self.rule.loss, move)
         self.covariance = new
-        return self.w + whitener.T @ to_host(move), scores
+        return self.w + times(whitener.T, move), scores
+
+    def _on_device(self, white: Any, f: Any, y: Any, c: Any, move: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+        """Scores of whitened rows on a device, and the move after them; products come to the host by stretches."""
+        found, there = [], like(move, white)
+        for start in range(0, len(y), STRETCH):
+            part = slice(start, start + STRETCH)
+            x = white[part]
+            before = f[part] + to_host(x @ there)
+            steps = take_steps(to_host(x @ x.T), before, y[part], c[part], self.rule.C, self.rule.loss)
+            there = there + x.T @ like(steps.sizes.astype(self.dtype), x)
+            found.append(steps.scores)
+        return np.concatenate(found), to_host(there)
 
     def widen(self, width: int) -> None:
         """Makes room for further features, each with variance 1."""

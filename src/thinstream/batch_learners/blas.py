@@ -1,11 +1,14 @@
-"""The matrix work, in place and through BLAS and LAPACK: threads are theirs."""
+"""The matrix work, in place and through BLAS and LAPACK: threads are theirs.
+
+scipy's BLAS alone: numpy has a copy of its own, whose threads would fight those of the other for the cores.
+"""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.devices import is_device_array, like, to_host
+from thinstream.batch_learners.devices import is_device_array, to_host
 from thinstream.errors import InvalidInputError
 from thinstream.learners.memory import physical_memory
 
@@ -67,15 +70,23 @@ def solve_lower(L: NDArray[Any], B: NDArray[Any], *, transposed: bool = False) -
     return np.asarray(found).reshape(B.shape)
 
 
-def whitened(X: Any, T: NDArray[Any], workspace: NDArray[Any]) -> Any:
-    """Rows x̂ = Tx of the rows x, in a workspace of their shape (an array on a device: a new one there)."""
-    if is_device_array(X):
-        return X @ like(T.T, X)
+def whitened(X: NDArray[Any], T: NDArray[Any], workspace: NDArray[Any]) -> NDArray[Any]:
+    """Rows x̂ = Tx of the rows x, in a workspace of their shape."""
     from scipy.linalg.blas import get_blas_funcs
 
     trmm = get_blas_funcs("trmm", (T,))
     workspace[...] = X
-    return trmm(1.0, T, workspace.T, lower=1, overwrite_b=1).T
+    return np.asarray(trmm(1.0, T, workspace.T, lower=1, overwrite_b=1).T)
+
+
+def times(X: Any, v: Any) -> NDArray[Any]:
+    """Xv on the host; v is where X is."""
+    if is_device_array(X):
+        return to_host(X @ v)
+    from scipy.linalg.blas import get_blas_funcs
+
+    gemv = get_blas_funcs("gemv", (X,))
+    return np.asarray(gemv(1.0, X.T, v, trans=1))
 
 
 def require_room(needed: float, owner: str, what: str) -> None:
