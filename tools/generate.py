@@ -83,7 +83,9 @@ def reference() -> str:
     parts.append(
         "## Merging models of shards\n\n`merge` (of estimators, of learners, on the command line) follows the rule "
         "of the algorithm. *Formal*: the model that holds the union of the shards' updates, each decided on its own "
-        f"shard; *heuristic*: an average.\n\n{merge_table()}"
+        f"shard; *heuristic*: an average.\n\n{merge_table()}\n\n"
+        "Of the batch learners `BCW` can be merged: precisions add, which is exact, and means are weighted by them, "
+        "which is a heuristic. `SBCW`, `FGM` and `SparDCA` refuse."
     )
     return "\n\n".join(parts) + "\n"
 

@@ -129,6 +129,8 @@ def test_bad_arrays_are_named(data):
         ts.BCW().fit(Elsewhere(bad), y)
     with pytest.raises(InvalidInputError, match=r"two dimensions and at least one row, got shape \(300,\)"):
         ts.BCW().fit(Elsewhere(X[:, 0]), y)
+    with pytest.raises(InvalidInputError, match="fit_intercept must be False for arrays on a device"):
+        ts.BCW(fit_intercept=True).fit(Elsewhere(X), y)
     model = ts.BCW().fit(Elsewhere(X), y)
     with pytest.raises(InvalidInputError, match="X has 5 features, but the model has 12"):
         model.predict(Elsewhere(X[:, :5]))

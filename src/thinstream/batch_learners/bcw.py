@@ -36,7 +36,8 @@ class BCW(NamedTuple):
         Σ⁻¹ ← Σ⁻¹ + C·XᵀX;   then row by row  ξ = max(0, 1 − y·μ·x),  μ ← μ + α·y·Σx
         α = min(ξ / xᵀΣx, C) (hinge),   ξ / (xᵀΣx + 0.5/C) (squared_hinge)
 
-    Memory is that of a few features × features matrices, or of rows × rows ones as long as there are fewer rows.
+    Memory is that of a few features × features matrices, or of rows × rows ones as long as there are fewer rows. Rows
+    may be on a device (arrays of PyTorch or CuPy): they are then multiplied there.
 
     Parameters
     ----------

@@ -44,6 +44,10 @@ class Examples:
         """The same rows with a first column of ones."""
         import scipy.sparse as sp
 
+        if is_device_array(self.X):
+            raise InvalidInputError(
+                "fit_intercept must be False for arrays on a device; give X a column of ones instead"
+            )
         ones = np.ones((len(self), 1), dtype=self.X.dtype)
         if sp.issparse(self.X):
             return replace(self, X=sp.hstack([sp.csr_matrix(ones), self.X], format="csr"))
