@@ -18,7 +18,7 @@ from tests.rules.conformance import TOLERANCE, Stream, assert_same_bits, class_w
 from tests.rules.golden import twins
 from thinstream.learners.memory import columns
 
-NAMES = [algorithm.name for algorithm in ts.algorithms()]
+NAMES = [algorithm.name for algorithm in ts.algorithms("online")]
 TWINS = twins()
 
 every = pytest.mark.parametrize("name", NAMES)

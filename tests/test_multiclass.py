@@ -30,7 +30,7 @@ from thinstream.one_vs_rest import OneVsRest, merge
 DAILY = ("SSOL", "STG")
 NAMES = [
     pytest.param(algorithm.name, marks=() if algorithm.name in DAILY else pytest.mark.slow)
-    for algorithm in ts.algorithms()
+    for algorithm in ts.algorithms("online")
 ]
 COUNTS = ("t_", "n_mistakes_", "nnz_", "density_")
 ARRAYS = ("coef_", "intercept_", "n_updates_", "cumulative_loss_")

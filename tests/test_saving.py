@@ -18,7 +18,7 @@ from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFil
 from thinstream.learners import Classes, Learner
 from thinstream.models import Model, Names, read, write
 
-NAMES = [algorithm.name for algorithm in ts.algorithms()]
+NAMES = [algorithm.name for algorithm in ts.algorithms("online")]
 
 
 @pytest.fixture(scope="module")

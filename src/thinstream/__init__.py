@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "OnlineGridSearchCV": "thinstream.estimators.grid_search",
     "SparsityPath": "thinstream.estimators.path",
-    "algorithms": "thinstream.learners",
+    "algorithms": "thinstream.batch_learners",
     "cost_curve": "thinstream.estimators.costs",
     "load": "thinstream.estimators",
     "make": "thinstream.estimators",
@@ -44,6 +44,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from thinstream.learners import algorithms
+    from thinstream.batch_learners import algorithms
 
     return sorted([*(a.name for a in algorithms()), *_PLACES, *BATCH_METHODS, *_MODULES, "__version__"])

@@ -6,8 +6,11 @@ from typing import Any, Literal
 from thinstream import datasets as datasets
 from thinstream import stability as stability
 from thinstream import theory as theory
+from thinstream.batch_learners import BatchAlgorithm
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
+from thinstream.estimators.batch_base import BatchClassifier, Selecting
+from thinstream.estimators.buffered import BufferedClassifier
 from thinstream.estimators.costs import cost_curve as cost_curve
 from thinstream.estimators.grades import GraDes as GraDes
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
@@ -19,11 +22,13 @@ from thinstream.streams.stream import Stream
 __version__: str
 BATCH_METHODS: dict[str, str]
 
-def algorithms() -> tuple[Algorithm, ...]: ...
-def load(path: str | PathLike[str]) -> OnlineClassifier: ...
+def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm | BatchAlgorithm, ...]: ...
+def load(path: str | PathLike[str]) -> Any: ...
 def make(name: str, **parameters: Any) -> Any: ...
 def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream: ...
-def save(model: OnlineClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False) -> None: ...
+def save(
+    model: OnlineClassifier | BatchClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False
+) -> None: ...
 
 class AdaFOBOS(OnlineClassifier):
     def __init__(
@@ -93,6 +98,20 @@ class AROW(OnlineClassifier):
         grow: bool = False,
     ) -> None: ...
 
+class BCW(BufferedClassifier):
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        loss: Literal["hinge", "squared_hinge"] = "hinge",
+        batch_size: int | None = None,
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        fit_intercept: bool = False,
+        shuffle: bool = False,
+        random_state: Any = None,
+        dtype: Literal["float32", "float64"] = "float32",
+    ) -> None: ...
+
 class CPA(OnlineClassifier):
     def __init__(
         self,
@@ -140,6 +159,18 @@ class CW(OnlineClassifier):
         random_state: Any = None,
         dtype: Literal["float32", "float64"] = "float32",
         grow: bool = False,
+    ) -> None: ...
+
+class FGM(Selecting, BatchClassifier):
+    def __init__(
+        self,
+        *,
+        group_size: int = 10,
+        n_groups: int = 10,
+        C: float = 1.0,
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        fit_intercept: bool = False,
+        dtype: Literal["float32", "float64"] = "float32",
     ) -> None: ...
 
 class FOBOS(OnlineClassifier):
@@ -252,6 +283,25 @@ class RDA(OnlineClassifier):
         grow: bool = False,
     ) -> None: ...
 
+class SBCW(Selecting, BufferedClassifier):
+    def __init__(
+        self,
+        *,
+        n_features: int | None = None,
+        group_size: int = 10,
+        n_groups: int = 15,
+        C: float = 1.0,
+        loss: Literal["hinge", "squared_hinge"] = "hinge",
+        sigma: float = 0.001,
+        tol: float = 0.0,
+        batch_size: int | None = None,
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        fit_intercept: bool = False,
+        shuffle: bool = False,
+        random_state: Any = None,
+        dtype: Literal["float32", "float64"] = "float32",
+    ) -> None: ...
+
 class SCW(OnlineClassifier):
     def __init__(
         self,
@@ -317,6 +367,19 @@ class SOP(OnlineClassifier):
         random_state: Any = None,
         dtype: Literal["float32", "float64"] = "float32",
         grow: bool = False,
+    ) -> None: ...
+
+class SparDCA(Selecting, BatchClassifier):
+    def __init__(
+        self,
+        *,
+        l1: float = 0.0,
+        C: float = 1.0,
+        loss: Literal["hinge", "squared_hinge"] = "hinge",
+        n_epochs: int = 10,
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        fit_intercept: bool = False,
+        dtype: Literal["float32", "float64"] = "float32",
     ) -> None: ...
 
 class SSOL(OnlineClassifier):

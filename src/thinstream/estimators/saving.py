@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from thinstream.errors import InvalidInputError, ModelFileError
+from thinstream.estimators.batch_base import BatchClassifier
+from thinstream.estimators.batch_saving import load_batch
 from thinstream.estimators.classifier import ONLY_FIT, OnlineClassifier
 from thinstream.estimators.factory import estimator
 from thinstream.learners import AnyClasses, Learner
 from thinstream.models import Model, Names, read, write
+from thinstream.models.batch_file import is_batch_file
 from thinstream.models.plain import plain
 from thinstream.one_vs_rest import AnyLearner
 
@@ -22,7 +25,9 @@ _KEY = "estimator"
 _KINDS = "biufUO"
 
 
-def save(model: OnlineClassifier | Model, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
+def save(
+    model: OnlineClassifier | BatchClassifier | Model, path: str | os.PathLike[str], *, weights_only: bool = False
+) -> None:
     """Writes a fitted estimator (or a `Model`) to a file, replacing it in one step.
 
     ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters.
@@ -39,13 +44,18 @@ def save(model: OnlineClassifier | Model, path: str | os.PathLike[str], *, weigh
     >>> model = model.partial_fit([[1.0, 1.0]], ["no"])        # goes on as if it had never been stopped
 
     """
+    if isinstance(model, BatchClassifier):
+        model.save(path, weights_only=weights_only)
+        return
     if not isinstance(model, Model):
         model = model_of(model)
     write(path, model, grade="weights" if weights_only else "full")
 
 
-def load(path: str | os.PathLike[str]) -> OnlineClassifier:
+def load(path: str | os.PathLike[str]) -> Any:
     """The fitted estimator of a model file, whoever wrote it: an estimator, or a run without one."""
+    if is_batch_file(path):
+        return load_batch(path)
     model = read(path)
     try:
         return estimator_of(model)

@@ -85,6 +85,14 @@ def get(path: Path) -> tuple[str, Arrays]:
         raise ModelFileError(f"is not a safetensors file, or a damaged one ({error})") from None
 
 
+def text_of(path: Path) -> str:
+    """The text of a file, without reading its arrays; empty if it has none."""
+    from safetensors import safe_open
+
+    with safe_open(str(path), framework="np") as file:
+        return str((file.metadata() or {}).get(KEY, ""))
+
+
 def storable(array: Any, name: str) -> NDArray[Any]:
     """The array as it is stored: contiguous, little-endian, of a type the format has."""
     found = np.asarray(array)

@@ -129,6 +129,8 @@ def _head(text: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def _model(head: dict[str, Any], arrays: Arrays) -> Model:
+    if head["grade"] == "batch":
+        raise ModelFileError(f"holds {head['batch']['algorithm']}, which learns in batches: thinstream.load reads it")
     if head["grade"] not in GRADES:
         raise ModelFileError(f"its grade is {head['grade']!r}, not {listed(GRADES)}")
     learner, labels = packing.unpacked(head, arrays), [label(each) for each in head["classes"]]

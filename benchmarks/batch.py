@@ -1,0 +1,109 @@
+"""BCW against the one matrix product it cannot do without, side by side in one process.
+
+    python benchmarks/batch.py [--rows N] [--features D] [--full] [--stream N]
+
+Caveats first. Generated data like epsilon (dense, unit rows, correlated features), one batch, BLAS with all its
+threads on both sides; "syrk" is BLAS's own XᵀX of the same shape and precision, one triangle, into fresh memory.
+Contestants take turns, medians are shown, and this measures one machine on one day: read the ratios. By default
+15,000 × 1,500 and three turns; --full is the 50,000 × 2,000 of the target (4 GB, minutes). --stream N learns N rows
+of D features in batches of 8,192 and reports the peak of what Python, numpy and BLAS's results hold, in features ×
+features matrices and batches.
+"""
+
+import argparse
+import statistics
+import time
+import tracemalloc
+
+import numpy as np
+from scipy.linalg import blas
+
+import thinstream as ts
+
+BATCH = 8_192
+TARGETS = {"float64": 2.7, "float32": 2.4}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=15_000)
+    parser.add_argument("--features", type=int, default=1_500)
+    parser.add_argument("--full", action="store_true", help="50,000 x 2,000")
+    parser.add_argument("--stream", type=int, default=0, metavar="N", help="peak memory of N rows in batches")
+    parser.add_argument("--turns", type=int, default=3)
+    options = parser.parse_args()
+    print(__doc__.split("\n\n")[2], "\n")
+    rows, features = (50_000, 2_000) if options.full else (options.rows, options.features)
+    if options.stream:
+        stream(options.stream, features)
+        return
+    make = maker(features)
+    X, y = make(rows)
+    test = make(5_000)
+    ts.BCW().fit(X[:3_000], y[:3_000])  # compiles
+    for dtype, target in TARGETS.items():
+        against_syrk(X.astype(dtype), y, test, target, options.turns)
+
+
+def maker(d):
+    """Makes epsilon-like rows: a few common factors under noise, unit length, labels of a noisy linear rule."""
+    rng = np.random.default_rng(0)
+    mixing, plane = rng.standard_normal((20, d)) / 3.0, rng.standard_normal(d)
+
+    def make(n):
+        X = rng.standard_normal((n, 20)) @ mixing
+        X += rng.standard_normal((n, d), dtype=np.float32)
+        X /= np.sqrt(np.einsum("ij,ij->i", X, X))[:, np.newaxis]
+        scores = X @ plane
+        return X, np.where(scores + 0.3 * scores.std() * rng.standard_normal(n) > 0, 1, -1)
+
+    return make
+
+
+def against_syrk(X, y, test, target, turns):
+    """Medians of BCW's fit and of syrk, taking turns."""
+    product = blas.get_blas_funcs("syrk", (X,))
+    contestants = {
+        "syrk": lambda: product(1.0, X.T, lower=1),
+        "BCW hinge": lambda: ts.BCW(dtype=X.dtype.name).fit(X, y),
+        "BCW squared_hinge": lambda: ts.BCW(dtype=X.dtype.name, loss="squared_hinge").fit(X, y),
+    }
+    took = {name: [] for name in contestants}
+    for _ in range(turns):
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            took[name].append(time.perf_counter() - start)
+    medians = {name: statistics.median(times) for name, times in took.items()}
+    print(f"{X.shape[0]:,} x {X.shape[1]:,} {X.dtype.name}")
+    for name, seconds in medians.items():
+        ratio = seconds / medians["syrk"]
+        goal = "" if name == "syrk" else f"  (target {target}: {'met' if ratio <= target else 'MISSED'})"
+        print(f"  {name:18s} {seconds:7.3f} s  {ratio:5.2f} x syrk{goal}")
+    error = 100.0 * (1.0 - ts.BCW(dtype=X.dtype.name).fit(X, y).score(*test))
+    print(f"  test error of BCW hinge: {error:.2f} %\n")
+
+
+def stream(n, d):
+    """Peak memory of a long stream in batches."""
+    make, model = maker(d), ts.BCW(batch_size=BATCH, dtype="float64")
+    peak = 0
+    start = time.perf_counter()
+    for first in range(0, n, BATCH // 2):
+        X, y = make(min(BATCH // 2, n - first))
+        tracemalloc.start()
+        model.partial_fit(X, y, classes=[-1, 1])
+        peak = max(peak, tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    seconds = time.perf_counter() - start
+    state, batch = 8 * d * d, 8 * d * BATCH
+    # what was there before the call is not traced: P and half a batch that waits
+    held = peak + state + batch // 2
+    allowed = 4 * state + 2 * batch
+    print(f"{n:,} rows x {d:,} in batches of {BATCH:,}: {seconds:.0f} s, generating them included")
+    print(f"  peak {held / 1e6:,.0f} MB; four matrices and two batches are {allowed / 1e6:,.0f} MB: ", end="")
+    print("met" if held <= allowed else "MISSED")
+
+
+if __name__ == "__main__":
+    main()

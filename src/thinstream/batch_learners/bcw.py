@@ -1,0 +1,209 @@
+"""BCW: confidence-weighted learning in batches.
+
+Tan, Yan, Wang, van den Hengel, Tsang, Shi: Learning Sparse Confidence-Weighted Classifier on Very High Dimensional Data
+(2016), Algorithm 1 (P1).
+
+Υ of the paper, the root of Σ, is not formed: any root whitens as well, and the mean μ = Υw is kept itself.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch_learners.base import BatchLearner, BufferedLearner
+from thinstream.batch_learners.blas import cholesky, times, whitened
+from thinstream.batch_learners.costs import running_costs
+from thinstream.batch_learners.covariance import ByFeatures, ByRows, Covariance, by_features, covariance_of
+from thinstream.batch_learners.declaration import WholeOrNone, runs
+from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
+from thinstream.batch_learners.rows import Arrays, Examples, require_finite
+from thinstream.batch_learners.steps import take_steps, walk
+from thinstream.engine.loop import POSITIVES, T
+from thinstream.engine.parameters import OneOf, Positive
+from thinstream.errors import MergeError
+
+#: Rows on a device that are decided on at a time: each time their products come to the host.
+STRETCH = 1024
+
+
+class BCW(NamedTuple):
+    """Confidence-weighted learning in batches: one covariance matrix for all rows of a batch.
+
+    ::
+
+        Σ⁻¹ ← Σ⁻¹ + C·XᵀX;   then row by row  ξ = max(0, 1 − y·μ·x),  μ ← μ + α·y·Σx
+        α = min(ξ / xᵀΣx, C) (hinge),   ξ / (xᵀΣx + 0.5/C) (squared_hinge)
+
+    Memory is that of a few features × features matrices, or of rows × rows ones as long as there are fewer rows. Rows
+    may be on a device (arrays of PyTorch or CuPy): they are then multiplied there.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the data against what was known before.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        Loss ξ or ξ².
+    batch_size : int or None, default=None
+        Rows of a batch: rows wait until so many are there (``fit`` learns from the rest, too). None: each call is one
+        batch, and how rows are cut into calls changes the result.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.BCW(dtype="float64").fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[-0.5,  0.4]])
+
+    """
+
+    C: Positive = 1.0
+    loss: Annotated[int, OneOf(hinge=1, squared_hinge=2)] = 1
+    batch_size: Annotated[int, WholeOrNone()] = 0
+
+
+@runs(BCW, paper="P1 Alg. 1", order="second")
+class BCWLearner(BufferedLearner):
+    """μ in ``w``, and Σ.
+
+    Examples
+    --------
+    >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
+    >>> model = BCWLearner(width=2, dtype="float64")
+    >>> model.learn(rows)
+    array([0., 0.])
+    >>> model.weights(), model.variance()
+    (array([-0.5,  0.4]), array([0.5, 0.2]))
+
+    """
+
+    takes_dense = True
+
+    def start(self) -> None:
+        """Σ = I."""
+        super().start()
+        self.covariance: Covariance = ByRows.empty(len(self.w), self.dtype)
+
+    def absorb(self, batch: Examples) -> NDArray[Any]:
+        """Algorithm 1 on one batch."""
+        positives = int(self.counts[POSITIVES])
+        c = running_costs(self.costs, batch.y, batch.weights, positives, int(self.counts[T]) - positives)
+        old, d = self.covariance, len(self.w)
+        few = isinstance(old, ByRows) and old.A.shape[0] + len(batch) < d
+        w, scores = self._by_rows(batch, c) if few else self._by_features(batch, c)
+        self.w = w
+        self.count(scores, batch.y, np.maximum(0.0, 1.0 - batch.y * scores))
+        return scores.astype(self.dtype)
+
+    def _by_rows(self, batch: Examples, c: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        assert isinstance(self.covariance, ByRows)
+        require_finite(batch)
+        X = batch.sparse(self.dtype)
+        new, M = self.covariance.including(X, self.rule.C, self.algorithm.name)
+        steps = take_steps(M, X @ self.w, batch.y, c, self.rule.C, self.rule.loss)
+        self.covariance = new
+        return self.w + new.times(steps.sizes), steps.scores
+
+    def _by_features(self, batch: Examples, c: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        if is_device_array(batch.X):
+            batch = Examples(in_precision(batch.X, self.dtype), batch.y, batch.weights)
+        new = by_features(self.covariance, batch, self.rule.C, self.dtype, self.algorithm.name)
+        whitener, scores, move = new.factor(), np.empty(len(batch)), np.zeros_like(self.w)
+        room: Any = None
+        known = bool(self.w.any())  # not in the first batch, which spares a pass over the rows
+        for rows, block in batch.blocks(self.dtype):
+            f = times(block, like(self.w, block)) if known else np.zeros(len(block), dtype=self.dtype)
+            y, costs = batch.y[rows], c[rows]
+            if is_device_array(block):
+                scores[rows], move = self._on_device(block @ like(whitener.T, block), f, y, costs, move)
+                continue
+            room = np.empty_like(block) if room is None else room
+            white = whitened(block, whitener, room[: len(block)])
+            scores[rows] = walk(white, f, y, costs, self.rule.C, self.rule.loss, move)
+        self.covariance = new
+        return self.w + times(whitener.T, move), scores
+
+    def _on_device(self, white: Any, f: Any, y: Any, c: Any, move: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+        """Scores of whitened rows on a device, and the move after them; products come to the host by stretches."""
+        found, there = [], like(move, white)
+        for start in range(0, len(y), STRETCH):
+            part = slice(start, start + STRETCH)
+            x = white[part]
+            before = f[part] + to_host(x @ there)
+            steps = take_steps(to_host(x @ x.T), before, y[part], c[part], self.rule.C, self.rule.loss)
+            there = there + x.T @ like(steps.sizes.astype(self.dtype), x)
+            found.append(steps.scores)
+        return np.concatenate(found), to_host(there)
+
+    def widen(self, width: int) -> None:
+        """Makes room for further features, each with variance 1."""
+        before = len(self.w)
+        super().widen(width)
+        if len(self.w) > before:
+            self.covariance = self.covariance.widened(len(self.w))
+
+    def variance(self) -> NDArray[Any]:
+        """σ of every feature: the diagonal of Σ."""
+        return self.covariance.variance(self.rule.C)[self.offset :]
+
+    def arrays(self) -> Arrays:
+        """The state, Σ included."""
+        return super().arrays() | self.covariance.arrays()
+
+    def restore(self, arrays: Arrays) -> None:
+        """Becomes the learner these arrays were taken from."""
+        super().restore(arrays)
+        self.covariance = covariance_of(arrays, len(self.w), self.dtype)
+
+
+def merged(learners: Sequence[BCWLearner]) -> BCWLearner:
+    """One learner out of several that saw disjoint rows: precisions add, which is exact; means are weighted by them."""
+    from scipy.linalg import cho_solve
+
+    first = learners[0]
+    for other in learners:
+        _require_like(first, other)
+    seen = sorted((each for each in learners if each.t), key=lambda each: (each.t, each.w.tobytes(), each.loss))
+    model = BCWLearner(
+        width=first.n_features,
+        costs=first.costs,
+        dtype=first.dtype.name,
+        fit_intercept=bool(first.offset),
+        **first.parameters,
+    )
+    if len(seen) < 2:
+        model.restore((seen or learners)[0].arrays())
+        return model
+    C, name = first.rule.C, first.algorithm.name
+    P, b = np.zeros((len(first.w), len(first.w)), dtype=first.dtype, order="F"), np.zeros(len(first.w))
+    for each in seen:
+        own = each.covariance.precision(C, name)
+        own = np.tril(own) + np.tril(own, -1).T
+        b += own.astype(np.float64) @ each.w.astype(np.float64)
+        P += own
+        model.counts += each.counts
+        model.loss += each.loss
+    P[np.diag_indices_from(P)] -= P.dtype.type(len(seen) - 1)
+    model.covariance = ByFeatures(P)
+    model.w = cho_solve((cholesky(P), True), b).astype(first.dtype)
+    return model
+
+
+BCWLearner.merge = staticmethod(merged)
+
+
+def _require_like(first: BatchLearner, other: BatchLearner) -> None:
+    pairs: list[tuple[str, Any, Any]] = [
+        *((name, value, other.parameters[name]) for name, value in first.parameters.items()),
+        ("class costs", tuple(first.costs), tuple(other.costs)),
+        ("dtype", first.dtype.name, other.dtype.name),
+        ("fit_intercept", bool(first.offset), bool(other.offset)),
+        ("n_features", first.n_features, other.n_features),
+    ]
+    for what, one, two in pairs:
+        if one != two:
+            raise MergeError(f"BCW: models to merge must agree in {what}, got {one!r} and {two!r}")
+    if isinstance(other, BufferedLearner) and len(other.waiting):
+        raise MergeError(
+            f"BCW: {len(other.waiting)} rows wait for their batch of {other.rule.batch_size}; call flush() first"
+        )
