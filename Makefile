@@ -52,6 +52,7 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/lanes.py
 	$(BIN)/python benchmarks/tuning.py
+	$(BIN)/python benchmarks/batch.py
 
 fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS (default 60) for each format
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
@@ -59,8 +60,9 @@ fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS
 docs: $(VENV)/ready-plot ## rewrite the generated parts of the docs (table of algorithms, type stub)
 	$(BIN)/python -m tools.generate
 
-golden: $(VENV)/ready-test ## rewrite tests/rules/golden.json from the naive twins
+golden: $(VENV)/ready-test ## rewrite the golden numbers from the naive twins
 	$(BIN)/python -m tests.rules.golden
+	$(BIN)/python -m tests.batch.golden
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
