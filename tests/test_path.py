@@ -1,5 +1,6 @@
 """Sparsity paths: each model is a run of its own, held-out rows are held out, the pick is the one described."""
 
+import gzip
 import math
 import pickle
 
@@ -352,3 +353,12 @@ CHECKS = [
 @pytest.mark.parametrize(("model", "check"), CHECKS)
 def test_check_estimator(model, check):
     check(model)
+
+
+def test_a_small_compressed_file_is_counted(tmp_path):
+    path = tmp_path / "rows.svm.gz"
+    path.write_bytes(gzip.compress(b"+1 1:1\n-1 2:1\n" * 3000))
+    stream = Ahead(ts.open_stream(path))
+    stream.look(10)
+    assert stream.length() == 6000
+    assert sum(len(batch) for batch in stream.batches()) == 6000

@@ -99,9 +99,11 @@ def test_the_bits_do_not_depend_on_how_the_stream_is_cut(rows, monkeypatch):
     assert np.array_equal(whole.tallies.learned.counts, cut.tallies.learned.counts)
 
 
-def test_rows_without_labels_are_refused(rows):
+def test_rows_without_labels_or_with_numbers_of_classes_are_refused(rows):
     with pytest.raises(InvalidInputError, match="need labels"):
         Study("fsol", LANES).take(replace(rows, y=None))
+    with pytest.raises(InvalidInputError, match="two classes only"):
+        Study("fsol", LANES).take(replace(rows, y=np.zeros(len(rows), np.int32)))
 
 
 class Notes(Watch):

@@ -127,6 +127,7 @@ def test_a_pipe_is_swept_in_one_pass_or_not_at_all(rows, thin):
         (("--holdout", "1"), "holdout must be"),
         (("-m", "-"), "goes to a file"),
         (("-a", "perceptron"), "has no l1"),
+        (("--classes", "a,b,c"), "on two classes only"),
     ],
 )
 def test_wrong_command_lines(rows, thin, arguments, words):

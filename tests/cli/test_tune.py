@@ -212,6 +212,7 @@ def test_the_papers_protocol_is_one_command(rows, thin):
         (["--plot", "x.svg"], "--plot draws the sweep of l1"),
         (["-m", "-"], "a model goes to a file"),
         (["-g", "eta=log:1..2"], "eta is a distribution"),
+        (["--classes", "a,b,c"], "on two classes only, --classes a,b,c are 3"),
     ],
 )
 def test_wrong_command_lines(rows, thin, options, message):

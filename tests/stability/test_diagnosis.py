@@ -162,7 +162,7 @@ def test_any_linear_model():
 def test_bad_input():
     with pytest.raises(InvalidInputError, match="the model must be fitted, this SCD has no coef_"):
         diagnose(ts.SCD(), X)
-    with pytest.raises(InvalidInputError, match=r"one weight per feature is needed, got an array of shape \(2, 3\)"):
+    with pytest.raises(InvalidInputError, match=r"one weight per feature; got an array of shape \(2, 3\)"):
         diagnose(np.ones((2, 3)), np.eye(3))
     with pytest.raises(InvalidInputError, match="X has 3 rows, y has 2 labels"):
         diagnose(np.ones(3), np.eye(3), [1, -1])

@@ -76,7 +76,7 @@ class Standings:
         best = {} if self.job.random is not None else self.settings[self.outcome.best]
         for name, value in best.items():
             tried = {setting[name] for setting in self.settings if _is_number(setting.get(name))}
-            if _is_number(value) and len(tried) > 2 and value in (min(tried), max(tried)):
+            if _is_number(value) and len(tried) > 2 and value in (min(tried), max(tried)) and value != 0:
                 which, other = ("smallest", "smaller") if value == min(tried) else ("largest", "larger")
                 found.append(f"the best {name}, {_text(value)}, is the {which} that was tried: try {other} ones, too")
         return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.learning import costs_of
-from thinstream.cli.opening import classes_of, opened
+from thinstream.cli.opening import classes_of
 from thinstream.cli.predicting import remembered, told
 from thinstream.cli.show import say
 from thinstream.cli.studies import Studying
@@ -17,6 +17,7 @@ from thinstream.cli.tables import (
     require_places,
     say_places,
     terms,
+    two_sided,
     watching,
     write_csv,
     write_json,
@@ -67,8 +68,8 @@ def sweep(asked: Sweeping) -> None:
     if str(asked.model) == STDIN:
         raise InvalidParameterError("a model goes to a file, not to standard output: --model NAME")
     require_places([*asked.data, *asked.test], studying, asked.model)
-    stream = opened(asked.data, asked.reading, studying.dtype)
-    test = opened(asked.test, asked.reading, studying.dtype) if asked.test else None
+    stream = two_sided(asked.data, asked.reading, studying.dtype)
+    test = two_sided(asked.test, asked.reading, studying.dtype) if asked.test else None
     lane = Lane(asked.parameters, costs_of(asked.class_weight), studying.intercept)
     with watching(stream, output) as watch:
         how = terms(asked.algorithm, studying, stream)
@@ -125,7 +126,7 @@ def _show_path(asked: Sweeping, path: Swept, chosen: int | None) -> None:
     rule = "the sparsest within a standard error of the best" if asked.pick == "one_se" else "the best"
     name = charts.NAMES[asked.scoring]
     print(f"\n* l1 = {charts.short(path.l1[chosen])}, {path.nnz[chosen]:,} of {path.n_features:,} weights: {rule}")
-    print(f"  by {name} on {on}{_within(asked.limits)}")
+    print(f"  by {name} on {on}{_within(asked.limits)}; to train it alone: --l1 {float(path.l1[chosen])!r}")
     say_places(studying, asked.model)
 
 

@@ -12,10 +12,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from thinstream.atomic import replacing
-from thinstream.cli.groups import Output
-from thinstream.cli.opening import require_apart, require_place
+from thinstream.cli.groups import Output, Reading
+from thinstream.cli.opening import classes_of, opened, require_apart, require_place
 from thinstream.cli.show import Bar, patience, say
 from thinstream.cli.studies import Studying, bytes_of
+from thinstream.errors import InvalidParameterError
 from thinstream.streams.sources import resolve
 from thinstream.tune import drawing
 from thinstream.tune.passes import Terms, Watch, in_words
@@ -68,6 +69,16 @@ def watching(stream: Any, output: Output) -> Iterator[Watch]:
             yield watch
         finally:
             watch.close()
+
+
+def two_sided(data: list[str], reading: Reading, dtype: str) -> Any:
+    """The stream of a study, which compares models of two classes."""
+    if len(classes_of(reading)) > 2:
+        raise InvalidParameterError(
+            f"models are compared on two classes only, --classes {reading.classes} are {len(classes_of(reading))}; "
+            "label one class against the rest, or `train` with all of them"
+        )
+    return opened(data, reading, dtype)
 
 
 def terms(algorithm: str, studying: Studying, stream: Any) -> Terms:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from thinstream.cli.groups import Output, Reading
-from thinstream.cli.opening import opened
 from thinstream.cli.predicting import told
 from thinstream.cli.studies import Studying
 from thinstream.cli.tables import (
@@ -12,6 +11,7 @@ from thinstream.cli.tables import (
     require_places,
     say_places,
     terms,
+    two_sided,
     watching,
     write_csv,
     write_json,
@@ -34,7 +34,7 @@ def compare_costs(
 ) -> None:
     """Sweeps the trade-off between the classes."""
     require_places(data, studying, None)
-    stream, lane = opened(data, reading, studying.dtype), Lane(parameters, fit_intercept=studying.intercept)
+    stream, lane = two_sided(data, reading, studying.dtype), Lane(parameters, fit_intercept=studying.intercept)
     with watching(stream, output) as watch:
         curves = study_costs(stream, terms(algorithm, studying, stream), lane, weights, ratio=ratio, watch=watch)
     table: dict[str, Any] = {"weight": curves.cost.weights}

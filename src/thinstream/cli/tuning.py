@@ -9,12 +9,12 @@ import numpy as np
 from thinstream.cli.grids import grid_of
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.learning import SIGNS, costs_of
-from thinstream.cli.opening import classes_of, opened
+from thinstream.cli.opening import classes_of
 from thinstream.cli.predicting import remembered, told
 from thinstream.cli.show import say
 from thinstream.cli.standings import Standings
 from thinstream.cli.studies import Studying
-from thinstream.cli.tables import remark, require_places, terms, watching, write_json, write_table
+from thinstream.cli.tables import remark, require_places, terms, two_sided, watching, write_json, write_table
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.report import Tradeoff
 from thinstream.learners import Frozen, find, make_learner
@@ -98,7 +98,7 @@ def tuned(job: Job, output: Output) -> None:
     require_places(job.data, job.studying, job.model)
     settings, scoring = job.settings(), scoring_of(job.scoring, job.tradeoff)
     candidates = _candidates(job, settings)
-    stream = opened(job.data, job.reading, job.studying.dtype)
+    stream = two_sided(job.data, job.reading, job.studying.dtype)
     again = is_repeatable(stream)
     if job.paper and not again:
         raise InvalidInputError("--paper goes over the data twice: it needs files, not a pipe")

@@ -6,11 +6,15 @@ by appending. BLAS does the work: Σx is `spmv` (or, where x has few non-zeros, 
 """
 
 import math
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+#: Features from which on BLAS may use all its threads.
+LARGE = 1024
 #: Below this share of non-zeros Σx is summed up column by column; half of a column is far apart in memory.
 FEW = 1 / 32
 
@@ -122,6 +126,18 @@ def _diagonal(d: int, first: int = 0) -> NDArray[np.int64]:
     """Where the diagonal stands in the packed form."""
     j = np.arange(first, d)
     return j * (j + 3) // 2
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def calmly(d: int) -> AbstractContextManager[Any]:
+    """BLAS on one thread for the length of a block, unless d is large: waking others costs more than they do."""
+    return nullcontext() if d >= LARGE else _controller().limit(limits=1, user_api="blas")
 
 
 def _blas(dtype: np.dtype[Any], name: str) -> Any:

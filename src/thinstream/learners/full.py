@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.engine.full import Belief, Matrix, Point
+from thinstream.engine.full import Belief, Matrix, Point, calmly
 from thinstream.engine.loop import (
     FALSE_NEGATIVES,
     FALSE_POSITIVES,
@@ -53,12 +53,13 @@ class FullLearner(Learner):
     def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = TRUSTED) -> int:
         """The rows in order, as `engine.loop` takes them."""
         n, weights = len(rows.indptr) - 1, rows.weights
-        for i in range(n):
-            x = Point(*(array[rows.indptr[i] : rows.indptr[i + 1]] for array in (rows.indices, rows.values)))
-            weight = float(weights[min(i, weights.size - 1)]) if weights.size else 1.0
-            score = self._learn(x, bool(rows.y[i] > 0) if rows.y.size else False, weight)
-            if out.size:
-                out[i] = score
+        with calmly(self.sigma.d):
+            for i in range(n):
+                x = Point(*(array[rows.indptr[i] : rows.indptr[i + 1]] for array in (rows.indices, rows.values)))
+                weight = float(weights[min(i, weights.size - 1)]) if weights.size else 1.0
+                score = self._learn(x, bool(rows.y[i] > 0) if rows.y.size else False, weight)
+                if out.size:
+                    out[i] = score
         return n
 
     def _learn(self, x: Point, positive: bool, importance: float) -> Any:

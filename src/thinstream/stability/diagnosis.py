@@ -116,7 +116,10 @@ def _subject(model: Any) -> Subject:
         raise InvalidInputError(f"diagnose: the model must be fitted, this {name} has no coef_")
     w = np.asarray(w.toarray() if hasattr(w, "toarray") else w)
     if w.dtype.kind not in "fiu" or w.size != w.shape[-1]:
-        raise InvalidInputError(f"diagnose: one weight per feature is needed, got an array of shape {w.shape}")
+        raise InvalidInputError(
+            "diagnose looks at a model of two classes, with one weight per feature; got "
+            + (f"an array of shape {w.shape}" if w.size > 1 else f"{type(model).__name__}")
+        )
     parameters = model.get_params(deep=False) if hasattr(model, "get_params") else {}
     return Subject("weights" if isinstance(model, np.ndarray | list) else name, w.ravel(), None, parameters, model)
 

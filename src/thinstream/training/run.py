@@ -172,7 +172,7 @@ class Run:
 
     def _line(self) -> None:
         progress, learner = self.state.progress, self.state.model.learner
-        nnz = learner.nnz if self.watch.wants_nnz(learner.n_features) else None
+        nnz = learner.nnz if self.watch.wants_nnz(learner.n_weights) else None
         self.watch.line(
             Line(progress.report(self.tradeoff), progress.since_mark(self.tradeoff), nnz, learner.n_features)
         )

@@ -1,6 +1,7 @@
 """Streams that are looked at while they pass: at their first rows before the rest, at rows held out for the end."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,13 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.streams.stream import START, Stream
+from thinstream.tune.passes import is_repeatable
+from thinstream.tune.sources import rewind
 
 #: Most rows and non-zeros held out at a time: error rates to a quarter of a percent, in some hundred megabytes.
 ROWS, NON_ZEROS = 40_000, 10_000_000
+#: Bytes of compressed files that are read once more to count their rows.
+SMALL = 50_000_000
 
 
 class Ahead:
@@ -43,7 +48,19 @@ class Ahead:
         seen = sum(map(len, self._first))
         last = self._first[-1].position if self._first else None
         done = None if last is None or self._stream.size is None else self._stream.done(last)
-        return int(seen * self._stream.size / done) if done and self._stream.size else None
+        if done and self._stream.size:
+            return int(seen * self._stream.size / done)
+        return self._counted() if self._is_small() else None
+
+    def _is_small(self) -> bool:
+        """Whether a look through all of it costs little: a compressed file, which does not tell its length."""
+        files = [Path(file) for file in getattr(self._stream, "files", ())]
+        return is_repeatable(self._stream) and bool(files) and sum(file.stat().st_size for file in files) <= SMALL
+
+    def _counted(self) -> int:
+        rows = sum(len(batch) for batch in self._stream.batches())
+        rewind(self._stream)
+        return rows
 
     def batches(self, start: Any = START) -> Iterator[Batch]:
         """From the beginning: what was seen, then the rest; from then on as the stream itself."""

@@ -93,7 +93,8 @@ def search(
         raise InvalidInputError(
             f"the {scoring.name} of every candidate is undefined: "
             + ("some fold's held-out rows" if terms.folds else "the rows")
-            + " lack a class, or scores are not finite; more rows or fewer folds may help"
+            + " lack a class, or scores are not finite; more rows or fewer folds may help, or shuffling rows that are "
+            + "sorted by class"
         )
     if terms.folds:
         error = scores.std(axis=1, ddof=1) / math.sqrt(terms.folds) if terms.folds > 1 else np.full(len(mean), np.nan)
