@@ -106,6 +106,7 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
         real = state.dtype.type
         zero, one = real(0), real(1)
         line, record = np.uint64(64 // state.itemsize), np.uint64(fields) * lanes
+        lines = record // line  # counted: a range with a step would divide at every non-zero
         wide = state.nbytes > CACHE
         work, work64, counts = stack(state, ROWS, size), stack(clocks, ROWS, size), stack(memory.counts, COUNTS, size)
         balancing = False
@@ -131,8 +132,8 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
             ahead = np.uint64(rows.indptr[i + 2]) if wide and i + 1 < n else b  # the next row is b:ahead
             for k in range(min(b + b - a, ahead), ahead):  # what its coordinates exceed those of this row
                 start = np.uint64(rows.indices[k]) * record
-                for place in range(start, start + record, line):
-                    prefetch(state, place)
+                for part in range(lines):
+                    prefetch(state, start + part * line)
             if own_rows or weights[i, 0] != last_weight or y[i, 0] != last_label:
                 last_weight, last_label = weights[i, 0], y[i, 0]
                 for lane in range(np.uint64(used)):
@@ -155,8 +156,8 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                     r = (k - a) % U4 if k < grouped else U0
                     if b + k - a < ahead:
                         start = np.uint64(rows.indices[b + k - a]) * record
-                        for place in range(start, start + record, line):
-                            prefetch(state, place)
+                        for part in range(lines):
+                            prefetch(state, start + part * line)
                     for lane in range(lanes):
                         q = rule_at(p, work, counts, lane)
                         work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
@@ -183,8 +184,8 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                     r = (k - a) % U4 if k < grouped else U0
                     if b + k - a < ahead:
                         start = np.uint64(rows.indices[b + k - a]) * record
-                        for place in range(start, start + record, line):
-                            prefetch(state, place)
+                        for part in range(lines):
+                            prefetch(state, start + part * line)
                     for lane in range(lanes):
                         q = rule_at(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)
