@@ -18,12 +18,6 @@ _PLACES = {
     "open_stream": "thinstream.streams.opening",
     "save": "thinstream.estimators",
 }
-
-#: Batch methods and where they are: estimators that take a matrix or several passes, and are no rules.
-BATCH_METHODS = {
-    "GraDes": "thinstream.estimators.grades",
-    "SCD": "thinstream.estimators.scd",
-}
 #: Modules that are attributes.
 _MODULES = ("datasets", "stability", "theory")
 
@@ -31,9 +25,8 @@ _MODULES = ("datasets", "stability", "theory")
 def __getattr__(name: str) -> Any:
     import importlib
 
-    for places in (_PLACES, BATCH_METHODS):
-        if name in places:
-            return getattr(importlib.import_module(places[name]), name)
+    if name in _PLACES:
+        return getattr(importlib.import_module(_PLACES[name]), name)
     if name in _MODULES:
         return importlib.import_module(f"thinstream.{name}")
     if name[0].isupper():  # an algorithm; anything else must not pull in scikit-learn
@@ -46,4 +39,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from thinstream.batch_learners import algorithms
 
-    return sorted([*(a.name for a in algorithms()), *_PLACES, *BATCH_METHODS, *_MODULES, "__version__"])
+    return sorted([*(a.name for a in algorithms()), *_PLACES, *_MODULES, "__version__"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.batch.twins import NaiveBCW, NaiveFGM, NaiveSBCW, NaiveSparDCA, run
+from tests.solvers.naive import naive_grades, naive_scd
 
 TABLE = Path(__file__).with_name("golden.json")
 GROUPS = {"r": 3, "n_groups": 4}
@@ -33,6 +34,8 @@ CASES = {
         NaiveSparDCA,
         {"l1": 0.5, "loss_name": "squared_hinge"},
     ),
+    "SCD": ("SCD", {"l1": 0.01, "coordinates": [*range(40)] * 3}, naive_scd, {"l1": 0.01, "beta": 0.25}),
+    "GraDes": ("GraDes", {"gamma": 150.0, "n_nonzero": 9}, naive_grades, {"gamma": 150.0, "s": 9, "n_iter": 10}),
 }
 
 
@@ -54,13 +57,22 @@ def twin_row(case):
     """The row of a twin."""
     _, parameters, twin, own = CASES[case]
     X, y = stream()
+    if twin is naive_scd:
+        w = naive_scd(X, y, parameters["coordinates"], **own)
+        return without_rounds(X, y, w, np.logaddexp(0.0, -y * (X @ w)).sum())
+    if twin is naive_grades:
+        w, potentials, _ = naive_grades(X, y, **own)
+        return without_rounds(X, y, w, potentials[-1])
     size = parameters.get("batch_size", len(y))
     naive = run(twin(X.shape[1], **own), [(X[i : i + size], y[i : i + size], None) for i in range(0, len(y), size)])
-    if twin is NaiveFGM:  # it has no rounds
-        scores = X @ naive.w
-        xi = np.maximum(0.0, 1.0 - y * scores)
-        return numbers(naive.w, len(y), int((np.where(scores > 0, 1, -1) != y).sum()), 0.5 * (xi**2).sum())
+    if twin is NaiveFGM:
+        return without_rounds(X, y, naive.w, 0.5 * (np.maximum(0.0, 1.0 - y * (X @ naive.w)) ** 2).sum())
     return numbers(naive.w, naive.t, int(naive.mistakes), naive.loss)
+
+
+def without_rounds(X, y, w, loss):
+    """The numbers of a method whose rows have no turns: of the final weights."""
+    return numbers(w, len(y), int((np.where(X @ w > 0, 1, -1) != y).sum()), loss)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import thinstream as ts
 from tests.batch.streams import fewer, state, streams
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError, ModelFileError, WeightsOnlyError
 from thinstream.models import read
+from thinstream.models.batch_file import read_batch, write_batch
 
 SMALL = {"SBCW": {"group_size": 2, "n_groups": 3}, "FGM": {"group_size": 2, "n_groups": 3}}
 NAMES = [algorithm.name for algorithm in ts.algorithms("batch")]
@@ -79,6 +80,53 @@ def test_weights_only_predicts_and_learns_no_more(name, data, tmp_path):
     assert (tmp_path / "w").read_bytes() == (tmp_path / "w2").read_bytes()
 
 
+@pytest.mark.parametrize("weights_only", [False, True])
+def test_what_was_found_comes_back(weights_only, data, tmp_path):
+    """What is found beside the weights, and coordinates that may be too many for a header."""
+    X, y = data
+    order = np.arange(16) % 8
+    models = [ts.SCD(coordinates=order, random_state=3).fit(X, y), ts.GraDes(n_iter=4).fit(X, y)]
+    for model in models:
+        model.save(tmp_path / "m", weights_only=weights_only)
+        found = ts.load(tmp_path / "m")
+        for each in (found, pickle.loads(pickle.dumps(model)), pickle.loads(pickle.dumps(found))):
+            assert state(each) == state(model)
+            for name in ("objective_", "gamma_", "potential_"):
+                assert hasattr(each, name) == hasattr(model, name)
+                np.testing.assert_array_equal(getattr(each, name, 0.0), getattr(model, name, 0.0))
+            np.testing.assert_array_equal(each.coef_, model.coef_)
+    ts.save(models[0], tmp_path / "m")
+    found = ts.load(tmp_path / "m")
+    assert found.random_state == 3
+    np.testing.assert_array_equal(found.coordinates, order)
+    assert state(clone(found).fit(X, y)) == state(models[0])
+    assert isinstance(ts.load(tmp_path / "m").objective_, float)
+
+
+def test_files_that_lack_what_was_found_are_refused(data, tmp_path):
+    ts.GraDes().fit(*data).save(tmp_path / "m")
+    model = read_batch(tmp_path / "m")
+    for array in (None, np.zeros((2, 2)), np.zeros(3, dtype=np.int64)):
+        arrays = {name: a for name, a in model.arrays.items() if name != "found.potential"}
+        write_batch(
+            tmp_path / "n", model._replace(arrays=arrays | ({} if array is None else {"found.potential": array}))
+        )
+        with pytest.raises(ModelFileError, match=r"is not a model this library can load: .*found\.potential"):
+            ts.load(tmp_path / "n")
+
+
+@pytest.mark.parametrize("name", ["SCD", "GraDes"])
+def test_few_weights_are_a_choice_of_features(name, data):
+    X, y = data
+    model = ts.make(name, **{"l1": 0.03, "random_state": 0} if name == "SCD" else {"n_nonzero": 3}).fit(X, y)
+    assert 0 < model.nnz_ < 8
+    np.testing.assert_array_equal(model.get_support(), model.coef_[0] != 0)
+    np.testing.assert_array_equal(model.transform(X).toarray(), X[:, model.get_support()].toarray())
+    dense = model.coef_
+    np.testing.assert_array_equal(model.sparsify().coef_.toarray(), dense)
+    np.testing.assert_array_equal(model.densify().coef_, dense)
+
+
 def test_names_of_columns_come_back(data, tmp_path):
     X, y = data
     frame = pd.DataFrame(X.toarray(), columns=[f"word {i}" for i in range(8)])
@@ -130,9 +178,15 @@ def test_merged_precisions_are_those_of_all_rows(stream):
 
 def test_what_cannot_be_merged_says_why(data):
     X, y = data
-    for name in ("SBCW", "FGM", "SparDCA"):
+    for name, reason in (
+        ("SBCW", ""),
+        ("FGM", "it needs all rows at once"),
+        ("SparDCA", "it needs all rows at once"),
+        ("SCD", "it goes over all rows again and again; fit it on all of them"),
+        ("GraDes", "it goes over all rows again and again; fit it on all of them"),
+    ):
         model = ts.make(name).fit(X, y)
-        with pytest.raises(MergeError, match=f"{name} cannot be merged"):
+        with pytest.raises(MergeError, match=f"{name} cannot be merged: {reason}"):
             model.merge(model)
     model = ts.BCW().fit(X, y)
     for other, reason in (
@@ -188,9 +242,10 @@ def test_wrong_calls_are_named(data):
 
 def test_they_are_found_by_name():
     names = [algorithm.name for algorithm in ts.algorithms()]
-    assert {"BCW", "SBCW", "FGM", "SparDCA", "FSOL"} <= set(names)
+    assert {"BCW", "SBCW", "FGM", "SparDCA", "SCD", "GraDes", "FSOL"} <= set(names)
     assert names == sorted(names, key=str.lower)
     assert repr(ts.make("sparDCA", l1=0.5)) == "SparDCA(l1=0.5)"
+    assert repr(ts.make("grades", n_iter=3)) == "GraDes(n_iter=3)"
     assert "SBCW" in dir(ts)
     assert not {"BCW", "SBCW"} & {algorithm.name for algorithm in ts.algorithms("online")}
     with pytest.raises(InvalidParameterError, match="kind must be 'all', 'online' or 'batch', got 'both'"):

@@ -89,11 +89,35 @@ def test_help_shows_ranges_and_the_paper_of_the_algorithm(thin):
 
 def test_algorithms(thin):
     lines = thin("algorithms").splitlines()
-    assert len(lines) == 21
+    assert len(lines) == 27
+    assert [line.split()[0] for line in lines if line[45:].split()[1] == "batch"] == [
+        "BCW",
+        "FGM",
+        "GraDes",
+        "SBCW",
+        "SCD",
+        "SparDCA",
+    ]
     assert lines[0].startswith("AdaFOBOS")
     assert "--l1" in thin("algorithms", "ssol")
     entry = json.loads(thin("algorithms", "fsol", "--json"))
     assert (entry["name"], entry["parameters"]["eta"]["allowed"]) == ("FSOL", "a number > 0")
+    assert entry["kind"] == "online"
+    assert [json.loads(line)["kind"] for line in thin("algorithms", "--json").splitlines()].count("batch") == 6
+    said = thin("algorithms", "scd")
+    assert said.startswith("SCD (P2 baseline, first order, batch method)")
+    assert "coordinates      a sequence of whole numbers, or None; default None" in said
+    assert "--" not in said.replace("-----", "")
+    assert said.endswith("in Python: ts.SCD().fit_stream(ts.open_stream('FILE')).save('MODEL')\n")
+
+
+@pytest.mark.parametrize("command", ["train", "tune", "path", "costs"])
+def test_batch_methods_learn_in_python(command, thin):
+    for words in (["-a", "bcw"], ["--algorithm=BCW"], ["-abcw"], ["-a", "bcw", "--C", "2"]):
+        assert thin(command, "day.svm", *words, code=2).errors == (
+            "thinstream: BCW is a batch method, and the command line learns row by row; "
+            "in Python: ts.BCW().fit_stream(ts.open_stream('FILE')).save('MODEL')\n"
+        ), words
 
 
 def test_datasets(there, thin, monkeypatch):

@@ -12,9 +12,9 @@ from tests.rules.golden import stream as golden_stream
 from tests.solvers.naive import naive_grades, naive_hard
 from tests.solvers.test_scd import as_dict, both_classes, costs
 from thinstream.batch import Batch
+from thinstream.batch_learners.grades import largest
+from thinstream.batch_learners.passes import Passes
 from thinstream.errors import InvalidParameterError
-from thinstream.solvers.examples import Examples
-from thinstream.solvers.grades import largest
 
 
 @pytest.mark.twin
@@ -102,7 +102,7 @@ def test_a_stream_in_pieces_is_the_matrix():
     np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-9, atol=1e-12)
     assert model.classes_.tolist() == ["ham", "spam"]
     assert len(passes) >= 11
-    np.testing.assert_array_equal(Examples(batches).block().X.toarray(), X)
+    np.testing.assert_array_equal(Passes(batches).block().X.toarray(), X)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import thinstream as ts
 from tests.rules.golden import stream as golden_stream
 from tests.solvers.naive import naive_grades
+from thinstream.batch_learners import spectral
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.solvers import spectral
 from thinstream.stability import exponents, follow, safe_gamma, spectral_radius
 
 seeds = st.integers(0, 2**32 - 1)

@@ -208,7 +208,8 @@ def test_without_thresholds_their_schedule_plays_no_part():
 def test_bad_input():
     with pytest.raises(InvalidInputError, match="the comparator must be 2 finite numbers"):
         regret(ts.FSOL(), np.eye(2), [1, -1], [1.0])
-    with pytest.raises(InvalidInputError, match="an online estimator of thinstream is needed, got SCD"):
-        regret(ts.SCD(), np.eye(2), [1, -1])
+    for name in ("SCD", "BCW"):
+        with pytest.raises(InvalidInputError, match=f"an online estimator of thinstream is needed, got {name}"):
+            regret(ts.make(name), np.eye(2), [1, -1])
     with pytest.raises(InvalidInputError, match="there is no example"):
         regret(ts.FSOL(), np.empty((0, 2)), np.empty(0))

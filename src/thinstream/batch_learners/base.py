@@ -72,8 +72,8 @@ class BatchLearner:
         """Takes the examples in order; returns each one's score before its update. ``last``: no more will come."""
         raise NotImplementedError
 
-    def entering(self, examples: Examples) -> Examples:
-        """The examples as the algorithm sees them: with the constant feature, none of weight 0."""
+    def admit(self, examples: Examples) -> None:
+        """Raises if it cannot learn from them."""
         if self.frozen:
             raise WeightsOnlyError(
                 f"this {self.algorithm.name} has its weights only, without the state it learned with: it predicts, and "
@@ -81,6 +81,10 @@ class BatchLearner:
             )
         if examples.n_features != self.n_features and not self.grows:
             raise InvalidInputError(f"X has {examples.n_features} features, but the model has {self.n_features}")
+
+    def entering(self, examples: Examples) -> Examples:
+        """The examples as the algorithm sees them: with the constant feature, none of weight 0."""
+        self.admit(examples)
         if not np.all(examples.weights > 0):
             examples = examples.take(np.flatnonzero(examples.weights > 0))
         return examples.with_constant() if self.offset else examples

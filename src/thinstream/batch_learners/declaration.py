@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thinstream.engine.parameters import Parameter, parameters_of
 from thinstream.errors import InvalidParameterError, UnknownNameError
 
@@ -68,6 +71,27 @@ class WholeOrNone:
     def allowed(self) -> str:
         """What messages say."""
         return "a whole number ≥ 1, or None"
+
+
+class WholeNumbersOrNone:
+    """A sequence of whole numbers, or None."""
+
+    def encode(self, value: Any) -> NDArray[np.int64] | None:
+        """The numbers as an array."""
+        if value is None:
+            return None
+        found = np.asarray(value)
+        if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+            raise ValueError
+        return found.astype(np.int64)
+
+    def decode(self, value: Any) -> Any:
+        """The same."""
+        return value
+
+    def allowed(self) -> str:
+        """What messages say."""
+        return "a sequence of whole numbers, or None"
 
 
 def require(condition: bool, owner: str, what: str, given: Any) -> None:

@@ -8,7 +8,7 @@ from thinstream.batch_learners.declaration import REGISTRY, BatchAlgorithm
 from thinstream.errors import InvalidParameterError, UnknownNameError, listed
 
 #: Lower-case names of the batch algorithms, which are also those of their modules.
-NAMES = ("bcw", "fgm", "sbcw", "spardca")
+NAMES = ("bcw", "fgm", "grades", "sbcw", "scd", "spardca")
 KINDS = ("all", "online", "batch")
 
 
@@ -29,7 +29,7 @@ def algorithms(kind: str = "all") -> tuple[Any, ...]:
     """Algorithms, sorted by name, with paper, parameters and summary: all, those that learn online, or in batches.
 
     >>> [a.name for a in algorithms("batch")]
-    ['BCW', 'FGM', 'SBCW', 'SparDCA']
+    ['BCW', 'FGM', 'GraDes', 'SBCW', 'SCD', 'SparDCA']
     """
     if kind not in KINDS:
         raise InvalidParameterError(f"algorithms: kind must be {listed(KINDS)}, got {kind!r}")

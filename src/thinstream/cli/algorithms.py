@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from thinstream.cli.parameters import how
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -15,11 +17,14 @@ def algorithms(
     name: Annotated[str | None, typer.Argument(help="Show this one in full.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
 ) -> None:
-    """List the algorithms, or show one: equations, parameters with their ranges, paper."""
+    """List the algorithms, or show one: equations, parameters with their ranges, paper.
+
+    Those marked as batch need all rows of a batch at once, and learn in Python only.
+    """
     import json
 
-    from thinstream.learners import algorithms as known
-    from thinstream.learners import find
+    from thinstream.batch_learners import BatchAlgorithm, find
+    from thinstream.batch_learners import algorithms as known
 
     chosen = known() if name is None else (find(name),)
     if as_json:
@@ -27,17 +32,24 @@ def algorithms(
             parameters = {
                 p.name: {"default": p.default, "allowed": p.constraint.allowed()} for p in algorithm.parameters
             }
-            entry = {"name": algorithm.name, "paper": algorithm.paper, "order": algorithm.order}
+            kind = "batch" if isinstance(algorithm, BatchAlgorithm) else "online"
+            entry = {"name": algorithm.name, "kind": kind, "paper": algorithm.paper, "order": algorithm.order}
             typer.echo(json.dumps({**entry, "summary": algorithm.summary, "parameters": parameters}))
     elif name is None:
         for algorithm in chosen:
-            typer.echo(f"{algorithm.name:<24}{algorithm.paper:<21}{algorithm.order:<8}{algorithm.summary}")
+            kind = "batch" if isinstance(algorithm, BatchAlgorithm) else ""
+            typer.echo(f"{algorithm.name:<24}{algorithm.paper:<21}{algorithm.order:<8}{kind:<7}{algorithm.summary}")
     else:
         (algorithm,) = chosen
-        typer.echo(f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order)\n")
+        batch = isinstance(algorithm, BatchAlgorithm)
+        typer.echo(
+            f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order{', batch method' if batch else ''})\n"
+        )
         typer.echo(
             (inspect.getdoc(algorithm.rule) or "").replace("::\n\n", "").partition("Examples\n---")[0].rstrip() + "\n"
         )
         for parameter in algorithm.parameters:
-            option = f"--{parameter.name.replace('_', '-')}"
+            option = parameter.name if batch else f"--{parameter.name.replace('_', '-')}"
             typer.echo(f"{option:<16} {parameter.constraint.allowed()}; default {parameter.default}")
+        if batch:
+            typer.echo(f"\n{how(algorithm)}")

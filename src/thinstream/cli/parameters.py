@@ -24,11 +24,30 @@ def named_algorithm(arguments: list[str], default: str = DEFAULT) -> str:
     return default
 
 
-def options(name: str, *, without: tuple[str, ...] = ()) -> list[inspect.Parameter]:
-    """An option per parameter of the algorithm, with its meaning, range and default."""
+def online(name: str) -> Any:
+    """The algorithm of that name, which a stream can teach row by row; of a batch method it says what to do instead.
+
+    >>> online("fsol").name
+    'FSOL'
+    """
+    from thinstream.batch_learners import find_batch
+    from thinstream.errors import InvalidParameterError
     from thinstream.learners import find
 
-    algorithm = find(name)
+    batch = find_batch(name)
+    if batch is None:
+        return find(name)
+    raise InvalidParameterError(f"{batch.name} is a batch method, and the command line learns row by row; {how(batch)}")
+
+
+def how(batch: Any) -> str:
+    """How a batch method learns from files."""
+    return f"in Python: ts.{batch.name}().fit_stream(ts.open_stream('FILE')).save('MODEL')"
+
+
+def options(name: str, *, without: tuple[str, ...] = ()) -> list[inspect.Parameter]:
+    """An option per parameter of the algorithm, with its meaning, range and default."""
+    algorithm = online(name)
     meanings = _meanings(inspect.getdoc(algorithm.rule) or "")
     panel = f"{algorithm.name} ({algorithm.paper})"
     return [
@@ -55,9 +74,8 @@ def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
 def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:
     """The public values of the options that were given; what is not allowed is a wrong command line."""
     from thinstream.errors import InvalidParameterError
-    from thinstream.learners import find
 
-    algorithm = find(name)
+    algorithm = online(name)
     found = {}
     for parameter in algorithm.parameters:
         text = given.get(f"own_{parameter.name}")

@@ -21,13 +21,17 @@ from thinstream.batch_learners.rows import Examples, require_finite
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.batch_streams import BatchStreaming
 from thinstream.estimators.inputs import labels_of, weights_of
+from thinstream.estimators.streaming import two_classes
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.learners import Classes, class_costs
+from thinstream.learners import Classes, class_costs, classes_of
 from thinstream.learners.learner import LARGEST
+
+#: Precision of those that have no choice.
+WIDE = "float64"
 
 
 class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
-    """Base of the estimators that take all rows at once: only ``fit`` learns.
+    """Base of the estimators that take all rows at once: they start anew each time.
 
     Parameters
     ----------
@@ -66,12 +70,12 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
             rows = self._rows(X, reset=True)
             labels = labels_of(y, rows.shape[0])
             check_classification_targets(labels)
-            classes, found = Classes.of(labels), np.unique(labels)
+            classes, found = two_classes(classes_of(labels)), np.unique(labels)
             examples = Examples(rows, classes.signs(labels), self._weights(sample_weight, len(labels)))
             if not examples.weights.any():
                 raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
             learner = self._new_learner(classes, rows.shape[1])
-            learner.learn(self._in_order(examples), last=True)
+            self._teach(learner, self._in_order(examples))
             if not getattr(learner, "converged", True):
                 warnings.warn(
                     f"{self._declared.name} stopped before its subproblems were solved; a smaller C, or rows of "
@@ -120,6 +124,9 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
 
     # What subclasses change -------------------------------------------------------------------------------------------
 
+    def _teach(self, learner: Any, examples: Examples) -> None:
+        learner.learn(examples, last=True)
+
     def _in_order(self, examples: Examples) -> Examples:
         return examples
 
@@ -140,7 +147,7 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
             if dense:
                 return X
             X = sp.csr_matrix(X)
-        kind = str(self.get_params(deep=False)["dtype"])
+        kind = str(self.get_params(deep=False).get("dtype", WIDE))
         checked = Batch.of(X.indptr, X.indices, X.data, X.shape[1])
         checked.require_below(LARGEST.get(kind, np.inf), f"{kind} allows {LARGEST.get(kind, 0):g}: squares overflow")
         return sp.csr_matrix((checked.values, checked.indices, checked.indptr), shape=X.shape)
@@ -167,7 +174,7 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
         learner: BatchLearner = self._learner_class()(
             width=n_features,
             costs=class_costs(given["class_weight"], classes, self._declared.name),
-            dtype=given["dtype"],
+            dtype=given.get("dtype", WIDE),
             fit_intercept=given["fit_intercept"],
             **{parameter.name: given[parameter.name] for parameter in self._declared.parameters},
         )

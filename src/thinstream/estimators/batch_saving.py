@@ -16,7 +16,10 @@ from thinstream.models.plain import label
 
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
-_WEIGHTS = ("w", "counts", "loss", "groups.sizes", "groups.features")
+_WEIGHTS = ("w", "counts", "loss")
+#: How further arrays begin that a file of weights only has, and those of parameters too long for its header.
+_CHOSEN = ("groups.", "found.")
+_GIVEN = "given."
 
 
 def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
@@ -27,9 +30,10 @@ def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights
         raise WeightsOnlyError(f"{os.fspath(path)}: this {fitted._declared.name} has its weights only")
     learned, seed = fitted._learned_with, given.get("random_state")
     weight = learned["class_weight"]
+    long = {name: value for name, value in learner.parameters.items() if np.ndim(value)}
     description = {
         "algorithm": fitted._declared.name,
-        "parameters": learner.parameters,
+        "parameters": {name: value for name, value in learner.parameters.items() if name not in long},
         "costs": [float(learner.costs[0]), float(learner.costs[1]), bool(learner.costs[2])],
         "n_features": learner.n_features,
         "dtype": learner.dtype.name,
@@ -43,7 +47,8 @@ def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights
     }
     arrays = learner.arrays()
     if weights_only:
-        arrays = {name: array for name, array in arrays.items() if name in _WEIGHTS}
+        arrays = {name: array for name, array in arrays.items() if name in _WEIGHTS or name.startswith(_CHOSEN)}
+    arrays |= {_GIVEN + name: np.asarray(value, dtype=np.int64) for name, value in long.items()}
     names = getattr(fitted, "feature_names_in_", None)
     write_batch(path, BatchModel(description, arrays, None if names is None else Names.of(list(names))))
 
@@ -70,7 +75,8 @@ def _estimator_of(model: BatchModel) -> BatchClassifier:
         "shuffle": head["shuffle"],
         "random_state": head["random_state"],
     }
-    fitted: Any = cls(**head["parameters"], **{name: common[name] for name in cls._common})
+    long = {name.removeprefix(_GIVEN): a for name, a in model.arrays.items() if name.startswith(_GIVEN)}
+    fitted: Any = cls(**head["parameters"], **long, **{name: common[name] for name in cls._common})
     classes = Classes(*(label(each) for each in head["classes"]))
     learner = fitted._new_learner(classes, head["n_features"])
     learner.costs = Costs(*head["costs"])

@@ -12,6 +12,7 @@ from thinstream.batch import Batch
 from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.rows import Examples, of_width, stacked
 from thinstream.errors import InvalidInputError
+from thinstream.estimators.streaming import classes_for, two_classes
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes
 from thinstream.streams.stream import Stream
@@ -21,24 +22,19 @@ class BatchStreaming:
     """What batch estimators do with streams (see `thinstream.open_stream`)."""
 
     def fit_stream(self, stream: Stream, classes: Any = None) -> Self:
-        """Learns from scratch from a stream: batch by batch if there is a ``batch_size``, else with all rows in memory.
+        """Learns from scratch from a stream.
 
-        ``classes`` are the labels its negative and positive rows stand for; by default those the stream was opened
-        with, or -1 and 1.
+        Batch by batch if there is a ``batch_size``; GraDes in several passes, so that it takes files, no pipes; else
+        with all rows in memory. ``classes`` are the labels its negative and positive rows stand for; by default those
+        the stream was opened with, or -1 and 1.
         """
         me: Any = self
         with as_before_on_error(me):
             me._check_common_parameters()
-            negative, positive = classes if classes is not None else getattr(stream, "classes", None) or (-1, 1)
-            known = Classes(negative, positive)
-            learner = me._new_learner(known, 0)
-            if learner.parameters.get("batch_size") is None:
-                rows = _all(stream)
-                learner = me._new_learner(known, rows.n_features)
-                learner.learn(rows, last=True)
-            else:
-                _learn_in_batches(learner, stream)
-            me._learner, me._classes, me.classes_ = learner, known, np.array([negative, positive])
+            every, found = classes_for(stream, classes)
+            known = two_classes(every)
+            learner = self._taught_by(stream, known)
+            me._learner, me._classes, me.classes_ = learner, known, found
             me.n_features_in_ = learner.n_features
             me.__dict__.pop("feature_names_in_", None)
         return self
@@ -51,6 +47,17 @@ class BatchStreaming:
         for batch in stream.batches():
             X = of_width(examples_of(batch.narrowed(width), labelled=False).X, width)
             yield me.classes_[(me._learner.scores(X) > 0).astype(np.intp)]
+
+    def _taught_by(self, stream: Stream, classes: Classes) -> BatchLearner:
+        me: Any = self
+        learner: BatchLearner = me._new_learner(classes, 0)
+        if learner.parameters.get("batch_size") is not None:
+            _learn_in_batches(learner, stream)
+            return learner
+        rows = _all(stream)
+        learner = me._new_learner(classes, rows.n_features)
+        learner.learn(rows, last=True)
+        return learner
 
 
 def examples_of(batch: Batch, *, labelled: bool = True) -> Examples:

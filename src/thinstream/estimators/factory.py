@@ -1,29 +1,34 @@
 """Estimator classes made from the declarations of the rules: a new rule needs nothing here."""
 
-import importlib
 import inspect
+import re
 from functools import cache
 from typing import Any
 
-from thinstream import BATCH_METHODS
 from thinstream.batch_learners import BatchAlgorithm, find, find_batch
-from thinstream.batch_learners.base import BufferedLearner
+from thinstream.batch_learners.base import BatchLearner, BufferedLearner
+from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import UnknownNameError
 from thinstream.estimators.batch_base import BatchClassifier, Selecting
 from thinstream.estimators.buffered import BufferedClassifier
 from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
+from thinstream.estimators.repeating import RepeatingClassifier, found_attribute
+
+#: Which estimator a batch learner gets, by the first kind that it is.
+_FACES: tuple[tuple[type[BatchLearner], type[BatchClassifier]], ...] = (
+    (BufferedLearner, BufferedClassifier),
+    (RepeatingLearner, RepeatingClassifier),
+    (BatchLearner, BatchClassifier),
+)
 
 
 def make(name: str, **parameters: Any) -> Any:
-    """An estimator by the name of its algorithm or batch method, in any case.
+    """An estimator by the name of its algorithm, online or batch, in any case.
 
     >>> make("ssol", eta=0.5)
     SSOL(eta=0.5)
     """
-    solved = next((known for known in BATCH_METHODS if known.lower() == name.lower()), None)
-    if solved is not None:
-        return getattr(importlib.import_module(BATCH_METHODS[solved]), solved)(**parameters)
     return named(find(name).name)(**parameters)
 
 
@@ -62,10 +67,13 @@ def _estimator(algorithm: Algorithm) -> type[OnlineClassifier]:
 
 @cache
 def _batch_estimator(algorithm: BatchAlgorithm) -> type[BatchClassifier]:
-    base = BufferedClassifier if issubclass(algorithm.learner, BufferedLearner) else BatchClassifier
-    bases = (Selecting, base) if algorithm.learner.selects else (base,)
-    common = {name: COMMON_PARAMETERS[name] for name in base._common}
-    made: type[BatchClassifier] = _made(algorithm, bases, common, {"_declared": algorithm})
+    learner = algorithm.learner
+    base = next(face for kind, face in _FACES if issubclass(learner, kind))
+    bases = (Selecting, base) if learner.selects else (base,)
+    names = (*base._common, "random_state") if getattr(learner, "draws", False) else base._common
+    own = {f"{name}_": found_attribute(name) for name in getattr(learner, "attributes", {})}
+    common = {name: COMMON_PARAMETERS[name] for name in names}
+    made: type[BatchClassifier] = _made(algorithm, bases, common, {"_declared": algorithm, "_common": names, **own})
     return made
 
 
@@ -92,20 +100,24 @@ def _made(algorithm: Any, bases: tuple[type, ...], common: dict[str, Any], own: 
         bases,
         {
             "__init__": __init__,
-            "__doc__": _documentation(algorithm, bases[-1]),
+            "__doc__": _documentation(algorithm, bases[-1], common),
             "__module__": "thinstream",  # where it is found, also by pickle
             **own,
         },
     )
 
 
-def _documentation(algorithm: Any, base: type) -> str:
-    """The rule's docstring with the common parameters after its own."""
+def _documentation(algorithm: Any, base: type, names: dict[str, Any]) -> str:
+    """The rule's docstring with the common parameters after its own, and its own attributes after the common ones."""
     own = inspect.getdoc(algorithm.rule) or ""
     common = inspect.getdoc(base) or ""
-    shared = common[common.index("Parameters\n") : common.index("Attributes\n")].split("----------\n", 1)[1].strip("\n")
+    section = common[common.index("Parameters\n") : common.index("Attributes\n")].split("----------\n", 1)[1]
+    entries = re.split(r"^(?=\w+ : )", section.strip("\n"), flags=re.MULTILINE)
+    shared = "".join(entry for entry in entries if entry.split(" : ")[0] in names).rstrip("\n")
     attributes = common[common.index("Attributes\n") :].strip("\n")
     head, _, examples = own.partition("Examples\n--------")
+    head, _, found = head.partition("Attributes\n----------\n")
+    attributes += f"\n{found.strip()}" if found else ""
     if "Parameters\n----------" not in head:
         head = head.rstrip("\n") + "\n\nParameters\n----------\n"
     return f"{head.rstrip()}\n{shared}\n\n{attributes}\n\nExamples\n--------{examples}\n"

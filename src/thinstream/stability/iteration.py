@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.batch_learners import grades, spectral
+from thinstream.batch_learners.passes import Passes
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.solvers import grades, spectral
-from thinstream.solvers.examples import Examples
 from thinstream.stability.inputs import batch_of, matrix_of, signs_of
 
 
@@ -52,7 +52,7 @@ def safe_gamma(X: Any) -> float:
     9.0
     """
     batch = batch_of(X)
-    return spectral.squared_norm(Examples.of(batch.labelled(np.ones(len(batch), np.int8))))
+    return spectral.squared_norm(Passes.of(batch.labelled(np.ones(len(batch), np.int8))))
 
 
 def follow(
@@ -72,13 +72,13 @@ def follow(
 
     """
     batch = batch_of(X, signs_of(y))
-    examples, rows = Examples.of(batch), matrix_of(batch).tocsc()
+    examples, rows = Passes.of(batch), matrix_of(batch).tocsc()
     if gamma is None:
         gamma = spectral.squared_norm(examples) or 1.0
     _require_gamma(gamma)
     s = max(1, examples.n_features // 10) if n_nonzero is None else n_nonzero
     found: list[tuple[float, float, int]] = []
-    for w, potential in islice(grades.path(examples, gamma, s), n_iter + 1):
+    for w, potential, _ in islice(grades.path(examples, gamma, s), n_iter + 1):
         if not (math.isfinite(potential) and np.all(np.isfinite(w))):
             break
         kept = np.flatnonzero(w) if found else np.arange(len(w))

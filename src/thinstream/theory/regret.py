@@ -148,7 +148,9 @@ def _fresh(model: Any, n_features: int, classes: Classes) -> Learner:
     if not isinstance(model, Learner):
         from sklearn.base import clone
 
-        if not hasattr(model, "_new_learner"):
+        from thinstream.estimators import OnlineClassifier
+
+        if not isinstance(model, OnlineClassifier):
             raise InvalidInputError(f"theory: an online estimator of thinstream is needed, got {type(model).__name__}")
         model = clone(model)._new_learner(classes, n_features)
     if model.offset:

@@ -20,8 +20,14 @@ class Block(NamedTuple):
     y: NDArray[np.float64]  # ±1
     c: NDArray[np.float64]  # cost of the class times sample weight
 
+    def wrong(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Positives and negatives that scores call wrong; rows of weight 0 are not counted."""
+        positive, called = self.y > 0, scores > 0
+        missed = (positive & ~called, ~positive & called)
+        return np.array([np.count_nonzero(rows & (self.c > 0)) for rows in missed], dtype=np.int64)
 
-class Examples:
+
+class Passes:
     """All rows of a source, a block at a time.
 
     Making one takes a pass: width and class counts must be known before the first step.
@@ -40,10 +46,10 @@ class Examples:
     Examples
     --------
     >>> rows = Batch.of(np.array([0, 1, 2]), np.array([0, 3]), np.array([1.0, 2.0]), 4, y=np.array([-1, 1], np.int8))
-    >>> examples = Examples.of(rows)
-    >>> len(examples), examples.n_features, examples.total
+    >>> passes = Passes.of(rows)
+    >>> len(passes), passes.n_features, passes.total
     (2, 4, 2.0)
-    >>> next(examples.blocks()).X.toarray()
+    >>> next(passes.blocks()).X.toarray()
     array([[1., 0., 0., 0.],
            [0., 0., 0., 2.]])
 

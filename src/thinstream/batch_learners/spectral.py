@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.solvers.examples import Examples
+from thinstream.batch_learners.passes import Passes
 
 #: Up to this size a symmetric matrix is formed and solved whole.
 SMALL = 200
 
 
-def squared_norm(examples: Examples) -> float:
+def squared_norm(passes: Passes) -> float:
     """‖X‖₂², rows times the roots of their costs: the smallest γ that is safe for GraDes whatever it keeps."""
-    if not examples.in_memory or len(examples) >= examples.width:
-        return top(examples.gram, examples.width)
-    X, _, c = examples.block()
+    if not passes.in_memory or len(passes) >= passes.width:
+        return top(passes.gram, passes.width)
+    X, _, c = passes.block()
     root = np.sqrt(c)  # the smaller of the two matrices that share their eigenvalues
     return top(lambda v: root * (X @ (X.T @ (root * v))), len(c))
 

@@ -1,0 +1,128 @@
+"""GraDes: gradient descent with sparsification.
+
+Garg, Khandekar: Gradient Descent with Sparsification (2009); P2 Equation 6.
+
+Costs and sample weights c_i weigh the squares: X and y with rows times √c_i.
+"""
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch_learners.declaration import runs
+from thinstream.batch_learners.passes import Passes
+from thinstream.batch_learners.repeating import RepeatingLearner
+from thinstream.batch_learners.spectral import squared_norm
+from thinstream.engine.parameters import Count, Interval
+from thinstream.errors import InvalidParameterError
+
+
+class GraDes(NamedTuple):
+    """Gradient descent with sparsification: least squares on ±1, the s largest weights kept.
+
+    ::
+
+        w = H(w + (1/γ)·Xᵀ(y − Xw), s),   Ψ(w) = ½‖y − Xw‖²,   H keeps the s largest |w_j|
+
+    A batch method: each iteration is a pass over the rows, and one more tells the last Ψ; memory is O(d), so a stream
+    that can be read again (files, no pipes) may be of any length. Finding a safe γ takes some dozen passes. With a γ
+    below half of ‖X‖₂² it diverges on most data: `thinstream.stability` tells beforehand. It is also a selector:
+    ``get_support()``, ``transform``.
+
+    Parameters
+    ----------
+    gamma : float or None, default=None
+        γ: 1/γ is the learning rate. None stands for ‖X‖₂², with which Ψ never rises; papers take 3 and 100.
+    n_nonzero : int or None, default=None
+        s: weights kept, the constant feature's among them; None stands for a tenth of the features, at least one.
+    n_iter : int, default=10
+        Iterations.
+
+    Attributes
+    ----------
+    gamma_ : float
+        The γ taken.
+    potential_ : array of shape (n_iter + 1,)
+        Ψ before the first iteration and after each.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.GraDes(gamma=2.0, n_nonzero=1, n_iter=2).fit([[1.0, 0.5], [-1.0, 0.0]], [0, 1]).potential_
+    array([1., 0., 0.])
+
+    """
+
+    gamma: Annotated[float, Interval(none=math.inf)] = math.inf
+    n_nonzero: Annotated[int, Interval(low=1, closed=True, whole=True, none=0)] = 0
+    n_iter: Count = 10
+
+
+class Iterate(NamedTuple):
+    """One w of the path from 0."""
+
+    w: NDArray[np.float64]
+    potential: float  # Ψ(w)
+    wrong: NDArray[np.int64]  # positives and negatives that w calls wrong
+
+
+def path(passes: Passes, gamma: float, s: int) -> Iterator[Iterate]:
+    """W = 0 and all that follow, without end; a pass over the rows for each.
+
+    Nothing stops it where it diverges: numbers grow until they are infinite.
+    """
+    w = np.zeros(passes.width)
+    while True:
+        gradient, potential, wrong = np.zeros(len(w)), 0.0, np.zeros(2, dtype=np.int64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows in passes.blocks():
+                X, y, c = rows
+                scores = X @ w
+                residual = y - scores
+                gradient += X.T @ (c * residual)
+                potential += float(c @ (residual * residual)) / 2.0
+                wrong += rows.wrong(scores)
+            yield Iterate(w, potential, wrong)
+            w = largest(w + gradient / gamma, s)
+
+
+def largest(v: NDArray[np.float64], s: int) -> NDArray[np.float64]:
+    """H(v, s): all but the s largest |v_j| become 0; among equals the lower index stays.
+
+    >>> largest(np.array([1.0, -3.0, 2.0, -2.0]), 2)
+    array([ 0., -3.,  2.,  0.])
+    """
+    if s >= len(v):
+        return v
+    size = np.abs(v)
+    edge = np.partition(size, len(v) - s)[len(v) - s]
+    kept = size > edge
+    kept[np.flatnonzero(size == edge)[: s - int(np.count_nonzero(kept))]] = True
+    return np.where(kept, v, 0.0)
+
+
+@runs(GraDes, paper="P2 Eq. 6", order="first")
+class GraDesLearner(RepeatingLearner):
+    """The weights after the last iteration."""
+
+    attributes = {"gamma": float, "potential": np.ndarray}  # noqa: RUF012
+
+    def solve(self, passes: Passes, random: Any) -> None:
+        """As many iterations as were asked for."""
+        rule = self.rule
+        gamma = rule.gamma if rule.gamma < math.inf else squared_norm(passes) or 1.0
+        kept = rule.n_nonzero or max(1, passes.n_features // 10)
+        potentials = []
+        for last in islice(path(passes, gamma, kept), rule.n_iter + 1):
+            potentials.append(last.potential)
+            if not (math.isfinite(last.potential) and np.all(np.isfinite(last.w))):
+                raise InvalidParameterError(
+                    f"GraDes: it diverged, Ψ was infinite after {len(potentials) - 1} iterations: gamma must be at "
+                    f"least half of ‖X‖₂² = {squared_norm(passes):.4g}, or None, got {self.parameters['gamma']!r}"
+                )
+        found = {"gamma": float(gamma), "potential": np.array(potentials)}
+        self.take(passes, last.w, last.wrong, rule.n_iter, last.potential, **found)

@@ -1,1 +1,0 @@
-"""Batch methods without scikit-learn: they take all examples at once, or go over them again and again."""
