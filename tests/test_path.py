@@ -324,7 +324,7 @@ def test_shuffling_and_weights_are_those_of_the_estimator():
     ("parameters", "words"),
     [
         ({"estimator": ts.FSOL(n_passes=2)}, "n_passes must be 1"),
-        ({"estimator": "fsol"}, "one of thinstream's"),
+        ({"estimator": "fsol"}, "an online one of thinstream"),
         ({"estimator": ts.Perceptron()}, "has no l1"),
         ({"estimator": ts.FSOL(), "pick": "worst"}, "pick must be"),
         ({"estimator": ts.FSOL(), "n": 2.5}, "whole number"),

@@ -164,3 +164,11 @@ def test_smidas_spreads_its_weights_the_wider_the_larger_p():
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_the_support_may_be_a_mask():
+    X = np.random.default_rng(4).normal(size=(30, 6))
+    mask = np.array([True, False, True, False, False, True])
+    assert spectral_radius(X, 100.0, mask) == pytest.approx(spectral_radius(X, 100.0, [0, 2, 5]))
+    with pytest.raises(InvalidInputError, match="a mask must have one entry per feature, 6"):
+        spectral_radius(X, 100.0, mask[:5])

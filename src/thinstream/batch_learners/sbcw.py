@@ -42,7 +42,8 @@ class SBCW(NamedTuple):
     Parameters
     ----------
     n_features : int or None, default=None
-        Features wanted; with it group_size is n_features / n_groups, rounded up.
+        Features wanted; with it group_size is n_features / n_groups, rounded up, so that up to n_groups − 1 more than
+        wanted may be chosen.
     group_size : int, default=10
         Features of a group.
     n_groups : int, default=15

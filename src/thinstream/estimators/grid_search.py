@@ -202,7 +202,9 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _settings(self) -> list[Setting]:
         """The candidates' own values; all parameters of the search are checked here."""
         if not isinstance(self.estimator, OnlineClassifier):
-            raise InvalidParameterError(f"estimator must be one of thinstream, got {self.estimator!r}")
+            raise InvalidParameterError(
+                f"estimator must be an online one of thinstream (see ts.algorithms('online')), got {self.estimator!r}"
+            )
         self.estimator._check_common_parameters()
         if self.held_out not in HELD_OUT_CHOICES:
             raise InvalidParameterError(f"held_out must be {listed(HELD_OUT_CHOICES)}, got {self.held_out!r}")

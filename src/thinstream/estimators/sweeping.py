@@ -39,7 +39,9 @@ def base_of(estimator: Any) -> OnlineClassifier:
     """A copy of the estimator that is swept, which must be one of ours and take rows as they come, once."""
     given = make(DEFAULT) if estimator is None else estimator
     if not isinstance(given, OnlineClassifier):
-        raise InvalidParameterError(f"estimator must be one of thinstream's, or None, got {given!r}")
+        raise InvalidParameterError(
+            f"estimator must be an online one of thinstream (see ts.algorithms('online')) or None, got {given!r}"
+        )
     base: OnlineClassifier = clone(given)
     base._check_common_parameters()
     if base.get_params(deep=False)["n_passes"] != 1:

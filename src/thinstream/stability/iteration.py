@@ -23,7 +23,7 @@ class Path(NamedTuple):
 
 
 def spectral_radius(X: Any, gamma: float, support: Any = None) -> float:
-    """ρ(M) of M = I − XᵀX/γ, or of M cut to the features in ``support``; M is never formed.
+    """ρ(M) of M = I − XᵀX/γ, or of M cut to the features in ``support`` (numbers, or a mask); M is never formed.
 
     With more features than rows M has the eigenvalue 1 whatever γ is, so a ρ of 1 is no sign of divergence; a larger
     one is: some error then grows. ρ ≤ 1 holds just where γ ≥ ‖X‖₂²/2.
@@ -38,7 +38,12 @@ def spectral_radius(X: Any, gamma: float, support: Any = None) -> float:
     _require_gamma(gamma)
     rows = matrix_of(batch_of(X))
     if support is not None:
-        columns = np.unique(np.asarray(support, dtype=np.int64))
+        given = np.asarray(support)
+        if given.dtype == np.bool_ and given.shape != (rows.shape[1],):
+            raise InvalidInputError(
+                f"support: a mask must have one entry per feature, {rows.shape[1]}, got {given.shape}"
+            )
+        columns = np.flatnonzero(given) if given.dtype == np.bool_ else np.unique(given.astype(np.int64))
         if len(columns) and not 0 <= columns[0] <= columns[-1] < rows.shape[1]:
             raise InvalidInputError(f"support must be from 0 to {rows.shape[1] - 1}, got {columns[[0, -1]].tolist()}")
         rows = rows.tocsc()[:, columns]
