@@ -50,6 +50,23 @@ def save(
     model: OnlineClassifier | BatchClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False
 ) -> None: ...
 '''
+COSTS = """## What class weights do
+
+c₊ and c₋ are the weights of the positive and the negative class, c_y that of an example's class, ρ = c₊/c₋.
+
+| algorithms | role |
+|---|---|
+| `FSOL`, `SSOL` | the step of θ: θ += η·c_y·y·x; thresholds and σ do not know of costs |
+| `CSOGD`, `ARCSOGD` | ρ widens the margin asked of positives (`CSOGD(variant="II")`: it multiplies their steps) |
+| `PAUM`, `CPA` | the margins τ_y = c_y; the cost in √cost(y) |
+| `STG`, `FOBOS`, `RDA`, `AdaFOBOS`, `AdaRDA`, `SMIDAS`, `StableSparsePerceptron` | the gradient, wherever it enters |
+| `PA`, `Perceptron`, `SOP` | the step |
+| `CW`, `AROW`, `NAROW`, `SCW`, `SOFS` | the step of the mean alone; the covariance shrinks as without costs |
+| batch methods | the loss of an example |
+
+The Gaussian learners aim their steps at a margin, so a cost far from 1 makes the mean overshoot while its variance
+shrinks as if it had not: `CW` can run away with costs of 10, `AROW` with costs of 100 (`thinstream diagnose` tells).
+`ARCSOGD` and `SSOL` are made for large costs."""
 COMMON = {
     "class_weight": 'Literal["balanced"] | dict[Any, float] | None',
     "fit_intercept": "bool",
@@ -91,6 +108,7 @@ def reference() -> str:
     common = inspect.getdoc(ts.make("fsol").__class__.__mro__[1]) or ""
     parts.append(f"## Parameters and attributes all estimators share\n\n```text\n{common}\n```")
     parts.append(
+        f"{COSTS}\n\n"
         "## Merging models of shards\n\n`merge` (of estimators, of learners, on the command line) follows the rule "
         "of the algorithm. *Formal*: the model that holds the union of the shards' updates, each decided on its own "
         f"shard; *heuristic*: an average.\n\n{merge_table()}\n\n"
