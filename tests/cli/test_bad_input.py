@@ -71,7 +71,7 @@ def test_skipped_records_are_counted_once_across_a_resumed_run(there, thin, monk
         (["d.svm", "--from", "flipped.ts"], "flipped.ts: is damaged: its checksum does not fit"),
         (["d.svm", "--from", "m.ts", "--normalize", "l2"], "m.ts: its features were read as column numbers"),
         (["d.svm", "--from", "w.ts"], "w.ts holds weights only"),
-        (["cut.svm.gz"], "cut.svm.gz ends in the middle of its compressed data"),
+        (["cut.svm.gz", "-q"], "cut.svm.gz ends in the middle of its compressed data"),
         (["d.svm", "-m", "x.ts", "--checkpoint", "m.ts", "--resume"], "m.ts is a model, but not a checkpoint"),
     ],
 )
