@@ -9,9 +9,9 @@ from thinstream.batch_learners.declaration import BatchAlgorithm
 from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
 from thinstream.batch_learners.rows import Arrays, Examples, Waiting, of_width
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
-from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError, listed
+from thinstream.errors import InvalidInputError, ModelFileError, WeightsOnlyError
+from thinstream.learners.learner import dtype_of
 
-DTYPES = ("float32", "float64")
 EQUAL_COSTS = Costs()
 
 
@@ -51,7 +51,7 @@ class BatchLearner:
         name = self.algorithm.name
         self.rule: Any = self.algorithm.rule_of(parameters)
         self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
-        self.dtype = _dtype(dtype, name)
+        self.dtype = dtype_of(dtype, name)
         self.n_features, self.costs, self.offset = width, costs, int(fit_intercept)
         self.w = np.zeros(width + self.offset, dtype=self.dtype)
         self.counts = np.zeros(5, dtype=np.int64)
@@ -237,14 +237,3 @@ def checked(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> ND
         got = "is missing" if found is None else f"is {found.dtype.name} of shape {found.shape}"
         raise ModelFileError(f"its array {name!r} {got}, not {np.dtype(dtype).name} of shape {shape}")
     return found
-
-
-def _dtype(given: Any, owner: str) -> np.dtype[Any]:
-    kind: np.dtype[Any]
-    try:
-        kind = np.dtype(given)
-    except TypeError:
-        kind = np.dtype(object)
-    if given is None or kind.name not in DTYPES:
-        raise InvalidParameterError(f"{owner}: dtype must be {listed(DTYPES)}, got {given!r}")
-    return kind

@@ -120,7 +120,7 @@ def run(arguments: list[str]) -> int:
         return 141
     except (InvalidParameterError, UnknownNameError) as error:
         return _failed(str(error), 2)
-    except (ThinstreamError, NotImplementedError) as error:  # the latter: covariance="full"
+    except ThinstreamError as error:
         return _failed(str(error))
     except OSError as error:
         return _failed(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))

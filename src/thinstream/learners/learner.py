@@ -36,7 +36,7 @@ LARGEST = {"float32": 1e15, "float64": 1e150}
 EQUAL_COSTS = Costs()
 
 
-def _dtype(given: Any, owner: str) -> np.dtype[Any]:
+def dtype_of(given: Any, owner: str) -> np.dtype[Any]:
     """float32 or float64, from a name or a type."""
     kind: np.dtype[Any]
     try:
@@ -113,7 +113,7 @@ class Learner:
         rule = rule_of(self.algorithm, parameters)
         if (getattr(rule, "covariance", DIAGONAL) == FULL) != self.full:
             raise InvalidParameterError(f"{self.algorithm.name}: make_learner makes learners with covariance='full'")
-        kind = _dtype(dtype, self.algorithm.name)
+        kind = dtype_of(dtype, self.algorithm.name)
         _require_representable(rule, kind, self.algorithm.name)
         if grow and rule.needs_dimension():
             raise InvalidParameterError(

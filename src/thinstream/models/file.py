@@ -90,7 +90,7 @@ def read(path: str | os.PathLike[str]) -> Model:
     except MemoryError as error:
         raise ModelFileError(f"{path}: is too large for this machine's memory") from error
     # what the checksum lets through: a newer library's algorithm or parameters, or a forgery
-    except (ValueError, TypeError, LookupError, AttributeError, NotImplementedError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{path}: is not a model this library can load: {error}") from error
 
 

@@ -7,7 +7,7 @@ them. Both are carried on to the length of the stream by the power law through t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -113,12 +113,12 @@ def _carried(early: float, late: float, rows: int, length: int) -> float:
     return float(10.0 ** (late + power * math.log10(max(length / rows, 1.0))))
 
 
-def _rounded(value: float, how: object) -> float:
+def _rounded(value: float, how: Callable[[float], int]) -> float:
     """One digit, up or down.
 
     >>> _rounded(0.0234, math.ceil), _rounded(678.0, math.floor)
     (0.03, 600.0)
     """
     exponent = math.floor(math.log10(value))
-    digit = how(value / 10.0**exponent)  # type: ignore[operator]
+    digit = how(value / 10.0**exponent)
     return float(f"{digit}e{exponent}")
