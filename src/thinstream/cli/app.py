@@ -31,6 +31,7 @@ from thinstream.cli import (
     path,
     predict,
     reorder,
+    reproduce,
     train,
     tune,
 )
@@ -55,7 +56,20 @@ def make_app(arguments: list[str]) -> typer.Typer:
     )
     for module in (train, tune, path, costs):
         module.register(app, arguments)
-    for module in (predict, evaluate, diagnose, convert, inspect, export, merge, reorder, algorithms, datasets, demo):
+    for module in (
+        predict,
+        evaluate,
+        diagnose,
+        convert,
+        inspect,
+        export,
+        merge,
+        reorder,
+        algorithms,
+        datasets,
+        demo,
+        reproduce,
+    ):
         module.register(app)
     for command in app.registered_commands:
         command.help = _paragraphs(cast(Any, command.callback))

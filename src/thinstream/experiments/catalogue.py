@@ -1,0 +1,30 @@
+"""All experiments, in the order of the papers."""
+
+from functools import cache
+from importlib import import_module
+
+from thinstream.errors import UnknownNameError
+from thinstream.experiments.experiment import Experiment
+
+#: Modules that hold one each, as EXPERIMENT.
+MODULES: tuple[str, ...] = ()
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """Name → experiment."""
+    found = [import_module(f"thinstream.experiments.{module}").EXPERIMENT for module in MODULES]
+    return {experiment.name: experiment for experiment in found}
+
+
+def chosen(names: list[str]) -> list[Experiment]:
+    """The experiments named; "all", or a paper such as p3, stands for several."""
+    known, found = experiments(), {}
+    for name in names:
+        matches = [one for one in known.values() if name.lower() in ("all", one.name, one.name.split("-")[0])]
+        if not matches:
+            raise UnknownNameError(
+                f"there is no experiment {name!r}; there are all, p0 … p3 (those of one paper), {', '.join(known)}"
+            )
+        found.update({one.name: one for one in matches})
+    return list(found.values())

@@ -1,0 +1,75 @@
+"""The data sets as the experiments take them: in memory, 64 bits, labels ±1."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from thinstream.datasets import find
+from thinstream.errors import MissingDataError, UnknownNameError
+from thinstream.streams import open_stream
+
+
+class Data(NamedTuple):
+    """Rows and labels."""
+
+    X: sp.csr_matrix
+    y: NDArray[np.int8]
+
+    def take(self, rows: NDArray[np.intp] | slice) -> "Data":
+        """Some rows, in the order given."""
+        return Data(self.X[rows], self.y[rows])
+
+
+def is_here(name: str) -> bool:
+    """Whether a set is in the data folder."""
+    try:
+        return bool(find(name))
+    except (MissingDataError, UnknownNameError):
+        return False
+
+
+@lru_cache(maxsize=4)
+def parts(name: str, normalise: bool = True) -> tuple[Data, ...]:
+    """The files of a set, training rows before test rows, all of the same width; rows of unit length if wished."""
+    found = [_read(path) for path in find(name)]
+    width = max(data.X.shape[1] for data in found)
+    for data in found:
+        data.X.resize(data.X.shape[0], width)
+    return tuple(Data(unit(data.X), data.y) if normalise else data for data in found)
+
+
+def whole(name: str, normalise: bool = True) -> Data:
+    """All files of a set, one after the other."""
+    found = parts(name, normalise)
+    return found[0] if len(found) == 1 else joined(found)
+
+
+def joined(found: tuple[Data, ...]) -> Data:
+    """Several as one."""
+    return Data(sp.vstack([data.X for data in found], format="csr"), np.concatenate([data.y for data in found]))
+
+
+def split(name: str, seed: int = 0, share: float = 0.7, normalise: bool = True) -> tuple[Data, Data]:
+    """Rows to learn from, in random order, and rows to test with: the set's own parts, or a random cut."""
+    found, rng = parts(name, normalise), np.random.default_rng(seed)
+    if len(found) > 1:
+        return found[0].take(rng.permutation(len(found[0].y))), joined(found[1:])
+    order, cut = rng.permutation(len(found[0].y)), round(share * len(found[0].y))
+    return found[0].take(order[:cut]), found[0].take(order[cut:])
+
+
+def unit(X: sp.csr_matrix) -> sp.csr_matrix:
+    """Rows of Euclidean length 1; empty rows stay empty."""
+    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    return sp.csr_matrix(sp.diags(1.0 / np.where(lengths > 0, lengths, 1.0)) @ X)
+
+
+def _read(path: Path) -> Data:
+    batches = list(open_stream(str(path), dtype="float64").batches())
+    width = max(batch.n_features for batch in batches)
+    rows = [sp.csr_matrix((batch.values, batch.indices, batch.indptr), (len(batch), width)) for batch in batches]
+    return Data(sp.vstack(rows, format="csr"), np.concatenate([batch.y for batch in batches if batch.y is not None]))

@@ -1,0 +1,117 @@
+"""Runs an experiment cell by cell. A finished cell is kept on disk, so a run that was stopped goes on where it was."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from hashlib import blake2b
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from threadpoolctl import threadpool_limits
+
+from thinstream.atomic import replacing
+from thinstream.errors import InvalidInputError, MissingDataError
+from thinstream.experiments.data import is_here
+from thinstream.experiments.experiment import Cell, Experiment, Row
+
+#: Called with the cells done, all cells, and the key of the last one.
+Progress = Callable[[int, int, str], None]
+
+
+class Finished(NamedTuple):
+    """What a run has found."""
+
+    rows: list[Row]
+    seconds: float  # all cells together, those of earlier runs included
+    missing: tuple[str, ...]  # data sets
+
+
+def run(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    smoke: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: Progress = lambda done, of, key: None,
+) -> Finished:
+    """Runs the cells that are not kept in the folder yet; the rows of all, in the order of the cells.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to run.
+    folder : Path
+        Where finished cells are kept.
+    smoke : bool
+        The tiny version.
+    jobs : int
+        Processes; one if the experiment measures time.
+    fresh : bool
+        Whether to forget what is kept.
+    progress : callable
+        Told after each cell.
+
+    """
+    cells = experiment.cells(smoke)
+    if len({cell.key for cell in cells}) < len(cells):
+        raise InvalidInputError(f"experiment {experiment.name}: two cells have the same key")
+    missing = tuple(sorted({name for cell in cells for name in cell.needs if not is_here(name)}))
+    cells = [cell for cell in cells if not set(cell.needs) & set(missing)]
+    if not cells:
+        raise MissingDataError(
+            f"experiment {experiment.name} needs data sets that are not here: {', '.join(missing)}; put them into the "
+            "folder named by THINSTREAM_DATA or --data (see `thinstream datasets`)"
+        )
+    places = [folder / f"{_digest(experiment, cell, smoke)}.json" for cell in cells]
+    folder.mkdir(parents=True, exist_ok=True)
+    if fresh:
+        for place in places:
+            place.unlink(missing_ok=True)
+    open_cells = [number for number, place in enumerate(places) if not place.exists()]
+    done = len(cells) - len(open_cells)
+    progress(done, len(cells), "")
+    for number, rows, seconds in _worked([cells[number] for number in open_cells], 1 if experiment.timed else jobs):
+        place, key = places[open_cells[number]], cells[open_cells[number]].key
+        with replacing(place) as file:
+            file.write_text(json.dumps({"key": key, "seconds": seconds, "rows": rows}))
+        done += 1
+        progress(done, len(cells), key)
+    kept = [json.loads(place.read_text()) for place in places]
+    return Finished([row for cell in kept for row in cell["rows"]], sum(cell["seconds"] for cell in kept), missing)
+
+
+def _worked(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[int, list[Row], float]]:
+    """Cells as they are finished, with their number."""
+    if jobs == 1 or len(cells) < 2:
+        for number, cell in enumerate(cells):
+            yield number, *_work(cell)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(_work, cell): number for number, cell in enumerate(cells)}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], *future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _work(cell: Cell) -> tuple[list[Row], float]:
+    start = time.perf_counter()
+    with threadpool_limits(1):  # cells run side by side, and times are those of one core
+        rows = cell.work(*cell.arguments)
+    return rows, time.perf_counter() - start
+
+
+def _digest(experiment: Experiment, cell: Cell, smoke: bool) -> str:
+    what = f"{experiment.name} {experiment.version} {cell.key} {cell.arguments!r} {smoke}"
+    return blake2b(what.encode(), digest_size=12).hexdigest()
+
+
+def processors() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

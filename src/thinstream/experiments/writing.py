@@ -1,0 +1,110 @@
+"""Pages: one for each experiment, and the summary of all. They are made of kept results and of nothing else."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from thinstream.atomic import replacing
+from thinstream.experiments.experiment import Claim, Compared, Experiment, markdown
+from thinstream.experiments.keeping import Result, kept
+from thinstream.plotting import matplotlib
+
+#: From this difference on, in the paper's unit, the summary gives a reason.
+CLOSE = 1.0
+INTRODUCTION = """# The papers' experiments, made anew
+
+Written by `thinstream reproduce all --out {out}`; no number in it is typed by hand. Each experiment has a page of its
+own with all tables, and its rows as CSV. Differences are ours less the paper's, in the paper's unit. {time}
+"""
+
+
+def write_page(experiment: Experiment, result: Result, folder: Path) -> None:
+    """NAME.md with all tables and NAME.png."""
+    figure = matplotlib().figure.Figure(layout="constrained")
+    experiment.draw(result.rows, figure)
+    with replacing(folder / f"{experiment.name}.png") as file:
+        figure.savefig(file, dpi=110, format="png", metadata={"Software": None})
+    parts = [
+        f"# {experiment.title}\n\n{experiment.source}; `thinstream reproduce {experiment.name}`.",
+        *_warnings(experiment, result),
+        experiment.about.strip(),
+        _claims(experiment.claims(result.rows)),
+        experiment.tables(result.rows),
+        _compared(experiment.compare(result.rows)),
+        f"![{experiment.title}]({experiment.name}.png)",
+        f"All cells together took {_time(result.seconds)} of one core ({result.machine}; {result.versions}). "
+        f"Rows: [{experiment.name}.csv]({experiment.name}.csv).",
+    ]
+    _write(folder / f"{experiment.name}.md", parts)
+
+
+def write_summary(experiments: Sequence[Experiment], folder: Path) -> Path:
+    """The page of all experiments that are kept in a folder, beside the folder."""
+    page = folder.with_name(f"{folder.name}.md")
+    results = {experiment.name: kept(folder, experiment.name) for experiment in experiments}
+    seconds = sum(result.seconds for result in results.values() if result)
+    time = f"All of them took {_time(seconds)} of one core."
+    parts = [INTRODUCTION.format(out=folder.as_posix() if not folder.is_absolute() else folder.name, time=time).strip()]
+    for experiment in experiments:
+        result = results[experiment.name]
+        parts.append(f"## {experiment.source}: {experiment.title}")
+        if result is None:
+            parts.append(f"Not run yet: `thinstream reproduce {experiment.name}`.")
+            continue
+        parts += [
+            *_warnings(experiment, result),
+            f"![{experiment.title}]({folder.name}/{experiment.name}.png)",
+            _claims(experiment.claims(result.rows)),
+            _compared(experiment.compare(result.rows)),
+            f"[What was done, and all tables]({folder.name}/{experiment.name}.md) · "
+            f"[rows]({folder.name}/{experiment.name}.csv) · {_time(result.seconds)}",
+        ]
+    _write(page, parts)
+    return page
+
+
+def _write(place: Path, parts: Sequence[str]) -> None:
+    with replacing(place) as file:
+        file.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+
+
+def _warnings(experiment: Experiment, result: Result) -> list[str]:
+    found = []
+    if result.smoke:
+        found.append("**A smoke run on tiny pieces of the data: its numbers mean nothing.**")
+    if result.missing:
+        found.append(f"Data sets that were not there: {', '.join(result.missing)}.")
+    if experiment.stand_ins:
+        lines = [f"- {name}: {text}" for name, text in experiment.stand_ins.items()]
+        found.append("\n".join(["Stand-ins for the paper's data:", "", *lines]))
+    return found
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    if not claims:
+        return ""
+    lines = [[claim.text, "yes" if claim.holds else "**no**", claim.evidence] for claim in claims]
+    table = markdown(["the paper says", "here", "what we saw"], lines)
+    return table.replace("|---|--:|--:|", "|---|---|---|", 1)
+
+
+def _compared(found: Sequence[Compared]) -> str:
+    if not found:
+        return ""
+    lines = []
+    for one in found:
+        difference = one.ours - one.paper
+        spread = f" ± {one.spread:.2f}" if math.isfinite(one.spread) else ""
+        why = one.why if abs(difference) > CLOSE else ""
+        lines.append([one.what, f"{one.ours:.2f}{spread}", f"{one.paper:.2f}", f"{difference:+.2f}", why])
+    table = markdown(["", "ours", "paper", "difference", "why"], lines)
+    return table.replace("--:|\n", "---|\n", 1)
+
+
+def _time(seconds: float) -> str:
+    """A duration in words.
+
+    >>> _time(4.2), _time(600.0)
+    ('4 s', '10.0 min')
+    """
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
