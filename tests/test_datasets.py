@@ -205,7 +205,7 @@ def test_absent(tmp_path):
         ts.find("url", [tmp_path])
     assert str(tmp_path) in str(failure.value)
     assert "2,396,130 rows, 3,231,961 features, 277,058,644 non-zeros" in str(failure.value)
-    assert str(failure.value).endswith("thinstream datasets download url")
+    assert str(failure.value).endswith("thinstream datasets url --download")
     assert isinstance(failure.value, FileNotFoundError)
     make(tmp_path, "20news-pcmac.train.svm.xz")
     with pytest.raises(

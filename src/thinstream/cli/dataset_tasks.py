@@ -17,10 +17,8 @@ def listing() -> None:
     for entry in catalogue().values():
         share = "–" if entry.positives is None else f"{100 * entry.positives:.2f} %"
         width = "–" if entry.features is None else f"{entry.features:,}"
-        mark = "✓" if entry.name in here else " "
-        print(
-            f"{mark} {entry.name:<26}{','.join(entry.papers):<10}{entry.rows:>12,}{width:>12}{share:>10}  {entry.title}"
-        )
+        mark, papers = "✓" if entry.name in here else " ", ",".join(entry.papers) or "–"
+        print(f"{mark} {entry.name:<26}{papers:<10}{entry.rows:>12,}{width:>12}{share:>10}  {entry.title}")
     others = sorted(here - set(catalogue()))
     if others:
         print(f"\nAlso here: {', '.join(others)}")
@@ -31,7 +29,8 @@ def shown(name: str) -> None:
     """One data set, and its files."""
     if name in catalogue():
         entry = dataset(name)
-        print(f"{entry.title}\n{entry.size}\nused by {', '.join(entry.papers)}\nlicence: {entry.licence}")
+        users = ", ".join(entry.papers) or "experiments and examples"
+        print(f"{entry.title}\n{entry.size}\nused by {users}\nlicence: {entry.licence}")
         for text in (entry.note, entry.ask):
             if text:
                 print(text)

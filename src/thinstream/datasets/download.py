@@ -94,7 +94,7 @@ def verify(name: str, within: Sequence[str | os.PathLike[str]] | None = None) ->
         if expected not in (None, found):
             raise InvalidInputError(
                 f"{path} is damaged or was changed: its sha256 is {found}, {SUMS} has {expected}; "
-                f"delete it and get it again with: thinstream datasets download {name}"
+                f"delete it and get it again with: thinstream datasets {name} --download"
             )
         results.append(Checked(path, found, expected is not None))
     return results

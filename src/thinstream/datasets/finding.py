@@ -94,7 +94,7 @@ def _absence(entry: Dataset, places: Sequence[Path]) -> str:
     looked = ", ".join(map(str, places))
     text = f"data set {entry.name!r} ({entry.size}) is not in {looked}; "
     if entry.files:
-        text += f"get it with: thinstream datasets download {entry.name}"
+        text += f"get it with: thinstream datasets {entry.name} --download"
     else:
         text += f"it cannot be downloaded: {entry.ask}"
     if there := [name for name in entry.stand_ins if any(parts_of(name, place) for place in places)]:

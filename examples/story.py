@@ -1,0 +1,19 @@
+"""What the examples have in common: two options, and one line instead of a trace where data are missing."""
+
+import argparse
+import sys
+
+from thinstream.errors import ThinstreamError
+
+
+def tell(story, text, out):
+    """Runs ``story(rows, out)`` with the options of the command line."""
+    parser = argparse.ArgumentParser(description=text.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=None, help="of the data set (default: all)")
+    parser.add_argument("--out", default=out, help="the picture (default: %(default)s)")
+    options = parser.parse_args()
+    try:
+        story(options.rows, options.out)
+    except ThinstreamError as error:
+        sys.exit(str(error))
+    print(f"\nThe picture is in {options.out}.")
