@@ -1,0 +1,1 @@
+"""Learning on many machines: Ray or Spark place the workers, restart them and move the data."""
