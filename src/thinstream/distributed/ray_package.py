@@ -1,0 +1,65 @@
+"""The one place where Ray, an optional package, is imported, and how a run comes to a cluster."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from thinstream.errors import MissingPackageError
+
+LOOPBACK = "127.0.0.1"
+
+
+def ray() -> Any:
+    """The package; imported when first needed."""
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingPackageError("engine='ray' needs Ray: pip install 'thinstream[ray]'") from error
+    return ray
+
+
+def connect(address: str | None, cpus: int, options: dict[str, Any]) -> bool:
+    """Joins a cluster, or starts one here that only this machine can reach; whether it is ours to leave again.
+
+    A connection that is there already is used as it is. Otherwise ``address``, or else the variable RAY_ADDRESS, says
+    which cluster to join. A cluster of our own has no dashboard, and Ray protects it with a token.
+    """
+    if ray().is_initialized():
+        return False
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address != "local":
+        ray().init(address, **{**quiet, **options})
+        return True
+    alone = {"num_cpus": cpus, "include_dashboard": False, "_node_ip_address": LOOPBACK}
+    with _loopback(), _setting("RAY_USAGE_STATS_ENABLED", "0"):
+        ray().init("local", **{**quiet, **alone, **options})
+    return True
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Lets Ray take 127.0.0.1; wherever it could have other nodes it takes the machine's outer address instead."""
+    from ray._private import ray_constants
+
+    before = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _setting(name: str, value: str) -> Iterator[None]:
+    """A variable of the environment that is set for a while, unless somebody else has."""
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
