@@ -7,8 +7,11 @@ from inspect import signature
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from thinstream.distributed.ray_package import ray
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.formats.hashing import Hashing
 from thinstream.streams.normalise import UnitRows
 from thinstream.streams.stream import Stream
@@ -35,12 +38,14 @@ class Stretch:
     """Rows of a block in the object store."""
 
     block: Any
+    schema: Any
     first: int
     rows: int
 
     def __call__(self) -> Any:
         """The rows, as a table."""
-        return _plain(ray().get(self.block)).slice(self.first, self.rows)
+        rows = _plain(ray().get(self.block).slice(self.first, self.rows))
+        return rows.select(self.schema.names).cast(self.schema)
 
 
 @dataclass(frozen=True)
@@ -115,22 +120,32 @@ class RayDatasetSource:
         }
         self._normalize = normalize
         blocks = _computed(dataset)
-        counted = ray().get([_remote(_rows).remote(block) for block in blocks])
-        self._blocks = [(block, rows) for block, rows in zip(blocks, counted, strict=True) if rows]
+        looks = ray().get([_remote(_look).remote(block) for block in blocks])
+        self._blocks = [(block, rows) for block, (rows, _) in zip(blocks, looks, strict=True) if rows]
         if not self._blocks:
             raise InvalidInputError("the Ray Dataset has no rows")
-        self._schema = ray().get(_remote(_schema).remote(self._blocks[0][0]))
+        self._schema = _common([schema for rows, schema in looks if rows])
         self._whole = self.shards(1)[0].open()
         self.dtype, self.classes, self.space = self._whole.dtype, self._whole.classes, self._whole.space
 
     @cached_property
-    def _head(self) -> int:
-        found: int = ray().get(_remote(_checksum).remote(self._blocks[0][0]))
-        return found
+    def _head(self) -> str:
+        """A checksum of the first rows, the same however the dataset is cut into blocks."""
+        left, seen = _HEAD, [bytearray() for _ in range(3)]
+        for batch in self._whole.batches():
+            rows = min(left, len(batch))
+            end = int(batch.indptr[rows])
+            arrays = batch.indices[:end].astype(np.int64), batch.values[:end], np.asarray(batch.y)[:rows]
+            for kept, array in zip(seen, arrays, strict=True):
+                kept += array.tobytes()
+            left -= rows
+            if not left:
+                break
+        return f"{checksum(b''.join(seen)):016x}"
 
     def fingerprint(self) -> dict[str, Any]:
         """How many rows there are, a checksum of the first ones, and which columns are read as what."""
-        return {**self._whole.fingerprint(), "kind": "ray", "head": f"{self._head:016x}"}
+        return {**self._whole.fingerprint(), "kind": "ray", "head": self._head}
 
     def shards(self, workers: int) -> list[DatasetShard]:
         """Stretches of equal length, one after another; they follow from the rows, not from the dataset's blocks."""
@@ -144,7 +159,7 @@ class RayDatasetSource:
         for block, rows in self._blocks:
             first, last = max(start - before, 0), min(stop - before, rows)
             if first < last:
-                found.append(Stretch(block, first, last - first))
+                found.append(Stretch(block, self._schema, first, last - first))
             before += rows
         return found
 
@@ -164,22 +179,17 @@ def _remote(function: Any) -> Any:
     return ray().remote(num_cpus=0)(function)
 
 
-def _rows(table: Any) -> int:
-    return int(table.num_rows)
+def _look(table: Any) -> tuple[int, Any]:
+    """A block's number of rows, and its schema."""
+    return table.num_rows, _plain(table.slice(0, 0)).schema
 
 
-def _schema(table: Any) -> Any:
-    return _plain(table.slice(0, 0)).schema
-
-
-def _checksum(table: Any) -> int:
-    from thinstream.streams.cache.checksum import checksum
-
-    sink = pyarrow().BufferOutputStream()
-    head = _plain(table).slice(0, _HEAD).combine_chunks()
-    with pyarrow().ipc.new_stream(sink, head.schema) as writer:
-        writer.write_table(head)
-    return int(checksum(sink.getvalue().to_pybytes()))
+def _common(schemas: list[Any]) -> Any:
+    """One schema for all blocks: where all lists of one are empty, it does not know what they are lists of."""
+    try:
+        return pyarrow().unify_schemas(schemas, promote_options="permissive")
+    except pyarrow().ArrowException as error:
+        raise InvalidInputError(f"the blocks of the Ray Dataset have columns of different types: {error}") from error
 
 
 def _plain(table: Any) -> Any:
@@ -187,8 +197,8 @@ def _plain(table: Any) -> Any:
     for number, field in enumerate(table.schema):
         if not hasattr(field.type, "storage_type"):
             continue
-        chunks = [chunk.storage for chunk in table.column(number).chunks]
-        if pyarrow().types.is_struct(field.type.storage_type):  # of differing lengths: their data and their shapes
-            chunks = [chunk.field("data") for chunk in chunks]
-        table = table.set_column(number, field.name, pyarrow().chunked_array(chunks))
+        kind, chunks = field.type.storage_type, [chunk.storage for chunk in table.column(number).chunks]
+        if pyarrow().types.is_struct(kind):  # of differing lengths: their data and their shapes
+            kind, chunks = kind.field("data").type, [chunk.field("data") for chunk in chunks]
+        table = table.set_column(number, field.name, pyarrow().chunked_array(chunks, kind))
     return table
