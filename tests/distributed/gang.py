@@ -69,3 +69,24 @@ def learned(blueprint, size, batches, batch_size=1):
         return part, np.concatenate(scores)
 
     return run(size, work)
+
+
+class Threads:
+    """A launcher of threads. ``fate``, called before each gang with its number, may lose a worker."""
+
+    remembers = True
+
+    def __init__(self, workers, fate=None):
+        self.workers, self.fate, self.gangs = workers, fate, 0
+
+    def share(self, value):
+        return lambda: value
+
+    def together(self, tasks):
+        self.gangs += 1
+        if self.fate is not None:
+            self.fate(self.gangs, tasks)
+        return run(len(tasks), lambda seat: tasks[seat.rank](seat.put))
+
+    def close(self):
+        pass

@@ -9,16 +9,18 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.distributed.gang import learned
+from tests.distributed.gang import learned, run
 from tests.rules.conformance import TOLERANCE, class_weights, run_twin, streams
 from tests.rules.golden import twins
 from thinstream.batch import Batch
-from thinstream.distributed.blueprint import Blueprint
-from thinstream.distributed.slices import assembled
+from thinstream.distributed.blueprint import Blueprint, require_separable
+from thinstream.distributed.slices import Packed, Slice, assembled
 from thinstream.engine.loop import Costs
-from thinstream.learners import Classes, Learner, ManyClasses
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.learners import Classes, Learner, ManyClasses, algorithms
 from thinstream.learners.memory import columns
 from thinstream.models.model import Model
+from thinstream.one_vs_rest import OneVsRest
 
 TWINS = twins()
 COUPLED = ("SMIDAS", "SOFS")
@@ -110,3 +112,212 @@ def _cut(stream):
         for a, b in pairwise(edges)
         if a < b
     ]
+
+
+# Mini-batches ---------------------------------------------------------------------------------------------------------
+
+
+def soft(v, a):
+    return np.sign(v) * np.maximum(np.abs(v) - a, 0.0)
+
+
+def naive_fsol(X, y, size, eta, l1):
+    """θ of before the mini-batch, thresholds of each row's own round (λ_t = λ/t)."""
+    theta, scores, t = np.zeros(X.shape[1]), [], 0
+    for start in range(0, len(y), size):
+        rows = range(start, min(start + size, len(y)))
+        batch = [X[i] @ soft(theta, l1 / (t + k + 1)) for k, i in enumerate(rows)]
+        for s, i in zip(batch, rows, strict=True):
+            t += 1
+            if y[i] * s < 1.0:
+                theta = theta + eta * y[i] * X[i]
+        scores += batch
+    return np.array(scores), soft(theta, l1 / (t + 1))
+
+
+def naive_arow(X, y, size, r):
+    """μ and σ of before the mini-batch decide; each update moves along the σ that it meets."""
+    mu, sigma, scores = np.zeros(X.shape[1]), np.ones(X.shape[1]), []
+    for start in range(0, len(y), size):
+        rows = range(start, min(start + size, len(y)))
+        seen = [(X[i] @ mu, X[i] ** 2 @ sigma) for i in rows]
+        for (s, v), i in zip(seen, rows, strict=True):
+            loss = max(0.0, 1.0 - y[i] * s)
+            if loss > 0.0:
+                mu = mu + loss / (v + r) * y[i] * sigma * X[i]
+                sigma = 1.0 / (1.0 / sigma + X[i] ** 2 / r)
+        scores += [s for s, _ in seen]
+    return np.array(scores), mu
+
+
+def naive_ssol(X, y, size, eta, l1, r):
+    """σ takes in each row before that is scored, by the v of before the mini-batch; θ is that of before it."""
+    theta, sigma, scores, t = np.zeros(X.shape[1]), np.ones(X.shape[1]), [], 0
+    for start in range(0, len(y), size):
+        rows = range(start, min(start + size, len(y)))
+        v, batch = [X[i] ** 2 @ sigma for i in rows], []
+        for k, i in enumerate(rows):
+            sigma = sigma - (1.0 / r) / (1.0 + v[k] / r) * sigma**2 * X[i] ** 2
+            batch.append(X[i] @ soft(sigma * theta, l1 / (t + k + 1)))
+        for s, i in zip(batch, rows, strict=True):
+            t += 1
+            if y[i] * s < 1.0:
+                theta = theta + eta * y[i] * X[i]
+        scores += batch
+    return np.array(scores), soft(sigma * theta, l1 / (t + 1))
+
+
+NAIVE = [
+    ("FSOL", naive_fsol, {"eta": 0.3, "l1": 0.4, "l1_schedule": "inv_t"}),
+    ("AROW", naive_arow, {"r": 0.7}),
+    ("SSOL", naive_ssol, {"eta": 0.5, "l1": 0.2, "r": 0.8}),
+]
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(("name", "naive", "parameters"), NAIVE)
+@some
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 3), batch_size=st.integers(1, 9), n=st.integers(1, 40))
+def test_mini_batches_are_what_they_are_said_to_be(name, naive, parameters, seed, size, batch_size, n):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 8)) * (rng.random((n, 8)) < 0.4)
+    y = rng.choice([-1.0, 1.0], n)
+    given_parameters = {key: value for key, value in parameters.items() if key != "l1_schedule"}
+    scores, weights = naive(X, y, batch_size, **given_parameters)
+    blueprint = blueprint_of(Learner(name, n_features=8, dtype="float64", **parameters))
+    parts = learned(blueprint, size, [rows(X, y)], batch_size)
+    np.testing.assert_allclose(parts[0][1], scores, **TOLERANCE)
+    np.testing.assert_allclose(assembled(blueprint, [part for part, _ in parts]).weights(), weights, **TOLERANCE)
+
+
+def noisy(n=300, d=30, classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.2)
+    if classes > 2:
+        return X, np.argmax(X @ rng.normal(size=(d, classes)), axis=1)
+    return X, np.where(X @ rng.normal(size=d) > 0.3, 1.0, -1.0)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("name", SEPARABLE)
+def test_any_mini_batch_gives_all_ranks_the_same(name):
+    """Also rules with totals, clocks and observations: ranks agree bit for bit, and learn something."""
+    X, y = noisy()
+    serial = Learner(name, n_features=30, dtype="float64", fit_intercept=True, costs=Costs(balanced=True))
+    blueprint = blueprint_of(serial)
+    parts = learned(blueprint, 3, [rows(X, y)], batch_size=7)
+    assert len({scores.tobytes() for _, scores in parts}) == 1
+    assert len({part.models[0].memory.totals.tobytes() for part, _ in parts}) == 1
+    found = assembled(blueprint, [part for part, _ in parts])
+    serial.learn(rows(X, y))
+    assert found.t == serial.t == 300
+    assert found.n_mistakes < 1.5 * serial.n_mistakes + 10
+
+
+@pytest.mark.interpreted
+def test_a_model_that_stops_stops_everywhere():
+    X, y = noisy()
+    serial = Learner("stablesparseperceptron", n_features=30, dtype="float64", max_density=0.4)
+    blueprint = blueprint_of(serial)
+    parts = learned(blueprint, 2, [rows(X, y)])
+    serial.learn(rows(X, y))
+    assert serial.t < 300
+    close(assembled(blueprint, [part for part, _ in parts]), serial)
+
+
+# Slices as data -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_one_worker_has_the_bits_of_the_serial_run(dtype, intercept):
+    X, y = noisy(seed=3)
+    serial = Learner("ssol", n_features=0, dtype=dtype, grow=True, fit_intercept=intercept, l1=2.0)
+    blueprint = blueprint_of(serial)
+    ((part, scores),) = learned(blueprint, 1, [rows(X[:70], y[:70]), rows(X[70:], y[70:])])
+    assert scores.tobytes() == serial.learn(rows(X, y)).tobytes()
+    same_bits(assembled(blueprint, [part]), serial)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_more_than_two_classes(size):
+    X, y = noisy(classes=4, seed=1)
+    costs = [Costs(), Costs(1.0, 2.0), Costs(balanced=True), Costs()]
+    serial = OneVsRest.fresh("arow", costs, n_features=30, dtype="float64", fit_intercept=True)
+    blueprint = blueprint_of(serial)
+    weights = np.random.default_rng(0).choice([0.0, 1.0, 2.0], 300)
+    parts = learned(blueprint, size, [rows(X, y, weights, np.int32)])
+    expected = serial.learn(rows(X, y, weights, np.int32))
+    np.testing.assert_allclose(parts[0][1], expected, **TOLERANCE)
+    found = assembled(blueprint, [part for part, _ in parts])
+    assert isinstance(found, OneVsRest)
+    assert found.n_mistakes == serial.n_mistakes
+    np.testing.assert_allclose(found.weights(), serial.weights(), **TOLERANCE)
+    with pytest.raises(InvalidInputError, match="numbers of classes must be from 0 to 3, got 7 at row 1"):
+        parts[0][0].learn(rows(X[:2], [0, 7], kind=np.int32), None)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("name", ["STG", "SSOL", "StableSparsePerceptron"])
+def test_cut_packed_and_put_together_again(name):
+    X, y = noisy(seed=2)
+    serial = Learner(name, n_features=30, dtype="float64", fit_intercept=True)
+    serial.learn(rows(X, y))
+    blueprint = blueprint_of(serial)
+    parts = [Slice(blueprint, rank, 4) for rank in range(4)]
+    for part in parts:
+        part.cut(serial)
+    assert sum(part.nnz for part in parts) == serial.nnz
+    again = [Packed.of(part).unpacked(blueprint, part.rank, 4) for part in parts]
+    same_bits(assembled(blueprint, again), serial)
+    X, y = noisy(n=40, seed=5)
+
+    def work(seat):
+        again[seat.rank].learn(rows(X, y), seat)
+
+    run(4, work)
+    serial.learn(rows(X, y))
+    close(assembled(blueprint, again), serial)
+
+
+def test_more_workers_than_features():
+    blueprint = blueprint_of(Learner("fsol", n_features=2, dtype="float64"))
+    batch = rows(np.eye(2), [-1, 1])
+    parts = learned(blueprint, 4, [batch])
+    assert assembled(blueprint, [part for part, _ in parts]).weights().tolist() == [-1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_algorithms_that_couple_features_are_refused(name):
+    with pytest.raises(InvalidParameterError, match=f"{name} ranks or couples its coordinates"):
+        require_separable(name, {})
+
+
+def test_full_covariances_are_refused():
+    with pytest.raises(InvalidParameterError, match="AROW: covariance='full' couples all coordinates"):
+        require_separable("arow", {"covariance": "full"})
+
+
+def test_every_other_algorithm_is_not():
+    for algorithm in algorithms():
+        if algorithm.name not in COUPLED:
+            require_separable(algorithm.name, {})
+
+
+def test_rows_that_cannot_be_learned():
+    part = Slice(blueprint_of(Learner("fsol", n_features=2, dtype="float64")), 0, 1)
+    with pytest.raises(InvalidInputError, match="X has 3 features, but the model has 2; grow=True would extend it"):
+        part.learn(rows(np.eye(3), [-1, 1, 1]), None)
+    with pytest.raises(InvalidInputError, match="need labels in int8, theirs are none"):
+        part.learn(Batch.of(np.array([0]), np.empty(0, np.int32), np.empty(0), 2), None)
+    with pytest.raises(InvalidInputError, match="sums of squares would overflow"):
+        part.learn(rows([[1e200, 0.0]], [1]), None)
+
+
+def test_slices_of_different_runs_do_not_fit():
+    blueprint = blueprint_of(Learner("fsol", n_features=2, dtype="float64"))
+    one, other = Slice(blueprint, 0, 2), Slice(blueprint, 1, 2)
+    other.models[0].memory.counts[0] = 5
+    with pytest.raises(InvalidInputError, match="slices of different runs cannot become one model: rank 1 differs"):
+        assembled(blueprint, [one, other])

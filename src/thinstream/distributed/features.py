@@ -26,7 +26,7 @@ from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.several import ClassProgress, progress_for
 from thinstream.models.model import Model
 from thinstream.training.checkpoint import State
-from thinstream.training.run import Unwatched, Watch
+from thinstream.training.run import Line, Unwatched, Watch
 from thinstream.training.stopping import stopping
 
 __all__ = ["clear", "gather", "learn_features"]
@@ -104,7 +104,9 @@ def learn_features(
         if resume:
             run.resume()
     run.learn(segment)
-    return run.finished(assemble)
+    state = run.finished(assemble)
+    run.last_line(state)
+    return state
 
 
 class _Driver:
@@ -176,6 +178,15 @@ class _Driver:
         return self.state._replace(
             model=Model(learner, model.classes, model.space, model.names, model.extra, model.arrays)
         )
+
+    def last_line(self, state: State) -> None:
+        """What came after the last line, if anything did."""
+        progress, learner = state.progress, state.model.learner
+        if self.watch.lines and progress.since_mark().rows:
+            known = learner.t and self.watch.wants_nnz(learner.n_weights)  # the driver has the model
+            nnz = learner.nnz if known else None
+            self.watch.line(Line(progress.report(), progress.since_mark(), nnz, self.place.n_features))
+            progress.mark()
 
     def _tasks(self, rows: int | None) -> list[Segment]:
         token, size = new_token(), self.launcher.workers

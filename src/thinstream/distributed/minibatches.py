@@ -36,7 +36,8 @@ class MiniBatches:
         waiting = read = 0
         skipped = self._skipped()
         for before, found in self._source:
-            self._marks.append((read, before, skipped))
+            if before._replace(skip=0) != self._marks[-1][1]._replace(skip=0):  # the source has told where it is
+                self._marks.append((read, before, skipped))
             read, skipped = read + len(found), self._skipped()
             batch = found.check()
             if waiting:

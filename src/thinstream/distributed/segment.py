@@ -116,8 +116,7 @@ class Segment:
             packed = None if self.folder else Packed.of(part)
             if self.folder:
                 write_slice(self.folder, self.job, run.place.number, part)
-                _remembered.clear()  # one run at a time
-                _remembered[self.job, run.place.number, self.rank] = part
+                self._remember(run.place, part)
         told, names = self.rank == 0, stream.names
         return Answer(
             run.place,
@@ -127,6 +126,13 @@ class Segment:
             run.lines,
             packed,
         )
+
+    def _remember(self, place: Place, part: Slice) -> None:
+        """Spares the next segment in this process the reading; what other segments have left here is of no use."""
+        for key in [key for key in _remembered if key[0] != self.job or key[2] == self.rank]:
+            _remembered.pop(key, None)
+        if place.passes < self.passes:
+            _remembered[self.job, place.number, self.rank] = part
 
     def _slice(self) -> Slice:
         """The slice as it was at the place: remembered, read, or made."""

@@ -146,9 +146,7 @@ class Slice:
         kind = np.int8 if classes == 1 else np.int32
         if y is None or y.dtype != kind:
             given = "none" if y is None else y.dtype.name
-            raise InvalidInputError(
-                f"a batch to learn from needs labels in {np.dtype(kind).name}, this one's are {given}"
-            )
+            raise InvalidInputError(f"rows to learn from need labels in {np.dtype(kind).name}, theirs are {given}")
         if classes == 1:
             return y[:, np.newaxis]
         if len(y) and not (y.min() >= 0 and y.max() < classes):
