@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine, started when a test asks for it."""
+"""Clusters of two nodes on this machine, started when a test asks for one."""
 
 import importlib.util
 import secrets
@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,7 @@ def ray_settings() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def ray_cluster(ray_settings: Path) -> Iterator[str]:
     """The address of a cluster of two nodes with a CPU each."""
+    import ray
     from ray.cluster_utils import Cluster
 
     node = {"node_ip_address": "127.0.0.1", "num_cpus": 1, "object_store_memory": 100_000_000}
@@ -48,4 +50,19 @@ def ray_cluster(ray_settings: Path) -> Iterator[str]:
         cluster.add_node(**node)
         yield cluster.address
     finally:
+        ray.shutdown()
         cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def spark_cluster() -> Iterator[Any]:
+    """A session on a cluster of two executors, processes of this machine."""
+    if importlib.util.find_spec("pyspark") is None:
+        pytest.skip("PySpark is not installed: make test-distributed, or pip install 'thinstream[spark]'")
+    from thinstream.distributed.spark_package import local_cluster
+
+    session, stop = local_cluster(2)
+    try:
+        yield session
+    finally:
+        stop()
