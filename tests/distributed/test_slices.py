@@ -14,8 +14,9 @@ from tests.rules.conformance import TOLERANCE, class_weights, run_twin, streams
 from tests.rules.golden import twins
 from thinstream.batch import Batch
 from thinstream.distributed.blueprint import Blueprint, require_separable
+from thinstream.distributed.partial import split
 from thinstream.distributed.slices import Packed, Slice, assembled
-from thinstream.engine.loop import Costs
+from thinstream.engine.loop import Costs, Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.learners import Classes, Learner, ManyClasses, algorithms
 from thinstream.learners.memory import columns
@@ -112,6 +113,31 @@ def _cut(stream):
         for a, b in pairwise(edges)
         if a < b
     ]
+
+
+@pytest.mark.twin
+@given(
+    indices=st.lists(st.integers(0, 2**45) | st.integers(0, 50), max_size=20, unique=True).map(sorted),
+    size=st.integers(1, 130),
+    offset=st.integers(0, 1),
+    cut=st.integers(0, 20),
+)
+def test_every_coordinate_belongs_to_one_rank(indices, size, offset, cut):
+    cut = min(cut, len(indices))
+    indptr, values = np.array([0, cut, len(indices)]), np.arange(1.0, len(indices) + 1)
+    every = [[], []]
+    for rank in range(size):
+        room = len(indices) + 3
+        arrays = np.empty(3, np.int64), np.empty(room, np.int64), np.empty(room), np.empty(0, np.int8), np.empty(0)
+        out = Rows(*arrays)
+        split(indptr, np.array(indices, np.int64), values, rank, size, offset, out)
+        for row, (a, b) in enumerate(pairwise(out.indptr.tolist())):
+            found = [(int(c) * size + rank, x) for c, x in zip(out.indices[a:b], out.values[a:b], strict=True)]
+            assert found == sorted(found)
+            every[row] += found
+    pairs = [(j + offset, x) for j, x in zip(indices, values.tolist(), strict=True)]
+    constant = [(0, 1.0)] * offset
+    assert [sorted(row) for row in every] == [constant + pairs[:cut], constant + pairs[cut:]]
 
 
 # Mini-batches ---------------------------------------------------------------------------------------------------------

@@ -42,9 +42,12 @@ def make_split(version: str) -> Callable[..., Any]:
     """Picks a process's own coordinates out of rows."""
 
     def split(indptr: Any, indices: Any, values: Any, rank: Any, size: Any, offset: Any, out: Any) -> Any:
-        """Coordinate c (feature c − offset) is number c // size of rank c % size; returns how many there were."""
+        """Coordinate c (feature c − offset) is number c // size of rank c % size; returns how many there were.
+
+        ``out`` has room for one more than there can be.
+        """
         keyed_by(version)
-        found = 0
+        found, share = 0, 1.0 / size
         out.indptr[0] = 0
         for i in range(len(indptr) - 1):
             if offset and rank == 0:  # the constant feature
@@ -52,12 +55,14 @@ def make_split(version: str) -> Callable[..., Any]:
                 out.values[found] = 1
                 found += 1
             for k in range(indptr[i], indptr[i + 1]):
-                c = np.uint64(indices[k]) + np.uint64(offset)
-                place = c // np.uint64(size)
-                if c - place * np.uint64(size) == np.uint64(rank):
-                    out.indices[found] = place
-                    out.values[found] = values[k]
-                    found += 1
+                c = np.int64(indices[k]) + offset
+                place = np.int64(c * share)  # c // size or one beside it: dividing would take most of the time
+                rest = c - place * size
+                place += np.int64(rest >= size) - np.int64(rest < 0)
+                # written in any case: which are this rank's cannot be predicted
+                out.indices[found] = place
+                out.values[found] = values[k]
+                found += c - place * size == rank
             out.indptr[i + 1] = found
         return found
 

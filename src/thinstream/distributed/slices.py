@@ -158,7 +158,7 @@ class Slice:
 
     def _own(self, batch: Batch) -> Rows:
         """The part of the rows that is this rank's."""
-        room = batch.nnz + (len(batch) if self.offset and self.rank == 0 else 0)
+        room = batch.nnz + (len(batch) if self.offset and self.rank == 0 else 0) + 1
         dtype = self.models[0].dtype
         weights = _EVERY_WEIGHT_1 if batch.weights is None else np.ascontiguousarray(batch.weights, np.float64)
         out = Rows(
