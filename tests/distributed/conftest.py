@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+RAY_NODE = {"node_ip_address": "127.0.0.1", "num_cpus": 1, "object_store_memory": 100_000_000}
+
 
 @pytest.fixture(scope="session")
 def ray_settings() -> Iterator[Path]:
@@ -37,21 +39,26 @@ def ray_settings() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster(ray_settings: Path) -> Iterator[str]:
-    """The address of a cluster of two nodes with a CPU each."""
+def ray_nodes(ray_settings: Path) -> Iterator[Any]:
+    """A cluster of two nodes with a CPU each, whose nodes can be lost."""
     import ray
     from ray.cluster_utils import Cluster
 
-    node = {"node_ip_address": "127.0.0.1", "num_cpus": 1, "object_store_memory": 100_000_000}
     cluster = Cluster(
-        initialize_head=True, head_node_args={**node, "include_dashboard": False, "include_log_monitor": False}
+        initialize_head=True, head_node_args={**RAY_NODE, "include_dashboard": False, "include_log_monitor": False}
     )
     try:
-        cluster.add_node(**node)
-        yield cluster.address
+        cluster.add_node(**RAY_NODE)
+        yield cluster
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(ray_nodes: Any) -> str:
+    """Its address."""
+    return str(ray_nodes.address)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.distributed.conftest import RAY_NODE
 from tests.distributed.listeners import Listener, listeners, parsed
 from thinstream.distributed.on_ray import RayLauncher
 from thinstream.errors import InvalidInputError, InvalidParameterError, PeerLostError, WorkerLostError
@@ -28,6 +29,14 @@ class WhereAmI:
         import ray
 
         return os.getpid(), ray.get_runtime_context().get_node_id()
+
+
+@dataclass(frozen=True)
+class Variables:
+    names: tuple[str, ...]
+
+    def __call__(self) -> list[str | None]:
+        return [os.environ.get(name) for name in self.names]
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,20 @@ class DieOnce:
 class Die:
     def __call__(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class LoseNode:
+    """Kills the node it runs on, unless one was killed before."""
+
+    mark: Path
+
+    def __call__(self) -> tuple[int, str]:
+        if not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(600)
+        return WhereAmI()()
 
 
 @dataclass(frozen=True)
@@ -231,10 +254,31 @@ def test_one_that_notices_nothing_is_replaced(launcher: RayLauncher, monkeypatch
     assert len(launcher.rounds([WhereAmI(), WhereAmI()])) == 2
 
 
+def test_a_lost_node_is_left_for_another(launcher: RayLauncher, ray_nodes: Any, tmp_path: Path) -> None:
+    head, [node] = ray_nodes.head_node.node_id, ray_nodes.worker_nodes
+    other = ray_nodes.add_node(**RAY_NODE)
+    places = [place for _, place in launcher.rounds([WhereAmI(), WhereAmI()])]
+    assert sorted(places) == sorted([head, node.node_id])
+    victim = places.index(node.node_id)
+    tasks: list[Any] = [WhereAmI(), WhereAmI()]
+    tasks[victim] = LoseNode(tmp_path / "lost")
+    assert launcher.rounds(tasks)[victim][1] == other.node_id
+    ray_nodes.remove_node(node)
+
+
 def test_no_place_is_an_error_and_not_a_long_wait(launcher: RayLauncher) -> None:
     with pytest.raises(WorkerLostError, match=r"no place for 3 workers in 1 s; 0 of the cluster's 2 CPUs are free"):
         RayLauncher(3, timeout=1.0)
     assert len(launcher.rounds([WhereAmI(), WhereAmI()])) == 2  # the connection was not its own, and is still there
+
+
+def test_workers_beside_others_with_variables_of_their_own(launcher: RayLauncher) -> None:
+    beside = RayLauncher(1, cpus=0.0, runtime_env={"env_vars": {"THINSTREAM_TEST": "here"}})
+    try:
+        assert beside.rounds([Variables(("THINSTREAM_TEST", "OMP_NUM_THREADS"))]) == [["here", "1"]]
+    finally:
+        beside.close()
+    assert launcher.rounds([Variables(("THINSTREAM_TEST",))]) == [[None]]
 
 
 def test_more_tasks_than_workers(launcher: RayLauncher) -> None:
@@ -246,6 +290,7 @@ def test_more_tasks_than_workers(launcher: RayLauncher) -> None:
 
 _ALONE = """
 import os
+from tests.distributed.conftest import RAY_NODE
 from tests.distributed.listeners import listeners
 from tests.distributed.test_ray import WhereAmI
 from thinstream.distributed.on_ray import RayLauncher

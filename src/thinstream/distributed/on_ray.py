@@ -6,6 +6,7 @@ Ray's object store; what is read from there, such as arrays of a shared value, c
 
 import asyncio
 from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
 import thinstream
@@ -32,8 +33,8 @@ class RayLauncher:
     address : str or None
         The cluster, as ``ray.init`` takes it. None: the one this process is connected to, else that of the variable
         RAY_ADDRESS, else one is started on this machine, on the loopback interface only, and stopped by `close`.
-    cpus : int
-        What each worker takes of a node.
+    cpus : float
+        How much of a node each worker takes.
     runtime_env : dict or None
         What Ray prepares for the workers, e.g. ``{"py_modules": [thinstream]}`` where nodes do not have the package.
     timeout : float
@@ -50,13 +51,13 @@ class RayLauncher:
         workers: int,
         *,
         address: str | None = None,
-        cpus: int = 1,
+        cpus: float = 1,
         runtime_env: dict[str, Any] | None = None,
         timeout: float = 60.0,
         **init: Any,
     ) -> None:
         self.workers, self.timeout = checked_workers(workers), timeout
-        self._leave = connect(address, self.workers * cpus, init)
+        self._leave = connect(address, ceil(self.workers * cpus), init)
         options = {"num_cpus": cpus, "scheduling_strategy": "SPREAD", "max_restarts": 0, "runtime_env": runtime_env}
         self._kind = ray().remote(**options)(_Worker)
         self._actors: list[Any] = [self._kind.remote() for _ in range(self.workers)]
