@@ -190,6 +190,23 @@ def test_one_machine_uses_loopback_only():
     assert sum('"127.0.0.1"' in text for text in asked) == 2
 
 
+def test_several_machines_use_the_addresses_they_are_given():
+    """All of 127.0.0.0/8 is this machine, which stands for three."""
+    asked = []
+
+    def work(seat):
+        def exchange(text):
+            asked.append(text)
+            return seat.put(text)
+
+        host = f"127.0.0.{seat.rank + 2}"
+        with Collective.join(exchange, seat.rank, 3, TOKEN, host=host, timeout=PATIENCE) as collective:
+            return collective.allreduce(np.array([2.0**seat.rank])).tolist()
+
+    assert run(3, work) == [[7.0]] * 3
+    assert not any('"127.0.0.1"' in text for text in asked)
+
+
 # Losses ---------------------------------------------------------------------------------------------------------------
 
 

@@ -1,9 +1,8 @@
 """Runs by features, from a stream to a model: segments, checkpoints, losses, resuming, lines."""
 
+import os
 import pickle
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.distributed.gang import Threads
-from tests.distributed.test_slices import close, noisy, rows
-from thinstream.batch import Position
+from tests.distributed.processes import Processes
+from tests.distributed.sources import ROWS, WIDTH, Cut, Deadly, Everything, X, Y, noisy, rows
+from tests.distributed.test_slices import close
 from thinstream.distributed.features import clear, gather, learn_features
 from thinstream.distributed.minibatches import MiniBatches, joined
 from thinstream.distributed.slice_files import MANIFEST, Manifest
@@ -21,53 +21,8 @@ from thinstream.evaluate.several import progress_for
 from thinstream.learners import Classes, Learner, ManyClasses
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
-from thinstream.streams.stream import START, Skipped
+from thinstream.streams.stream import START
 from thinstream.training.run import Watch
-
-ROWS, WIDTH = 100, 20
-X, Y = noisy(ROWS, WIDTH)
-
-
-@dataclass
-class Cut:
-    """A stream of the rows of X, cut anywhere, with a bad record before every tenth row."""
-
-    cuts: tuple[int, ...] = ()
-    y: Any = None
-    positions: bool = True
-    first = 0
-    dtype, classes, names, space, size, unit = "float64", None, None, {}, None, "rows"
-
-    def __post_init__(self):
-        self.skipped = Skipped()
-
-    def batches(self, start=START):
-        y = Y if self.y is None else self.y
-        edges = sorted({0, *self.cuts, len(y)})
-        for a, b in pairwise(edges):
-            if a >= start.offset:
-                self.skipped.count += sum(row % 10 == 0 for row in range(a, b))
-                position = Position(0, b, 0, b) if self.positions else None
-                kind = np.int8 if self.y is None else np.int32
-                yield replace(rows(X[a:b], y[a:b], kind=kind), position=position, first_row=a)
-
-
-@dataclass(frozen=True)
-class Everything:
-    """Its source, and its only shard."""
-
-    cuts: tuple[int, ...] = (13, 14, 60)
-    y: Any = None
-
-    def shards(self, workers):
-        assert workers == 1
-        return [self]
-
-    def open(self):
-        return Cut(self.cuts, self.y)
-
-    def fingerprint(self):
-        return {"rows": ROWS}
 
 
 def model(name="fsol", **options):
@@ -383,3 +338,25 @@ class Shorter:
 def test_what_cannot_be_asked_for(options, message):
     with pytest.raises(InvalidParameterError, match=message):
         learn_features(Threads(2), Everything(), model(), **options)
+
+
+# Real processes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_killed_process_costs_no_more_than_a_segment(tmp_path, folder):
+    source = Deadly(tuple(range(0, ROWS, 10)), marker=tmp_path / "struck")
+    launcher = Processes(2)
+    state = learn_features(
+        launcher, source, model(), checkpoint=tmp_path / "slices" if folder else None, segment=60, timeout=20.0
+    )
+    assert source.marker.exists()
+    close(state.model.learner, serial(model())[0])
+    assert launcher.gangs == (3 if folder else 2)  # 60 rows, lost, the rest; or all rows, twice
+    assert all(len(set(pids)) == 2 for pids in launcher.pids)
+    assert all(os.getpid() not in pids for pids in launcher.pids)
+
+
+def test_what_a_worker_raises_reaches_the_driver():
+    with pytest.raises(InvalidInputError, match="X has 20 features, but the model has 3"):
+        learn_features(Processes(2), Everything(), model(n_features=3))

@@ -5,11 +5,11 @@ from itertools import pairwise
 import numba
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.distributed.gang import learned, run
+from tests.distributed.sources import noisy, rows
 from tests.rules.conformance import TOLERANCE, class_weights, run_twin, streams
 from tests.rules.golden import twins
 from thinstream.batch import Batch
@@ -17,8 +17,8 @@ from thinstream.distributed.blueprint import Blueprint, require_separable
 from thinstream.distributed.partial import split
 from thinstream.distributed.slices import Packed, Slice, assembled
 from thinstream.engine.loop import Costs, Rows
-from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.learners import Classes, Learner, ManyClasses, algorithms
+from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
+from thinstream.learners import Classes, Frozen, Learner, ManyClasses, algorithms
 from thinstream.learners.memory import columns
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
@@ -29,11 +29,6 @@ SEPARABLE = sorted(set(TWINS) - set(COUPLED))
 #: Compiled every day; the others are interpreted.
 DAILY = ("FSOL", "SSOL")
 some = settings(max_examples=15, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-
-
-def rows(X, y, weights=None, kind=np.int8):
-    X = sp.csr_matrix(X)
-    return Batch.of(X.indptr, X.indices.astype(np.int32), X.data, X.shape[1], np.asarray(y, kind), weights)
 
 
 def costs_of(class_weight):
@@ -216,14 +211,6 @@ def test_mini_batches_are_what_they_are_said_to_be(name, naive, parameters, seed
     np.testing.assert_allclose(assembled(blueprint, [part for part, _ in parts]).weights(), weights, **TOLERANCE)
 
 
-def noisy(n=300, d=30, classes=2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.2)
-    if classes > 2:
-        return X, np.argmax(X @ rng.normal(size=(d, classes)), axis=1)
-    return X, np.where(X @ rng.normal(size=d) > 0.3, 1.0, -1.0)
-
-
 @pytest.mark.interpreted
 @pytest.mark.parametrize("name", SEPARABLE)
 def test_any_mini_batch_gives_all_ranks_the_same(name):
@@ -263,6 +250,18 @@ def test_one_worker_has_the_bits_of_the_serial_run(dtype, intercept):
     ((part, scores),) = learned(blueprint, 1, [rows(X[:70], y[:70]), rows(X[70:], y[70:])])
     assert scores.tobytes() == serial.learn(rows(X, y)).tobytes()
     same_bits(assembled(blueprint, [part]), serial)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("name", ["FSOL", "AROW", "AdaRDA"])
+def test_in_single_precision_it_errs_as_often(name):
+    X, y = noisy(n=1000, seed=4)
+    serial = Learner(name, n_features=30)
+    parts = learned(blueprint_of(serial), 3, [rows(X, y)])
+    serial.learn(rows(X, y))
+    assert parts[0][1].dtype == np.float32
+    assert len({scores.tobytes() for _, scores in parts}) == 1
+    assert abs(parts[0][0].models[0].n_mistakes - serial.n_mistakes) <= 10
 
 
 @pytest.mark.interpreted
@@ -323,6 +322,11 @@ def test_algorithms_that_couple_features_are_refused(name):
 def test_full_covariances_are_refused():
     with pytest.raises(InvalidParameterError, match="AROW: covariance='full' couples all coordinates"):
         require_separable("arow", {"covariance": "full"})
+
+
+def test_weights_alone_are_refused():
+    with pytest.raises(WeightsOnlyError, match="this FSOL has its weights only and cannot go on learning"):
+        blueprint_of(Frozen.of(Learner("fsol", n_features=2)))
 
 
 def test_every_other_algorithm_is_not():

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from thinstream.engine import rule as rules
 from thinstream.engine.loop import Costs
-from thinstream.errors import InvalidParameterError
+from thinstream.errors import InvalidParameterError, WeightsOnlyError
 from thinstream.learners import AnyClasses, Classes, Learner, make_learner
 from thinstream.learners.memory import is_full
 from thinstream.learners.registry import find, rule_of
@@ -33,6 +33,8 @@ class Blueprint:
     def of(cls, model: Model, n_features: int | None = None) -> Self:
         """The blueprint of a model, of another width if one is given; refused if it cannot be cut by features."""
         learner = model.learner
+        if learner.weights_only:
+            raise WeightsOnlyError(f"this {learner.algorithm.name} has its weights only and cannot go on learning")
         require_separable(learner.algorithm.name, learner.parameters)
         return cls(
             learner.algorithm.name,

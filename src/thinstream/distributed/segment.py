@@ -101,7 +101,9 @@ class Segment:
     def __call__(self, exchange: Exchange) -> Answer:
         """Runs it; compiles before it meets the others, who would not wait for that."""
         part = self._slice()
-        part.prepare()
+        scores = part.prepare()
+        if self.rank == 0:
+            progress_for(len(self.blueprint.classes)).update(scores, self.blueprint.classes.coded(np.empty(0)))
         stream = self.shard.open()
         warm_up = getattr(stream, "warm_up", None)
         if warm_up is not None:

@@ -88,12 +88,13 @@ class Slice:
             scores[:, first:last] = sums[0]
         return self._counted(scores, batch)
 
-    def prepare(self) -> None:
-        """Loads all compiled code (or compiles it, which takes seconds)."""
+    def prepare(self) -> NDArray[Any]:
+        """Loads all compiled code (or compiles it, which takes seconds); returns the scores of no rows."""
         labels = np.empty(0, np.int8 if len(self.models) == 1 else np.int32)
         nothing = Batch(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, self.models[0].dtype), 0, labels)
         rows = self._own(nothing)._replace(y=np.empty(0, np.int8))
         self._take([rows] * len(self.models), 0, 0, _Alone(), *self._scratch(0))
+        return self.learn(nothing, _Alone())
 
     @property
     def nnz(self) -> int:
