@@ -5,10 +5,9 @@ mode="features" by the size of mini-batches, rows being in memory already, besid
 processes share this machine: more of them than cores take turns. Takes about a minute.
 """
 
-import multiprocessing
 import os
 import time
-from multiprocessing.connection import Connection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from thinstream.batch import Batch
 from thinstream.distributed.blueprint import Blueprint
 from thinstream.distributed.collective import Collective, new_token
+from thinstream.distributed.local import LocalLauncher
 from thinstream.distributed.slices import Slice
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
@@ -28,32 +28,28 @@ SECONDS = 1.0
 WIDTH, NONZEROS, ROWS = 1 << 20, 64, 20_000
 
 
-def member(rank: int, size: int, token: str, pipe: Connection, work: Any) -> None:
-    def exchange(text: str) -> list[str]:
-        pipe.send(text)
-        return pipe.recv()
+@dataclass(frozen=True)
+class Member:
+    """One of the processes."""
 
-    with Collective.join(exchange, rank, size, token) as collective:
-        pipe.send(work(collective))
+    rank: int
+    size: int
+    token: str
+    work: Any
+
+    def __call__(self, exchange: Any) -> Any:
+        """What the work answers here."""
+        with Collective.join(exchange, self.rank, self.size, self.token) as collective:
+            return self.work(collective)
 
 
-def measured(size: int, work: Any) -> list[Any]:
-    """What ``work(collective)`` answers in each of ``size`` processes."""
-    context, token = multiprocessing.get_context("spawn"), new_token()
-    ours, theirs = zip(*(context.Pipe() for _ in range(size)), strict=True)
-    processes = [context.Process(target=member, args=(rank, size, token, theirs[rank], work)) for rank in range(size)]
-    for process in processes:
-        process.start()
-    for pipe in theirs:
-        pipe.close()  # so that a process that dies is the end of the file
-    for _ in range(2):
-        texts = [pipe.recv() for pipe in ours]
-        for pipe in ours:
-            pipe.send(texts)
-    answers = [pipe.recv() for pipe in ours]
-    for process in processes:
-        process.join()
-    return answers
+def measured(size: int, work: Any) -> Any:
+    """What ``work(collective)`` answers in the first of ``size`` processes."""
+    launcher, token = LocalLauncher(size), new_token()
+    try:
+        return launcher.together([Member(rank, size, token, work) for rank in range(size)])[0]
+    finally:
+        launcher.close()
 
 
 def sums(collective: Collective) -> list[float]:
@@ -126,12 +122,12 @@ def main() -> None:
     print(f"{os.cpu_count()} cores\n")
     table(["sums per second", *(f"{numbers} numbers" for numbers in NUMBERS)])
     for size in PEERS:
-        print(row(f"{size} processes", *measured(size, sums)[0]))
+        print(row(f"{size} processes", *measured(size, sums)))
     print(f"\n{NONZEROS} non-zeros a row, {WIDTH:,} features\n")
     table(["examples per second", "serial", *(f"batch {size}" for size in MINI_BATCHES)])
     for algorithm in ("fsol", "ssol"):
         for size in PEERS[::2]:
-            print(row(f"{algorithm}, {size} processes", serial(algorithm), *measured(size, Examples(algorithm))[0]))
+            print(row(f"{algorithm}, {size} processes", serial(algorithm), *measured(size, Examples(algorithm))))
 
 
 if __name__ == "__main__":
