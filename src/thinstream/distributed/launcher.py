@@ -22,6 +22,8 @@ class Launcher(Protocol):
     """Workers of one job, each a process of its own."""
 
     workers: int
+    #: Whether task i of one round runs in the process that ran task i of the round before, unless that one died.
+    remembers: bool
 
     def share(self, value: T) -> Callable[[], T]:
         """`value`, sent to the workers once; the picklable callable answers it there."""
