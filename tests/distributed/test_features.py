@@ -15,6 +15,7 @@ from tests.distributed.test_slices import close
 from thinstream.distributed.features import clear, gather, learn_features
 from thinstream.distributed.local import LocalLauncher
 from thinstream.distributed.minibatches import MiniBatches, joined
+from thinstream.distributed.segment import _remembered
 from thinstream.distributed.slice_files import MANIFEST, Manifest
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, PeerLostError, WorkerLostError
 from thinstream.evaluate.several import progress_for
@@ -212,17 +213,43 @@ def test_a_lost_worker_sends_all_back_to_the_last_checkpoint(tmp_path, error):
 
 
 def test_without_a_folder_it_starts_again():
-    launcher = Threads(2, losing(1))
-    state = learn_features(launcher, Everything(), model())
-    assert launcher.gangs == 2
+    launcher = Threads(2, losing(3))
+    state = learn_features(launcher, Everything(), model(), passes=2, segment=90)
+    assert launcher.gangs == 6  # 90, 180, lost, 90, 180, 200
+    close(state.model.learner, serial(model(), 2)[0])
+    assert state.progress.rows == 2 * ROWS
+
+
+def test_a_process_that_has_forgotten_its_slice_is_a_loss():
+    def forget(number, tasks):
+        if number == 2:
+            _remembered.pop((tasks[1].job, 1, 1))
+
+    launcher = Threads(2, forget)
+    state = learn_features(launcher, Everything(), model(), segment=60)
+    assert launcher.gangs == 4
     close(state.model.learner, serial(model())[0])
+
+
+def test_engines_that_forget_run_in_one_segment():
+    launcher = Threads(2)
+    launcher.remembers = False
+    learn_features(launcher, Everything(), model(), segment=10)
+    assert launcher.gangs == 1
+
+
+def test_nothing_is_remembered_in_the_end(tmp_path):
+    learn_features(Threads(2), Everything(), model(), segment=30)
+    assert not _remembered
+    learn_features(Threads(2), Everything(), model(), segment=30, checkpoint=tmp_path)
+    assert not _remembered
 
 
 def test_too_many_losses_are_an_error():
     launcher = Threads(2, losing(*range(99)))
     with pytest.raises(WorkerLostError, match="worker 1 died") as caught:
         learn_features(launcher, Everything(), model())
-    assert caught.value.__notes__ == ["4 attempts in a row at rows 0 onwards failed"]
+    assert caught.value.__notes__ == ["4 attempts failed, the last from row 0 on"]
 
 
 def test_resumed_it_ends_with_the_same_bits(tmp_path):

@@ -7,7 +7,8 @@ variances see a row before it is scored (one with ``diagonal="exact"``), and for
 its non-zero weights.
 
 A run is made of segments. At the end of each the workers write their slices to a folder and the driver writes a
-manifest that makes them count. If a worker is lost, all go back to the last manifest; without a folder, to the start.
+manifest that makes them count. If a worker is lost, all go back to the last manifest. Without a folder slices stay in
+the workers' memory, and all go back to the start.
 """
 
 import secrets
@@ -83,7 +84,7 @@ def learn_features(
     watch : Watch
         Told lines at the end of each segment.
     segment : int
-        Rows between two checkpoints, rounded up to whole mini-batches.
+        Rows between two checkpoints and reports, rounded up to whole mini-batches.
     timeout : float
         Seconds a worker may be silent before it counts as lost.
     n_features : int or None
@@ -124,13 +125,13 @@ class _Driver:
         timeout: float,
     ) -> None:
         self.launcher, self.model, self.blueprint, self.folder = launcher, model, blueprint, folder
-        self.batch, self.passes, self.timeout, self.job = batch, passes, timeout, secrets.token_hex(4)
+        self.batch, self.passes, self.timeout = batch, passes, timeout
         self.shard = source.shards(1)[0]
         self.described = {"source": source.fingerprint(), "batch": batch, "passes": passes}
         self.first = launcher.share(model.learner) if model.learner.t else None
-        self.state = State(model, progress_for(len(model.classes)), 0, Place().position)
-        self.place, self.answers = Place(), list[Answer]()
+        self.answers = list[Answer]()
         self.watch: Watch = Unwatched()
+        self._restart()
 
     def resume(self) -> None:
         assert self.folder is not None
@@ -144,20 +145,22 @@ class _Driver:
         self._arrive(found.place, arrays, names)
 
     def learn(self, segment: int) -> None:
-        """Segment after segment; a lost worker sends all back to the last checkpoint."""
+        """Segment after segment; a lost worker sends all back to the last checkpoint, or to the start."""
         with stopping() as asked:
             lost = 0
             while self.place.passes < self.passes:
                 try:
                     with asked.waiting():
-                        self.answers = self.launcher.together(self._tasks(segment if self.folder else None))
+                        self.answers = self.launcher.together(self._tasks(segment))
                 except (WorkerLostError, PeerLostError) as error:
                     lost += 1
                     if lost > RETRIES:
-                        error.add_note(f"{lost} attempts in a row at rows {self.place.rows} onwards failed")
+                        error.add_note(f"{lost} attempts failed, the last from row {self.place.rows} on")
                         raise
+                    if self.folder is None:
+                        self._restart()
                     continue
-                lost = 0
+                lost = lost if self.folder is None else 0
                 self._take(self.answers[0])
 
     def finished(self, assemble: bool) -> State:
@@ -188,8 +191,14 @@ class _Driver:
             self.watch.line(Line(progress.report(), progress.since_mark(), nnz, self.place.n_features))
             progress.mark()
 
-    def _tasks(self, rows: int | None) -> list[Segment]:
+    def _restart(self) -> None:
+        """Nothing is left of what was learned."""
+        self.job, self.place = secrets.token_hex(4), Place()
+        self.state = State(self.model, progress_for(len(self.model.classes)), 0, self.place.position)
+
+    def _tasks(self, segment: int) -> list[Segment]:
         token, size = new_token(), self.launcher.workers
+        rows = segment if self.folder is not None or self.launcher.remembers else None
         width = max(self.place.n_features, self.blueprint.n_features)
         return [
             Segment(

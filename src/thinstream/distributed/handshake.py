@@ -85,10 +85,8 @@ class Door:
                 caller, _ = self._socket.accept()
             except OSError:  # closed, or the time is up
                 return
-            if self._room.acquire(blocking=False):
-                threading.Thread(target=self._answer, args=(caller,), daemon=True).start()
-            else:
-                caller.close()
+            self._room.acquire()  # callers have little time, so there is soon room again
+            threading.Thread(target=self._answer, args=(caller,), daemon=True).start()
 
     def _answer(self, caller: socket.socket) -> None:
         try:

@@ -17,7 +17,7 @@ from thinstream.distributed.launcher import Exchange
 from thinstream.distributed.minibatches import MiniBatches
 from thinstream.distributed.slice_files import Place, read_slice, write_slice
 from thinstream.distributed.slices import Packed, Slice
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, WorkerLostError
 from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.several import AnyProgress, ClassProgress, progress_for
 from thinstream.one_vs_rest import AnyLearner
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     progress: Arrays  # of rank 0, as are names and lines
     names: Arrays
     lines: list[Line]
-    packed: Packed | None  # the slice, where there is no folder for it
+    packed: Packed | None  # at the end: the slice, where there is no folder for it
 
 
 #: The slice this process had at the end of a segment: (job, number of the next, rank) → slice.
@@ -70,7 +70,7 @@ class Segment:
     timeout : float
         Seconds a peer may be silent.
     folder : Path or None
-        Where slices are; None: they come with the answer.
+        Where slices are; None: they stay in the processes, and come with the last answer.
     first : callable or None
         Answers the model to begin with.
     lines, count : bool
@@ -115,10 +115,10 @@ class Segment:
             run = _Run(self, part, stream, collective)
             run.go()
             run.require_agreement()
-            packed = None if self.folder else Packed.of(part)
-            if self.folder:
+            if self.folder is not None:
                 write_slice(self.folder, self.job, run.place.number, part)
-                self._remember(run.place, part)
+        over = run.place.passes == self.passes
+        self._remember(run.place.number, None if over else part)
         told, names = self.rank == 0, stream.names
         return Answer(
             run.place,
@@ -126,22 +126,24 @@ class Segment:
             run.progress.arrays() if told else {},
             names.arrays() if told and names is not None else {},
             run.lines,
-            packed,
+            Packed.of(part) if over and self.folder is None else None,
         )
 
-    def _remember(self, place: Place, part: Slice) -> None:
+    def _remember(self, number: int, part: Slice | None) -> None:
         """Spares the next segment in this process the reading; what other segments have left here is of no use."""
         for key in [key for key in _remembered if key[0] != self.job or key[2] == self.rank]:
             _remembered.pop(key, None)
-        if place.passes < self.passes:
-            _remembered[self.job, place.number, self.rank] = part
+        if part is not None:
+            _remembered[self.job, number, self.rank] = part
 
     def _slice(self) -> Slice:
         """The slice as it was at the place: remembered, read, or made."""
         part = _remembered.pop((self.job, self.place.number, self.rank), None)
         if part is not None:
             return part
-        if self.place.number and self.folder is not None:
+        if self.place.number:
+            if self.folder is None:
+                raise WorkerLostError(f"worker {self.rank} is new: its slice was lost, and there is no folder with it")
             return read_slice(self.folder, self.job, self.place.number, self.blueprint, self.rank, self.size)
         part = Slice(self.blueprint, self.rank, self.size)
         if self.first is not None:
