@@ -1,9 +1,11 @@
 """Workers on Ray: two nodes on this machine, loopback only, with a token; processes are killed and replaced."""
 
+import _thread
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -251,6 +253,15 @@ def test_one_that_notices_nothing_is_replaced(launcher: RayLauncher, monkeypatch
     monkeypatch.setattr("thinstream.distributed.on_ray.GRACE", 0.5)
     with pytest.raises(WorkerLostError, match="worker 1 died"):
         launcher.together([Deaf(), Meet("b", then=Die())])
+    assert len(launcher.rounds([WhereAmI(), WhereAmI()])) == 2
+
+
+def test_a_run_that_is_stopped_stops_its_workers(launcher: RayLauncher) -> None:
+    stop = threading.Timer(1.0, _thread.interrupt_main)
+    stop.start()
+    with pytest.raises(KeyboardInterrupt):
+        launcher.together([Deaf(), Deaf()])
+    stop.join()
     assert len(launcher.rounds([WhereAmI(), WhereAmI()])) == 2
 
 

@@ -95,7 +95,7 @@ class RayLauncher:
         return answers
 
     def together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
-        """Answers of tasks that run at the same time; if one is lost, all processes are new afterwards."""
+        """Answers of tasks that run at the same time; if one fails, the others have a moment to notice it."""
         self._check(tasks)
         if self._desk is None:
             self._desk = ray().remote(num_cpus=0, max_concurrency=self.workers)(_Desk).remote()
@@ -105,10 +105,13 @@ class RayLauncher:
         try:
             answers: list[T] = ray().get(refs)
             return answers
-        except ray().exceptions.RayError as error:
+        except BaseException as error:
             ray().kill(self._desk)  # so that nobody waits there for one who does not come
             self._desk = None
-            raise self._settle(refs) from error
+            if isinstance(error, ray().exceptions.RayError):
+                raise self._settle(refs) from error
+            self._renew(range(len(tasks)))  # the run was stopped here, they would go on
+            raise
 
     def close(self) -> None:
         """Ends the workers, and the cluster if it was started here; a second time does nothing."""
@@ -149,10 +152,13 @@ class RayLauncher:
         return raised[0]
 
     def _replace(self, numbers: Sequence[int]) -> None:
+        self._renew(numbers)
+        self._wait_for(numbers)
+
+    def _renew(self, numbers: Sequence[int]) -> None:
         for i in numbers:
             ray().kill(self._actors[i])  # it may only seem dead
             self._actors[i] = self._kind.remote()
-        self._wait_for(numbers)
 
     def _wait_for(self, numbers: Sequence[int]) -> None:
         """Waits until workers run; a cluster that has no place for one would let us wait for ever."""
