@@ -5,6 +5,7 @@ Increments since a common base can be combined in these ways:
     sum        as if every worker's updates had been made one after the other
     mean       averaged, by the examples of each worker
     touched    averaged over those workers that met the feature: what one worker alone has met stays as it learned it
+    root       summed, divided by the root of the number of workers that met the feature: between sum and touched
     precision  Gaussian beliefs: precisions add, and so do precision × mean, the base counted once
     gain       Gaussian beliefs: precisions add, means move by the average weighted by the precision each worker gained
 
@@ -15,7 +16,7 @@ best (`benchmarks/shards.py`, docs/distributed.md).
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,6 @@ from thinstream.learners import Learner
 from thinstream.learners.merge_rules import MERGES, REFUSALS
 
 Array = NDArray[np.float64]
-Way = Literal["sum", "mean", "touched", "precision", "gain"]
 
 
 class Blocks(NamedTuple):
@@ -64,7 +64,16 @@ def _touched(terms: Array, i: Increments) -> Array:
     return np.asarray(np.add.reduce(weight * terms, axis=0) / np.add.reduce(weight, axis=0))
 
 
-_PLAIN: dict[str, Callable[[Array, Increments], Array]] = {"sum": _sum, "mean": _mean, "touched": _touched}
+def _root(terms: Array, i: Increments) -> Array:
+    return np.asarray(_sum(terms, i) / np.sqrt(np.add.reduce(i.touched, axis=0)))
+
+
+_PLAIN: dict[str, Callable[[Array, Increments], Array]] = {
+    "sum": _sum,
+    "mean": _mean,
+    "touched": _touched,
+    "root": _root,
+}
 
 
 # What becomes of records ----------------------------------------------------------------------------------------------
@@ -158,7 +167,7 @@ def _record(model: Learner, blocks: Blocks) -> Any:
 
 # What each algorithm does ---------------------------------------------------------------------------------------------
 
-_SUMS, _BELIEFS = ("sum", "mean", "touched"), ("precision", "gain", "mean", "touched")
+_SUMS, _BELIEFS = ("sum", "mean", "touched", "root"), ("precision", "gain", "mean", "touched")
 
 
 class Rule(NamedTuple):
@@ -231,7 +240,7 @@ def rule_for(model: Learner, way: str | None = None) -> Rule:
     'touched'
     >>> rule_for(Learner("fsol", n_features=1), "gain")
     Traceback (most recent call last):
-    thinstream.errors.InvalidParameterError: FSOL: merge must be 'touched', 'sum' or 'mean', got 'gain'
+    thinstream.errors.InvalidParameterError: FSOL: merge must be 'touched', 'sum', 'mean' or 'root', got 'gain'
 
     """
     name = model.algorithm.name

@@ -58,7 +58,7 @@ def train(
         and scores are summed for each mini-batch.
     merge_every : int, optional
         Mode "examples": rows each worker learns between merges. None: first 16, then an eighth of what it has learned.
-    merge : {"sum", "mean", "touched", "precision", "gain"}, optional
+    merge : {"sum", "mean", "touched", "root", "precision", "gain"}, optional
         Mode "examples": how increments become one. None: what was measured to be best for the algorithm.
     batch : int
         Mode "features": rows of a mini-batch; 1 is the serial algorithm.
