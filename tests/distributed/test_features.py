@@ -16,14 +16,16 @@ from thinstream.distributed.features import clear, gather, learn_features
 from thinstream.distributed.local import LocalLauncher
 from thinstream.distributed.minibatches import MiniBatches, joined
 from thinstream.distributed.segment import _remembered
+from thinstream.distributed.shards import FileSource
 from thinstream.distributed.slice_files import MANIFEST, Manifest
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, PeerLostError, WorkerLostError
 from thinstream.evaluate.several import progress_for
 from thinstream.learners import Classes, Learner, ManyClasses
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
+from thinstream.streams.opening import open_stream
 from thinstream.streams.stream import START
-from thinstream.training.run import Watch
+from thinstream.training.run import Run, Watch
 
 
 def model(name="fsol", **options):
@@ -173,13 +175,14 @@ def test_a_model_wider_than_the_driver_stays_in_its_folder(tmp_path):
 
 class Lines(Watch):
     def __init__(self):
-        self.lines_, self.moves = [], []
+        self.lines_, self.moves, self.states = [], [], []
 
     def line(self, line):
         self.lines_.append(line)
 
     def moved(self, state):
         self.moves.append(state.position.offset + state.position.skip)
+        self.states.append(state)
 
 
 def test_lines_are_told(tmp_path):
@@ -411,3 +414,35 @@ def test_without_a_folder_a_killed_process_costs_all(tmp_path, launcher):
     close(state.model.learner, serial(begun)[0])
     with pytest.raises(InvalidInputError, match="X has 20 features, but the model has 3"):  # raised in a worker
         learn_features(launcher, Everything(), model(n_features=3))
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_files_with_names_and_bad_lines(tmp_path):
+    """Segments end anywhere in a file; names and bad records are those of the serial run."""
+    rng = np.random.default_rng(0)
+    for part in range(2):
+        lines = []
+        for _ in range(150):
+            pairs = zip(rng.permutation(40)[:5], rng.normal(size=5), strict=True)
+            lines.append(f"{rng.choice([-1, 1])} | " + " ".join(f"w{j}:{x:.3f}" for j, x in pairs))
+        lines[20::50] = ["this | is:not : a line"] * len(lines[20::50])
+        (tmp_path / f"part-{part}.vw").write_text("\n".join(lines) + "\n")
+    options = {"bits": 8, "names": 30, "dtype": "float64", "on_error": "skip"}
+    given_model = model("fsol", n_features=256)
+    stream = open_stream(str(tmp_path / "*.vw"), **options)
+    alone = Run(stream, pickle.loads(pickle.dumps(given_model)), passes=2)
+    alone.run()
+    watch = Lines()
+    source = FileSource(str(tmp_path / "*.vw"), **options)
+    state = learn_features(
+        Threads(2), source, given_model, passes=2, checkpoint=tmp_path / "slices", segment=77, watch=watch
+    )
+    close(state.model.learner, alone.state.model.learner)
+    assert state.model.learner.t == 2 * (300 - 6)
+    assert sorted(state.names) == sorted(stream.names.arrays())
+    for key, array in stream.names.arrays().items():
+        np.testing.assert_array_equal(state.names[key], array)
+    # 77, 154, 231 rows, then 14, 91, 168, 245 of the second pass: bad lines before each
+    assert [each.skipped for each in watch.states] == [2, 3, 5, 0, 2, 4, 5, 0]

@@ -12,14 +12,14 @@ the workers' memory, and all go back to the start.
 """
 
 import secrets
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from thinstream.distributed.blueprint import Blueprint
 from thinstream.distributed.collective import TIMEOUT, new_token
 from thinstream.distributed.launcher import RETRIES, Launcher
-from thinstream.distributed.segment import Answer, Segment, Shard
+from thinstream.distributed.segment import Answer, Segment
+from thinstream.distributed.shards import Source
 from thinstream.distributed.slice_files import Manifest, Place, clear, gather
 from thinstream.distributed.slices import assembled
 from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
@@ -35,16 +35,6 @@ __all__ = ["clear", "gather", "learn_features"]
 #: Rows between two checkpoints.
 SEGMENT = 1_000_000
 _NAMES = "names."
-
-
-class Source(Protocol):
-    """What is learned from."""
-
-    def shards(self, workers: int) -> Sequence[Shard]:
-        """What each of so many workers is to read; of one it is everything, in order."""
-
-    def fingerprint(self) -> dict[str, Any]:
-        """What tells this source from another, as JSON has it."""
 
 
 def learn_features(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from thinstream.distributed.collective import Collective
 from thinstream.distributed.handshake import LOOPBACK
 from thinstream.distributed.launcher import Exchange
 from thinstream.distributed.minibatches import MiniBatches
+from thinstream.distributed.shards import Shard
 from thinstream.distributed.slice_files import Place, read_slice, write_slice
 from thinstream.distributed.slices import Packed, Slice
 from thinstream.errors import InvalidInputError, WorkerLostError
@@ -25,13 +26,6 @@ from thinstream.streams.stream import START, Stream
 from thinstream.training.run import Line
 
 Arrays = dict[str, NDArray[Any]]
-
-
-class Shard(Protocol):
-    """What is read; picklable."""
-
-    def open(self) -> Stream:
-        """The stream, from its start."""
 
 
 class Answer(NamedTuple):
