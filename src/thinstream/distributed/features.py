@@ -96,7 +96,7 @@ def learn_features(
             run.resume()
     run.learn(segment)
     state = run.finished(assemble)
-    run.last_line(state)
+    run.last_line(state, assemble)
     return state
 
 
@@ -159,25 +159,20 @@ class _Driver:
             return self.state
         if self.folder is not None:
             learner = gather(self.folder).learner
-        elif self.answers:
-            size = self.launcher.workers
+        else:
+            plan, size = self.blueprint, self.launcher.workers
             packed = [answer.packed for answer in self.answers if answer.packed is not None]
-            learner = assembled(
-                self.blueprint, (part.unpacked(self.blueprint, rank, size) for rank, part in enumerate(packed))
-            )
-        else:  # no pass was asked for
-            learner = self.model.learner
+            learner = assembled(plan, (part.unpacked(plan, rank, size) for rank, part in enumerate(packed)))
         model = self.model
         return self.state._replace(
             model=Model(learner, model.classes, model.space, model.names, model.extra, model.arrays)
         )
 
-    def last_line(self, state: State) -> None:
-        """What came after the last line, if anything did."""
+    def last_line(self, state: State, assembled: bool) -> None:
+        """What came after the last line, if anything did; weights are counted where the driver has them."""
         progress, learner = state.progress, state.model.learner
         if self.watch.lines and progress.since_mark().rows:
-            known = learner.t and self.watch.wants_nnz(learner.n_weights)  # the driver has the model
-            nnz = learner.nnz if known else None
+            nnz = learner.nnz if assembled and self.watch.wants_nnz(learner.n_weights) else None
             self.watch.line(Line(progress.report(), progress.since_mark(), nnz, self.place.n_features))
             progress.mark()
 
@@ -192,23 +187,23 @@ class _Driver:
         width = max(self.place.n_features, self.blueprint.n_features)
         return [
             Segment(
-                self.blueprint,
-                self.shard,
-                rank,
-                size,
-                self.job,
-                token,
-                self.place,
-                rows,
-                self.batch,
-                self.passes,
-                self.timeout,
-                self.folder,
-                self.first,
-                self.watch.lines,
-                self.watch.wants_nnz(width * len(self.blueprint.costs)),
-                self.state.progress.arrays() if rank == 0 else {},
-                dict(self.state.names) if rank == 0 else {},
+                blueprint=self.blueprint,
+                shard=self.shard,
+                rank=rank,
+                size=size,
+                job=self.job,
+                token=token,
+                place=self.place,
+                rows=rows,
+                batch=self.batch,
+                passes=self.passes,
+                timeout=self.timeout,
+                folder=self.folder,
+                first=self.first,
+                lines=self.watch.lines,
+                count=self.watch.wants_nnz(width * len(self.blueprint.costs)),
+                progress=self.state.progress.arrays() if rank == 0 else {},
+                names=dict(self.state.names) if rank == 0 else {},
             )
             for rank in range(size)
         ]
