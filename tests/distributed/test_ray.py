@@ -149,11 +149,8 @@ def test_workers_are_processes_on_both_nodes(launcher: RayLauncher) -> None:
 def test_all_sockets_listen_on_loopback(launcher: RayLauncher) -> None:
     found = listeners([os.getpid()])
     assert [each for each in found if not each.loopback] == []
-    # the GCS, two sockets of each node's raylet, this process and both workers
-    assert sum(each.process.startswith("gcs_server") for each in found) == 1
-    assert sum(each.process.startswith("raylet") for each in found) == 4
-    assert sum(each.process.startswith("ray::") for each in found) >= 2
-    assert len(found) >= 8
+    for kind, least in (("gcs_server", 1), ("raylet", 2), ("ray::", 2)):  # the head, both nodes, both workers
+        assert sum(each.process.startswith(kind) for each in found) >= least
 
 
 def test_a_wide_listener_would_be_seen() -> None:

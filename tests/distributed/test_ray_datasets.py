@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from thinstream.batch import Batch, Position
+from thinstream.distributed.fitting import source_of
 from thinstream.distributed.on_ray import RayDatasetSource, source_for
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import Stream, batches_from
@@ -62,8 +63,8 @@ def test_list_columns_come_in_order_whatever_the_blocks(data: Any) -> None:
         [(row["indices"], np.float32(row["values"]).tolist()) for row in rows()],
     )
     for blocks in (1, 7):
-        source = source_for(data.from_items(rows(), override_num_blocks=blocks))
-        assert source is not None
+        source = source_of(data.from_items(rows(), override_num_blocks=blocks))
+        assert isinstance(source, RayDatasetSource)
         for workers in (1, 2, 5):
             shards = source.shards(workers)
             parts = [flat(shard.open()) for shard in shards]

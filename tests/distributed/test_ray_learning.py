@@ -12,7 +12,7 @@ import pytest
 
 import thinstream as ts
 from thinstream.batch import Batch, Position
-from thinstream.distributed import rounds
+from thinstream.distributed import DistributedClassifier, rounds
 from thinstream.distributed.fitting import learn, train
 from thinstream.distributed.on_ray import RayDatasetSource, RayLauncher
 from thinstream.distributed.shards import FileSource
@@ -234,6 +234,17 @@ def test_train_fits_an_estimator(launcher: RayLauncher, files: Any, dataset: Any
     by_features = train(dataset, ts.FSOL(l1=1.0, dtype="float64"), engine=launcher, mode="features")
     exact = ts.FSOL(l1=1.0, dtype="float64").fit_stream(ts.open_stream(paths, dtype="float64"))
     np.testing.assert_allclose(by_features.coef_, exact.coef_, rtol=0, atol=1e-9)
+
+
+def test_a_pipeline_can_hold_it(launcher: RayLauncher) -> None:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MaxAbsScaler
+
+    draw = np.random.default_rng(2)
+    X = draw.normal(size=(200, 5))
+    y = np.where(X[:, 0] > X[:, 1], "yes", "no")
+    fitted = make_pipeline(MaxAbsScaler(), DistributedClassifier(ts.FSOL(), engine=launcher)).fit(X, y)
+    assert fitted.score(X, y) > 0.9
 
 
 # By features ----------------------------------------------------------------------------------------------------------
