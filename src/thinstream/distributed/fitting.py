@@ -34,7 +34,6 @@ def train(
     merge: str | None = None,
     batch: int = 1,
     passes: int | None = None,
-    classes: Any = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Watch | None = None,
@@ -64,8 +63,6 @@ def train(
         Mode "features": rows of a mini-batch; 1 is the serial algorithm.
     passes : int, optional
         Over the source; None: the estimator's ``n_passes``.
-    classes : sequence, optional
-        What the source's negative and positive rows, or its classes, are called; None: as the source says, or ∓1.
     checkpoint : path, optional
         A file (mode "examples") or a folder (mode "features") that a run can go on from. It is removed at the end.
     resume : bool
@@ -75,7 +72,8 @@ def train(
     engine_options : mapping, optional
         For the engine's launcher: ``{"address": …}`` of a Ray cluster, ``{"session": …}`` of Spark.
     **options
-        How the source is read, as `thinstream.open_stream` takes them; of a Ray Dataset or Spark DataFrame its columns.
+        How the source is read, ``classes`` among them, as `thinstream.open_stream` takes them; of a Ray
+        Dataset or Spark DataFrame its columns.
 
     Returns
     -------
@@ -100,7 +98,7 @@ def train(
     estimator._check_common_parameters()
     _require_mode(mode)
     found = source_of(source, dtype=parameters["dtype"], **options)
-    known, labels = _classes(found, classes)
+    known, labels = _classes(found)
     learner = estimator._new_learner(known, 0)
     learner.grow = True
     model = Model(learner, known, found.space)
@@ -253,10 +251,10 @@ def _estimator(given: Any) -> Any:
     return given
 
 
-def _classes(source: Any, classes: Any) -> tuple[Any, Any]:
+def _classes(source: Any) -> tuple[Any, Any]:
     from thinstream.estimators.streaming import classes_for
 
-    return classes_for(source, classes)
+    return classes_for(source, None)
 
 
 def _fitted(estimator: Any, state: State, labels: Any, grow: bool) -> Any:

@@ -5,6 +5,7 @@ import os
 import pickle
 import secrets
 import signal
+import socket
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -202,7 +203,7 @@ class _Meeting:
         self._size, self._key = size, os.urandom(32)
         self._listener = Listener(("127.0.0.1", 0), backlog=size, authkey=self._key)
         self._lines: dict[int, tuple[Connection, str]] = {}
-        self._lock, self._over = threading.Lock(), False
+        self._lock, self._over, self._done = threading.Lock(), False, False
         self._thread = threading.Thread(target=self._serve, daemon=True, name="exchanging addresses")
 
     def exchange(self, worker: int) -> _Exchange:
@@ -219,18 +220,16 @@ class _Meeting:
 
     def __exit__(self, *error: object) -> None:
         self._close()
-        with suppress(OSError, EOFError):  # wakes the thread that waits for a caller
-            Client(self._listener.address, authkey=self._key).close()
+        self._done = True
+        with suppress(OSError):  # wakes the thread that waits for a caller
+            socket.create_connection(cast("tuple[str, int]", self._listener.address), timeout=5).close()
         self._thread.join()
         self._listener.close()
 
     def _serve(self) -> None:
-        while not self._over:
+        while not self._done:  # who comes when all is over is sent away, too
             with suppress(OSError, EOFError, multiprocessing.AuthenticationError):
                 line = self._listener.accept()
-                if self._over:
-                    line.close()
-                    return
                 worker, text = line.recv()
                 self._take(worker, text, line)
 
