@@ -117,6 +117,24 @@ def test_workers_are_sent_changes_only(data):
     assert sizes.count("Delta") > 5
 
 
+def test_all_workers_have_the_same_model_after_every_merge(data):
+    merges = []
+
+    class Comparing(InProcess):
+        def rounds(self, tasks):
+            from thinstream.distributed import rounds
+
+            answers = super().rounds(tasks)
+            if not any(isinstance(task, Idle) for task in tasks):
+                bases = [rounds._kept[worker].base for worker in range(self.workers)]
+                merges.append({(base.memory.state.tobytes(), base.memory.counts.tobytes()) for base in bases})
+            return answers
+
+    state_of(data, launcher=Comparing(3), model=fresh("ssol", diagonal="exact"))
+    assert len(merges) > 4
+    assert all(len(bases) == 1 for bases in merges)
+
+
 class Stops(Watch):
     """Asks the run to stop after some merges."""
 

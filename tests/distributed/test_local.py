@@ -3,6 +3,8 @@
 import os
 import signal
 import time
+from concurrent.futures import CancelledError
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +45,12 @@ class Dies:
 class Fails:
     def __call__(self):
         raise ValueError("no")
+
+
+@dataclass(frozen=True)
+class Sleeps:
+    def __call__(self):
+        time.sleep(60)
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,17 @@ def test_meetings(launcher):
     with pytest.raises(WorkerLostError, match="worker 1 died"):
         launcher.together([Meets(0), Meets(1, "dies")])
     assert launcher.together([Meets(0), Meets(1)]) == answers
+
+
+def test_closing_waits_for_nobody():
+    launcher = LocalLauncher(1)
+    assert launcher.rounds([Count("e")])[0][1] == 1
+    future = launcher._submit(0, Sleeps())
+    start = time.monotonic()
+    launcher.close()
+    assert time.monotonic() - start < 20
+    with pytest.raises((BrokenProcessPool, CancelledError)):
+        future.result(timeout=20)
 
 
 def test_numbers_of_workers():

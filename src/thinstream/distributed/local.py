@@ -150,8 +150,13 @@ class LocalLauncher:
 
     def _drop(self, worker: int) -> None:
         pool, self._pools[worker] = self._pools[worker], None
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+        if pool is None:
+            return
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:  # one may be at work for long, and nobody waits for what it finds
+            process.kill()
+            process.join()
 
 
 def _begin() -> None:

@@ -90,7 +90,7 @@ class FileSource:
     >>> path = Path(tempfile.mkdtemp()) / "mail.svm"
     >>> _ = path.write_text("+1 3:0.5 7:1\n-1 2:1\n" * 10)
     >>> [sum(map(len, shard.open().batches())) for shard in FileSource(path).shards(3)]
-    [7, 7, 6]
+    [7, 6, 7]
 
     """
 
