@@ -298,7 +298,7 @@ def test_more_tasks_than_workers(launcher: RayLauncher) -> None:
 
 _ALONE = """
 import os
-from tests.distributed.conftest import RAY_NODE
+from pathlib import Path
 from tests.distributed.listeners import listeners
 from tests.distributed.test_ray import WhereAmI
 from thinstream.distributed.on_ray import RayLauncher
@@ -307,15 +307,21 @@ launcher = RayLauncher(2)
 (one, _), (two, _) = launcher.rounds([WhereAmI(), WhereAmI()])
 found = listeners([os.getpid()])
 print(len({one, two, os.getpid()}), len(found) >= 6, [each for each in found if not each.loopback])
-print(os.environ["RAY_AUTH_MODE"])
+token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+print(os.environ["RAY_AUTH_MODE"], len(token.read_text()), oct(token.parent.stat().st_mode & 0o777))
 launcher.close()
 print(listeners([os.getpid()]))
+print(token)
 """
 
 
-def test_a_cluster_of_its_own_is_local_and_ends_with_it(ray_settings: Path) -> None:
+def test_a_cluster_of_its_own_is_local_and_ends_with_it(ray_settings: Path, tmp_path: Path) -> None:
     """No address: one is started, on loopback and with a token though no variable says so, and stopped."""
-    unset = ("RAY_AUTH_MODE", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
+    unset = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment["HOME"] = str(tmp_path)
     run = subprocess.run([sys.executable, "-c", _ALONE], env=environment, capture_output=True, text=True, timeout=90)
-    assert run.stdout == "3 True []\ntoken\n[]\n", run.stderr
+    *lines, token = run.stdout.splitlines()
+    assert lines == ["3 True []", "token 64 0o700", "[]"], run.stderr
+    assert not Path(token).parent.exists()
+    assert not (tmp_path / ".ray").exists()
