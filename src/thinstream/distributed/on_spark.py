@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from thinstream.distributed.launcher import Exchange, checked_workers
 from thinstream.distributed.spark_frames import DataFrameSource, source_for
-from thinstream.distributed.spark_package import session_for, wait_for
-from thinstream.distributed.spark_tasks import Gang, Round, answers, unpacked
+from thinstream.distributed.spark_package import executors_of, session_for, wait_for
+from thinstream.distributed.spark_tasks import Answer, Gang, Round, answers, unpacked
 from thinstream.errors import InvalidParameterError
 
 __all__ = ["DataFrameSource", "SparkLauncher", "source_for"]
@@ -53,6 +53,7 @@ class SparkLauncher:
         self.workers = checked_workers(workers)
         self.session, self._leave = session_for(self.workers, session, master, memory, config)
         self._open = True
+        self._kept: dict[int, Any] = {}
         if not hasattr(self.session, "_jsparkSession"):
             raise InvalidParameterError("engine='spark' needs a classic session: Spark Connect has no broadcasts")
 
@@ -66,25 +67,47 @@ class SparkLauncher:
         """Answers of tasks; one whose process died is run again by Spark, ``spark.task.maxFailures`` times in all."""
         if not tasks:
             return []
-        return unpacked(self._answers(Round(tuple(tasks)), len(tasks), barrier=False))
+        self._check(tasks)
+        found = answers(self._seats(len(tasks)), Round(tuple(tasks)))
+        self._settle(found)
+        return unpacked(found)
 
     def together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
         """Answers of tasks that run at the same time, in a barrier stage; `allGather` is their exchange."""
         if not tasks:
             return []
+        self._check(tasks)
         wait_for(self.session, len(tasks))
-        return [answer for _, answer in self._answers(Gang(tuple(tasks)), len(tasks), barrier=True)]
+        # not from the seats: a gang starts at once or not at all, and cannot wait for places
+        numbers = self.session.range(0, len(tasks), 1, len(tasks))
+        return unpacked(answers(numbers, Gang(tuple(tasks)), barrier=True))
 
     def close(self) -> None:
         """Ends the cluster if it was started here; a second time does nothing."""
         if self._open:
             self._open = False
+            for seats in self._kept.values():
+                seats.unpersist()
             self._leave()
 
-    def _answers(self, function: Any, count: int, barrier: bool) -> list[tuple[bool, Any]]:
+    def _check(self, tasks: Sequence[object]) -> None:
         if not self._open:
-            raise InvalidParameterError(f"the launcher is closed, got {count} tasks")
-        return answers(self.session.range(0, count, 1, count), function, barrier)
+            raise InvalidParameterError(f"the launcher is closed, got {len(tasks)} tasks")
+
+    def _seats(self, count: int) -> Any:
+        """A partition for each task, kept in memory: Spark likes to run a task where its partition is.
+
+        So a worker mostly finds what its process remembers of its shard.
+        """
+        if count not in self._kept:
+            self._kept[count] = self.session.range(0, count, 1, count).persist()
+        return self._kept[count]
+
+    def _settle(self, found: Sequence[Answer]) -> None:
+        """Gives up seats that ended up beside each other, when an executor died, while another has room."""
+        used = len({answer.executor for answer in found})
+        if used < len(found) and used < executors_of(self.session):
+            self._kept.pop(len(found)).unpersist()
 
 
 class _Shared:

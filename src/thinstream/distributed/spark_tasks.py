@@ -5,14 +5,18 @@ wait for each other must Spark see it, to end the others, and then it travels in
 """
 
 import base64
+import os
 import pickle
 import re
+import secrets
+import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from thinstream.distributed.launcher import Exchange, noted
 from thinstream.distributed.spark_package import pyspark, unwarned
@@ -25,32 +29,50 @@ _ANSWERS = "worker int, answer binary"
 _MARK = "thinstream raised "
 
 
-def answers(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], barrier: bool = False) -> list[Any]:
+class Answer(NamedTuple):
+    """Of a task."""
+
+    fine: bool
+    value: Any  # what it raised, if it is not fine
+    executor: str  # where it ran
+
+
+def answers(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], barrier: bool = False) -> list[Answer]:
     """What a function makes of each partition of a DataFrame (see `packed`), in their order."""
-    try:
-        with unwarned():
-            rows = frame.mapInArrow(function, _ANSWERS, barrier=barrier).collect()
-    except Exception as error:
-        raise _reason(error) from error
+    context, tag = frame.sparkSession.sparkContext, f"thinstream-{secrets.token_hex(8)}"
+
+    def job() -> Any:
+        context.addJobTag(tag)
+        return frame.mapInArrow(function, _ANSWERS, barrier=barrier).collect()
+
+    # on a thread, so that a signal finds this one waiting for it, not for Java, where its exception would be lost
+    with unwarned(), ThreadPoolExecutor(1) as pool:
+        future = pool.submit(pyspark().inheritable_thread_target(frame.sparkSession)(job))
+        try:
+            rows = future.result()
+        except BaseException as error:
+            if future.done() and future.exception() is error:
+                raise _reason(error) from error
+            context.cancelJobsWithTag(tag)
+            raise
     return [pickle.loads(row["answer"]) for row in sorted(rows, key=lambda row: row["worker"])]
 
 
-def unpacked(found: Sequence[tuple[bool, Any]]) -> list[Any]:
+def unpacked(found: Sequence[Answer]) -> list[Any]:
     """The answers, or the first error among them, raised."""
-    for worker, (fine, answer) in enumerate(found):
+    for worker, (fine, answer, _) in enumerate(found):
         if not fine:
             raise noted(answer, worker)
-    return [answer for _, answer in found]
+    return [answer.value for answer in found]
 
 
 def packed(work: Callable[[int], Any]) -> Any:
     """In a worker: what ``work`` answers to the number of the partition, or raises, as a record batch."""
     worker = pyspark().TaskContext.get().partitionId()
     try:
-        answer = True, work(worker)
+        return _sent(worker, True, work(worker))
     except Exception as error:  # Spark would try again what will fail again
-        answer = False, portable(error)
-    return _sent(worker, answer)
+        return _sent(worker, False, portable(error))
 
 
 @dataclass(frozen=True)
@@ -79,13 +101,13 @@ class Gang:
         context = pyspark().BarrierTaskContext.get()
         worker = context.partitionId()
         try:
-            answer = True, self.tasks[worker](_Exchange(context))
+            answer = self.tasks[worker](_Exchange(context))
         except Exception as error:
             if isinstance(error, PeerLostError):
                 time.sleep(ECHO)
             text = base64.b64encode(pickle.dumps(portable(error))).decode()
             raise RuntimeError(f"{_MARK}{worker} {text};") from error
-        yield _sent(worker, answer)
+        yield _sent(worker, True, answer)
 
 
 class _Exchange:
@@ -101,7 +123,8 @@ class _Exchange:
         return found
 
 
-def _sent(worker: int, answer: tuple[bool, Any]) -> Any:
+def _sent(worker: int, fine: bool, value: Any) -> Any:
+    answer = Answer(fine, value, f"{socket.gethostname()} {os.getppid()}")  # an executor has one parent of processes
     pa = pyarrow()
     columns = [pa.array([worker], pa.int32()), pa.array([pickle.dumps(answer, protocol=5)], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, ["worker", "answer"])
@@ -118,7 +141,7 @@ def portable(error: Exception) -> Exception:
     return sent
 
 
-def _reason(error: Exception) -> BaseException:
+def _reason(error: BaseException) -> BaseException:
     """What Spark's error tells: what a task raised, or that its process was lost."""
     text = str(error)
     carried = re.search(rf"{_MARK}(\d+) ([A-Za-z0-9+/=]+);", text)
