@@ -202,7 +202,7 @@ def test_more_than_two_classes():
 def test_what_is_refused_says_why():
     with pytest.raises(MergeError, match="StableSparsePerceptron cannot be merged: it thresholds"):
         rule_for(Learner("stablesparseperceptron", n_features=3))
-    with pytest.raises(InvalidParameterError, match=r"AROW: merge must be 'precision'.* got 'sum'"):
+    with pytest.raises(InvalidParameterError, match=r"AROW: merge must be 'touched', 'precision'.* got 'sum'"):
         rule_for(Learner("arow", n_features=3), "sum")
     with pytest.raises(InvalidParameterError, match="SSOL: merge must be 'touched' or 'mean', got 'sum'"):
         rule_for(Learner("ssol", n_features=3), "sum")

@@ -207,8 +207,8 @@ def _first(default: str, ways: Sequence[str]) -> tuple[str, ...]:
 
 RULES: dict[str, Rule] = {
     "FSOL": Rule(_fields, _first("touched", _SUMS)),
-    "SSOL": Rule(_fields, _first("sum", _SUMS)),
-    "RDA": Rule(_fields, _first("sum", _SUMS)),
+    "SSOL": Rule(_fields, _first("root", _SUMS)),
+    "RDA": Rule(_fields, _first("root", _SUMS)),
     "AdaRDA": Rule(_fields, _first("touched", _SUMS)),
     "SOP": Rule(_fields, _first("touched", _SUMS)),
     "Perceptron": Rule(_fields, _first("mean", _SUMS)),
@@ -221,9 +221,9 @@ RULES: dict[str, Rule] = {
     "PA": Rule(_fields, _first("touched", _SUMS)),
     "PAUM": Rule(_fields, _first("mean", _SUMS)),
     "ARCSOGD": Rule(_gaussian, _first("gain", _BELIEFS)),
-    "AROW": Rule(_gaussian, _first("precision", _BELIEFS)),
+    "AROW": Rule(_gaussian, _first("touched", _BELIEFS)),
     "CW": Rule(_gaussian, _first("gain", _BELIEFS)),
-    "NAROW": Rule(_gaussian, _first("precision", _BELIEFS)),
+    "NAROW": Rule(_gaussian, _first("touched", _BELIEFS)),
     "SCW": Rule(_gaussian, _first("gain", _BELIEFS)),
     "SOFS": Rule(_ranked, _first("precision", _BELIEFS)),
 }
