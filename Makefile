@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test compiled interpreted test-slow lint style types bench fuzz docs golden clean
+.PHONY: help demo test compiled interpreted test-slow test-distributed lint style types bench fuzz docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/ready-%: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,13 +29,16 @@ test: $(VENV)/ready-test $(VENV)/ready-lint ## lint, all tests but the slow ones
 	exit $$((tests | others))
 
 compiled: $(VENV)/ready-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted and not ray and not spark'
 
 interpreted: $(VENV)/ready-test
 	NUMBA_DISABLE_JIT=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m 'twin or interpreted' tests
 
-test-slow: $(VENV)/ready-test ## everything, with twenty times as many random streams
-	THINSTREAM_HYPOTHESIS=slow $(BIN)/python -m pytest -n $(WORKERS)
+test-slow: $(VENV)/ready-test ## everything on one machine, with twenty times as many random streams
+	THINSTREAM_HYPOTHESIS=slow $(BIN)/python -m pytest -n $(WORKERS) -m 'not ray and not spark'
+
+test-distributed: $(VENV)/ready-test-distributed ## learning on Ray and on Spark, clusters of two nodes on this machine
+	$(BIN)/python -m pytest -m 'ray or spark' tests/distributed
 
 lint: style types ## ruff, mypy (strict), import contracts
 

@@ -51,6 +51,14 @@ class CacheError(ThinstreamError, ValueError):
     """A binary cache that is damaged, cut short, of another version, or no cache at all."""
 
 
+class WorkerLostError(ThinstreamError, RuntimeError):
+    """A worker of a distributed run that died and could not be replaced; nothing half-merged was kept."""
+
+
+class PeerLostError(ThinstreamError, ConnectionError):
+    """A worker that talks to others lost one of them: it died, or did not answer in time."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they appear in messages.
 

@@ -57,7 +57,7 @@ def _option(help: str, panel: str, *names: str, **more: Any) -> Any:  # noqa: A0
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=more.pop("show_default", False), **more)
 
 
-_READING, _COLUMNS, _OUTPUT = "Reading", "Columns and features", "Output"
+_READING, _COLUMNS, _OUTPUT, _WORKERS = "Reading", "Columns and features", "Output", "Workers"
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,29 @@ class Reading:
     names: Annotated[
         int, _option("Remember up to this many names of hashed features (default 0: none).", _COLUMNS, min=0)
     ] = 0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Which workers learn, and how they share the work."""
+
+    engine: Annotated[
+        str | None, _option("Learn on many workers: ray, spark, or local (processes of this machine).", _WORKERS)
+    ] = None
+    workers: Annotated[int, _option("How many (default 2).", _WORKERS, min=1)] = 2
+    mode: Annotated[
+        str, _option("What each worker has: a part of the examples (default), or of the features.", _WORKERS)
+    ] = "examples"
+    merge: Annotated[
+        str | None,
+        _option("How models become one: sum, mean, touched … (default: best for the algorithm).", _WORKERS),
+    ] = None
+    merge_every: Annotated[
+        int | None,
+        _option("Rows of each worker between merges (default: an eighth of those so far).", _WORKERS, min=1),
+    ] = None
+    mini_batch: Annotated[int, _option("Mode features: rows of a mini-batch (default 1).", _WORKERS, min=1)] = 1
+    address: Annotated[str | None, _option("Of a Ray cluster, or the master of Spark.", _WORKERS)] = None
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from thinstream.cli.groups import Output, Reading
+from thinstream.cli.groups import Output, Reading, Spread
 from thinstream.cli.opening import classes_of, opened, require_apart, require_place
 from thinstream.cli.predicting import as_learned, remembered
-from thinstream.cli.show import JsonLines, Table, patience, say, summary
+from thinstream.cli.show import JsonLines, Table, Unmeasured, patience, say, summary
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
 from thinstream.evaluate.report import Report
@@ -47,6 +47,7 @@ class Job:
     checkpoint_every: int | None
     checkpoint_seconds: float | None
     resume: bool
+    spread: Spread
 
 
 def learn(job: Job, output: Output) -> int:
@@ -74,8 +75,15 @@ def learn(job: Job, output: Output) -> int:
     checkpoints = None
     if job.checkpoint is not None:
         checkpoints = Checkpoints(job.checkpoint, job.checkpoint_every, job.checkpoint_seconds)
-    watch = Unwatched() if output.quiet else JsonLines() if output.json else Table(stream, job.passes)
-    run = Run(stream, model, passes=job.passes, checkpoints=checkpoints, watch=watch)
+    shown = stream if job.spread.engine is None else Unmeasured()
+    watch = Unwatched() if output.quiet else JsonLines() if output.json else Table(shown, job.passes)
+    run: Any = None
+    if job.spread.engine is None:
+        run = Run(stream, model, passes=job.passes, checkpoints=checkpoints, watch=watch)
+    else:
+        from thinstream.cli.spreading import SpreadRun
+
+        run = SpreadRun(job, reading, model, watch)
     if job.resume and run.resume() and not output.quiet:
         position = run.state.position
         of = f" of pass {run.state.passes + 1}" if job.passes > 1 else ""
@@ -100,7 +108,7 @@ def learn(job: Job, output: Output) -> int:
         kept = Model(trained.learner, trained.classes, trained.space, run.names(), extra)
         write(job.model, kept, job.grade)
     if checkpoints is not None:
-        checkpoints.remove()
+        run.clear()
     if not output.quiet:
         _close(job, output, run, report)
     return 0
@@ -193,7 +201,7 @@ def _class_weight(text: str | None, classes: AnyClasses) -> Any:
     return dict(zip(classes, weights, strict=True))
 
 
-def _close(job: Job, output: Output, run: Run, report: Any) -> None:
+def _close(job: Job, output: Output, run: Any, report: Any) -> None:
     """The last words: all metrics, what was passed over, what looks odd, where the model is."""
     learner, skipped = run.state.model.learner, run.skipped
     if output.json:
@@ -227,6 +235,6 @@ def _close(job: Job, output: Output, run: Run, report: Any) -> None:
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
 
 
-def _first_reason(run: Run) -> str:
+def _first_reason(run: Any) -> str:
     reasons = run.stream.skipped.reasons if run.stream.skipped else []
-    return reasons[0] if reasons else "before the checkpoint"
+    return reasons[0] if reasons else "before the checkpoint, or in a worker"

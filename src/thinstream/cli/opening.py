@@ -15,31 +15,30 @@ def opened(
     data: list[str], reading: Reading, dtype: str, *, cache: bool = False, labels: bool = True, strict: bool = True
 ) -> Any:
     """The stream the options describe."""
-    classes = None if reading.classes is None else tuple(classes_of(reading))
-    return open_stream(
-        data,
-        reading.format,
-        classes=classes,
-        zero_based=_zero_based(reading.zero_based),
-        normalize=reading.normalize,
-        on_error=reading.on_error,
-        max_errors=reading.max_errors,
-        workers=reading.threads,
-        dtype=dtype,
-        label=reading.label,
-        weight=reading.weight,
-        text=_names(reading.text),
-        categorical=_names(reading.categorical),
-        numeric=_names(reading.numeric),
-        ignore=_names(reading.ignore),
-        header=reading.header,
-        bits=reading.bits,
-        signed=reading.signed,
-        names=reading.names,
-        cache=cache,
-        labels=labels,
-        strict=strict,
-    )
+    return open_stream(data, reading.format, cache=cache, labels=labels, strict=strict, **options_of(reading, dtype))
+
+
+def options_of(reading: Reading, dtype: str) -> dict[str, Any]:
+    """Options of `open_stream`."""
+    return {
+        "classes": None if reading.classes is None else tuple(classes_of(reading)),
+        "zero_based": _zero_based(reading.zero_based),
+        "normalize": reading.normalize,
+        "on_error": reading.on_error,
+        "max_errors": reading.max_errors,
+        "workers": reading.threads,
+        "dtype": dtype,
+        "label": reading.label,
+        "weight": reading.weight,
+        "text": _names(reading.text),
+        "categorical": _names(reading.categorical),
+        "numeric": _names(reading.numeric),
+        "ignore": _names(reading.ignore),
+        "header": reading.header,
+        "bits": reading.bits,
+        "signed": reading.signed,
+        "names": reading.names,
+    }
 
 
 def classes_of(reading: Reading) -> AnyClasses:

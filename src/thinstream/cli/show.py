@@ -210,6 +210,16 @@ class Table(Watch):
             self._bar.close()
 
 
+class Unmeasured:
+    """A source that others read: here nobody knows how much there is, and what is in it."""
+
+    size, unit = None, "rows"
+    names = skipped = None
+
+    def done(self, position: Position) -> None:
+        """Nobody knows."""
+
+
 class Bar:
     """Rich's progress bar, loaded only where it is seen."""
 

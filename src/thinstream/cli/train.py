@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thinstream.cli.groups import Output, Reading, grouped
+from thinstream.cli.groups import Output, Reading, Spread, grouped
 from thinstream.cli.parameters import DEFAULT, named_algorithm, options, values
 
 MODEL, CHECKPOINTS = "Model", "Checkpoints"
@@ -21,6 +21,7 @@ def train(
     context: typer.Context,
     data: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", show_default=False)],
     reading: Reading,
+    spread: Spread,
     output: Output,
     own: dict[str, str | None],
     algorithm: Annotated[
@@ -129,6 +130,7 @@ def train(
         checkpoint_every=checkpoint_every,
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,
+        spread=spread,
     )
     raise typer.Exit(learn(job, output))
 

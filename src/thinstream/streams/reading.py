@@ -2,12 +2,12 @@
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,18 @@ from thinstream.streams.compression import ending
 from thinstream.streams.formats.names import Names
 from thinstream.streams.formats.text import Parsed, TextFormat, Trouble
 from thinstream.streams.normalise import unit_rows
-from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, pieces
+from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, lines_before, pieces
 from thinstream.streams.stream import START, Skipped
 
 #: Errors passed over before it is one too many.
 MAX_ERRORS = 1000
+
+
+class Span(NamedTuple):
+    """Part of a file, from the beginning of a record to that of another."""
+
+    start: int = 0
+    stop: int | None = None  # None: to the end
 
 
 class Rows(NamedTuple):
@@ -51,8 +58,13 @@ class TextStream:
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
     labels: bool = True  # whether rows must have them
     skipped: Skipped = field(default_factory=Skipped)
+    spans: tuple[Span, ...] = ()  # what of each file is read; (): all
 
     unit = "bytes"
+
+    def within(self, spans: Sequence[Span]) -> Self:
+        """The same stream, of each file only the given span."""
+        return replace(self, spans=tuple(spans), skipped=Skipped())
 
     @property
     def dtype(self) -> str:
@@ -84,7 +96,8 @@ class TextStream:
         known = [file != STDIN and Path(file).is_file() for file in self.files]
         sizes = [Path(file).stat().st_size if there else None for file, there in zip(self.files, known, strict=True)]
         heads = [head_checksum(file) if there else None for file, there in zip(self.files, known, strict=True)]
-        return {"files": self.files, "sizes": sizes, "heads": heads, "space": self.space, **self.reading}
+        known_by = {"files": self.files, "sizes": sizes, "heads": heads, "space": self.space, **self.reading}
+        return known_by | ({"spans": [list(span) for span in self.spans]} if self.spans else {})
 
     def warm_up(self) -> None:
         """Loads the compiled parser."""
@@ -103,8 +116,9 @@ class TextStream:
     def _part(self, pool: ThreadPoolExecutor, start: Position) -> Iterator[Batch]:
         """The rows of one file; positions at its end already name the next."""
         file, line, row = self.files[start.part], start.line, start.row
+        first, stop = self._span(start.part)
         waiting: deque[tuple[Piece, Future[Rows]]] = deque()
-        with closing(pieces(file, self.form, start.offset, lambda: not waiting)) as source:
+        with closing(pieces(file, self.form, max(start.offset, first), lambda: not waiting, stop)) as source:
             try:
                 while True:
                     while len(waiting) < self.workers + 2 and (piece := next(source, None)) is not None:
@@ -116,7 +130,8 @@ class TextStream:
                     line += piece.passed
                     while True:
                         if parsed.trouble is not None:
-                            self._trouble(file, line, rest, parsed.trouble)
+                            before = line + (lines_before(file, first) if first else 0)
+                            self._trouble(file, before, rest, parsed.trouble)
                         if self.names is not None:
                             self.names.add(parsed.named)
                         offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
@@ -131,6 +146,9 @@ class TextStream:
             finally:
                 for _, future in waiting:
                     future.cancel()
+
+    def _span(self, part: int) -> Span:
+        return self.spans[part] if self.spans else Span()
 
     def _rows(self, text: Any) -> Rows:
         """What is made of a piece, on a thread: labels above 0 are positive, none if none of the rows has one.

@@ -71,15 +71,26 @@ def is_mappable(path: str) -> bool:
     return path != STDIN and not ending(path) and Path(path).is_file() and Path(path).stat().st_size > 0
 
 
-def pieces(path: str, form: TextFormat, start: int, idle: Callable[[], bool] = lambda: True) -> Generator[Piece | None]:
+def pieces(
+    path: str,
+    form: TextFormat,
+    start: int,
+    idle: Callable[[], bool] = lambda: True,
+    stop: int | None = None,
+) -> Generator[Piece | None]:
     """The text of a file from ``start`` on; its header is shown to the format first.
 
-    While a pipe is silent it yields None, unless the caller is ``idle`` and may as well wait.
+    While a pipe is silent it yields None, unless the caller is ``idle`` and may as well wait. ``stop`` is where a
+    record begins that is no longer read; only a plain file can be left there.
     """
-    return _mapped(path, form, start) if is_mappable(path) else _streamed(path, form, start, idle)
+    if is_mappable(path):
+        return _mapped(path, form, start, stop)
+    if stop is not None:
+        raise InvalidInputError(f"{path} is compressed or no file: it can be read to its end only")
+    return _streamed(path, form, start, idle)
 
 
-def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece | None]:
+def _mapped(path: str, form: TextFormat, start: int, stop: int | None = None) -> Generator[Piece | None]:
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it
     text = plain(np.frombuffer(mapped, dtype=np.uint8))
@@ -87,6 +98,7 @@ def _mapped(path: str, form: TextFormat, start: int) -> Generator[Piece | None]:
     offset, passed = max(head, start), _lines(text[:head]) if start < head else 0
     if offset > len(text):
         raise InvalidInputError(f"{path} has {len(text)} bytes, but reading was to go on at byte {offset}")
+    text = text[:stop]
     while offset < len(text):
         size = PIECE
         while (taken := _records(form, text[offset : offset + size], offset + size >= len(text))) == 0:
@@ -128,6 +140,15 @@ def _streamed(path: str, form: TextFormat, start: int, idle: Callable[[], bool])
                 break
         if offset < start:
             raise InvalidInputError(f"{path} ends after {offset} bytes, but reading was to go on at byte {start}")
+
+
+def lines_before(path: str, offset: int) -> int:
+    """Ends of lines before a byte of a plain file."""
+    count = 0
+    with open(path, "rb") as file:
+        while offset > 0 and (block := file.read(min(offset, PIECE))):
+            count, offset = count + block.count(b"\n"), offset - len(block)
+    return count
 
 
 def _lines(text: Text) -> int:

@@ -70,6 +70,10 @@ class Checkpoints:
         extra = {**model.extra, "run": run}
         arrays = state.progress.arrays() | {_NAMES + key: array for key, array in state.names.items()}
         write(self.path, Model(model.learner, model.classes, model.space, model.names, extra, arrays))
+        self.wrote()
+
+    def wrote(self) -> None:
+        """Now: the time to the next begins."""
         self._written = time.monotonic()
 
     def read(self, source: dict[str, Any], learner: AnyLearner) -> State | None:

@@ -184,6 +184,11 @@ class Run:
         self.checkpoints.write(self.state._replace(names=names), self._source)
         self._since = 0
 
+    def clear(self) -> None:
+        """The run is over and its model safe: no checkpoint stays behind."""
+        if self.checkpoints is not None:
+            self.checkpoints.remove()
+
     @property
     def skipped(self) -> int:
         """Bad records passed over, counted once however many passes there are."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,95 @@ from thinstream.streams.tables.cells import (
 _HEAD = 1 << 16
 
 
-class ArrowFiles:
+class Part(Protocol):
+    """A file, or what else holds record batches."""
+
+    names: list[str]
+
+    def count(self) -> int | None:
+        """Rows, where that is known."""
+        ...
+
+    def records(self, columns: list[str], start: int, rows: int) -> Iterator[Any]:
+        """Record batches of these columns, of at most so many rows, from row ``start`` on."""
+        ...
+
+
+class ArrowRows:
+    """What columns mean, wherever they come from; `ArrowFiles` explains the parameters."""
+
+    unit = "rows"
+    names = skipped = None
+
+    def __init__(
+        self,
+        *,
+        label: str | None = "label",
+        weight: str | None = None,
+        indices: str = "indices",
+        values: str = "values",
+        hasher: Hasher | None = None,
+        ignore: Sequence[str] = (),
+        classes: Sequence[Any] | None = None,
+        n_features: int | None = None,
+        dtype: str = "float32",
+        rows_per_batch: int = 1 << 16,
+    ) -> None:
+        pyarrow()  # missing: better now than after hours
+        self.label, self.weight, self.indices, self.values = label, weight, indices, values
+        self.hasher, self.ignore, self.classes = hasher, tuple(ignore), checked_classes(classes)
+        self.n_features, self.dtype, self.rows_per_batch = (
+            n_features,
+            checked_dtype(dtype),
+            checked_rows(rows_per_batch),
+        )
+
+    @property
+    def places(self) -> list[str]:
+        """What messages call each part."""
+        raise NotImplementedError
+
+    def _part(self, number: int) -> Part:
+        raise NotImplementedError
+
+    @cached_property
+    def size(self) -> int | None:
+        """Rows, where the parts tell without reading all of them."""
+        counts = [self._part(number).count() for number in range(len(self.places))]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def done(self, position: Position) -> int:
+        """Rows before a position."""
+        return position.row
+
+    @property
+    def space(self) -> dict[str, Any]:
+        """How names are hashed; {} where features are numbered."""
+        if self.hasher is None or {self.indices, self.values} <= set(self._part(0).names):
+            return {}
+        return {"hashing": self.hasher.as_dict()}
+
+    def _reading(self) -> dict[str, Any]:
+        """Which columns are read as what, for fingerprints."""
+        columns = [self.label, self.weight, self.indices, self.values, *self.ignore]
+        return {"columns": columns, "classes": repr(self.classes)}
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """The rows from ``start`` on; in a position, ``offset`` counts rows of the part."""
+        row, places = start.row, self.places
+        if not 0 <= start.part < len(places):
+            raise InvalidInputError(f"there are {len(places)} files, cannot go on in number {start.part} (from 0)")
+        for number in range(start.part, len(places)):
+            offset = start.offset if number == start.part else 0
+            part = self._part(number)
+            reading = _Reading(self, places[number], part.names)
+            for records in part.records(reading.columns, offset, reading.rows_per_batch):
+                batch = reading.batch(records, offset)
+                offset, row = offset + len(batch), row + len(batch)
+                yield replace(batch, first_row=row - len(batch), position=Position(number, offset, 0, row))
+
+
+class ArrowFiles(ArrowRows):
     """Parquet (``.parquet``) and Arrow IPC files (``.arrow``, ``.feather``; file or stream format), one after another.
 
     Parameters
@@ -85,78 +173,30 @@ class ArrowFiles:
 
     """
 
-    unit = "rows"
-    names = skipped = None
-
-    def __init__(
-        self,
-        *paths: str | PathLike[str],
-        label: str | None = "label",
-        weight: str | None = None,
-        indices: str = "indices",
-        values: str = "values",
-        hasher: Hasher | None = None,
-        ignore: Sequence[str] = (),
-        classes: Sequence[Any] | None = None,
-        n_features: int | None = None,
-        dtype: str = "float32",
-        rows_per_batch: int = 1 << 16,
-    ) -> None:
+    def __init__(self, *paths: str | PathLike[str], **columns: Any) -> None:
         if not paths:
             raise InvalidParameterError("ArrowFiles needs the path of a file at least")
-        pyarrow()  # missing: better now than after hours
+        super().__init__(**columns)
         self.paths = [Path(path) for path in paths]
-        self.label, self.weight, self.indices, self.values = label, weight, indices, values
-        self.hasher, self.ignore, self.classes = hasher, tuple(ignore), checked_classes(classes)
-        self.n_features, self.dtype, self.rows_per_batch = (
-            n_features,
-            checked_dtype(dtype),
-            checked_rows(rows_per_batch),
-        )
-
-    @cached_property
-    def size(self) -> int | None:
-        """Rows, where the formats tell without reading all of them."""
-        counts = [opened(path).count() for path in self.paths]
-        return None if None in counts else sum(count for count in counts if count is not None)
-
-    def done(self, position: Position) -> int:
-        """Rows before a position."""
-        return position.row
 
     @property
-    def space(self) -> dict[str, Any]:
-        """How names are hashed; {} where features are numbered."""
-        if self.hasher is None or {self.indices, self.values} <= set(opened(self.paths[0]).names):
-            return {}
-        return {"hashing": self.hasher.as_dict()}
+    def places(self) -> list[str]:
+        """The files' names."""
+        return [str(path) for path in self.paths]
+
+    def _part(self, number: int) -> Part:
+        return opened(self.paths[number])
 
     def fingerprint(self) -> dict[str, Any]:
         """The files (name, size, checksum of the first 64 KiB), and which columns are read as what."""
-        columns = [self.label, self.weight, self.indices, self.values, *self.ignore]
-        files = [_file_fingerprint(path) for path in self.paths]
-        return {"kind": "arrow", "files": files, "columns": columns, "classes": repr(self.classes)}
-
-    def batches(self, start: Position = START) -> Iterator[Batch]:
-        """The rows from ``start`` on; in a position, ``offset`` counts rows of the file."""
-        row = start.row
-        if not 0 <= start.part < len(self.paths):
-            raise InvalidInputError(f"there are {len(self.paths)} files, cannot go on in number {start.part} (from 0)")
-        for part in range(start.part, len(self.paths)):
-            path, offset = self.paths[part], start.offset if part == start.part else 0
-            file = opened(path)
-            reading = _Reading(self, path, file.names)
-            for records in file.records(reading.columns, offset, reading.rows_per_batch):
-                batch = reading.batch(records, offset)
-                offset, row = offset + len(batch), row + len(batch)
-                yield replace(batch, first_row=row - len(batch), position=Position(part, offset, 0, row))
+        return {"kind": "arrow", "files": [_file_fingerprint(path) for path in self.paths], **self._reading()}
 
 
 class _Reading:
     """What the columns of one file mean."""
 
-    def __init__(self, stream: ArrowFiles, path: Path, names: list[str]) -> None:
-        self.stream, self.path = stream, str(path)
+    def __init__(self, stream: ArrowRows, path: str, names: list[str]) -> None:
+        self.stream, self.path = stream, path
         if len(set(names)) < len(names):
             raise InvalidInputError(f"{path} has several columns of one name, got {listed(names)}")
         self.lists = stream.indices in names and stream.values in names

@@ -1,0 +1,102 @@
+"""``thinstream train --engine``: a run on many workers, with the face of one on this machine."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from thinstream.cli.groups import Reading
+from thinstream.cli.opening import options_of
+from thinstream.cli.show import Unmeasured, say
+from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn
+from thinstream.distributed.shards import FileSource
+from thinstream.errors import InvalidParameterError, listed
+from thinstream.evaluate.several import progress_for
+from thinstream.models.model import Model
+from thinstream.streams.stream import START
+from thinstream.training import Watch
+from thinstream.training.checkpoint import State
+
+#: What the address is called by each engine that takes one.
+_ADDRESS = {"ray": "address", "spark": "master"}
+
+
+class SpreadRun:
+    """One model learning from files on many workers.
+
+    Parameters
+    ----------
+    job : Job
+        The command line.
+    reading : Reading
+        How files are read.
+    model : Model
+        What to begin with.
+    watch : Watch
+        Is told of the run.
+
+    """
+
+    def __init__(self, job: Any, reading: Reading, model: Model, watch: Watch) -> None:
+        self.job, self.stream, self.model, self.watch = job, Unmeasured(), model, watch
+        spread = job.spread
+        for name, value, allowed in (("--engine", spread.engine, ENGINES), ("--mode", spread.mode, MODES)):
+            if value not in allowed:
+                raise InvalidParameterError(f"{name} must be {listed(allowed)}, got {value!r}")
+        for name, given in (("--cache", job.cache), ("--names", reading.names)):
+            if given:
+                raise InvalidParameterError(f"{name} is for runs on one machine, it cannot be used with --engine")
+        if spread.address is not None and spread.engine not in _ADDRESS:
+            raise InvalidParameterError(f"--address is for {listed(_ADDRESS)}, got {spread.engine!r}")
+        options = options_of(reading, model.learner.dtype.name)
+        self.source = FileSource(job.data, reading.format, **{**options, "workers": reading.threads or 1})
+        self.state = State(model, progress_for(len(model.classes)), 0, START)
+        self._resumes = False
+
+    def resume(self) -> bool:
+        """Goes back to the last checkpoint; it says so itself."""
+        self._resumes = True
+        if Path(self.job.checkpoint).exists():
+            say(f"going on from {self.job.checkpoint}")
+        return False
+
+    def prepare(self) -> None:
+        """Workers compile for themselves."""
+
+    def run(self) -> Model:
+        """Learns from all files."""
+        job, spread = self.job, self.job.spread
+        more = {} if spread.address is None else {_ADDRESS[spread.engine]: spread.address}
+        with closing(launcher_for(spread.engine, spread.workers, **more)) as launcher:
+            self.state = learn(
+                launcher,
+                self.source,
+                self.model,
+                mode=spread.mode,
+                merge_every=spread.merge_every,
+                merge=spread.merge,
+                batch=spread.mini_batch,
+                passes=job.passes,
+                checkpoint=job.checkpoint,
+                checkpoint_every=job.checkpoint_every,
+                checkpoint_seconds=job.checkpoint_seconds,
+                resume=self._resumes,
+                watch=self.watch,
+            )
+        return self.state.model
+
+    def clear(self) -> None:
+        """The run is over and its model safe: no checkpoint stays behind."""
+        clear(self.job.checkpoint, self.job.spread.mode)
+
+    @property
+    def skipped(self) -> int:
+        """Bad records passed over by all workers."""
+        return self.state.skipped
+
+    def looks_sorted(self) -> bool:
+        """Not known: each worker sees only its part."""
+        return False
+
+    def names(self) -> Any:
+        """Those the model began with."""
+        return self.model.names

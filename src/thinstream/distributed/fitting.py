@@ -1,0 +1,271 @@
+"""Training on many workers, from one call."""
+
+from collections.abc import Mapping
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thinstream.distributed.arrays import BatchSource
+from thinstream.distributed.examples import learn_examples
+from thinstream.distributed.launcher import Launcher
+from thinstream.distributed.shards import FileSource, Source
+from thinstream.errors import InvalidParameterError, listed
+from thinstream.models.model import Model
+from thinstream.training.checkpoint import Checkpoints, State
+from thinstream.training.run import Unwatched, Watch
+
+ENGINES = ("ray", "spark", "local")
+MODES = ("examples", "features")
+
+#: Seconds between checkpoints, if nothing else is said.
+SECONDS = 30.0
+
+
+def train(
+    source: Any,
+    estimator: Any,
+    *,
+    engine: str | Launcher = "ray",
+    workers: int = 2,
+    mode: str = "examples",
+    merge_every: int | None = None,
+    merge: str | None = None,
+    batch: int = 1,
+    passes: int | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    progress: Watch | None = None,
+    engine_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    r"""Fits an estimator of this library on many workers, and returns it.
+
+    Parameters
+    ----------
+    source : path, list of paths, glob, Ray Dataset, Spark DataFrame, or Source
+        What to learn from. Files must have the same names on all machines.
+    estimator : estimator or str
+        ``thinstream.SSOL(eta=0.5)``, or the name of an algorithm, with its default parameters. It learns from scratch.
+    engine : {"ray", "spark", "local"} or Launcher
+        Who places the workers; "local": processes of this machine. A launcher is used and left open.
+    workers : int
+        How many.
+    mode : {"examples", "features"}
+        Whether each worker has a part of the examples and models are merged now and then, or a part of the features
+        and scores are summed for each mini-batch.
+    merge_every : int, optional
+        Mode "examples": rows each worker learns between merges. None: first 16, then an eighth of what it has learned.
+    merge : {"sum", "mean", "touched", "root", "precision", "gain"}, optional
+        Mode "examples": how increments become one. None: what was measured to be best for the algorithm.
+    batch : int
+        Mode "features": rows of a mini-batch; 1 is the serial algorithm.
+    passes : int, optional
+        Over the source; None: the estimator's ``n_passes``.
+    checkpoint : path, optional
+        A file (mode "examples") or a folder (mode "features") that a run can go on from. It is removed at the end.
+    resume : bool
+        Whether to go on from the checkpoint, if there is one.
+    progress : Watch, optional
+        Is told of the run as it goes.
+    engine_options : mapping, optional
+        For the engine's launcher: ``{"address": …}`` of a Ray cluster, ``{"session": …}`` of Spark.
+    **options
+        How the source is read, ``classes`` among them, as `thinstream.open_stream` takes them; of a Ray
+        Dataset or Spark DataFrame its columns.
+
+    Returns
+    -------
+    estimator
+        Fitted; ``progressive_`` is a report of the scores rows got before they were learned from.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import thinstream as ts
+    >>> path = Path(tempfile.mkdtemp()) / "mail.svm"
+    >>> _ = path.write_text("+1 3:0.5 7:1\n-1 2:1\n" * 50)
+    >>> model = train(path, ts.FSOL(), engine="local", workers=1)
+    >>> model.t_, model.progressive_.rows
+    (100, 100)
+
+    """
+    estimator = _estimator(estimator)
+    parameters = estimator.get_params(deep=False)
+    if parameters["shuffle"]:
+        raise InvalidParameterError(f"{estimator._algorithm}: a source is taken in its order, shuffle must be False")
+    estimator._check_common_parameters()
+    _require_mode(mode)
+    found = source_of(source, dtype=parameters["dtype"], **options)
+    known, labels = _classes(found)
+    learner = estimator._new_learner(known, 0)
+    learner.grow = True
+    model = Model(learner, known, found.space)
+    place = None if checkpoint is None else Path(checkpoint)
+    with _launched(engine, workers, engine_options) as launcher:
+        state = learn(
+            launcher,
+            found,
+            model,
+            mode=mode,
+            merge_every=merge_every,
+            merge=merge,
+            batch=batch,
+            passes=parameters["n_passes"] if passes is None else passes,
+            checkpoint=place,
+            resume=resume,
+            watch=progress,
+        )
+    fitted = _fitted(estimator, state, labels, parameters["grow"])
+    if place is not None:
+        clear(place, mode)
+    return fitted
+
+
+def learn(
+    launcher: Launcher,
+    source: Source,
+    model: Model,
+    *,
+    mode: str = "examples",
+    merge_every: int | None = None,
+    merge: str | None = None,
+    batch: int = 1,
+    passes: int = 1,
+    checkpoint: Path | None = None,
+    checkpoint_every: int | None = None,
+    checkpoint_seconds: float | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> State:
+    """`train` without estimators: what the command line does. The checkpoint stays; see `clear`."""
+    _require_mode(mode)
+    if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
+        raise InvalidParameterError(f"passes must be a whole number > 0, got {passes!r}")
+    watch = watch or Unwatched()
+    if mode == "features":
+        from thinstream.distributed.features import learn_features
+
+        if merge_every is not None or merge is not None:
+            raise InvalidParameterError("merge and merge_every are for mode 'examples'; by features nothing is merged")
+        more: dict[str, Any] = {} if checkpoint_every is None else {"segment": checkpoint_every}
+        return learn_features(
+            launcher,
+            source,
+            model,
+            batch=batch,
+            passes=int(passes),
+            checkpoint=checkpoint,
+            resume=resume,
+            watch=watch,
+            **more,
+        )
+    if batch != 1:
+        raise InvalidParameterError(
+            f"batch is for mode 'features'; by examples merge_every says how often, got {batch}"
+        )
+    checkpoints = None
+    if checkpoint is not None:
+        seconds = SECONDS if checkpoint_every is None and checkpoint_seconds is None else checkpoint_seconds
+        checkpoints = Checkpoints(checkpoint, checkpoint_every, seconds)
+    return learn_examples(
+        launcher,
+        source,
+        model,
+        merge_every=merge_every,
+        merge=merge,
+        passes=int(passes),
+        checkpoints=checkpoints,
+        resume=resume,
+        watch=watch,
+    )
+
+
+def clear(checkpoint: Path, mode: str) -> None:
+    """Removes a checkpoint whose run is over and safe."""
+    if mode == "features":
+        from thinstream.distributed.features import clear as clear_folder
+
+        clear_folder(checkpoint)
+    else:
+        Checkpoints(checkpoint).remove()
+
+
+def launcher_for(engine: str, workers: int, **options: Any) -> Launcher:
+    """The workers of an engine, by its name."""
+    if engine == "local":
+        from thinstream.distributed.local import LocalLauncher
+
+        return LocalLauncher(workers, **options)
+    if engine == "ray":
+        from thinstream.distributed.on_ray import RayLauncher
+
+        return RayLauncher(workers, **options)
+    if engine == "spark":
+        from thinstream.distributed.on_spark import SparkLauncher
+
+        return SparkLauncher(workers, **options)
+    raise InvalidParameterError(f"engine must be {listed(ENGINES)}, or a launcher, got {engine!r}")
+
+
+def source_of(source: Any, **options: Any) -> Source:
+    """What can be learned from, in shards: files by name, or what an engine has."""
+    if hasattr(source, "shards") and hasattr(source, "fingerprint"):
+        found: Source = source
+        return found
+    found_by_engine: Source | None = None
+    package = type(source).__module__.split(".")[0]
+    if package == "ray":
+        from thinstream.distributed import on_ray
+
+        found_by_engine = on_ray.source_for(source, **options)
+    elif package == "pyspark":
+        from thinstream.distributed import on_spark
+
+        found_by_engine = on_spark.source_for(source, **options)
+    return FileSource(source, **options) if found_by_engine is None else found_by_engine
+
+
+def _launched(engine: str | Launcher, workers: int, options: Mapping[str, Any] | None) -> Any:
+    """The engine's workers, ended at the end if they were started here."""
+    if not isinstance(engine, str):
+        return nullcontext(engine)
+    return closing(launcher_for(engine, workers, **(options or {})))
+
+
+def _require_mode(mode: str) -> None:
+    if mode not in MODES:
+        raise InvalidParameterError(f"mode must be {listed(MODES)}, got {mode!r}")
+
+
+def _estimator(given: Any) -> Any:
+    if isinstance(given, str):
+        from thinstream.estimators import make
+
+        return make(given)
+    if not hasattr(given, "_new_learner") or not hasattr(given, "_algorithm"):
+        raise InvalidParameterError(
+            f"estimator must be an online learner of thinstream, or the name of one, got {type(given).__name__}"
+        )
+    return given
+
+
+def _classes(source: Any) -> tuple[Any, Any]:
+    from thinstream.estimators.streaming import classes_for
+
+    return classes_for(source, None)
+
+
+def _fitted(estimator: Any, state: State, labels: Any, grow: bool) -> Any:
+    """The estimator with what was learned."""
+    learner, model = state.model.learner, state.model
+    learner.grow = grow
+    estimator._learner, estimator._classes, estimator.classes_ = learner, model.classes, labels
+    estimator.n_features_in_, estimator._meaning = learner.n_features, (model.space, model.names)
+    estimator.progressive_ = state.progress.report()
+    estimator.__dict__.pop("feature_names_in_", None)
+    return estimator
+
+
+__all__ = ["BatchSource", "FileSource", "clear", "launcher_for", "learn", "source_of", "train"]

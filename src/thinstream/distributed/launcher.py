@@ -1,0 +1,66 @@
+"""What an engine must do for the learning that runs on it: place tasks in processes, and nothing more.
+
+A task is a picklable callable, mostly a frozen dataclass with `__call__`. What a task of `rounds` answers follows from
+its fields alone; what its process remembers from earlier rounds may only save it work.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from thinstream.errors import InvalidParameterError
+
+T = TypeVar("T")
+
+#: Hands each task's text to all tasks, in the order of the workers.
+Exchange = Callable[[str], list[str]]
+
+#: How often a task is run again after its process died.
+RETRIES = 3
+
+
+class Launcher(Protocol):
+    """Workers of one job, each a process of its own."""
+
+    workers: int
+    #: Whether task i of one round runs in the process that ran task i of the round before, unless that one died.
+    remembers: bool
+
+    def share(self, value: T) -> Callable[[], T]:
+        """`value`, sent to the workers once; the picklable callable answers it there."""
+
+    def rounds(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Answers of tasks, task i run in worker i's process, with what it remembers from earlier rounds.
+
+        A task whose process died is run again in a new one, `RETRIES` times, then it is a WorkerLostError. What a task
+        raises is raised here, with the worker's number in a note, and is not tried again.
+        """
+
+    def together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
+        """Answers of tasks that run at the same time and talk to each other.
+
+        If one of them dies, this is a WorkerLostError; the others notice on their sockets and end.
+        """
+
+    def close(self) -> None:
+        """Ends the workers; a second time does nothing."""
+
+
+def checked_workers(workers: object) -> int:
+    """A number of workers, or an error that says what one is.
+
+    >>> checked_workers(2)
+    2
+    """
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InvalidParameterError(f"workers must be a whole number > 0, got {workers!r}")
+    return workers
+
+
+def noted(error: BaseException, worker: int) -> BaseException:
+    """What a task raised, with the number of its worker.
+
+    >>> noted(ValueError("no"), 3).__notes__
+    ['raised in worker 3']
+    """
+    error.add_note(f"raised in worker {worker}")
+    return error
