@@ -1,0 +1,193 @@
+"""What many machines would take, from constants measured on this one.
+
+    python benchmarks/cost_model.py [--docs docs/distributed.md]
+
+Measured: text to model on one core; finding, merging and applying increments, per record; a sum over two processes, on
+loopback; picking a worker's own coordinates. Assumed, and named in the table: the network between machines. The rest is
+arithmetic, in `by_examples` and `by_features`. Takes about a minute.
+"""
+
+import argparse
+import math
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from collective import NUMBERS, measured, sums
+from streams import describe, generated
+
+from thinstream.batch import Batch
+from thinstream.distributed.blueprint import Blueprint
+from thinstream.distributed.collective import Collective, new_token
+from thinstream.distributed.deltas import applied, copied, delta, merge
+from thinstream.distributed.slices import Slice
+from thinstream.learners import Classes, Learner
+from thinstream.models.model import Model
+from thinstream.streams.opening import open_stream
+
+BEGIN, END = "<!-- cost model: begin (benchmarks/cost_model.py) -->", "<!-- cost model: end -->"
+#: Between machines, assumed: bytes per second of one link, and seconds of one message more than on loopback.
+LINK, FLIGHT = 1.25e9, 50e-6
+WIDTH, TOUCHED, DELTAS = 1 << 20, 200_000, 8
+#: The job on paper.
+NONZEROS, PER_ROW, MACHINES = 1e12, 65, (1, 10, 100)
+
+
+class Constants(NamedTuple):
+    """Seconds, on one core of this machine."""
+
+    text: float  # per non-zero, from text to model
+    found: float  # per feature of the model: finding what has changed
+    merged: float  # per record and worker: merging, on the driver
+    applied: float  # per record: taking over the new base
+    record: float  # bytes of a record that is sent
+    sum: float  # per sum of two numbers, two processes
+    picked: float  # per non-zero: picking a worker's own coordinates and scoring them
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--docs", type=Path, help="a page whose tables are to be replaced")
+    options = parser.parse_args()
+    constants = measure()
+    text = "\n\n".join([f"Measured on: {describe()}.", constants_table(constants), paper_table(constants)])
+    print(text)
+    if options.docs:
+        before, _, rest = options.docs.read_text().partition(BEGIN)
+        options.docs.write_text("\n\n".join([before + BEGIN, text, END]) + rest.partition(END)[2])
+
+
+# Measured -------------------------------------------------------------------------------------------------------------
+
+
+def measure() -> Constants:
+    found, merged, taken, record = increments()
+    return Constants(text(), found, merged, taken, record, 1.0 / measured(2, sums)[NUMBERS.index(2)], picking())
+
+
+def best(work: Any, repeats: int = 5) -> float:
+    """Seconds of the fastest run; the others tell of who else uses the machine."""
+    took = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - start)
+    return min(took)
+
+
+def text() -> float:
+    """One thread that parses and learns in turns."""
+    with tempfile.TemporaryDirectory(prefix="thinstream-bench-") as folder:
+        path, _ = generated(Path(folder))
+        nonzeros = sum(batch.nnz for batch in open_stream(path).batches())
+
+        def once() -> None:
+            learner = Learner("fsol", n_features=0, grow=True)
+            for batch in open_stream(path, workers=1).batches():
+                learner.learn(batch)
+
+        once()
+        return best(once, 3) / nonzeros
+
+
+def increments() -> tuple[float, float, float, float]:
+    """Finding, merging, applying, and bytes, of random increments."""
+    rng = np.random.default_rng(0)
+    base = Learner("fsol", n_features=WIDTH)
+    workers = []
+    for _ in range(DELTAS):
+        learner = copied(base)
+        indices = np.sort(rng.choice(WIDTH, TOUCHED, replace=False)).astype(np.int32)
+        ends = np.arange(0, TOUCHED + 1, 100)
+        y = rng.choice(np.array([-1, 1], np.int8), len(ends) - 1)
+        learner.learn(Batch.of(ends, indices, np.ones(TOUCHED, np.float32), WIDTH, y))
+        workers.append(learner)
+    deltas = [delta(base, learner) for learner in workers]
+    records = sum(len(change.parts[0].indices) for change in deltas)
+    new = merge(base, deltas)
+    change = delta(base, new)
+    return (
+        best(lambda: delta(base, workers[0])) / WIDTH,
+        best(lambda: merge(base, deltas), 3) / records,
+        best(lambda: applied(base, change)) / len(change.parts[0].indices),
+        sum(change.nbytes for change in deltas) / records,
+    )
+
+
+def picking() -> float:
+    """One of two slices, alone: its share of the rows' non-zeros."""
+    rng = np.random.default_rng(0)
+    rows, per = 20_000, 64
+    indices = np.sort(rng.integers(0, WIDTH, (rows, per), dtype=np.int32), axis=1).reshape(-1)
+    y = rng.choice(np.array([-1, 1], np.int8), rows)
+    batch = Batch.of(np.arange(rows + 1) * per, indices, np.ones(rows * per, np.float32), WIDTH, y)
+    blueprint = Blueprint.of(Model(Learner("fsol", n_features=WIDTH), Classes(-1, 1)))
+    with Collective.join(lambda text: [text], 0, 1, new_token()) as alone:
+        part = Slice(blueprint, 0, 2)
+        part.prepare()
+        part.learn(batch, alone, batch_size=1024)
+        return best(lambda: part.learn(batch, alone, batch_size=1024)) / (rows * per)
+
+
+# On paper -------------------------------------------------------------------------------------------------------------
+
+
+def by_examples(c: Constants, machines: int, every: float, touched: float) -> tuple[float, float]:
+    """Seconds of learning and of merging: each machine learns ``every`` rows and sends ``touched`` records, the driver
+    receives them one after the other, merges, and sends the new base's changes to all.
+    """
+    rows = NONZEROS / PER_ROW / machines
+    learning = c.text * NONZEROS / machines
+    if machines == 1:
+        return learning, 0.0
+    sent = 2 * machines * touched * c.record / LINK
+    round_ = sent + machines * touched * c.merged + touched * (c.found * 5 + c.applied) + 2 * FLIGHT
+    return learning, rows / every * round_
+
+
+def by_features(c: Constants, machines: int, batch: int) -> tuple[float, float]:
+    """Seconds of reading and learning, and of sums: every machine reads all rows and keeps its own coordinates."""
+    rows = NONZEROS / PER_ROW
+    reading = (c.text / 2 + c.picked) * NONZEROS  # about half of text to model is parsing
+    steps = math.ceil(math.log2(machines)) if machines > 1 else 0
+    return reading, rows / batch * steps * (c.sum + FLIGHT + 16 * batch / LINK)
+
+
+def constants_table(c: Constants) -> str:
+    lines = [
+        "| constant | measured |",
+        "|---|--:|",
+        f"| text to model, one core | {c.text * 1e9:.1f} ns per non-zero |",
+        f"| finding what changed | {c.found * 1e9:.1f} ns per feature of the model |",
+        f"| merging increments, on the driver | {c.merged * 1e9:.0f} ns per record |",
+        f"| taking over a new base | {c.applied * 1e9:.0f} ns per record |",
+        f"| size of a record (FSOL) | {c.record:.0f} bytes |",
+        f"| a sum of two numbers, two processes, loopback | {c.sum * 1e6:.0f} µs |",
+        f"| a worker's share of a row, by features | {c.picked * 1e9:.1f} ns per non-zero of the row |",
+    ]
+    return "\n".join(lines)
+
+
+def paper_table(c: Constants) -> str:
+    head = (
+        f"On paper: {NONZEROS:.0e} non-zeros in rows of {PER_ROW}, one core a machine, links of {LINK * 8e-9:.0f} Gbit/s "
+        f"and {FLIGHT * 1e6:.0f} µs (assumed); a million records change between two merges. Hours of learning + merging "
+        "(or of reading + sums)."
+    )
+    plans = [
+        ("examples, a merge every 65,536 rows", lambda m: by_examples(c, m, 1 << 16, 1e6)),
+        ("examples, a merge every 10 million rows", lambda m: by_examples(c, m, 1e7, 1e6)),
+        ("features, mini-batches of 1", lambda m: by_features(c, m, 1)),
+        ("features, mini-batches of 1024", lambda m: by_features(c, m, 1024)),
+    ]
+    lines = ["| plan | " + " | ".join(f"{m} machines" for m in MACHINES) + " |", "|---|" + "--:|" * len(MACHINES)]
+    for name, plan in plans:
+        cells = [f"{a / 3600:.1f} + {b / 3600:.1f}" for a, b in map(plan, MACHINES)]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([head, "", *lines])
+
+
+if __name__ == "__main__":
+    main()
