@@ -55,7 +55,7 @@ class Reproduction:
             with _bar(experiment, self.quiet) as progress:
                 done = run(
                     experiment,
-                    self.out / ".cells" / experiment.name,
+                    self.out / ".cells" / (experiment.cells_of or experiment.name),
                     smoke=self.smoke,
                     jobs=self.jobs or processors(),
                     fresh=self.fresh,

@@ -7,7 +7,7 @@ from thinstream.errors import UnknownNameError
 from thinstream.experiments.experiment import Experiment
 
 #: Modules that hold one each, as EXPERIMENT.
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("p3_table2", "p3_fig1", "p3_fig3", "p3_table4")
 
 
 @cache

@@ -57,6 +57,8 @@ class Experiment:
     claims: Callable[[Sequence[Row]], Sequence[Claim]] = lambda rows: ()
     compare: Callable[[Sequence[Row]], Sequence[Compared]] = lambda rows: ()
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # the paper's set → what is used in its place, and why
+    cells_of: str = ""  # the experiment whose cells these are, so that both need them run only once
+    rows: Callable[[Sequence[Row]], list[Row]] = list  # those of the cells' rows that it is made of
     timed: bool = False  # cells measure time: one after the other, nothing beside
     version: int = 1  # raise it when kept cells no longer mean the same
 

@@ -42,7 +42,8 @@ def write_summary(experiments: Sequence[Experiment], folder: Path) -> Path:
     """The page of all experiments that are kept in a folder, beside the folder."""
     page = folder.with_name(f"{folder.name}.md")
     results = {experiment.name: kept(folder, experiment.name) for experiment in experiments}
-    seconds = sum(result.seconds for result in results.values() if result)
+    once = [experiment.name for experiment in experiments if experiment.cells_of not in results]
+    seconds = sum(result.seconds for name, result in results.items() if result and name in once)
     time = f"All of them took {_time(seconds)} of one core."
     parts = [INTRODUCTION.format(out=folder.as_posix() if not folder.is_absolute() else folder.name, time=time).strip()]
     for experiment in experiments:

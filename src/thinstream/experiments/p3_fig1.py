@@ -1,0 +1,107 @@
+"""P3, Figs 1 and 2: sum and cost while the stream passes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from thinstream.experiments.experiment import Claim, Experiment, Row, markdown
+from thinstream.experiments.p3_common import ALGORITHMS, COLOURS, MEASURES, PROPOSED, legend, names_in, pick
+from thinstream.experiments.p3_table2 import cells
+
+ABOUT = """
+The runs are those of Table II (see there for sets, rates and numbers of permutations). A point is the mean over
+permutations of the sum, or of the cost per 100 rows, of all rows so far, each scored before it was learned.
+"""
+#: Shares of the stream the table shows.
+SHARES = (0.01, 0.1, 0.3, 1.0)
+#: The claim is looked at from this share on; before it, few positives were seen.
+FROM = 0.1
+
+
+def only_curves(rows: Sequence[Row]) -> list[Row]:
+    """The points, not the single runs of the table."""
+    return pick(rows, what="curve")
+
+
+def curve(rows: Sequence[Row], name: str, kind: str, algorithm: str) -> dict[int, float]:
+    """Rows → value."""
+    return {row["rows"]: row["value"] for row in pick(rows, set=name, measure=kind, algorithm=algorithm)}
+
+
+def nearest(points: dict[int, float], share: float) -> float:
+    """The value at the point nearest to a share of the stream.
+
+    >>> nearest({1: 5.0, 9: 6.0, 10: 7.0}, 0.8)
+    6.0
+    """
+    wanted = share * max(points)
+    return points[min(points, key=lambda stop: abs(stop - wanted))]
+
+
+def tables(rows: Sequence[Row]) -> str:
+    """Values at a few shares of each stream."""
+    parts = []
+    for kind in MEASURES:
+        lines = []
+        for name in names_in(rows):
+            for algorithm in ALGORITHMS:
+                points = curve(rows, name, kind, algorithm)
+                if points:
+                    lines.append([f"{name}, {algorithm}", *(f"{nearest(points, share):.2f}" for share in SHARES)])
+        header = ["", *(f"after {100 * share:g} %" for share in SHARES)]
+        parts.append(f"### {kind}\n\n{markdown(header, lines)}")
+    return "\n\n".join(parts)
+
+
+def claims(rows: Sequence[Row]) -> list[Claim]:
+    """Whether both forms of ARCSOGD lead all along the stream."""
+    found = []
+    for kind, measure in MEASURES.items():
+        ahead, of, where = 0, 0, []
+        for name in names_in(rows):
+            curves = {algorithm: curve(rows, name, kind, algorithm) for algorithm in ALGORITHMS}
+            stops = [stop for stop in curves["CSOGD-I"] if stop >= FROM * max(curves["CSOGD-I"])]
+            shared = [stop for stop in stops if all(stop in points for points in curves.values())]
+            leads = [
+                min(measure.sign * curves[a][stop] for a in PROPOSED)
+                > max(measure.sign * curves[a][stop] for a in ALGORITHMS if a not in PROPOSED)
+                for stop in shared
+            ]
+            ahead, of = ahead + sum(leads), of + len(leads)
+            if not all(leads):
+                where.append(f"{name} ({sum(leads)} of {len(leads)})")
+        said = f"at {ahead} of {of} points from {FROM:.0%} of the stream on"
+        said += f"; not everywhere on {', '.join(where)}" if where else ""
+        found.append(Claim(f"Both forms of ARCSOGD lead all along the stream ({kind})", ahead == of, said))
+    return found
+
+
+def draw(rows: Sequence[Row], figure: Any) -> None:
+    """Sum above, cost below, a column for each set."""
+    names = names_in(rows)
+    figure.set_size_inches(15, 6.4)
+    panels = figure.subplots(2, len(names), squeeze=False)
+    for line, kind in zip(panels, MEASURES, strict=True):
+        for panel, name in zip(line, names, strict=True):
+            for algorithm in ALGORITHMS:
+                points = curve(rows, name, kind, algorithm)
+                width = 2.0 if algorithm in PROPOSED else 1.2
+                panel.plot(points.keys(), points.values(), color=COLOURS[algorithm], label=algorithm, lw=width)
+            panel.set_xscale("log")
+            panel.set_title(f"{name}, {kind} (%)", fontsize=10)
+            panel.grid(alpha=0.3)
+    figure.supxlabel("rows so far", fontsize=10)
+    legend(figure, panels.ravel())
+
+
+EXPERIMENT = Experiment(
+    name="p3-fig1",
+    source="P3, Figs 1–2",
+    title="Sum and cost along the stream",
+    about=ABOUT,
+    cells=cells,
+    cells_of="p3-table2",
+    rows=only_curves,
+    tables=tables,
+    draw=draw,
+    claims=claims,
+)
