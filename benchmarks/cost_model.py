@@ -135,8 +135,10 @@ def picking() -> float:
 
 
 def by_examples(c: Constants, machines: int, every: float, touched: float) -> tuple[float, float]:
-    """Seconds of learning and of merging: each machine learns ``every`` rows and sends ``touched`` records, the driver
-    receives them one after the other, merges, and sends the new base's changes to all.
+    """Seconds of learning and of merging.
+
+    Each machine learns ``every`` rows and sends ``touched`` records; the driver receives them one after the other,
+    merges, and sends the new base's changes to all.
     """
     rows = NONZEROS / PER_ROW / machines
     learning = c.text * NONZEROS / machines
@@ -172,9 +174,9 @@ def constants_table(c: Constants) -> str:
 
 def paper_table(c: Constants) -> str:
     head = (
-        f"On paper: {NONZEROS:.0e} non-zeros in rows of {PER_ROW}, one core a machine, links of {LINK * 8e-9:.0f} Gbit/s "
-        f"and {FLIGHT * 1e6:.0f} µs (assumed); a million records change between two merges. Hours of learning + merging "
-        "(or of reading + sums)."
+        f"On paper: {NONZEROS:.0e} non-zeros in rows of {PER_ROW}, one core a machine, links of "
+        f"{LINK * 8e-9:.0f} Gbit/s and {FLIGHT * 1e6:.0f} µs (assumed); a million records change between two merges. "
+        "Hours of learning + merging (or of reading + sums)."
     )
     plans = [
         ("examples, a merge every 65,536 rows", lambda m: by_examples(c, m, 1 << 16, 1e6)),

@@ -6,7 +6,8 @@ The workers are simulated one after another in one process, with the very code t
 number can be had again. Rows are scaled to unit length; train and test parts as published or two thirds and the rest
 of a fixed shuffle; at most 20,000 rows of a set are learned, in random order. Each shard is a stretch of them.
 "One merge": each worker learns its whole shard, then all are merged. "Periodic": first after 16 rows of each worker,
-then whenever an eighth more was learned, as `train` does by default. Parameters are defaults but those shown.
+then whenever an eighth more was learned (half more from 4096 rows of a worker on), as `train` does by default.
+Parameters are defaults but those shown.
 Needs the data sets, see `thinstream datasets`; about five minutes on one core.
 """
 
@@ -24,7 +25,7 @@ from thinstream.batch import Batch
 from thinstream.datasets import find
 from thinstream.distributed.combining import rule_for
 from thinstream.distributed.deltas import copied, delta, merge
-from thinstream.distributed.examples import FIRST, MOST, SHARE
+from thinstream.distributed.examples import rows_of_round
 from thinstream.learners import Learner
 from thinstream.streams.opening import open_stream
 
@@ -89,7 +90,7 @@ def learned(name, rows, shards, way, periodic):
     parts = [rows.until(b).after(a) for a, b in pairwise(cuts)]
     taken, longest = 0, max(map(len, parts))
     while taken < longest:
-        more, deltas = max(FIRST, min(taken // SHARE, MOST)) if periodic else longest, []
+        more, deltas = rows_of_round(taken) if periodic else longest, []
         for part in parts:
             learner = copied(base)
             a, b = min(taken, len(part)), min(taken + more, len(part))

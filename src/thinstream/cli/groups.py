@@ -133,7 +133,7 @@ class Spread:
     ] = None
     merge_every: Annotated[
         int | None,
-        _option("Rows of each worker between merges (default: an eighth of those so far).", _WORKERS, min=1),
+        _option("Rows of each worker between merges (default: often at first, then seldom).", _WORKERS, min=1),
     ] = None
     mini_batch: Annotated[int, _option("Mode features: rows of a mini-batch (default 1).", _WORKERS, min=1)] = 1
     address: Annotated[str | None, _option("Of a Ray cluster, or the master of Spark.", _WORKERS)] = None

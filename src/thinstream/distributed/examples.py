@@ -25,8 +25,10 @@ from thinstream.training.checkpoint import Checkpoints, State
 from thinstream.training.run import Interrupted, Line, Unwatched, Watch
 from thinstream.training.stopping import Stopping, stopping
 
-#: Rows of a worker in its first round; later ones are an eighth of what it has learned, up to the last number.
-FIRST, SHARE, MOST = 16, 8, 1 << 16
+#: Rows of a worker in its first round, and the most in any.
+FIRST, MOST = 16, 1 << 16
+#: Later rounds are an eighth of what it has learned; half of it from so many rows on, when models are steadier.
+OFTEN, SELDOM, STEADY = 8, 2, 1 << 12
 
 
 def learn_examples(
@@ -52,8 +54,8 @@ def learn_examples(
     model : Model
         What to begin with; its learner is left as it is.
     merge_every : int, optional
-        Rows each worker learns between two merges. None: first 16, then always an eighth of what it has learned so
-        far, at most 65,536, so that no more than an eighth of what is known is ever unknown to the others.
+        Rows each worker learns between two merges. None: first 16, then an eighth of what it has learned so far, from
+        4096 rows on half of it, at most 65,536.
     merge : str, optional
         How increments become one, see `combining`. None: what is best for the algorithm.
     passes : int
@@ -67,6 +69,15 @@ def learn_examples(
 
     """
     return Driver(launcher, source, model, merge_every, merge, passes, checkpoints, watch or Unwatched()).run(resume)
+
+
+def rows_of_round(taken: int) -> int:
+    """Rows of a worker in the round after it has learned ``taken``.
+
+    >>> [rows_of_round(taken) for taken in (0, 160, 4000, 5000, 1_000_000)]
+    [16, 20, 500, 2500, 65536]
+    """
+    return max(FIRST, min(taken // (OFTEN if taken < STEADY else SELDOM), MOST))
 
 
 class Driver:
@@ -130,7 +141,7 @@ class Driver:
 
     def _rows(self) -> int:
         """Of each worker in the next round."""
-        return self.merge_every or max(FIRST, min(self.taken // SHARE, MOST))
+        return self.merge_every or rows_of_round(self.taken)
 
     def _answers(self, rows: int) -> list[Answer | None]:
         """Of all workers, in their order; None of one that has no more rows."""

@@ -56,7 +56,8 @@ def train(
         Whether each worker has a part of the examples and models are merged now and then, or a part of the features
         and scores are summed for each mini-batch.
     merge_every : int, optional
-        Mode "examples": rows each worker learns between merges. None: first 16, then an eighth of what it has learned.
+        Mode "examples": rows each worker learns between merges. None: 16, then an eighth of what it has learned, later
+        half of it.
     merge : {"sum", "mean", "touched", "root", "precision", "gain"}, optional
         Mode "examples": how increments become one. None: what was measured to be best for the algorithm.
     batch : int
