@@ -7,7 +7,7 @@ from thinstream.errors import UnknownNameError
 from thinstream.experiments.experiment import Experiment
 
 #: Modules that hold one each, as EXPERIMENT.
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("p0_fig1", "p0_fig2", "p0_fig3", "p0_fig4", "p0_fig5", "p0_variants")
 
 
 @cache

@@ -25,7 +25,7 @@ class Finished(NamedTuple):
     """What a run has found."""
 
     rows: list[Row]
-    seconds: float  # all cells together, those of earlier runs included
+    seconds: float  # of one core, all cells together, those of earlier runs included
     missing: tuple[str, ...]  # data sets
 
 
@@ -101,10 +101,10 @@ def _worked(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[int, list[Row], 
 
 
 def _work(cell: Cell) -> tuple[list[Row], float]:
-    start = time.perf_counter()
+    start = time.process_time()
     with threadpool_limits(1):  # cells run side by side, and times are those of one core
         rows = cell.work(*cell.arguments)
-    return rows, time.perf_counter() - start
+    return rows, time.process_time() - start
 
 
 def _digest(experiment: Experiment, cell: Cell, smoke: bool) -> str:
