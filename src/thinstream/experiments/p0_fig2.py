@@ -232,9 +232,8 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         every = [point for curve in points.values() for point in curve if point[0] < 100.0]
         lowest = min(error for _, error in every)
         sparsity_axis(axis, max(share for share, _ in every))
-        axis.set_ylim(0.7 * lowest, max(lowest * 5.0, lowest + 2.0))
+        axis.set_ylim(0.7 * lowest, min(max(lowest * 5.0, lowest + 2.0), 55.0))
         axis.set_title(name, fontsize=10)
-    figure.supxlabel("sparsity (%)", fontsize=10)
     figure.supylabel("test error (%)", fontsize=10)
     legend(figure, axes)
 

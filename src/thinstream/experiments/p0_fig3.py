@@ -185,7 +185,6 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         sparsity_axis(axis, sparsest)
         axis.set_yscale("log")
         axis.set_title(name, fontsize=10)
-    figure.supxlabel("sparsity (%)", fontsize=10)
     figure.supylabel("milliseconds to learn", fontsize=10)
     legend(figure, axes)
 

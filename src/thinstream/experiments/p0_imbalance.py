@@ -239,6 +239,5 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
             sparsity_axis(axis, sparsest)
             axis.set_ylim(48.0, max(values) + 2.0)
             axis.set_title(f"{name}, {text}", fontsize=10)
-    figure.supxlabel("sparsity (%)", fontsize=10)
     figure.supylabel("balanced accuracy (%)", fontsize=10)
     legend(figure, axes, 6)

@@ -23,7 +23,7 @@ COLOURS = {
     LIBLINEAR: "0.3",
 }
 STYLES = {"STG": ":", "FOBOS": ":", "AdaFOBOS": ":", LIBLINEAR: "--", "CS-OGD": "-.", "CPA": "-.", "PAUM": "-."}
-TICKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99)
+TICKS = (50.0, 90.0, 99.0, 99.9, 99.99)
 
 
 def ordered(rows: Iterable[Row], column: str) -> list[Any]:
@@ -87,6 +87,7 @@ def sparsity_axis(axis: Any, sparsest: float) -> None:
     axis.set_xlim(110.0, (100.0 - shown[-1]) / 1.3)
     axis.set_xticks([100.0 - tick for tick in shown], [f"{tick:g}" for tick in shown])
     axis.minorticks_off()
+    axis.set_xlabel("sparsity (%)", fontsize=8)
     axis.grid(alpha=0.3)
 
 

@@ -154,7 +154,6 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
             axis.set_title(name if k == 0 else "", fontsize=10)
         axes[k * len(sets)].set_ylabel(f"{title}\n\ntest error (%)", fontsize=9)
         axes[(k + 1) * len(sets) - 1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
-    figure.supxlabel("sparsity (%)", fontsize=10)
 
 
 EXPERIMENT = Experiment(
