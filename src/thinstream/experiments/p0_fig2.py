@@ -248,7 +248,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     claims=claims,
     stand_ins={
-        "AUT": "20news-comp-vs-rec, newsgroups too (AUT cannot be had)",
+        "AUT": "20news-comp-vs-rec, newsgroups (AUT is not at hand)",
         "PCMAC": "20news-pcmac, the same two groups, features extracted anew, split by date",
         "NEWS": "farm-ads, mdsd-books, mdsd-electronics: wide text (of NEWS only 100 rows are at hand)",
         "RCV1": "rcv1-small, a sample of 1,500 of its rows, and reuters21578-acq",

@@ -45,7 +45,7 @@ runs, from rows in memory, for a dozen values of l1 between a dense and an empty
 Fig. 2, on the first 5,000 rows (not timed). liblinear (`LinearSVC(penalty="l1")`)
 runs once for each of 6 values of C, up to 100 rounds over the rows.
 
-The paper's times come from programs that differ in more than the algorithm; here all six share one compiled loop."""
+All six share one compiled loop, into which each algorithm's own steps are compiled."""
 
 
 def work(name: str, label: str, smoke: bool) -> list[Row]:
