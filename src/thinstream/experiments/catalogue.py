@@ -7,7 +7,18 @@ from thinstream.errors import UnknownNameError
 from thinstream.experiments.experiment import Experiment
 
 #: Modules that hold one each, as EXPERIMENT.
-MODULES: tuple[str, ...] = ("p3_table2", "p3_fig1", "p3_fig3", "p3_table4")
+MODULES: tuple[str, ...] = (
+    "p0_fig1",
+    "p0_fig2",
+    "p0_fig3",
+    "p0_fig4",
+    "p0_fig5",
+    "p0_variants",
+    "p3_table2",
+    "p3_fig1",
+    "p3_fig3",
+    "p3_table4",
+)
 
 
 @cache

@@ -1,0 +1,212 @@
+"""P0's experiments: their recipes on made-up data, and each of them in its smoke version where the data are there."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thinstream.engine.loop import Costs
+from thinstream.experiments import p0_fig1, p0_fig2, p0_fig3, p0_fig4, p0_fig5, p0_variants
+from thinstream.experiments.data import Data, is_here
+from thinstream.experiments.keeping import Result
+from thinstream.experiments.p0_common import (
+    LEVELS,
+    SPARSE,
+    Contestant,
+    Measured,
+    at_sparsity,
+    batch_of,
+    curve_rows,
+    ends,
+    l1_values,
+    learned,
+    measured,
+    permuted,
+    tuned,
+    weights_of,
+    whole_periods,
+)
+from thinstream.experiments.p0_imbalance import Contest, rare
+from thinstream.experiments.p0_pages import level_table, level_values
+from thinstream.experiments.running import run
+from thinstream.experiments.writing import write_page
+from thinstream.learners import make_learner
+
+ALL = [p0_fig1, p0_fig2, p0_fig3, p0_fig4, p0_fig5, p0_variants]
+
+
+def made_up(n=200, d=40, seed=0):
+    rng = np.random.default_rng(seed)
+    X = sp.random(n, d, density=0.2, format="csr", random_state=np.random.default_rng(seed), dtype=np.float64)
+    X.data = X.data + 0.1
+    return Data(X, np.where(X @ rng.standard_normal(d) > 0, 1, -1).astype(np.int8))
+
+
+@pytest.mark.parametrize("module", ALL, ids=lambda module: module.EXPERIMENT.name)
+def test_smoke(module, tmp_path):
+    experiment = module.EXPERIMENT
+    needed = {name for cell in experiment.cells(True) for name in cell.needs}
+    missing = sorted(name for name in needed if not is_here(name))
+    if missing:
+        pytest.skip(f"data sets that are not here: {', '.join(missing)} (THINSTREAM_DATA names their folder)")
+    found = run(experiment, tmp_path / "cells", smoke=True)
+    assert not found.missing
+    write_page(experiment, Result(found.rows, found.seconds, smoke=True), tmp_path)
+    page = (tmp_path / f"{experiment.name}.md").read_text()
+    assert "numbers mean nothing" in page
+    assert "nan" not in page
+    assert (tmp_path / f"{experiment.name}.png").stat().st_size > 10_000
+    assert {cell.key for cell in experiment.cells(True)} <= {cell.key for cell in experiment.cells(False)}
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.floats(0, 100)), min_size=1, max_size=12), st.floats(1, 99.9))
+def test_a_value_at_a_sparsity(points, level):
+    nnz, value = (np.array(column, np.float64) for column in zip(*points, strict=True))
+    found = at_sparsity(nnz, value, 50, level)
+    means = {n: np.mean([v for m, v in points if m == n]) for n in sorted({m for m, _ in points}) if n >= 1}
+    wanted = round((100 - level) * 50 / 100, 9)
+    below = [n for n in means if n <= wanted]
+    above = [n for n in means if n > wanted]
+    if not below:  # no model is so sparse
+        near = means and math.isclose(wanted, min(means))
+        assert math.isnan(found) or near
+    elif not above:
+        assert found == pytest.approx(means[below[-1]])
+    else:
+        a, b = below[-1], above[0]
+        share = math.log(wanted / a) / math.log(b / a)
+        assert found == pytest.approx(means[a] + share * (means[b] - means[a]), abs=1e-6)
+
+
+def test_ends_of_a_sweep():
+    assert ends(np.array([100.0, 100.0, 50.0, 0.0, 0.0])) == (0, 2)
+    assert ends(np.array([100.0, 10.0, 10.0, 10.0])) == (0, 2)  # all there is to see
+    assert ends(np.zeros(5)) == (0, 3)
+
+
+def test_models_are_those_of_single_runs():
+    train, test = made_up(), made_up(100, seed=1)
+    rows, l1 = batch_of(train), [0.0, 0.3, 2.0]
+    result = measured(learned(SPARSE["FSOL"], {"eta": 0.5}, l1, rows), test)
+    for k, value in enumerate(l1):
+        model = make_learner("fsol", n_features=40, dtype="float64", eta=0.5, l1=value)
+        model.learn(rows)
+        w = model.weights()
+        predicted = np.where(test.X @ w > 0, 1, -1)
+        assert result.nnz[k] == np.count_nonzero(w)
+        assert result.error[k] == pytest.approx(100.0 * (predicted != test.y).mean())
+        assert result.sensitivity[k] == pytest.approx(100.0 * (predicted[test.y > 0] > 0).mean())
+        assert result.balanced[k] == pytest.approx(
+            50.0 * ((predicted[test.y > 0] > 0).mean() + (predicted[test.y < 0] < 0).mean())
+        )
+
+
+def test_sweeps_go_from_dense_to_empty():
+    rows = batch_of(made_up())
+    l1 = l1_values(SPARSE["FSOL"], {"eta": 1.0}, rows, smoke=True)
+    nnz = (weights_of(learned(SPARSE["FSOL"], {"eta": 1.0}, l1, rows)) != 0).sum(axis=0)
+    assert l1[0] == 0.0
+    assert nnz[1] >= 0.95 * nnz[0] > 1 >= nnz[-1]
+    assert l1_values(Contestant("paum", is_sparse=False), {}, rows) == [0.0]
+
+
+def test_tuning_is_cross_validation():
+    train = made_up(100)
+    rows, fold = batch_of(train), np.arange(100) % 5
+    wrong = {}
+    for eta in (2.0**4, 2.0**5):  # the smoke version's grid
+        wrong[eta] = 0.0
+        for k in range(5):
+            model = make_learner("fsol", n_features=40, dtype="float64", eta=eta)
+            model.learn(batch_of(train.take(np.flatnonzero(fold != k))))
+            held_out = train.take(np.flatnonzero(fold == k))
+            wrong[eta] += float(((held_out.X @ model.weights() > 0) != (held_out.y > 0)).mean())
+    best = min(wrong, key=lambda eta: wrong[eta])
+    assert wrong[tuned(SPARSE["FSOL"], rows, smoke=True)["eta"]] == wrong[best]
+
+
+def test_costs_reach_the_models():
+    train = made_up()
+    plain, costly = (
+        weights_of(learned(Contestant("fsol"), {"eta": 1.0}, [0.0], batch_of(train), costs))
+        for costs in (Costs(), Costs(1.0, 99.0))
+    )
+    assert costly.sum() > plain.sum()
+
+
+def test_truncation_ends_with_a_truncation():
+    rows = batch_of(made_up(57))
+    assert len(whole_periods(SPARSE["STG"], rows)) == 50
+    assert len(whole_periods(SPARSE["FSOL"], rows)) == 57
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 20), st.integers(0, 3))
+def test_rare_positives(positives, negatives, ratio, seed):
+    y = np.array([1] * positives + [-1] * negatives, np.int8)
+    data = Data(sp.csr_matrix(np.arange(1.0, len(y) + 1).reshape(-1, 1)), y)
+    found = rare(data, seed, ratio)
+    kept = found.X.toarray().ravel()
+    assert len(set(kept)) == len(kept)  # no row twice
+    assert (found.y < 0).sum() == negatives
+    assert (found.y > 0).sum() == min(max(round(negatives / ratio), 1), positives)
+    assert np.array_equal(found.y, y[kept.astype(int) - 1])
+
+
+def test_permutations_keep_rows_together():
+    data = made_up(30)
+    found = permuted(data, 3)
+    assert not np.array_equal(found.y, data.y)
+    assert sorted(zip(found.X.sum(axis=1).A1, found.y, strict=True)) == sorted(
+        zip(data.X.sum(axis=1).A1, data.y, strict=True)
+    )
+
+
+def two_algorithms():
+    """Rows of SSOL at half the error of FSOL, on two sets."""
+    l1, nnz = [0.0, 1.0, 2.0], np.array([1000.0, 10.0, 1.0])
+    rows = []
+    for name in ("a", "b"):
+        for label, factor in (("FSOL", 2.0), ("SSOL", 1.0)):
+            runs = [Measured(nnz, nnz, nnz, factor * np.array([1.0, 2.0, 3.0 + k])) for k in (0, 1)]
+            rows += curve_rows({"set": name, "algorithm": label}, l1, runs, 1000, "error")
+    return rows
+
+
+def test_rows_of_a_curve():
+    values = level_values(two_algorithms(), "error")
+    assert values["a", "FSOL", 0.0] == (2.0, 0.0)
+    assert values["b", "SSOL", 99.0] == pytest.approx((2.0, 0.0))
+    assert values["b", "SSOL", 99.9][0] == pytest.approx(3.5)
+    assert values["b", "SSOL", 99.9][1] == pytest.approx(math.sqrt(0.5))
+    table = level_table(values, ["a"], ["FSOL", "SSOL"], 99.0, least=True)
+    assert table.splitlines()[-1] == "| a | 4.00 ± 0.00 | **2.00 ± 0.00** |"
+
+
+def test_claims_follow_the_rows():
+    rows = two_algorithms()
+    contest = p0_fig2.Contest(rows)
+    assert contest.wins(["SSOL"], ["FSOL"], 99.0) == 2
+    assert contest.wins(["FSOL"], ["SSOL"], 99.0) == 0
+    assert "behind by more than that on 2: a, b" in contest.told(["FSOL"], ["SSOL"], 99.0)
+    verdicts = [claim.holds for claim in p0_fig2.claims(rows)]
+    assert verdicts[0]
+    swapped = [{**row, "algorithm": {"FSOL": "SSOL", "SSOL": "FSOL"}[row["algorithm"]]} for row in rows]
+    assert not p0_fig2.claims(swapped)[0].holds
+    assert not p0_fig2.claims(swapped)[2].holds
+
+
+def test_claims_on_costs():
+    rows = [
+        {"set": "a", "algorithm": label, "kind": "level", "level": level, "balanced": value, "spread": 1.0}
+        for label, value in (("FSOL", 60.0), ("SSOL", 70.0), ("CS-FSOL", 80.0), ("CS-SSOL", 75.0))
+        for level in LEVELS
+    ]
+    contest = Contest(rows)
+    assert contest.costs_help().holds
+    assert contest.second_order_helps().holds
+    best = contest.best_is_ours()
+    assert not best.holds
+    assert "a at 99 %: CS-FSOL 80.0, CS-SSOL 75.0" in best.evidence
