@@ -7,7 +7,7 @@ from thinstream.errors import UnknownNameError
 from thinstream.experiments.experiment import Experiment
 
 #: Modules that hold one each, as EXPERIMENT.
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("p1_table2", "p1_fig1", "p2_fig1", "p2_table3", "p2_fig5", "p2_stopping")
 
 
 @cache
