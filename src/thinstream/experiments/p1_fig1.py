@@ -12,7 +12,7 @@ from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, mark
 
 SETS = ("20news-comp-vs-rec", "farm-ads", "phish-url-pdd", "debian-science")
 FEATURES = (15, 30, 75, 150, 300)
-GROUPS = 15
+GROUPS, TICKS = 15, (1, 5, 15, 30, 75, 150, 300)
 SIGMA, R = (1e-3, 0.1, 1.0, 10.0, 100.0), (0.1, 1.0, 10.0)
 #: From few features to many; sweeps end at the first model with more than are asked for.
 L1, C = np.geomspace(200.0, 0.5, 14).tolist(), np.geomspace(0.003, 1.0, 10).tolist()
@@ -146,7 +146,11 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
                 panel.plot(x, y, style, ms=4, color=colour, label=method)
         panels[0, column].set(title=name, xscale="log", xlabel="features used", ylabel="test error (%)")
         panels[1, column].set(xscale="log", yscale="log", xlabel="features allowed", ylabel="seconds to fit")
+        panels[1, column].set_xlim(12, 360)
+        panels[1, column].set_ylim(0.01, 3)
         for panel in panels[:, column]:
+            panel.set_xticks(TICKS, [str(tick) for tick in TICKS])
+            panel.tick_params(axis="x", which="minor", labelbottom=False)
             panel.grid(alpha=0.3)
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
 
