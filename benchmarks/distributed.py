@@ -1,6 +1,6 @@
 """Text to model on two single-threaded workers against one, engine already up.
 
-    python benchmarks/distributed.py [--engine local|ray|spark] [--gigabytes 1] [--keep FOLDER] [--algorithm fsol]
+    python benchmarks/distributed.py [--engine local|ray|spark] [--gigabytes 4] [--keep FOLDER] [--algorithm fsol]
 
 The text is that of benchmarks/streams.py, repeated. Each worker parses on one thread and learns; merges are as by
 default. Workers are started and have compiled everything before the clock starts; it stops when the merged model is on
@@ -28,7 +28,7 @@ REPEATS, GOAL = 3, 1.6
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--engine", choices=ENGINES, default="local")
-    parser.add_argument("--gigabytes", type=float, default=1.0)
+    parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--algorithm", default="fsol")
     parser.add_argument("--keep", type=Path, help="a folder for the generated files, used again if they are there")
     options = parser.parse_args()

@@ -90,7 +90,7 @@ def learned(name, rows, shards, way, periodic):
     parts = [rows.until(b).after(a) for a, b in pairwise(cuts)]
     taken, longest = 0, max(map(len, parts))
     while taken < longest:
-        more, deltas = rows_of_round(taken) if periodic else longest, []
+        more, deltas = rows_of_round(taken, shards) if periodic else longest, []
         for part in parts:
             learner = copied(base)
             a, b = min(taken, len(part)), min(taken + more, len(part))

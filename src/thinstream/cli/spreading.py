@@ -48,7 +48,7 @@ class SpreadRun:
         if spread.address is not None and spread.engine not in _ADDRESS:
             raise InvalidParameterError(f"--address is for {listed(_ADDRESS)}, got {spread.engine!r}")
         options = options_of(reading, model.learner.dtype.name)
-        self.source = FileSource(job.data, reading.format, **{**options, "workers": reading.threads or 1})
+        self.source = FileSource(job.data, reading.format, **{**options, "workers": reading.threads or 0})
         self.state = State(model, progress_for(len(model.classes)), 0, START)
         self._resumes = False
 

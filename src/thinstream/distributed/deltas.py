@@ -159,7 +159,7 @@ def _widened(model: Learner, n_features: int) -> Learner:
     """A copy, for so many features."""
     new = copy.copy(model)
     arrays: list[Any] = [array.copy() for array in model.memory]
-    new.parameters = dict(model.parameters)
+    new.parameters, new._ready = dict(model.parameters), model._ready  # looked up once, not in every round
     new.memory = grown(model.algorithm, model.rule, Memory(*arrays), max(n_features, model.n_features) + model.offset)
     new.n_features = max(n_features, model.n_features)
     return new

@@ -26,9 +26,10 @@ from thinstream.training.run import Interrupted, Line, Unwatched, Watch
 from thinstream.training.stopping import Stopping, stopping
 
 #: Rows of a worker in its first round, and the most in any.
-FIRST, MOST = 16, 1 << 16
-#: Later rounds are an eighth of what it has learned; half of it from so many rows on, when models are steadier.
-OFTEN, SELDOM, STEADY = 8, 2, 1 << 12
+FIRST, MOST = 16, 1 << 18
+#: What the others may have learned, unknown to a worker, as a share of what it knows; from so many rows of each worker
+#: on, when models are steadier, it may be more.
+UNKNOWN, LATER, STEADY = 0.11, 0.44, 1 << 12
 
 
 def learn_examples(
@@ -54,8 +55,8 @@ def learn_examples(
     model : Model
         What to begin with; its learner is left as it is.
     merge_every : int, optional
-        Rows each worker learns between two merges. None: first 16, then an eighth of what it has learned so far, from
-        4096 rows on half of it, at most 65,536.
+        Rows each worker learns between two merges. None: first 16, then so many that no more than a ninth of what is
+        known is unknown to a worker; later, when models are steadier, up to 262,144.
     merge : str, optional
         How increments become one, see `combining`. None: what is best for the algorithm.
     passes : int
@@ -71,13 +72,18 @@ def learn_examples(
     return Driver(launcher, source, model, merge_every, merge, passes, checkpoints, watch or Unwatched()).run(resume)
 
 
-def rows_of_round(taken: int) -> int:
-    """Rows of a worker in the round after it has learned ``taken``.
+def rows_of_round(taken: int, workers: int) -> int:
+    """Rows of each worker in the round after each has learned ``taken``.
 
-    >>> [rows_of_round(taken) for taken in (0, 160, 4000, 5000, 1_000_000)]
-    [16, 20, 500, 2500, 65536]
+    >>> [rows_of_round(taken, 8) for taken in (0, 160, 4000, 5000, 1_000_000)]
+    [16, 20, 502, 2514, 262144]
+    >>> rows_of_round(160, 2), rows_of_round(160, 1)
+    (35, 262144)
     """
-    return max(FIRST, min(taken // (OFTEN if taken < STEADY else SELDOM), MOST))
+    if workers == 1:
+        return MOST
+    share = (UNKNOWN if taken < STEADY else LATER) * workers / (workers - 1)
+    return max(FIRST, min(int(share * taken), MOST))
 
 
 class Driver:
@@ -141,7 +147,7 @@ class Driver:
 
     def _rows(self) -> int:
         """Of each worker in the next round."""
-        return self.merge_every or rows_of_round(self.taken)
+        return self.merge_every or rows_of_round(self.taken, self.launcher.workers)
 
     def _answers(self, rows: int) -> list[Answer | None]:
         """Of all workers, in their order; None of one that has no more rows."""

@@ -63,7 +63,7 @@ class Options:
     on_error : {"raise", "skip"}
         What becomes of bad records; skipped ones are counted, up to ``max_errors``.
     workers : int or None
-        Threads that parse; None: one per core.
+        Threads that parse; 0: none, the one that asks for batches parses; None: one per core.
     label, weight : str
         Columns of the label and of the examples' weights.
     labels : bool
@@ -112,6 +112,10 @@ class Options:
         for name, values in allowed.items():
             if getattr(self, name) not in values:
                 raise InvalidParameterError(f"{name} must be {listed(values)}, got {getattr(self, name)!r}")
+        if self.workers is not None and self.workers < 0:
+            raise InvalidParameterError(
+                f"workers must be a number of threads, 0 or more, or None, got {self.workers!r}"
+            )
 
 
 def format_of(path: str) -> str:
@@ -236,7 +240,7 @@ def _text_stream(files: list[str], kind: str, form: Any, options: Options) -> Te
         normalize=options.normalize,
         on_error=options.on_error,
         max_errors=options.max_errors,
-        workers=options.workers or os.cpu_count() or 1,
+        workers=(os.cpu_count() or 1) if options.workers is None else options.workers,
     )
 
 

@@ -3,7 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -105,7 +105,7 @@ class TextStream:
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on."""
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="parsing") as pool:
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="parsing") if self.workers else _Here() as pool:
             row = start.row
             for part in range(start.part, len(self.files)):
                 begin = start if part == start.part else Position(part=part)
@@ -113,15 +113,16 @@ class TextStream:
                     row += len(batch)
                     yield batch
 
-    def _part(self, pool: ThreadPoolExecutor, start: Position) -> Iterator[Batch]:
+    def _part(self, pool: Executor, start: Position) -> Iterator[Batch]:
         """The rows of one file; positions at its end already name the next."""
         file, line, row = self.files[start.part], start.line, start.row
         first, stop = self._span(start.part)
         waiting: deque[tuple[Piece, Future[Rows]]] = deque()
+        most = self.workers + 2 if self.workers else 1
         with closing(pieces(file, self.form, max(start.offset, first), lambda: not waiting, stop)) as source:
             try:
                 while True:
-                    while len(waiting) < self.workers + 2 and (piece := next(source, None)) is not None:
+                    while len(waiting) < most and (piece := next(source, None)) is not None:
                         waiting.append((piece, pool.submit(self._rows, piece.text)))
                     if not waiting:
                         return
@@ -177,6 +178,15 @@ class TextStream:
         self.skipped.add(reason)
         if self.skipped.count > self.max_errors:
             raise InvalidInputError(f"more than {self.max_errors} bad records, the last: {reason}")
+
+
+class _Here(Executor):
+    """Parses at once, on the thread that asks."""
+
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        found: Future[Any] = Future()
+        found.set_result(function(*arguments, **named))
+        return found
 
 
 def _batch(parsed: Parsed, y: NDArray[Any] | None, position: Position) -> Batch:
