@@ -45,7 +45,7 @@ def write_summary(experiments: Sequence[Experiment], folder: Path) -> Path:
     once = [experiment.name for experiment in experiments if experiment.cells_of not in results]
     seconds = sum(result.seconds for name, result in results.items() if result and name in once)
     time = f"All of them took {_time(seconds)} of one core."
-    parts = [INTRODUCTION.format(out=folder.as_posix() if not folder.is_absolute() else folder.name, time=time).strip()]
+    parts = [INTRODUCTION.format(out=folder.name, time=time).strip()]
     for experiment in experiments:
         result = results[experiment.name]
         parts.append(f"## {experiment.source}: {experiment.title}")
