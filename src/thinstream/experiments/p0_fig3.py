@@ -185,6 +185,8 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
             sparsest = max([sparsest, *(share for share, _ in points if share < 100.0)])
         sparsity_axis(axis, sparsest)
         axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("")  # they would be of the form 6 × 10⁰
         axis.set_title(name, fontsize=10)
     figure.supylabel("milliseconds to learn", fontsize=10)
     legend(figure, axes)
