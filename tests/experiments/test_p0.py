@@ -14,7 +14,9 @@ from thinstream.experiments.data import Data, is_here
 from thinstream.experiments.keeping import Result
 from thinstream.experiments.p0_common import (
     LEVELS,
+    MODELS,
     SPARSE,
+    WIDE,
     Contestant,
     Measured,
     at_sparsity,
@@ -64,21 +66,29 @@ def test_smoke(module, tmp_path):
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.floats(0, 100)), min_size=1, max_size=12), st.floats(1, 99.9))
 def test_a_value_at_a_sparsity(points, level):
-    nnz, value = (np.array(column, np.float64) for column in zip(*points, strict=True))
-    found = at_sparsity(nnz, value, 50, level)
-    means = {n: np.mean([v for m, v in points if m == n]) for n in sorted({m for m, _ in points}) if n >= 1}
-    wanted = round((100 - level) * 50 / 100, 9)
-    below = [n for n in means if n <= wanted]
-    above = [n for n in means if n > wanted]
-    if not below:  # no model is so sparse
-        near = means and math.isclose(wanted, min(means))
-        assert math.isnan(found) or near
-    elif not above:
-        assert found == pytest.approx(means[below[-1]])
+    found = at_sparsity(*(np.array(column, np.float64) for column in zip(*points, strict=True)), 50, level)
+    wanted, before = round((100 - level) * 50 / 100, 9), None
+    for n, value in points:  # as l1 grows
+        if n == 0:
+            continue
+        if n <= wanted:
+            break
+        before = n, value
+    else:  # no model is so sparse
+        assert math.isnan(found)
+        return
+    if before is None:
+        assert found == value
     else:
-        a, b = below[-1], above[0]
-        share = math.log(wanted / a) / math.log(b / a)
-        assert found == pytest.approx(means[a] + share * (means[b] - means[a]), abs=1e-6)
+        share = math.log(wanted / n) / math.log(before[0] / n)
+        assert found == pytest.approx(value + share * (before[1] - value), abs=1e-6)
+
+
+def test_a_sparsity_reached_twice_counts_the_first_time():
+    nnz, value = np.array([100.0, 10.0, 50.0, 10.0, 1.0]), np.array([1.0, 2.0, 3.0, 40.0, 50.0])
+    assert at_sparsity(nnz, value, 1000, 99.0) == 2.0
+    assert at_sparsity(nnz[::-1], value[::-1], 1000, 99.0) == 50.0  # in the other order all is sparse from the start
+    assert math.isnan(at_sparsity(nnz[:-1], value[:-1], 1000, 99.9))
 
 
 def test_ends_of_a_sweep():
@@ -111,6 +121,15 @@ def test_sweeps_go_from_dense_to_empty():
     assert l1[0] == 0.0
     assert nnz[1] >= 0.95 * nnz[0] > 1 >= nnz[-1]
     assert l1_values(Contestant("paum", is_sparse=False), {}, rows) == [0.0]
+
+
+def test_sweeps_go_on_where_weights_are_left():
+    rows = batch_of(made_up())
+    own = {"eta": 1e9, "l1_schedule": "inv_t"}  # steps so long that an l1 of 1e8 takes next to nothing
+    l1 = l1_values(SPARSE["FSOL"], own, rows, smoke=True)
+    nnz = (weights_of(learned(SPARSE["FSOL"], own, l1, rows)) != 0).sum(axis=0)
+    assert l1[-1] > WIDE[-1]
+    assert nnz[1] >= 0.95 * nnz[0] > 1 >= nnz[-1]
 
 
 def test_tuning_is_cross_validation():
@@ -185,6 +204,18 @@ def test_rows_of_a_curve():
     assert table.splitlines()[-1] == "| a | 4.00 ± 0.00 | **2.00 ± 0.00** |"
 
 
+def test_long_sweeps_have_every_other_row():
+    nnz = np.array([*np.linspace(1000.0, 5.0, MODELS - 9), *np.zeros(9)])
+    found = curve_rows({}, list(range(MODELS)), [Measured(nnz, nnz, nnz, nnz / 3)], 1000, "error", "sensitivity")
+    curve = [row for row in found if row["kind"] == "curve"]
+    assert [row["l1"] for row in curve] == list(range(0, MODELS - 9, 2))
+    assert curve[1]["error"] == float(f"{nnz[2] / 3:.6g}")
+    assert curve[1]["sensitivity"] == float(f"{nnz[2]:.6g}")
+    levels = {row["level"]: row["error"] for row in found if row["kind"] == "level"}
+    assert levels[99.0] == pytest.approx(at_sparsity(nnz, nnz / 3, 1000, 99.0), rel=1e-5)  # of all models
+    assert math.isnan(levels[99.9])
+
+
 def test_claims_follow_the_rows():
     rows = two_algorithms()
     contest = p0_fig2.Contest(rows)
@@ -210,3 +241,23 @@ def test_claims_on_costs():
     best = contest.best_is_ours()
     assert not best.holds
     assert "a at 99 %: CS-FSOL 80.0, CS-SSOL 75.0" in best.evidence
+
+
+def test_claims_compare_where_all_have_models():
+    values = {"FSOL": {0.0: 80.0, 90.0: 80.0, 99.0: 79.0}, "SSOL": {0.0: 81.0, 90.0: 81.0}, "CS-SSOL": {0.0: 90.0}}
+    rows = []
+    for label, levels in {**values, "CPA": {0.0: 95.0}}.items():
+        for level in (0.0, *LEVELS):
+            kind = {"kind": "level", "level": level} if level else {"kind": "curve", "l1": 0.0}
+            rows.append(
+                {"set": "a", "algorithm": label, "balanced": levels.get(level, math.nan), "spread": 1.0, **kind}
+            )
+    contest = Contest(rows)
+    assert contest.reached("a", ["FSOL", "SSOL", "CPA", "PAUM"]) == [0.0, 90.0]
+    assert contest.reached("a", contest.labels) == [0.0]
+    second = contest.second_order_helps()
+    assert second.holds
+    assert "a 81.0 against 80.0 (l1 = 0, 90 %)" in second.evidence
+    best = contest.best_is_ours()
+    assert not best.holds
+    assert "best at 0 of the 1 sparsities that all with l1 reach (at 1 if" in best.evidence

@@ -24,8 +24,10 @@ Numbers = NDArray[np.float64]
 
 #: Orders of the training rows that are averaged over, values of l1 in a sweep (0 among them), rows of a smoke run.
 PERMUTATIONS, MODELS, FEW = 5, 64, 300
-#: Where the ends of a sweep are looked for.
-WIDE = np.geomspace(1e-8, 1e8, MODELS - 1)
+#: Where the ends of a sweep are looked for, and where else if they are not there (λ/t asks for a λ that grows with t).
+WIDE, WIDER = np.geomspace(1e-8, 1e8, MODELS - 1), np.geomspace(1e-14, 1e16, MODELS - 1)
+#: Share of the weights of l1 = 0 with which a sweep begins.
+FULL = 0.95
 #: Sparsities, in percent, at which curves are compared.
 LEVELS = (90.0, 95.0, 99.0, 99.5, 99.9)
 PLAIN = Costs()
@@ -140,11 +142,14 @@ def measured(lanes: Lanes, test: Data) -> Measured:
 def l1_values(
     contestant: Contestant, parameters: Mapping[str, Any], rows: Batch, costs: Costs = PLAIN, smoke: bool = False
 ) -> list[float]:
-    """0, and others from where l1 takes the first weights to where it takes the last, looked for in one pass."""
+    """0, and others from where l1 takes the first weights to where it takes the last, looked for in a pass or two."""
     if not contestant.is_sparse:
         return [0.0]
-    wide = WIDE[::8] if smoke else WIDE
-    nnz = (weights_of(learned(contestant, parameters, [0.0, *wide], rows, costs)) != 0.0).sum(axis=0)
+    for span in (WIDE, WIDER):
+        wide = span[::8] if smoke else span
+        nnz = (weights_of(learned(contestant, parameters, [0.0, *wide], rows, costs)) != 0.0).sum(axis=0)
+        if nnz[1] >= FULL * nnz[0] and nnz[-1] <= 1:
+            break
     low, high = ends(nnz.astype(np.float64))
     return [0.0, *np.geomspace(wide[low], wide[high], len(wide)).tolist()]
 
@@ -158,28 +163,32 @@ def ends(nnz: Numbers) -> tuple[int, int]:
     (1, 4)
     """
     others = nnz[1:]
-    full, left = np.flatnonzero(others >= 0.95 * nnz[0]), np.flatnonzero(others > 1.0)
+    full, left = np.flatnonzero(others >= FULL * nnz[0]), np.flatnonzero(others > 1.0)
     low = int(full[-1]) if len(full) else 0
     high = min(int(left[-1]) + 1 if len(left) else 0, len(others) - 1)
     return (low, high) if low < high else (0, len(others) - 1)
 
 
 def at_sparsity(nnz: Numbers, value: Numbers, n_features: int, level: float) -> float:
-    """The value at a sparsity in percent, on lines between models in order of log(non-zeros).
+    """The value where a curve first reaches a sparsity in percent, as l1 grows.
 
-    Models with the same number of non-zeros count as one, with their mean value. Where all models are sparser, it is
-    that of the densest; where none is, NaN.
+    Models are in order of l1: it lies between the first that is so sparse and the one before, on a line over
+    log(non-zeros). Where the first of all is so sparse, it is its value; where none is, NaN. Models without a weight
+    do not count.
 
     >>> at_sparsity(np.array([100.0, 10.0, 1.0, 0.0]), np.array([2.0, 4.0, 8.0, 50.0]), 1000, 99.0)
     4.0
     """
-    some = nnz >= 1.0
-    counts, group = np.unique(nnz[some], return_inverse=True)
-    if not len(counts):
+    some, target = np.flatnonzero(nnz >= 1.0), round((100.0 - level) * n_features / 100.0, 9)
+    reached = np.flatnonzero(nnz[some] <= target)
+    if not len(reached):
         return float("nan")
-    means = np.bincount(group, value[some]) / np.bincount(group)
-    target = np.log(round((100.0 - level) * n_features / 100.0, 9))
-    return float(np.interp(target, np.log(counts), means, left=np.nan))
+    last = some[reached[0]]
+    if reached[0] == 0:
+        return float(value[last])
+    before = some[reached[0] - 1]
+    share = np.log(nnz[before] / target) / np.log(nnz[before] / nnz[last])
+    return float(value[before] + share * (value[last] - value[before]))
 
 
 def sparsity(nnz: Any, n_features: int) -> Any:
@@ -204,28 +213,40 @@ def summary(values: Sequence[Any]) -> tuple[Numbers, Numbers]:
     return runs.mean(axis=0), spread
 
 
-def curve_rows(about: Row, l1: Sequence[float], runs: Sequence[Measured], n_features: int, measure: str) -> list[Row]:
-    """A row for each l1 (kind "curve"), then one for each of `LEVELS` (kind "level"): means over the runs."""
-    values = [getattr(run, measure) for run in runs]
-    mean, spread = summary(values)
-    share = sparsity(np.mean([run.nnz for run in runs], axis=0), n_features)
+def curve_rows(
+    about: Row, l1: Sequence[float], runs: Sequence[Measured], n_features: int, measure: str, *beside: str
+) -> list[Row]:
+    """Rows of kind "curve", one for an l1, then of kind "level", one for each of `LEVELS`: means over the runs.
+
+    Of a long sweep every other l1 has a row, and models without a weight have none; levels are found with all of them.
+    """
+    means = {name: summary([getattr(run, name) for run in runs]) for name in ("nnz", measure, *beside)}
+    share, (mean, spread) = sparsity(means["nnz"][0], n_features), means[measure]
     rows: list[Row] = [
         {
             **about,
             "kind": "curve",
-            "l1": l1[k],
-            "sparsity": float(share[k]),
-            measure: float(mean[k]),
-            "spread": float(spread[k]),
+            "l1": rounded(l1[k]),
+            "sparsity": rounded(share[k]),
+            measure: rounded(mean[k]),
+            "spread": rounded(spread[k]),
+            **{name: rounded(means[name][0][k]) for name in beside},
         }
-        for k in range(len(l1))
+        for k in range(0, len(l1), 2 if len(l1) == MODELS else 1)
+        if share[k] < 100.0
     ]
-    levels = [
-        [at_sparsity(run.nnz, value, n_features, level) for level in LEVELS]
-        for run, value in zip(runs, values, strict=True)
-    ]
+    levels = [[at_sparsity(run.nnz, getattr(run, measure), n_features, level) for level in LEVELS] for run in runs]
     mean, spread = summary(levels)
     return rows + [
-        {**about, "kind": "level", "level": level, measure: float(mean[k]), "spread": float(spread[k])}
+        {**about, "kind": "level", "level": level, measure: rounded(mean[k]), "spread": rounded(spread[k])}
         for k, level in enumerate(LEVELS)
     ]
+
+
+def rounded(value: float) -> float:
+    """Six digits: all that pages need, in files a third as long.
+
+    >>> rounded(2 / 3)
+    0.666667
+    """
+    return float(f"{value:.6g}")

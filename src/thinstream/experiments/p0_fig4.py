@@ -27,4 +27,5 @@ EXPERIMENT = Experiment(
         "URL2": "phish-url-pdd, lexical features of URLs; beside it kdd99, attacks among connections: anomalies too, "
         "but only 118 features",
     },
+    version=2,
 )

@@ -22,7 +22,15 @@ COLOURS = {
     "PAUM": "tab:olive",
     LIBLINEAR: "0.3",
 }
-STYLES = {"STG": ":", "FOBOS": ":", "AdaFOBOS": ":", LIBLINEAR: "--", "CS-OGD": "-.", "CPA": "-.", "PAUM": "-."}
+STYLES: dict[str, Any] = {
+    "STG": ":",
+    "FOBOS": (0, (4, 1.5)),  # seldom far from STG
+    "AdaFOBOS": ":",
+    LIBLINEAR: "--",
+    "CS-OGD": "-",
+    "CPA": "-.",
+    "PAUM": (0, (4, 4)),  # mostly on the line of CS-OGD
+}
 TICKS = (50.0, 90.0, 99.0, 99.9, 99.99)
 
 
@@ -92,8 +100,8 @@ def sparsity_axis(axis: Any, sparsest: float) -> None:
 
 
 def plot_curve(axis: Any, label: str, points: Sequence[tuple[float, float]], **style: Any) -> None:
-    """(sparsity, value) from dense to sparse; models without a weight are left out."""
-    shown = sorted((100.0 - share, value) for share, value in points if share < 100.0)
+    """(sparsity, value) of models in order of l1; those without a weight are left out."""
+    shown = [(100.0 - share, value) for share, value in points if share < 100.0]
     look = {"color": COLOURS.get(label), "linestyle": STYLES.get(label, "-"), "label": label, "lw": 1.5, **style}
     axis.plot([density for density, _ in shown], [value for _, value in shown], **look)
 
