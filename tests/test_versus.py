@@ -205,5 +205,7 @@ def test_a_smoke_run_writes_the_page(data, capsys):
     assert "mean nothing" in page
     assert {one["column"] for one in keeping.load(data / "docs" / "versus.csv")} >= {"defaults", "tuned", "sparse"}
     assert (data / "docs" / "versus.png").exists()
+    main([*arguments, "--smoke", "--pages"])  # from what is kept and the table that is there
+    assert (data / "docs" / "versus.md").read_text() == page
     with pytest.raises(SystemExit, match="there is no 'nothing'"):
         main(["--sets", "nothing"])
