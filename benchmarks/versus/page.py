@@ -43,13 +43,15 @@ CAVEATS = f"""Caveats first.
 - Sizes are of models that only predict: weights for thinstream and Vowpal Wabbit, pickles for scikit-learn (dense) and
   River.
 - Times are of one machine on one day. Text to model is measured in a process of its own, from opening the text to the
-  model on disk, with what is imported or loaded from a compile cache on the way; on small sets that is most of it."""
+  model on disk, with what is imported or loaded from a compile cache on the way; on small sets that is most of it.
+  Every process has thinstream imported before the clock starts, so the peers' peak memory and whole-process times are
+  above what they would be alone."""
 
 TRIED = """What was tried for thinstream before its lists were fixed, on training rows alone: with an intercept and
-without; rows as they are and of unit length; AROW, SCW, CW, NAROW, PA, SSOL, ARCSOGD, AdaRDA and AdaFOBOS over wider ranges than
-are listed; on some sets of few features full covariance matrices. For elec2 that was judged by rows before they were
-learned, which is not how its candidates are compared. Nothing was tried after the test errors were known, so where ours
-is above, that stands."""
+without; rows as they are and of unit length; AROW, SCW, CW, NAROW, PA, SSOL, ARCSOGD, AdaRDA and AdaFOBOS over wider
+ranges than are listed; on some sets of few features full covariance matrices. For elec2 that was judged by rows before
+they were learned, which is not how its candidates are compared. Nothing was tried after the test errors were known, so
+where ours is above, that stands."""
 
 
 def write(out: Path, kept: Mapping[str, Sequence[Row]], smoke: bool = False) -> None:
@@ -225,7 +227,7 @@ def _times(rows: Sequence[Row], name: str) -> str:
         return "## Times\n\nNot measured yet: `python -m benchmarks.versus --times`."
     memory = _table(rows, "times", lambda row: f"{row['peak_mb']:.0f}")
     tuned = [name for name in SETS if any("tuning_s" in row for row in by_tool(rows, name, "times").values())]
-    tuning = _table(rows, "times", lambda row: f"{row['tuning_s']:.1f}" if "tuning_s" in row else "", tuned)
+    tuning = _table(rows, "times", lambda row: f"{row['tuning_s']:.1f}" if "tuning_s" in row else "", tuned or ["-"])
     return f"""## Times
 
 Seconds from text to the tuned model (the whole process).
