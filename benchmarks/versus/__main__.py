@@ -38,19 +38,20 @@ def main(arguments: list[str] | None = None) -> None:
     tools = _chosen(options.tools, TOOLS, able, "is not installed")
     cells = options.scratch / ("smoke" if options.smoke else "cells")
     if not options.pages:
-        kind, work = ("times", times.measured) if options.times else ("accuracy", accuracy.measured)
+        kind, part = ("times", times) if options.times else ("accuracy", accuracy)
         for name in names:
             for tool in tools:
-                _cell(cells, kind, name, tool, partial(work, name, tool, options.scratch, options.smoke))
+                cell = name, tool, options.scratch, options.smoke
+                _cell(cells / kind, f"{name} {tool}", part.state(*cell), partial(part.measured, *cell))
     from benchmarks.versus import page
 
     page.write(options.out, gathered(cells), smoke=options.smoke)
 
 
-def _cell(cells: Path, kind: str, name: str, tool: str, work: Callable[[], list[Row]]) -> None:
+def _cell(folder: Path, key: str, state: object, work: Callable[[], list[Row]]) -> None:
     start = time.perf_counter()
-    kept(cells / kind, f"{name} {tool}", accuracy.VERSION, work)
-    print(f"{kind}, {name}, {tool}: {time.perf_counter() - start:.1f} s", flush=True)
+    kept(folder, key, state, work)
+    print(f"{folder.name}, {key}: {time.perf_counter() - start:.1f} s", flush=True)
 
 
 def _chosen(asked: str, known: Container[str], able: Container[str], why: str) -> list[str]:

@@ -9,11 +9,18 @@ from typing import Any
 
 import numpy as np
 from benchmarks.versus.contest import Candidate, Contest, Tool, balanced_accuracy, error, open_contest
+from benchmarks.versus.sets import EARLY, SETS, SHARE, SMOKE_ROWS, TRIAL_ROWS
 from benchmarks.versus.tools import TOOLS
 
 Row = dict[str, Any]
 SWEPT = ("ssol", "adarda", "ftrl", "l1 logistic")  # what sweeps start from
 VERSION = 2  # raise it when what is kept no longer means the same
+
+
+def state(set_name: str, tool_name: str, scratch: Path, smoke: bool) -> object:
+    """What a cell depends on, but for the data and the tools' versions."""
+    tool = TOOLS[tool_name]
+    return VERSION, SETS[set_name], SHARE, TRIAL_ROWS, EARLY, SMOKE_ROWS if smoke else 0, tool.default, tool.settings
 
 
 def measured(set_name: str, tool_name: str, scratch: Path, smoke: bool) -> list[Row]:

@@ -85,6 +85,7 @@ class Tool(Protocol):
     package: str  # as its version is found
     one_pass: bool  # False: a reference that may read the rows as often as it likes
     default: Candidate
+    settings: tuple[Any, ...]  # lists and limits: all that its results depend on
 
     def missing(self) -> str:
         """Why it cannot run; empty if it can."""

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thinstream.datasets import find
-
 SHARE = 0.7  # of the rows are for learning, where a set has no test part of its own
 TRIAL_ROWS = 50_000  # of longer sets the first so many decide between candidates
 EARLY = 0.8  # of the trial rows are learned where rows are in time; the others are held out
@@ -104,6 +102,8 @@ def split(name: str, *, smoke: bool, seed: int) -> tuple[list[bytes], list[bytes
 
     Rows are in random order, those to learn from also where the parts are the set's own, unless time orders them.
     """
+    from thinstream.datasets import find  # here, so that a timed peer does not import it
+
     parts = [lines_of(path) for path in find(source(name))]
     rng = np.random.default_rng(seed)
     if not SETS[name].in_time:

@@ -17,6 +17,7 @@ CANDIDATES = [
     *(Candidate("l1 logistic", {"-s": 6, "-c": C}, unit=True) for C in (1.0, 10.0)),
     Candidate("l1 logistic", {"-s": 6, "-c": 1.0}),
 ]
+L1 = (0.05, 20.0, 6)  # C from, to, how many
 
 
 class Liblinear:
@@ -24,6 +25,7 @@ class Liblinear:
 
     name, package, one_pass = "liblinear", "liblinear-official", False
     default = Candidate("l2 svm (dual)", {})
+    settings = (CANDIDATES, LONGEST, L1)
 
     def missing(self) -> str:
         """If the package is not installed."""
@@ -40,7 +42,7 @@ class Liblinear:
     def sweep(self, ranking: Sequence[Candidate]) -> Sequence[Candidate]:
         """C of the l1 logistic regression."""
         best = next(one for one in ranking if one.learner == "l1 logistic")
-        return [best._replace(options={"-s": 6, "-c": float(f"{C:.3g}")}) for C in np.geomspace(0.05, 20, 6)]
+        return [best._replace(options={"-s": 6, "-c": float(f"{C:.3g}")}) for C in np.geomspace(*L1)]
 
     def trials(self, contest: Contest, candidates: Sequence[Candidate]) -> list[Scores]:
         """Learns what comes before the rows that are validated; scores of the others are 0."""

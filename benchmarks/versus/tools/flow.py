@@ -33,6 +33,7 @@ class River:
 
     name, package, one_pass = "River", "river", True
     default = Candidate("LogisticRegression SGD", {})
+    settings = (CANDIDATES, LONGEST)
 
     def missing(self) -> str:
         """If the package is not installed."""

@@ -1,22 +1,14 @@
-"""thinstream: all candidates in one pass over the text, as lanes."""
+"""thinstream: its candidates. What runs them is imported when it is needed, as every tool's package is."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from benchmarks.versus.contest import Candidate, Contest, Model, Scores
 
-from thinstream.batch import Batch
-from thinstream.engine.loop import Costs
-from thinstream.lanes import Lanes
-from thinstream.learners import Classes, Learner
-from thinstream.learners.making import make_learner
-from thinstream.models.file import write
-from thinstream.models.model import Model as Saved
-from thinstream.streams import open_stream
-from thinstream.streams.normalise import unit_rows
+if TYPE_CHECKING:
+    from thinstream.learners import Learner
 
 ADAPTIVE = {"delta": 0.001, "loss": "logistic", "intercept": True}
 SHORT = {"delta": 0.1, "loss": "logistic", "intercept": True}
@@ -60,6 +52,7 @@ NARROW = [
     Candidate("adafobos", {"eta": 0.5, **ADAPTIVE}, unit=True),
 ]
 NARROW_WIDTH = 1000  # a full covariance matrix costs the square of it
+L1 = {"adarda": (1e-6, 1e-2, 12), "ssol": (1.0, 3e4, 12)}  # from, to, how many
 
 
 class Thinstream:
@@ -67,6 +60,7 @@ class Thinstream:
 
     name, package, one_pass = "thinstream", "thinstream", True
     default = Candidate("arow", {})
+    settings = (WIDE, NARROW, NARROW_WIDTH, L1)
 
     def missing(self) -> str:
         """Never."""
@@ -78,99 +72,45 @@ class Thinstream:
 
     def candidates(self, contest: Contest) -> Sequence[Candidate]:
         """24; full covariance matrices only where there are few features."""
-        return NARROW if not contest.set.text and _width(contest) <= NARROW_WIDTH else WIDE
+        return NARROW if is_narrow(contest) else WIDE
 
     def sweep(self, ranking: Sequence[Candidate]) -> Sequence[Candidate]:
         """l1 for the best AdaRDA and for SSOL."""
-        adarda = next(one for one in ranking if one.learner == "adarda")
-        ssol = next(one for one in ranking if one.learner == "ssol")
-        return [
-            *(adarda._replace(options={**adarda.options, "l1": _three(l1)}) for l1 in np.geomspace(1e-6, 1e-2, 12)),
-            *(ssol._replace(options={**ssol.options, "l1": _three(l1)}) for l1 in np.geomspace(1, 3e4, 12)),
-        ]
+        best = [next(one for one in ranking if one.learner == name) for name in L1]
+        return [sparse for one in best for sparse in swept(one, L1[one.learner])]
 
     def trials(self, contest: Contest, candidates: Sequence[Candidate]) -> list[Scores]:
         """All in one pass: candidates of an algorithm are lanes, and the algorithms take turns with each batch."""
-        groups: dict[Any, list[int]] = {}
-        for number, one in enumerate(candidates):
-            groups.setdefault((one.learner, one.unit, one.options.get("covariance")), []).append(number)
-        runs = [
-            (key, numbers, self._lanes(contest, [candidates[k] for k in numbers])) for key, numbers in groups.items()
-        ]
-        found: list[list[Scores]] = [[] for _ in candidates]
-        seen = 0
-        for batch in _batches(contest, "train"):
-            batch = batch.until(min(len(batch), contest.trial_rows - seen))
-            units = _unit(batch)
-            for (_, unit, _), numbers, lanes in runs:
-                scores = _pass(lanes, units if unit else batch, contest.cut - seen)
-                for column, number in enumerate(numbers):
-                    found[number].append(scores[:, column])
-            seen += len(batch)
-            if seen == contest.trial_rows:
-                break
-        return [np.concatenate(pieces) for pieces in found]
+        from benchmarks.versus.tools import ours_running
 
-    def learn(self, contest: Contest, candidate: Candidate, out: Path) -> Learner:
+        return ours_running.trials(contest, candidates)
+
+    def learn(self, contest: Contest, candidate: Candidate, out: Path) -> "Learner":
         """One pass."""
-        options = dict(candidate.options)
-        learner = make_learner(
-            candidate.learner,
-            n_features=0,
-            grow=True,
-            fit_intercept=options.pop("intercept", False),
-            costs=_costs(contest),
-            **options,
-        )
-        for batch in _batches(contest, "train"):
-            learner.learn(_unit(batch) if candidate.unit else batch, scores=False)
-        write(out, Saved(learner, Classes(-1, 1), space={"normalize": "l2"} if candidate.unit else {}), "weights")
-        return learner
+        from benchmarks.versus.tools import ours_running
 
-    def model(self, contest: Contest, candidate: Candidate, learned: Learner) -> Model:
+        return ours_running.saved(ours_running.learned(contest, candidate), candidate, out)
+
+    def model(self, contest: Contest, candidate: Candidate, learned: "Learner") -> Model:
         """Test scores and size."""
-        batches = _batches(contest, "test")
-        scores = [learned.scores(_unit(batch) if candidate.unit else batch) for batch in batches]
-        return Model(np.concatenate(scores), learned.nnz)
+        from benchmarks.versus.tools import ours_running
 
-    @staticmethod
-    def _lanes(contest: Contest, candidates: Sequence[Candidate]) -> Lanes:
-        options = [{key: value for key, value in one.options.items() if key != "intercept"} for one in candidates]
-        return Lanes(
-            candidates[0].learner,
-            options,
-            grow=True,
-            fit_intercept=[one.options.get("intercept", False) for one in candidates],
-            costs=[_costs(contest)] * len(candidates),
-        )
+        return Model(ours_running.scores_of_test(contest, candidate, learned), learned.nnz)
 
 
-def _costs(contest: Contest) -> Costs:
-    return Costs(balanced=True) if contest.weight else Costs()
+def is_narrow(contest: Contest) -> bool:
+    """Whether the set has so few features that full covariance matrices are among the candidates."""
+    if contest.set.text:
+        return False
+    from benchmarks.versus.tools import ours_running
+
+    return ours_running.width(contest) <= NARROW_WIDTH
 
 
-def _batches(contest: Contest, part: str) -> Iterator[Batch]:
-    return iter(open_stream(str(contest.files(part, False))).batches())
+def swept(one: Candidate, values: tuple[float, float, int]) -> list[Candidate]:
+    """A candidate with each l1 of a range.
 
-
-def _unit(batch: Batch) -> Batch:
-    values = np.array(batch.values)
-    unit_rows(np.asarray(batch.indptr, dtype=np.int64), values)
-    return replace(batch, values=values)
-
-
-def _pass(lanes: Lanes, batch: Batch, cut: int) -> Scores:
-    """Scores before learning; rows from the cut on are not learned."""
-    if cut >= len(batch):
-        return lanes.learn(batch)
-    if cut <= 0:
-        return lanes.scores(batch)
-    return np.concatenate([lanes.learn(batch.until(cut)), lanes.scores(batch.after(cut))])
-
-
-def _width(contest: Contest) -> int:
-    return max(batch.n_features for batch in _batches(contest, "train"))
-
-
-def _three(value: float) -> float:
-    return float(f"{value:.3g}")
+    >>> [str(sparse) for sparse in swept(Candidate("fsol", {"eta": 1.0}), (1.0, 100.0, 3))]
+    ['fsol eta=1 l1=1', 'fsol eta=1 l1=10', 'fsol eta=1 l1=100']
+    """
+    return [one._replace(options={**one.options, "l1": float(f"{l1:.3g}")}) for l1 in np.geomspace(*values)]

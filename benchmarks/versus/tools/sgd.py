@@ -23,6 +23,7 @@ CANDIDATES = [
     *(Candidate("SGD", {**PASSIVE, "eta0": C}) for C in (0.01, 0.1)),
     *(Candidate("SGD", {**PASSIVE, "eta0": C}, unit=True) for C in (0.01, 0.1, 1.0)),
 ]
+L1 = (1e-7, 1e-3, 12)  # from, to, how many
 
 
 class ScikitLearn:
@@ -30,6 +31,7 @@ class ScikitLearn:
 
     name, package, one_pass = "scikit-learn", "scikit-learn", True
     default = Candidate("SGD", {})
+    settings = (CANDIDATES, CHUNKS, L1)
 
     def missing(self) -> str:
         """Never: thinstream needs it."""
@@ -48,7 +50,7 @@ class ScikitLearn:
         return [
             Candidate("SGD", {"loss": loss, "penalty": "l1", "alpha": float(f"{alpha:.3g}")}, ranking[0].unit)
             for loss in ("hinge", "log_loss")
-            for alpha in np.geomspace(1e-7, 1e-3, 12)
+            for alpha in np.geomspace(*L1)
         ]
 
     def trials(self, contest: Contest, candidates: Sequence[Candidate]) -> list[Scores]:

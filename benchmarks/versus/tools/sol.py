@@ -1,4 +1,4 @@
-"""LIBSOL, if its commands are on the path; it was not at hand, so this is as its manual has it and was never run."""
+"""LIBSOL, if its commands are on the path. Never run here: it was not at hand, and this is as its manual has it."""
 
 import shutil
 import subprocess
@@ -10,10 +10,11 @@ from benchmarks.versus.contest import Candidate, Contest, Model, Scores
 
 
 class Sol:
-    """Its defaults only."""
+    """Its defaults only; never run here."""
 
     name, package, one_pass = "LIBSOL", "", True
     default = Candidate("arow", {})
+    settings = ()
 
     def missing(self) -> str:
         """If its commands are not on the path."""

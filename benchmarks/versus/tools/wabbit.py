@@ -21,6 +21,7 @@ CANDIDATES = [
     *(Candidate(learner, dict(LOGISTIC), unit) for learner in ("coin", "pistol") for unit in BOTH),
     Candidate("sgd", {**LOGISTIC, "-l": 0.1, "--power_t": 0}),
 ]
+L1 = {"gd": (1e-8, 1e-3, 12), "ftrl": (1e-3, 30.0, 12)}  # from, to, how many
 
 
 class Wabbit:
@@ -28,6 +29,7 @@ class Wabbit:
 
     name, package, one_pass = "Vowpal Wabbit", "vowpalwabbit", True
     default = Candidate("gd", {})
+    settings = (CANDIDATES, BITS, L1)
 
     def missing(self) -> str:
         """If the package is not installed."""
@@ -43,12 +45,11 @@ class Wabbit:
 
     def sweep(self, ranking: Sequence[Candidate]) -> Sequence[Candidate]:
         """--l1 for the best gradient descent and the best FTRL."""
-        gd = next(one for one in ranking if one.learner == "gd")
-        ftrl = next(one for one in ranking if one.learner == "ftrl")
+        best = [next(one for one in ranking if one.learner == name) for name in L1]
         return [
             one._replace(options={**one.options, "--l1": float(f"{l1:.3g}")})
-            for one, ends in ((gd, (1e-8, 1e-3)), (ftrl, (1e-3, 30)))
-            for l1 in np.geomspace(*ends, 12)
+            for one in best
+            for l1 in np.geomspace(*L1[one.learner])
         ]
 
     def trials(self, contest: Contest, candidates: Sequence[Candidate]) -> list[Scores]:
