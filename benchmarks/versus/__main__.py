@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Container
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from benchmarks.versus import accuracy, times
+from benchmarks.versus import accuracy, times, tried
 from benchmarks.versus.cells import Row, gathered, kept
+from benchmarks.versus.judging import OURS
 from benchmarks.versus.sets import SETS, source
 from benchmarks.versus.tools import TOOLS
 
@@ -27,6 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/versus"), help="writes OUT.md, OUT.csv, OUT*.png")
     parser.add_argument("--scratch", type=Path, default=Path("build/versus"), help="for texts and finished cells")
     parser.add_argument("--times", action="store_true", help="measure times, not what is learned")
+    parser.add_argument("--tried", action="store_true", help="what was tried once the test errors were known")
     parser.add_argument("--pages", action="store_true", help="write the page of what is kept, and run nothing")
     parser.add_argument("--smoke", action="store_true", help="a few rows of each set: the numbers mean nothing")
     options = parser.parse_args(arguments)
@@ -38,9 +41,10 @@ def main(arguments: list[str] | None = None) -> None:
     tools = _chosen(options.tools, TOOLS, able, "is not installed")
     cells = options.scratch / ("smoke" if options.smoke else "cells")
     if not options.pages:
-        kind, part = ("times", times) if options.times else ("accuracy", accuracy)
+        kind = "times" if options.times else "tried" if options.tried else "accuracy"
+        part: Any = {"times": times, "tried": tried, "accuracy": accuracy}[kind]
         for name in names:
-            for tool in tools:
+            for tool in [OURS] if options.tried else tools:
                 cell = name, tool, options.scratch, options.smoke
                 _cell(cells / kind, f"{name} {tool}", part.state(*cell), partial(part.measured, *cell))
     from benchmarks.versus import page

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from benchmarks.versus.contest import Candidate, Contest, Tool, balanced_accuracy, error, open_contest
+from benchmarks.versus.contest import Candidate, Contest, Scores, Tool, balanced_accuracy, error, open_contest
 from benchmarks.versus.sets import EARLY, SETS, SHARE, SMOKE_ROWS, TRIAL_ROWS
 from benchmarks.versus.tools import TOOLS
 
@@ -69,15 +69,19 @@ def _finished(contest: Contest, tool: Tool, candidate: Candidate, column: str) -
         out = Path(folder) / "model"
         model = tool.model(contest, candidate, tool.learn(contest, candidate, out))
         size = out.stat().st_size
+    row = outcome(contest, str(candidate), column, model.scores, model.nnz)
+    return row | {"bytes": size, "plain": candidate.plain()}
+
+
+def outcome(contest: Contest, candidate: str, column: str, scores: Scores, nnz: int) -> Row:
+    """What the test says of a model."""
     return {
         "column": column,
-        "candidate": str(candidate),
-        "error": error(model.scores, contest.y_test),
-        "balanced_accuracy": balanced_accuracy(model.scores, contest.y_test),
-        "nnz": model.nnz,
-        "bytes": size,
-        "plain": candidate.plain(),
-        "wrong": _packed((model.scores > 0) != contest.y_test),
+        "candidate": candidate,
+        "error": error(scores, contest.y_test),
+        "balanced_accuracy": balanced_accuracy(scores, contest.y_test),
+        "nnz": int(nnz),
+        "wrong": _packed((scores > 0) != contest.y_test),
     }
 
 
