@@ -1,17 +1,19 @@
 """The side-by-side benchmark: its logic on small input, and a smoke run of the tools that are installed."""
 
 import lzma
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from benchmarks.versus import judging, keeping
+from benchmarks.versus import accuracy, judging, keeping, tried
 from benchmarks.versus.__main__ import main
 from benchmarks.versus.accuracy import _packed, wrong_rows
 from benchmarks.versus.cells import gathered, kept
 from benchmarks.versus.contest import Candidate, Contest, balanced_accuracy, error, open_contest
 from benchmarks.versus.drawing import frontier
 from benchmarks.versus.sets import SETS, as_wabbit, prepared, unit_row
-from benchmarks.versus.tools import TOOLS
+from benchmarks.versus.tools import TOOLS, ours, ours_more, ours_running
 from benchmarks.versus.tools.sgd import read
 
 FEATURES = 30
@@ -107,6 +109,55 @@ def test_lanes_score_as_single_runs_do(data, name):
     for batch in open_stream(str(contest.files("train", False))).batches():
         found += [model.learn(batch.until(contest.cut)), model.scores(batch.after(contest.cut))]
     np.testing.assert_array_equal(trials[1], np.concatenate(found))
+
+
+def test_a_timed_process_imports_no_tool_before_the_clock_starts():
+    asked = "import sys, benchmarks.versus.alone; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True).stdout.split()
+    )
+    assert "numpy" in loaded
+    assert not loaded & {"thinstream", "numba", "sklearn", "scipy", "river", "vowpalwabbit", "liblinear"}
+
+
+def test_cells_depend_on_lists_and_limits(monkeypatch, tmp_path):
+    cell = ("farm-ads", "scikit-learn", tmp_path, False)
+    before = repr(accuracy.state(*cell))
+    assert before == repr(accuracy.state(*cell))
+    monkeypatch.setattr(accuracy, "TRIAL_ROWS", 7)
+    assert repr(accuracy.state(*cell)) != before
+    monkeypatch.undo()
+    monkeypatch.setattr(type(TOOLS["scikit-learn"]), "settings", ())
+    assert repr(accuracy.state(*cell)) != before
+
+
+def test_what_was_tried_has_24_more_of_each():
+    for first, more in ((ours.WIDE, ours_more.MORE_WIDE), (ours.NARROW, ours_more.MORE_NARROW)):
+        assert len({str(one) for one in [*first, *more]}) == 48
+    sweep = [*TOOLS["thinstream"].sweep(ours.WIDE), *ours_more.more_sparse(ours.WIDE)]
+    assert len({str(one) for one in sweep}) == 48
+
+
+def test_a_mean_is_that_of_scaled_models(data):
+    contest = open_contest("farm-ads", data / "text", smoke=False)
+    some = [Candidate("arow", {"r": r}) for r in (1.0, 0.1)]
+    other = Candidate("arow", {"r": 1.0}, unit=True)
+    trials = TOOLS["thinstream"].trials(contest, some)
+    row = tried.Tested(contest).mean("x", [(some[0], trials[0]), (other, trials[0]), (some[1], trials[1])])
+    scores = sum(
+        TOOLS["thinstream"].model(contest, one, ours_running.learned(contest, one)).scores / np.abs(trial[140:]).mean()
+        for one, trial in zip(some, trials, strict=True)
+    )
+    assert row["error"] == error(scores, contest.y_test)
+    assert "unit" not in row["candidate"]
+
+
+def test_pruning_nothing_away_changes_nothing(data):
+    contest, one = open_contest("farm-ads", data / "text", smoke=False), Candidate("arow", {"r": 1.0}, unit=True)
+    model = TOOLS["thinstream"].model(contest, one, ours_running.learned(contest, one))
+    row = tried._pruned(contest, one, FEATURES)
+    assert (row["error"], row["nnz"]) == (error(model.scores, contest.y_test), FEATURES)
+    assert tried._pruned(contest, one, 4)["nnz"] == 4
 
 
 def test_metrics():

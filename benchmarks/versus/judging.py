@@ -10,6 +10,8 @@ from benchmarks.versus.tools import TOOLS
 
 Row = dict[str, Any]
 OURS = "thinstream"
+TRIED = ("tried 48", "tried mean of 24", "tried mean of 48", "tried pruned")
+BOTH_SWEEPS = ("sparse", "tried sparse")
 TENTH = 0.1  # of the peer's non-zeros is what a sparse model of ours may have
 
 
@@ -34,18 +36,24 @@ def differences(rows: Sequence[Row]) -> list[Row]:
         if ours is None or peer is None:
             continue
         found.append(_difference(name, "difference", ours, peer))
-        sparse = sparse_pick(rows, name, peer)
-        if sparse is not None:
-            found.append(_difference(name, "sparse difference", sparse, peer))
+        for sweeps, column in ((("sparse",), "sparse difference"), (BOTH_SWEEPS, "tried sparse difference")):
+            sparse = sparse_pick(rows, name, peer, sweeps)
+            if sparse is not None and any(row["column"] == sweeps[-1] and row["set"] == name for row in rows):
+                found.append(_difference(name, column, sparse, peer))
+        for column in TRIED:
+            row = by_tool(rows, name, column).get(OURS)
+            if row is not None:
+                found.append(_difference(name, f"{column} difference", row, peer))
     return [row for row in found if row]
 
 
-def sparse_pick(rows: Iterable[Row], name: str, peer: Row) -> Row | None:
+def sparse_pick(rows: Iterable[Row], name: str, peer: Row, sweeps: Sequence[str] = ("sparse",)) -> Row | None:
     """The smallest sparse model of ours whose validation error is within a standard error of the best peer's.
 
     Test rows have no say in it. If none is that good, the one with the lowest validation error.
     """
-    sweep = [row for row in rows if (row["set"], row["tool"], row["column"]) == (name, OURS, "sparse") and row["nnz"]]
+    here = [row for row in rows if (row["set"], row["tool"]) == (name, OURS) and row["column"] in sweeps]
+    sweep = [row for row in here if row["nnz"]]
     if not sweep:
         return None
     share = peer["validation"] / 100
