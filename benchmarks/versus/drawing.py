@@ -31,7 +31,7 @@ def sizes(rows: Sequence[Row], path: Path) -> None:
         return
     figure, panels = _panels(len(names), width=3.3, height=2.7)
     for name, panel in zip(names, panels, strict=True):
-        lowest = []
+        lowest, points = [], []
         for tool, row in by_tool(rows, name, "tuned").items():
             path_of = {"color": COLOURS[tool], "zorder": 3 if tool == OURS else 2}
             swept = [one for one in rows if (one["set"], one["tool"], one["column"]) == (name, tool, "sparse")]
@@ -41,14 +41,23 @@ def sizes(rows: Sequence[Row], path: Path) -> None:
                 panel.plot(*zip(*front, strict=True), style, marker=".", ms=4, lw=1.3, **path_of)
             panel.plot(max(row["nnz"], 1), row["error"], "o" if TOOLS[tool].one_pass else "s", ms=6, **path_of)
             lowest.append(row["error"])
+            points += [(max(row["nnz"], 1), row["error"]), *front]
+        pruned = by_tool(rows, name, "tried pruned").get(OURS)
+        if pruned:
+            panel.plot(pruned["nnz"], pruned["error"], "D", ms=6, mfc="white", color=COLOURS[OURS], zorder=4)
+            points.append((pruned["nnz"], pruned["error"]))
+        bottom, top = 0.9 * min(error for _, error in points), 2.6 * min(lowest)
+        shown = [size for size, error in points if error <= top]
         panel.set_xscale("log")
+        panel.set_xlim(min(shown) / 2, 2 * max(shown))
         panel.set_title(name, fontsize=9)
-        panel.set_ylim(0.8 * min(lowest), 2.6 * min(lowest))
+        panel.set_ylim(bottom, top)
         panel.grid(alpha=0.3)
         panel.tick_params(labelsize=7)
     figure.supxlabel("non-zero weights", fontsize=9)
     figure.supylabel("test error, %", fontsize=9)
-    _legend(figure, [tool for tool in TOOLS if any(row["tool"] == tool for row in rows)])
+    pruned = any(row["column"] == "tried pruned" for row in rows)
+    _legend(figure, [tool for tool in TOOLS if any(row["tool"] == tool for row in rows)], pruned)
     _save(figure, path)
 
 
@@ -80,6 +89,7 @@ def times(rows: Sequence[Row], path: Path) -> None:
             panel.plot(ratio, height, "o" if TOOLS[tool].one_pass else "s", color=COLOURS[tool], ms=6)
     panel.set_xscale("log")
     panel.set_yticks(range(len(names)), list(reversed(names)), fontsize=8)
+    panel.set_ylim(-0.6, len(names) - 0.4)
     panel.axvline(1, color=COLOURS[OURS], lw=0.8)
     panel.set_xlabel("seconds from text to model, in times of thinstream's (right: slower)", fontsize=9)
     panel.grid(alpha=0.3)
@@ -94,12 +104,15 @@ def _panels(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
     return figure, [figure.add_subplot(down, across, place + 1) for place in range(count)]
 
 
-def _legend(figure: Any, tools: Sequence[str]) -> None:
+def _legend(figure: Any, tools: Sequence[str], pruned: bool = False) -> None:
     lines = matplotlib().lines
     handles = [
         lines.Line2D([], [], color=COLOURS[tool], marker="o" if TOOLS[tool].one_pass else "s", ls="", label=tool)
         for tool in tools
     ]
+    if pruned:
+        label = f"{OURS}, pruned (tried later)"
+        handles.append(lines.Line2D([], [], color=COLOURS[OURS], marker="D", mfc="white", ls="", label=label))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9, frameon=False)
 
 
