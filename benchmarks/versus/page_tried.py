@@ -39,7 +39,7 @@ reason not to pick the lowest. The peers got nothing of the kind.
   ARCSOGD, RDA and FOBOS with the logistic loss).
 - *mean of 5*: the five candidates best by validation whose rows are as the best one's (as they are, or of unit length),
   each divided by its mean |score| on the validation rows, averaged into one linear model; of 24 candidates or of 48.
-  Still one pass: the five are lanes of it.
+  The five could be lanes of one pass; here they ran one after the other, which gives the same bits.
 
 Test errors, and in brackets by how many standard errors they are above the best peer's; bold: at or below.
 
