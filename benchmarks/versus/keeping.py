@@ -1,0 +1,57 @@
+"""OUT.csv: all that the page says. New rows take the place of those of the same set, tool and column."""
+
+import csv
+from collections.abc import Iterable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from thinstream.atomic import replacing
+
+Row = dict[str, Any]
+HIDDEN = ("wrong",)  # too long for a table, and only needed to compare
+NUMBERS = (int, float)
+
+
+def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
+    """All rows, those of a set, tool and column from the new ones if they have any.
+
+    >>> merged([{"set": "a", "tool": "b", "column": "c", "error": 1}], [{"set": "a", "tool": "b", "column": "c"}])
+    [{'set': 'a', 'tool': 'b', 'column': 'c'}]
+    """
+    new = list(new)
+    fresh = {_place(row) for row in new}
+    return [row for row in old if _place(row) not in fresh] + new
+
+
+def _place(row: Row) -> tuple[str, str, str]:
+    return row["set"], row["tool"], row["column"]
+
+
+def save(path: Path, rows: Iterable[Row]) -> None:
+    """Writes the table, in an order that does not depend on who was first."""
+    rows = sorted(rows, key=_place)
+    columns = [name for name in dict.fromkeys(key for row in rows for key in row) if name not in HIDDEN]
+    text = StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with replacing(path) as file:
+        file.write_text(text.getvalue(), encoding="utf-8")
+
+
+def load(path: Path) -> list[Row]:
+    """What was saved; nothing if nothing was."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{key: _value(text) for key, text in row.items() if text != ""} for row in csv.DictReader(file)]
+
+
+def _value(text: str) -> Any:
+    for kind in NUMBERS:
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
