@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test compiled interpreted test-slow test-distributed lint style types bench fuzz docs golden clean
+.PHONY: help demo test compiled interpreted test-slow test-distributed lint style types bench versus reproduce fuzz docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -56,6 +56,14 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 	$(BIN)/python benchmarks/lanes.py
 	$(BIN)/python benchmarks/tuning.py
 	$(BIN)/python benchmarks/batch.py
+
+versus: $(VENV)/ready-bench ## thinstream beside its peers on real sets, see docs/versus.md (an hour; needs the data sets)
+	$(BIN)/python -m benchmarks.versus
+	$(BIN)/python -m benchmarks.versus --tried
+	$(BIN)/python -m benchmarks.versus --times
+
+reproduce: $(VENV)/ready-plot ## the papers' tables and figures, see docs/reproduction.md (under two hours; needs the data sets)
+	$(BIN)/thinstream reproduce all --out docs/reproduction
 
 fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS (default 60) for each format
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
