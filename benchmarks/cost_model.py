@@ -22,6 +22,7 @@ from thinstream.batch import Batch
 from thinstream.distributed.blueprint import Blueprint
 from thinstream.distributed.collective import Collective, new_token
 from thinstream.distributed.deltas import applied, copied, delta, merge
+from thinstream.distributed.examples import MOST
 from thinstream.distributed.slices import Slice
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
@@ -179,12 +180,12 @@ def paper_table(c: Constants) -> str:
         "Hours of learning + merging (or of reading + sums)."
     )
     plans = [
-        ("examples, a merge every 65,536 rows", lambda m: by_examples(c, m, 1 << 16, 1e6)),
+        (f"examples, a merge every {MOST:,} rows", lambda m: by_examples(c, m, MOST, 1e6)),
         ("examples, a merge every 10 million rows", lambda m: by_examples(c, m, 1e7, 1e6)),
         ("features, mini-batches of 1", lambda m: by_features(c, m, 1)),
         ("features, mini-batches of 1024", lambda m: by_features(c, m, 1024)),
     ]
-    lines = ["| plan | " + " | ".join(f"{m} machines" for m in MACHINES) + " |", "|---|" + "--:|" * len(MACHINES)]
+    lines = ["| plan | " + " | ".join(f"{m} machine{'s' if m > 1 else ''}" for m in MACHINES) + " |", "|---|" + "--:|" * len(MACHINES)]
     for name, plan in plans:
         cells = [f"{a / 3600:.1f} + {b / 3600:.1f}" for a, b in map(plan, MACHINES)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
