@@ -185,7 +185,8 @@ def paper_table(c: Constants) -> str:
         ("features, mini-batches of 1", lambda m: by_features(c, m, 1)),
         ("features, mini-batches of 1024", lambda m: by_features(c, m, 1024)),
     ]
-    lines = ["| plan | " + " | ".join(f"{m} machine{'s' if m > 1 else ''}" for m in MACHINES) + " |", "|---|" + "--:|" * len(MACHINES)]
+    heads = [f"{m} machine{'s' if m > 1 else ''}" for m in MACHINES]
+    lines = [f"| plan | {' | '.join(heads)} |", "|---|" + "--:|" * len(MACHINES)]
     for name, plan in plans:
         cells = [f"{a / 3600:.1f} + {b / 3600:.1f}" for a, b in map(plan, MACHINES)]
         lines.append(f"| {name} | {' | '.join(cells)} |")

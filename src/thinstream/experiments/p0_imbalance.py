@@ -120,7 +120,7 @@ def tables(rows: Sequence[Row]) -> str:
     parts += [level_table(values, sets, sparse if level else labels, level, least=False) for level in SHOWN]
     lines = []
     for row in [row for row in rows if row["kind"] == "curve" and row["l1"] == 0.0]:
-        chosen = of_kind(rows, "chosen", set=row["set"], algorithm=row["algorithm"])[0]["parameters"]
+        chosen = of_kind(rows, "chosen", set=row["set"], algorithm=row["algorithm"])[0].get("parameters", "")
         rates = [f"{row[what]:.1f}" for what in ("sensitivity", "specificity", "balanced")]
         lines.append([row["set"], row["algorithm"], chosen or "–", *rates])
     parts += ["At l1 = 0:", markdown(["set", "algorithm", "chosen", "sensitivity", "specificity", "balanced"], lines)]
