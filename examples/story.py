@@ -6,10 +6,16 @@ import sys
 from thinstream.errors import ThinstreamError
 
 
+def _rows(text):
+    if int(text) < 100:
+        raise argparse.ArgumentTypeError(f"at least 100 are needed for a story, got {text}")
+    return int(text)
+
+
 def tell(story, text, out):
     """Runs ``story(rows, out)`` with the options of the command line."""
     parser = argparse.ArgumentParser(description=text.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=None, help="of the data set (default: all)")
+    parser.add_argument("--rows", type=_rows, default=None, help="of the data set, 100 or more (default: all)")
     parser.add_argument("--out", default=out, help="the picture (default: %(default)s)")
     options = parser.parse_args()
     try:

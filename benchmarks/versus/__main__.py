@@ -26,13 +26,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sets", default=",".join(SETS), help="names of sets, with commas (default: all)")
     parser.add_argument("--tools", default=",".join(TOOLS), help="names of tools, with commas (default: all)")
     parser.add_argument("--data", type=Path, help="folder of the data sets (default: THINSTREAM_DATA)")
-    parser.add_argument("--out", type=Path, default=Path("docs/versus"), help="writes OUT.md, OUT.csv, OUT*.png")
-    parser.add_argument("--scratch", type=Path, default=Path("build/versus"), help="for texts and finished cells")
+    parser.add_argument("--out", type=Path, help="writes OUT.md, OUT.csv, OUT*.png (default: docs/versus)")
+    parser.add_argument(
+        "--scratch", type=Path, default=Path("build/versus"), help="for texts and finished cells (default: %(default)s)"
+    )
     parser.add_argument("--times", action="store_true", help="measure times, not what is learned")
     parser.add_argument("--tried", action="store_true", help="what was tried once the test errors were known")
     parser.add_argument("--pages", action="store_true", help="write the page of what is kept, and run nothing")
     parser.add_argument("--smoke", action="store_true", help="a few rows of each set: the numbers mean nothing")
     options = parser.parse_args(arguments)
+    if options.out is None:  # a smoke run must not replace the page
+        options.out = options.scratch / "versus" if options.smoke else Path("docs/versus")
     if options.data:
         os.environ["THINSTREAM_DATA"] = str(options.data.resolve())
     here = {name for name in SETS if is_here(source(name))}

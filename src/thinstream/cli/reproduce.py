@@ -42,7 +42,8 @@ def reproduce(
     """
     from thinstream.cli.reproducing import Reproduction, listing
 
-    if names:
+    if names or pages:
+        names = names or ["all"]
         Reproduction(out, data, jobs, smoke, fresh, quiet).reproduce(names, only_pages=pages)
     else:
         listing(data)

@@ -44,13 +44,17 @@ class Reproduction:
         asked = chosen(names)
         self.out.mkdir(parents=True, exist_ok=True)
         for experiment in asked:
-            result = self._kept(experiment) if only_pages else self._run(experiment, alone=len(asked) == 1)
+            alone = len(asked) == 1
+            result = self._kept(experiment, alone=alone) if only_pages else self._run(experiment, alone=alone)
             if result is not None:
                 write_page(experiment, result, self.out)
                 self._say(f"{self.out / experiment.name}.md")
         self._say(str(write_summary(list(experiments().values()), self.out)))
 
     def _run(self, experiment: Experiment, *, alone: bool) -> Result | None:
+        before = kept(self.out, experiment.name)
+        if self.smoke and before is not None and not before.smoke:
+            raise InvalidInputError(f"{self.out} has real results of {experiment.name}: give a smoke run another --out")
         try:
             with _bar(experiment, self.quiet) as progress:
                 done = run(
@@ -61,6 +65,9 @@ class Reproduction:
                     fresh=self.fresh,
                     progress=progress,
                 )
+        except KeyboardInterrupt:
+            sys.stderr.write("stopped; what is finished is kept: the same command goes on from there\n")
+            raise
         except MissingDataError as error:
             if alone:
                 raise
@@ -70,9 +77,9 @@ class Reproduction:
         keep(self.out, experiment.name, result)
         return result
 
-    def _kept(self, experiment: Experiment) -> Result:
+    def _kept(self, experiment: Experiment, *, alone: bool) -> Result | None:
         result = kept(self.out, experiment.name)
-        if result is None:
+        if result is None and alone:
             raise InvalidInputError(f"{self.out} has no results of {experiment.name}; run it without --pages first")
         return result
 

@@ -225,16 +225,9 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """What section 4.4 says."""
     most, tasks = at(rows, 40.0), names(rows, "task")
-    early = [name for name in tasks if most[name, "stable"]["passed"] < 0.5]
     found = [
         lowest(rows, 10.0, "a tenth of the features"),
         lowest(rows, 40.0, "40 % of the features"),
-        Claim(
-            "its models mostly stop growing before 40 % density",
-            2 * len(early) > len(tasks),
-            f"{len(early)} of {len(tasks)} chosen models did; densities: "
-            + ", ".join(f"{most[name, 'stable']['density']:.0f} %" for name in tasks),
-        ),
     ]
     pairs = (
         ("SMIDAS, p = 0.5 ln d", "SMIDAS, p = 2 ln d", "SMIDAS is better with p = 0.5 ln d than with 2 ln d", tasks),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from threadpoolctl import threadpool_limits
 
 from thinstream.atomic import replacing
+from thinstream.datasets import folders
 from thinstream.errors import InvalidInputError, MissingDataError
 from thinstream.experiments.data import is_here
 from thinstream.experiments.experiment import Cell, Experiment, Row
@@ -63,8 +64,8 @@ def run(
     cells = [cell for cell in cells if not set(cell.needs) & set(missing)]
     if not cells:
         raise MissingDataError(
-            f"experiment {experiment.name} needs data sets that are not here: {', '.join(missing)}; put them into the "
-            "folder named by THINSTREAM_DATA or --data (see `thinstream datasets`)"
+            f"experiment {experiment.name} needs data sets that are not in {', '.join(map(str, folders()))}: "
+            f"{', '.join(missing)}; put them there, or name another folder by --data (see `thinstream datasets`)"
         )
     places = [folder / f"{_digest(experiment, cell, smoke)}.json" for cell in cells]
     folder.mkdir(parents=True, exist_ok=True)

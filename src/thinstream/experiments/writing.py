@@ -13,7 +13,7 @@ from thinstream.plotting import matplotlib
 CLOSE = 1.0
 INTRODUCTION = """# The papers' experiments, made anew
 
-Written by `thinstream reproduce all --out {out}`; no number in it is typed by hand. Each experiment has a page of its
+Written by `thinstream reproduce`; no number in it is typed by hand. Each experiment has a page of its
 own with all tables, and its rows as CSV. Differences are ours less the paper's, in the paper's unit. {time}
 """
 
@@ -44,8 +44,9 @@ def write_summary(experiments: Sequence[Experiment], folder: Path) -> Path:
     results = {experiment.name: kept(folder, experiment.name) for experiment in experiments}
     once = [experiment.name for experiment in experiments if experiment.cells_of not in results]
     seconds = sum(result.seconds for name, result in results.items() if result and name in once)
-    time = f"All of them took {_time(seconds)} of one core."
-    parts = [INTRODUCTION.format(out=folder.name, time=time).strip()]
+    done = sum(result is not None for result in results.values())
+    time = f"{done} of {len(results)} have been run, which took {_time(seconds)} of one core."
+    parts = [INTRODUCTION.format(time=time).strip()]
     for experiment in experiments:
         result = results[experiment.name]
         parts.append(f"## {experiment.source}: {experiment.title}")
