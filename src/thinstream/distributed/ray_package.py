@@ -34,12 +34,10 @@ def connect(address: str | None, cpus: int, options: dict[str, Any]) -> Callable
     A connection that is there already is used as it is. Otherwise ``address``, or else the variable RAY_ADDRESS, says
     which cluster to join. A cluster of our own has no dashboard, and nobody gets in without its token.
     """
-    known = [name for name in signature(ray().init).parameters if name != "kwargs"]
     for name in options:
-        if name not in known and not name.startswith("_"):
-            raise InvalidParameterError(
-                f"engine 'ray' has no option {name!r}, nor has ray.init, which takes {listed(known)}"
-            )
+        if name not in signature(ray().init).parameters and not name.startswith("_"):
+            own = listed(["address", "cpus", "runtime_env", "timeout"])
+            raise InvalidParameterError(f"engine 'ray' takes the options {own}, and those of ray.init, got {name!r}")
     if ray().is_initialized():
         return None
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
