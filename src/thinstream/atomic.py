@@ -39,7 +39,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask
         try:
-            _try_lock(handle)  # held to the end: says that this writer lives
+            try_lock(handle)  # held to the end: says that this writer lives
             yield temporary
             if mode is not None:
                 os.chmod(temporary, mode)
@@ -112,13 +112,13 @@ def _remove_unlocked(path: str) -> None:
     """Removes the file unless a process holds it, which may be one of another machine or container."""
     handle = os.open(path, os.O_RDWR)
     try:
-        if _try_lock(handle):
+        if try_lock(handle):
             os.unlink(path)
     finally:
         os.close(handle)
 
 
-def _try_lock(handle: int) -> bool:
+def try_lock(handle: int) -> bool:
     """Whether the lock is ours now; closing the file releases it. True where there are no locks."""
     try:
         import fcntl

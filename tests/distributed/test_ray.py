@@ -275,8 +275,12 @@ def test_a_lost_node_is_left_for_another(launcher: RayLauncher, ray_nodes: Any, 
 
 
 def test_no_place_is_an_error_and_not_a_long_wait(launcher: RayLauncher) -> None:
-    with pytest.raises(WorkerLostError, match=r"no place for 3 workers in 1 s; 0 of the cluster's 2 CPUs are free"):
-        RayLauncher(3, timeout=1.0)
+    with pytest.raises(WorkerLostError, match=r"no place for 2 workers in 1 s; 0 of the cluster's 2 CPUs are free"):
+        RayLauncher(2, timeout=1.0)
+    with pytest.raises(InvalidParameterError, match=r"3 workers of 1 CPU each, but the cluster has 2 CPUs"):
+        RayLauncher(3)
+    with pytest.raises(InvalidParameterError, match=r"engine 'ray' takes the options 'address', .*, got 'foo'"):
+        RayLauncher(1, foo=1)
     assert len(launcher.rounds([WhereAmI(), WhereAmI()])) == 2  # the connection was not its own, and is still there
 
 

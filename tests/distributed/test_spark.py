@@ -16,7 +16,7 @@ import pytest
 from tests.distributed.listeners import listeners
 from thinstream.distributed import on_spark, spark_package
 from thinstream.distributed.on_spark import SparkLauncher
-from thinstream.distributed.spark_tasks import portable
+from thinstream.distributed.spark_tasks import _reason, portable
 from thinstream.errors import InvalidParameterError, MissingPackageError, PeerLostError, WorkerLostError
 
 pytestmark = pytest.mark.spark
@@ -278,3 +278,8 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_something_else_is_no_source() -> None:
     assert on_spark.source_for([1, 2]) is None
+
+
+def test_a_module_that_workers_lack_is_named() -> None:
+    text = "Job aborted due to stage failure: Traceback …\nModuleNotFoundError: No module named 'numba.core'\n at org"
+    assert "(PYSPARK_PYTHON) does not have numba: install it there" in str(_reason(RuntimeError(text)))

@@ -56,8 +56,14 @@ def learn(job: Job, output: Output) -> int:
         raise InvalidParameterError("a model goes to a file, not to standard output: --model NAME")
     files = resolve(job.data)
     for path in (job.model, job.checkpoint):
-        require_place(path)
         require_apart(path, *files)
+    require_place(job.model)
+    if job.spread.engine is None:
+        require_place(job.checkpoint)
+    else:
+        from thinstream.cli.spreading import require_possible
+
+        require_possible(job)
     if job.passes > 1 and not all(Path(file).is_file() for file in files):
         raise InvalidParameterError("a pipe can be read once only: --passes needs files")
     if job.checkpoint is None and (job.resume or job.checkpoint_every or job.checkpoint_seconds is not None):
@@ -83,7 +89,7 @@ def learn(job: Job, output: Output) -> int:
     else:
         from thinstream.cli.spreading import SpreadRun
 
-        run = SpreadRun(job, reading, model, watch)
+        run = SpreadRun(job, reading, model, watch, quiet=output.quiet)
     if job.resume and run.resume() and not output.quiet:
         position = run.state.position
         of = f" of pass {run.state.passes + 1}" if job.passes > 1 else ""
@@ -94,7 +100,7 @@ def learn(job: Job, output: Output) -> int:
     try:
         trained = run.run()
     except Interrupted as signal:
-        where = "" if job.checkpoint is None else f"; {job.checkpoint} holds all of it: go on with --resume"
+        where = "" if job.checkpoint is None or not run.kept else f"; {job.checkpoint} {run.kept}: go on with --resume"
         say(f"thinstream: stopped by {signal}{where}")
         return 128 + signal.number
     finally:

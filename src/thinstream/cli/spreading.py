@@ -1,13 +1,13 @@
 """``thinstream train --engine``: a run on many workers, with the face of one on this machine."""
 
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from thinstream.cli.groups import Reading
-from thinstream.cli.opening import options_of
+from thinstream.cli.opening import options_of, require_place
 from thinstream.cli.show import Unmeasured, say
-from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn
+from thinstream.distributed.blueprint import require_separable
+from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
 from thinstream.distributed.shards import FileSource
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.several import progress_for
@@ -18,6 +18,34 @@ from thinstream.training.checkpoint import State
 
 #: What the address is called by each engine that takes one.
 _ADDRESS = {"ray": "address", "spark": "master"}
+
+
+def require_possible(job: Any) -> None:
+    """Raises at once where options of the command line do not go together."""
+    spread = job.spread
+    for name, value, allowed in (("--engine", spread.engine, ENGINES), ("--mode", spread.mode, MODES)):
+        if value not in allowed:
+            raise InvalidParameterError(f"{name} must be {listed(allowed)}, got {value!r}")
+    for name, given in (("--cache", job.cache), ("--names", job.reading.names)):
+        if given:
+            raise InvalidParameterError(f"{name} is for runs on one machine, it cannot be used with --engine")
+    if spread.address is not None and spread.engine not in _ADDRESS:
+        raise InvalidParameterError(f"--address is for {listed(_ADDRESS)}, got {spread.engine!r}")
+    if spread.mode == "features":
+        given = {"--merge": spread.merge, "--merge-every": spread.merge_every}
+        for name, value in (given | {"--checkpoint-seconds": job.checkpoint_seconds}).items():
+            if value is not None:
+                raise InvalidParameterError(f"{name} is for --mode examples, it cannot be used with --mode features")
+        if job.start is None:
+            require_separable(job.algorithm, job.parameters)
+    elif spread.mini_batch != 1:
+        raise InvalidParameterError(
+            f"--mini-batch is for --mode features; by examples --merge-every says how often, got {spread.mini_batch}"
+        )
+    if job.checkpoint is not None:
+        require_kind(job.checkpoint, spread.mode)
+        if not job.checkpoint.is_dir():
+            require_place(job.checkpoint)
 
 
 class SpreadRun:
@@ -33,20 +61,13 @@ class SpreadRun:
         What to begin with.
     watch : Watch
         Is told of the run.
+    quiet : bool
+        Whether nothing is said.
 
     """
 
-    def __init__(self, job: Any, reading: Reading, model: Model, watch: Watch) -> None:
-        self.job, self.stream, self.model, self.watch = job, Unmeasured(), model, watch
-        spread = job.spread
-        for name, value, allowed in (("--engine", spread.engine, ENGINES), ("--mode", spread.mode, MODES)):
-            if value not in allowed:
-                raise InvalidParameterError(f"{name} must be {listed(allowed)}, got {value!r}")
-        for name, given in (("--cache", job.cache), ("--names", reading.names)):
-            if given:
-                raise InvalidParameterError(f"{name} is for runs on one machine, it cannot be used with --engine")
-        if spread.address is not None and spread.engine not in _ADDRESS:
-            raise InvalidParameterError(f"--address is for {listed(_ADDRESS)}, got {spread.engine!r}")
+    def __init__(self, job: Any, reading: Reading, model: Model, watch: Watch, *, quiet: bool = False) -> None:
+        self.job, self.stream, self.model, self.watch, self._quiet = job, Unmeasured(), model, watch, quiet
         options = options_of(reading, model.learner.dtype.name)
         self.source = FileSource(job.data, reading.format, **{**options, "workers": reading.threads or 0})
         self.state = State(model, progress_for(len(model.classes)), 0, START)
@@ -55,7 +76,7 @@ class SpreadRun:
     def resume(self) -> bool:
         """Goes back to the last checkpoint; it says so itself."""
         self._resumes = True
-        if Path(self.job.checkpoint).exists():
+        if not self._quiet and resumable(self.job.checkpoint, self.job.spread.mode):
             say(f"going on from {self.job.checkpoint}")
         return False
 
@@ -87,6 +108,13 @@ class SpreadRun:
     def clear(self) -> None:
         """The run is over and its model safe: no checkpoint stays behind."""
         clear(self.job.checkpoint, self.job.spread.mode)
+
+    @property
+    def kept(self) -> str:
+        """What the checkpoint has of a run that was stopped."""
+        if self.job.spread.mode == "examples":
+            return "holds all of it"
+        return "holds what was learned up to its last segment" * resumable(self.job.checkpoint, "features")
 
     @property
     def skipped(self) -> int:

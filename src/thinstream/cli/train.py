@@ -1,5 +1,6 @@
 """``thinstream train``: learn from files or a pipe."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,7 +90,9 @@ def train(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Where checkpoints go (default: MODEL.checkpoint).", rich_help_panel=CHECKPOINTS, show_default=False
+            help="Where checkpoints go (default: MODEL.checkpoint): a file; of --mode features a folder.",
+            rich_help_panel=CHECKPOINTS,
+            show_default=False,
         ),
     ] = None,
     checkpoint_every: Annotated[
@@ -111,7 +114,12 @@ def train(
     error, mean recall, mean F1, non-zero weights.
     """
     from thinstream.cli.learning import Job, learn
+    from thinstream.errors import InvalidParameterError
 
+    if spread.engine is None:
+        for option in fields(Spread):
+            if option.name != "engine" and _given(context, option.name):
+                raise InvalidParameterError(f"--{option.name.replace('_', '-')} is for runs with --engine")
     job = Job(
         data=data,
         reading=reading,

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from thinstream.batch import Batch
 from thinstream.distributed.arrays import BatchSource
 from thinstream.distributed.fitting import train
+from thinstream.errors import InvalidParameterError
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
 from thinstream.learners import classes_of
 
@@ -66,6 +67,10 @@ class DistributedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from scratch."""
+        if not hasattr(self.estimator, "get_params") or isinstance(self.estimator, type):
+            raise InvalidParameterError(
+                f"estimator must be an online learner of thinstream, such as FSOL(), got {self.estimator!r}"
+            )
         rows = csr_of(self, X, reset=True)
         labels = labels_of(y, len(rows))
         check_classification_targets(labels)

@@ -249,7 +249,8 @@ def rule_for(model: Learner, way: str | None = None) -> Rule:
     dropping = name == "SSOL" and model.parameters["diagonal"] == "drop"
     rule = _DROP if dropping else RULES.get(name)
     if rule is None:
-        raise MergeError(f"{name} cannot be merged: {REFUSALS.get(name, 'no rule is declared for it')}")
+        why = REFUSALS.get(name, "no rule is declared for it")
+        raise MergeError(f"{name} cannot be merged: {why}; that is mode='features', --mode features")
     if way is not None and way not in rule.ways:
         raise InvalidParameterError(f"{name}: merge must be {listed(rule.ways)}, got {way!r}")
     return rule._replace(way=rule.ways[0] if way is None else way)

@@ -90,11 +90,17 @@ def learn_features(
         raise InvalidParameterError("assemble=False leaves the slices in a folder: checkpoint must name one, got None")
     run = _Driver(launcher, source, model, Blueprint.of(model, n_features), batch, passes, checkpoint, timeout)
     run.watch = watch or Unwatched()
+    new = checkpoint is not None and not checkpoint.exists()
     if checkpoint is not None:
         checkpoint.mkdir(parents=True, exist_ok=True)
         if resume:
             run.resume()
-    run.learn(segment)
+    try:
+        run.learn(segment)
+    except BaseException:
+        if checkpoint is not None and new and Manifest.read(checkpoint) is None:  # nothing to go on from
+            clear(checkpoint)
+        raise
     state = run.finished(assemble)
     run.last_line(state, assemble)
     return state

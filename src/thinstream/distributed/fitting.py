@@ -1,23 +1,27 @@
 """Training on many workers, from one call."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext
+from inspect import signature
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thinstream.distributed.arrays import BatchSource
+from thinstream.distributed.blueprint import require_separable
 from thinstream.distributed.examples import learn_examples
 from thinstream.distributed.launcher import Launcher
 from thinstream.distributed.shards import FileSource, Source
-from thinstream.errors import InvalidParameterError, listed
+from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError, listed
 from thinstream.models.model import Model
 from thinstream.training.checkpoint import Checkpoints, State
 from thinstream.training.run import Unwatched, Watch
 
 ENGINES = ("ray", "spark", "local")
 MODES = ("examples", "features")
+_LAUNCHERS = {"LocalLauncher": "local", "SparkLauncher": "spark"}
 
 #: Seconds between checkpoints, if nothing else is said.
 SECONDS = 30.0
@@ -98,6 +102,9 @@ def train(
         raise InvalidParameterError(f"{estimator._algorithm}: a source is taken in its order, shuffle must be False")
     estimator._check_common_parameters()
     _require_mode(mode)
+    if mode == "features":
+        require_separable(estimator._algorithm, {name: parameters[name] for name in estimator._own_parameters})
+    _require_reach(source, engine)
     found = source_of(source, dtype=parameters["dtype"], **options)
     known, labels = _classes(found)
     learner = estimator._new_learner(known, 0)
@@ -145,6 +152,8 @@ def learn(
     if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
         raise InvalidParameterError(f"passes must be a whole number > 0, got {passes!r}")
     watch = watch or Unwatched()
+    if checkpoint is not None:
+        require_kind(checkpoint, mode)
     if mode == "features":
         from thinstream.distributed.features import learn_features
 
@@ -183,6 +192,21 @@ def learn(
     )
 
 
+def require_kind(checkpoint: Path, mode: str) -> None:
+    """Raises if a checkpoint of this mode cannot be at that place, as something else is there."""
+    if mode == "features" and checkpoint.exists() and not checkpoint.is_dir():
+        raise FileWriteError(f"{checkpoint}: it is a file, but a checkpoint of mode features is a folder")
+    if mode == "examples" and checkpoint.is_dir():
+        raise FileWriteError(f"{checkpoint}: it is a folder, but a checkpoint of mode examples is a file")
+
+
+def resumable(checkpoint: Path, mode: str) -> bool:
+    """Whether there is anything to go on from."""
+    from thinstream.distributed.slice_files import MANIFEST
+
+    return (checkpoint / MANIFEST if mode == "features" else checkpoint).exists()
+
+
 def clear(checkpoint: Path, mode: str) -> None:
     """Removes a checkpoint whose run is over and safe."""
     if mode == "features":
@@ -198,16 +222,32 @@ def launcher_for(engine: str, workers: int, **options: Any) -> Launcher:
     if engine == "local":
         from thinstream.distributed.local import LocalLauncher
 
-        return LocalLauncher(workers, **options)
+        return _made(LocalLauncher, engine, workers, options)
     if engine == "ray":
         from thinstream.distributed.on_ray import RayLauncher
 
-        return RayLauncher(workers, **options)
+        return _made(RayLauncher, engine, workers, options)
     if engine == "spark":
         from thinstream.distributed.on_spark import SparkLauncher
 
-        return SparkLauncher(workers, **options)
+        return _made(SparkLauncher, engine, workers, options)
     raise InvalidParameterError(f"engine must be {listed(ENGINES)}, or a launcher, got {engine!r}")
+
+
+def _made(kind: Callable[..., Launcher], engine: str, workers: int, options: Mapping[str, Any]) -> Launcher:
+    known = signature(kind).parameters
+    taken = [name for name in known if name not in ("workers", "init")]
+    for name in options:
+        if name not in taken and "init" not in known:  # what remains goes to ray.init, which says what it takes
+            raise InvalidParameterError(f"engine {engine!r} takes the options {listed(taken)}, got {name!r}")
+    return kind(workers, **options)
+
+
+def _require_reach(source: Any, engine: Any) -> None:
+    """Raises if workers of an engine could not read what only another engine has."""
+    name = engine if isinstance(engine, str) else _LAUNCHERS.get(type(engine).__name__)
+    if type(source).__module__.split(".")[0] == "ray" and name in ("local", "spark"):
+        raise InvalidInputError(f"a Ray Dataset can be read by workers of engine 'ray' only, got engine {name!r}")
 
 
 def source_of(source: Any, **options: Any) -> Source:
@@ -225,12 +265,25 @@ def source_of(source: Any, **options: Any) -> Source:
         from thinstream.distributed import on_spark
 
         found_by_engine = on_spark.source_for(source, **options)
+    if found_by_engine is None and not _names_files(source):
+        raise InvalidInputError(
+            "a source is files (a path, a glob or a list of them), a Ray Dataset, a Spark DataFrame or a Source, got "
+            f"{type(source).__name__}; for arrays there is DistributedClassifier"
+        )
     return FileSource(source, **options) if found_by_engine is None else found_by_engine
+
+
+def _names_files(source: Any) -> bool:
+    if isinstance(source, list | tuple):
+        return all(isinstance(each, str | PathLike) for each in source)
+    return isinstance(source, str | PathLike)
 
 
 def _launched(engine: str | Launcher, workers: int, options: Mapping[str, Any] | None) -> Any:
     """The engine's workers, ended at the end if they were started here."""
     if not isinstance(engine, str):
+        if not hasattr(engine, "rounds") or isinstance(engine, type):
+            raise InvalidParameterError(f"engine must be {listed(ENGINES)}, or a launcher, got {engine!r}")
         return nullcontext(engine)
     return closing(launcher_for(engine, workers, **(options or {})))
 
@@ -245,6 +298,8 @@ def _estimator(given: Any) -> Any:
         from thinstream.estimators import make
 
         return make(given)
+    if isinstance(given, type) and hasattr(given, "_algorithm"):
+        raise InvalidParameterError(f"estimator must be an instance, {given.__name__}(), got the class")
     if not hasattr(given, "_new_learner") or not hasattr(given, "_algorithm"):
         raise InvalidParameterError(
             f"estimator must be an online learner of thinstream, or the name of one, got {type(given).__name__}"

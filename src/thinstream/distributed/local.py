@@ -8,11 +8,12 @@ import signal
 import socket
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import util
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, TypeVar, cast
 
@@ -21,6 +22,8 @@ from thinstream.errors import PeerLostError, WorkerLostError
 
 T = TypeVar("T")
 
+#: Seconds that a worker has to end by itself.
+GRACE = 2.0
 #: What was shared with this process, by key.
 _here: dict[str, Any] = {}
 #: Keys met while a task is pickled for a worker.
@@ -61,6 +64,7 @@ class LocalLauncher:
     def __init__(self, workers: int, *, retries: int = RETRIES) -> None:
         self.workers, self.retries = checked_workers(workers), retries
         self._pools: list[ProcessPoolExecutor | None] = [None] * self.workers
+        self._leashes: list[Connection | None] = [None] * self.workers
         self._has: list[set[str]] = [set() for _ in range(self.workers)]
         self._values: dict[str, bytes] = {}
 
@@ -133,8 +137,9 @@ class LocalLauncher:
         pool = self._pools[worker]
         if pool is None:
             context = multiprocessing.get_context("spawn")
-            pool = self._pools[worker] = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
-            self._has[worker] = set()
+            end, self._leashes[worker] = context.Pipe(duplex=False)
+            pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(end,))
+            self._pools[worker], self._has[worker] = pool, set()
         _met.keys = []
         text = pickle.dumps(task, protocol=5)
         needed, has = set(_met.keys), self._has[worker]
@@ -142,7 +147,8 @@ class LocalLauncher:
         gone = {key for key in has if key not in self._values}
         self._has[worker] = (has | needed) - gone
         try:
-            return cast("Future[T]", pool.submit(_work, text, new, gone))
+            with _known_method():
+                return cast("Future[T]", pool.submit(_work, text, new, gone))
         except BrokenProcessPool as error:  # it died between two rounds
             future: Future[T] = Future()
             future.set_exception(error)
@@ -153,15 +159,43 @@ class LocalLauncher:
         if pool is None:
             return
         processes = list((pool._processes or {}).values())
+        leash, self._leashes[worker] = self._leashes[worker], None
+        if leash is not None:
+            leash.close()
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:  # one may be at work for long, and nobody waits for what it finds
+            process.join(GRACE)
             process.kill()
             process.join()
 
 
-def _begin() -> None:
-    """Of a worker: the terminal's ^C is for the driver, who decides."""
+def _begin(leash: Connection) -> None:
+    """Of a worker: the terminal's ^C is for the driver, who decides; without a driver it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(leash,), daemon=True, name="waiting for the end of the driver").start()
+
+
+def _end_with(leash: Connection) -> None:
+    """Ends this process when the other end of the leash is closed, by the driver or by its death."""
+    with suppress(EOFError, OSError):
+        leash.recv_bytes()
+    with suppress(Exception):
+        util._run_finalizers(0)  # type: ignore[attr-defined] # semaphores, numba's for one, else count as leaked
+    os._exit(1)
+
+
+@contextmanager
+def _known_method() -> Iterator[None]:
+    """Around starts of processes: one is told the default method of this, and joblib's would be unknown to it."""
+    before = multiprocessing.get_start_method(allow_none=True)
+    if before is None or before in multiprocessing.get_all_start_methods():
+        yield
+        return
+    multiprocessing.set_start_method("spawn", force=True)
+    try:
+        yield
+    finally:
+        multiprocessing.set_start_method(before, force=True)
 
 
 def _work(text: bytes, new: dict[str, bytes], gone: set[str]) -> Any:

@@ -60,10 +60,12 @@ class RayLauncher:
         self._leave = connect(address, ceil(self.workers * cpus), init)
         options = {"num_cpus": cpus, "scheduling_strategy": "SPREAD", "max_restarts": 0, "runtime_env": runtime_env}
         self._kind = ray().remote(**options)(_Worker)
-        self._actors: list[Any] = [self._kind.remote() for _ in range(self.workers)]
+        self._actors: list[Any] = []
         self._desk: Any = None
         self._meetings = 0
         try:
+            self._require_room(cpus)
+            self._actors += [self._kind.remote() for _ in range(self.workers)]
             self._wait_for(range(self.workers))
         except BaseException:
             self.close()
@@ -120,9 +122,18 @@ class RayLauncher:
             for actor in actors:
                 if actor is not None:
                     ray().kill(actor)
-            if self._leave:
-                ray().shutdown()
-        self._leave = False
+        if self._leave is not None:
+            self._leave()
+        self._leave = None
+
+    def _require_room(self, cpus: float) -> None:
+        """Raises at once if the cluster is too small, however long one would wait."""
+        found = ray().cluster_resources().get("CPU", 0)
+        if self.workers * cpus > found:
+            raise InvalidParameterError(
+                f"{self.workers} workers of {cpus:g} CPU each, but the cluster has {found:g} CPUs: take fewer workers, "
+                "or less of a CPU for each, engine_options={'cpus': …}"
+            )
 
     def _check(self, tasks: Sequence[object]) -> None:
         if len(tasks) > len(self._actors):

@@ -87,7 +87,8 @@ class SparkLauncher:
         if self._open:
             self._open = False
             for seats in self._kept.values():
-                seats.unpersist()
+                with suppress(Exception):  # the cluster may be gone
+                    seats.unpersist()
             self._leave()
 
     def _check(self, tasks: Sequence[object]) -> None:

@@ -6,14 +6,17 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from thinstream.errors import MissingPackageError
+from thinstream.errors import InvalidParameterError, MissingPackageError, listed
 
 LOOPBACK = "127.0.0.1"
+_PATH, _PREFIX = "RAY_AUTH_TOKEN_PATH", "thinstream-ray-"
 
 
 def ray() -> Any:
@@ -25,36 +28,63 @@ def ray() -> Any:
     return ray
 
 
-def connect(address: str | None, cpus: int, options: dict[str, Any]) -> bool:
-    """Joins a cluster, or starts one here that only this machine can reach; whether it is ours to leave again.
+def connect(address: str | None, cpus: int, options: dict[str, Any]) -> Callable[[], None] | None:
+    """Joins a cluster, or starts one here that only this machine can reach; what leaves it, if that is ours to do.
 
     A connection that is there already is used as it is. Otherwise ``address``, or else the variable RAY_ADDRESS, says
     which cluster to join. A cluster of our own has no dashboard, and nobody gets in without its token.
     """
+    for name in options:
+        if name not in signature(ray().init).parameters and not name.startswith("_"):
+            own = listed(["address", "cpus", "runtime_env", "timeout"])
+            raise InvalidParameterError(f"engine 'ray' takes the options {own}, and those of ray.init, got {name!r}")
     if ray().is_initialized():
-        return False
+        return None
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     if address != "local":
         ray().init(address, **{**quiet, **options})
-        return True
+        return _leave
     alone = {"num_cpus": cpus, "include_dashboard": False, "_node_ip_address": LOOPBACK}
-    _have_token()
-    with _loopback(), _setting("RAY_USAGE_STATS_ENABLED", "0"):
-        ray().init("local", **{**quiet, **alone, **options})
-    return True
+    _put_token()
+    try:
+        with _loopback(), _setting("RAY_USAGE_STATS_ENABLED", "0"):
+            ray().init("local", **{**quiet, **alone, **options})
+    except BaseException:
+        _remove_token()
+        raise
+    return _leave
 
 
-def _have_token() -> None:
-    """Makes a token for this process, unless there is one; Ray's own would stay in the home, readable to all."""
-    told = "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ
+def _leave() -> None:
+    ray().shutdown()
+    _remove_token()
+
+
+@cache
+def _token() -> str:
+    """Of this process: Ray remembers the one it has read first for as long as the process runs."""
+    atexit.register(_remove_token)
+    return secrets.token_hex(32)
+
+
+def _put_token() -> None:
+    """A file with the token, unless Ray is told of one; Ray's own would stay in the home, readable to all."""
+    told = "RAY_AUTH_TOKEN" in os.environ or _PATH in os.environ
     if told or Path("~/.ray/auth_token").expanduser().exists():
         return
-    folder = Path(tempfile.mkdtemp(prefix="thinstream-ray-"))  # for its owner only
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / "token"
-    path.write_text(secrets.token_hex(32))
-    os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)  # Ray remembers the token for as long as the process runs
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX)) / "token"  # the folder is for its owner only
+    path.touch(mode=0o600)
+    path.write_text(_token())
+    os.environ[_PATH] = str(path)
+
+
+def _remove_token() -> None:
+    """The file, if it was put there by this process."""
+    folder = Path(os.environ.get(_PATH, "")).parent
+    if folder.name.startswith(_PREFIX):
+        del os.environ[_PATH]
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -118,9 +118,10 @@ class FileSource:
         if isinstance(self._stream, TextStream) and all(self._divisible(file) for file in self.files):
             return self._spans(workers)
         if len(self.files) < workers:
+            few = len(self.files)
             raise InvalidInputError(
-                f"{len(self.files)} files for {workers} workers: only plain text (CSV without quotes) is cut into "
-                f"parts; give at least {workers} files, or {len(self.files)} workers"
+                f"{few} file{'s' * (few > 1)} for {workers} workers: only plain text (CSV without quotes) is cut into "
+                f"parts; give at least {workers} files, or take {few} worker{'s' * (few > 1)}"
             )
         return self._dealt(workers)
 

@@ -6,13 +6,14 @@ that was not finished, and count for nothing.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from thinstream.atomic import replacing
+from thinstream.atomic import replacing, sweep
 from thinstream.batch import Position
 from thinstream.distributed.blueprint import Blueprint
 from thinstream.distributed.slices import Slice, assembled
@@ -157,3 +158,7 @@ def clear(folder: Path) -> None:
     (folder / MANIFEST).unlink(missing_ok=True)
     for path in folder.glob(f"*{_ENDING}"):
         path.unlink(missing_ok=True)
+    for path in folder.glob(".*.tmp"):  # of writers that were killed
+        sweep(folder / path.name[1:].rsplit(".", 3)[0])
+    with suppress(OSError):  # there is something else in it
+        folder.rmdir()

@@ -15,9 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from thinstream.atomic import try_lock
 from thinstream.errors import InvalidParameterError, MissingPackageError
 
 LOOPBACK = "127.0.0.1"
+
+_PREFIX, _LOCK = "thinstream-spark-", "lock"
 
 #: Seconds in which executors must be there for all workers of a run.
 PATIENCE = 120.0
@@ -111,7 +114,7 @@ def local_cluster(workers: int, memory: int = 1024, config: Mapping[str, str] = 
     nobody else may read; on a command line all could.
     """
     java = _java_home()
-    folder = Path(tempfile.mkdtemp(prefix="thinstream-spark-"))  # for its owner only
+    folder = _folder()
     settings = {
         "spark.app.name": "thinstream",
         "spark.master": f"local-cluster[{workers},1,{memory}]",
@@ -153,11 +156,14 @@ def _started(folder: Path, log: Any, workers: int) -> tuple[Any, Callable[[], No
     from pyspark.sql import SparkSession
 
     before = SparkContext._gateway, SparkContext._jvm
-    gateway = launch_gateway(popen_kwargs={"stderr": log, "stdout": log})
+    # out of reach of signals to this group of processes: a run that is asked to stop still needs it
+    gateway = launch_gateway(popen_kwargs={"stderr": log, "stdout": log, "start_new_session": True})
 
     def leave() -> None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()  # the JVM ends when nobody is at the other end
+        with suppress(Exception):  # it may have died
+            gateway.shutdown()
+        with suppress(OSError):
+            gateway.proc.stdin.close()  # the JVM ends when nobody is at the other end
         gateway.proc.wait()
         SparkContext._gateway, SparkContext._jvm = before
         shutil.rmtree(folder, ignore_errors=True)
@@ -171,10 +177,26 @@ def _started(folder: Path, log: Any, workers: int) -> tuple[Any, Callable[[], No
         raise
 
     def stop() -> None:
-        session.stop()
+        with suppress(Exception):
+            session.stop()
         leave()
 
     return session, stop
+
+
+def _folder() -> Path:
+    """A new one, for its owner only; those of runs that were killed are removed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # somebody else's
+            handle = os.open(old / _LOCK, os.O_RDWR)
+            try:
+                if try_lock(handle):
+                    shutil.rmtree(old, ignore_errors=True)
+            finally:
+                os.close(handle)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    try_lock(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600))  # held to the end of this process
+    return folder
 
 
 def _home(folder: Path) -> Path:

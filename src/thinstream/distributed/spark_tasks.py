@@ -148,9 +148,10 @@ def _reason(error: BaseException) -> BaseException:
     if carried:
         raised = noted(pickle.loads(base64.b64decode(carried[2])), int(carried[1]))
         return WorkerLostError(f"a worker was lost: {raised}") if isinstance(raised, PeerLostError) else raised
-    if "No module named 'thinstream" in text:
+    missing = re.search(r"ModuleNotFoundError: No module named '([^'.]+)", text)
+    if missing:
         return WorkerLostError(
-            "the Python of Spark's workers (PYSPARK_PYTHON) does not have thinstream: install it there"
+            f"the Python of Spark's workers (PYSPARK_PYTHON) does not have {missing[1]}: install it there"
         )
     shown = re.search(r"Job aborted[^\n]*(\n(?!\s+at )[^\n]+)?", text)
     return WorkerLostError(f"Spark gave up: {shown[0] if shown else text}")

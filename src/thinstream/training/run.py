@@ -190,6 +190,11 @@ class Run:
             self.checkpoints.remove()
 
     @property
+    def kept(self) -> str:
+        """What the checkpoint has of a run that was stopped."""
+        return "holds all of it"
+
+    @property
     def skipped(self) -> int:
         """Bad records passed over, counted once however many passes there are."""
         return max(self._most_skipped, self._skipped_now())
