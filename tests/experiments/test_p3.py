@@ -65,7 +65,7 @@ def test_summary_counts_shared_cells_once(tmp_path):
     for experiment in EXPERIMENTS[:2]:
         keep(folder, experiment.name, Result([], 600.0))
     experiments = [replace(one, tables=str, claims=lambda rows: (), compare=lambda rows: ()) for one in EXPERIMENTS[:2]]
-    assert "All of them took 10.0 min of one core." in write_summary(experiments, folder).read_text()
+    assert "2 of 2 have been run, which took 10.0 min of one core." in write_summary(experiments, folder).read_text()
 
 
 calls = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30)
