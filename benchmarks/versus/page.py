@@ -208,7 +208,8 @@ def _defaults(rows: Sequence[Row]) -> str:
     said = (
         "Test error in percent with each tool's defaults (thinstream: AROW, on rows as they are, without an intercept)."
     )
-    errors = {(row["set"], row["column"]): row["error"] for row in rows if row["tool"] == "thinstream"}
+    ours = [row for row in rows if row["tool"] == "thinstream" and "error" in row]
+    errors = {(row["set"], row["column"]): row["error"] for row in ours}
     names = [name for name, column in errors if column == "defaults" and (name, "tuned") in errors]
     better = [name for name in names if errors[name, "defaults"] < errors[name, "tuned"]]
     if better:
