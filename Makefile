@@ -73,7 +73,7 @@ docs: $(VENV)/ready-plot ## rewrite the generated parts of the docs (table of al
 
 golden: $(VENV)/ready-test ## rewrite the golden numbers from the naive twins
 	$(BIN)/python -m tests.rules.golden
-	$(BIN)/python -m tests.batch.golden
+	$(BIN)/python -m tests.batch_learners.golden
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

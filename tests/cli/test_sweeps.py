@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import finished, process
-from tests.sweeps import drawn
+from tests.tune.sweeps import drawn
 from thinstream.models.file import read
 from thinstream.tune.charts import short
 

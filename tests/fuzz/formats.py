@@ -15,11 +15,11 @@ class Known(NamedTuple):
 
 
 FORMATS = {
-    "libsvm": Known("thinstream.streams.formats.libsvm:Libsvm", twin="tests.naive_libsvm:disagreement"),
+    "libsvm": Known("thinstream.streams.formats.libsvm:Libsvm", twin="tests.streams.naive_libsvm:disagreement"),
     "libsvm-wide": Known(
         "thinstream.streams.formats.libsvm:Libsvm",
         {"zero_based": True, "dtype": "float64", "limit": 1e300},
-        "tests.naive_libsvm:disagreement",
+        "tests.streams.naive_libsvm:disagreement",
         seeds="libsvm",
     ),
     "vw": Known("thinstream.streams.formats.vw:VW"),

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import thinstream as ts
+from tests.batch_learners.naive import naive_grades
 from tests.rules.golden import stream as golden_stream
-from tests.solvers.naive import naive_grades
 from thinstream.batch_learners import spectral
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.stability import exponents, follow, safe_gamma, spectral_radius

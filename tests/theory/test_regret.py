@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
 import thinstream as ts
+from tests.batch_learners.test_scd import as_dict
 from tests.rules.conformance import class_weights, positive, streams
 from tests.rules.golden import stream as golden_stream
-from tests.solvers.test_scd import as_dict
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.theory import Bound, arcsogd_bound, fsol_bound, regret, ssol_bound
 

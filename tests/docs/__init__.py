@@ -1,0 +1,1 @@
+"""Tests of the docs, of what is generated, and of the examples."""

@@ -1,0 +1,43 @@
+"""The commands in the docs run as they stand."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: Page → a file that its commands leave behind.
+PAGES = {"command-line.md": "both.ts", "sparsity-path.md": "costs.csv", "tuning.md": "best.ts"}
+
+
+def blocks(page):
+    return re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / page).read_text(), flags=re.M | re.S)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page(page, tmp_path):
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "thinstream"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m thinstream "$@"\n')
+    command.chmod(0o755)
+    work = tmp_path / "work"
+    work.mkdir()
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(sys.path), "THINSTREAM_DATA": str(work)}
+    assert len(blocks(page)) > 3
+    for block in blocks(page):
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", block.replace("| head -n 3", "| sed -n 1,3p")],
+            cwd=work,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+    assert (work / PAGES[page]).exists()

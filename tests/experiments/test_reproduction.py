@@ -1,0 +1,29 @@
+"""docs/reproduction.md and the pages beside it say what their rows say."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from thinstream.experiments.catalogue import experiments
+from thinstream.experiments.keeping import kept
+from thinstream.experiments.writing import write_page, write_summary
+
+DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS / "reproduction"
+
+
+def test_the_summary_follows_from_the_rows(tmp_path):
+    """``thinstream reproduce all --pages --out docs/reproduction`` would change nothing."""
+    shutil.copytree(RESULTS, tmp_path / "reproduction", ignore=shutil.ignore_patterns(".cells"))
+    page = write_summary(list(experiments().values()), tmp_path / "reproduction")
+    assert page.read_text() == (DOCS / "reproduction.md").read_text()
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_pages_follow_from_the_rows(name, tmp_path):
+    result = kept(RESULTS, name)
+    assert result is not None, f"run: thinstream reproduce {name} --out docs/reproduction"
+    assert not result.smoke
+    write_page(experiments()[name], result, tmp_path)
+    assert (tmp_path / f"{name}.md").read_text() == (RESULTS / f"{name}.md").read_text()

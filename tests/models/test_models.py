@@ -1,0 +1,389 @@
+"""Model files: round trips with the same bits, the same bytes for the same model, and no damage goes unnoticed."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from thinstream.batch import Batch
+from thinstream.engine.loop import Costs
+from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError
+from thinstream.learners import Classes, Frozen, Learner, algorithms
+from thinstream.learners.memory import kept, records
+from thinstream.models import Model, Names, read, write
+from thinstream.models.container import canonical, digest, put
+from thinstream.models.file import FORMAT
+
+NAMES = [algorithm.name for algorithm in algorithms()]
+PARAMETERS = {
+    "SOFS": {"B": 5},
+    "SMIDAS": {"p": 3.0, "l1": 0.01},
+    "StableSparsePerceptron": {"max_density": 0.7, "l1": 0.01},
+}
+LABELS = Classes("ham", "spam")
+
+
+@pytest.fixture(autouse=True)
+def _without_waiting_for_the_disk(monkeypatch):
+    """What fsync is for is not seen here, and it takes most of the time."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def stream(rng, n, d, density=0.3):
+    X = sp.csr_matrix(rng.normal(size=(n, d)) * (rng.random((n, d)) < density))
+    y = np.where(rng.random(n) < 0.4, 1, -1).astype(np.int8)
+    return Batch.of(X.indptr, X.indices, X.data, d, y=y)
+
+
+def same_bits(one, other):
+    """Two learners are the same, but for room to grow."""
+    assert one.algorithm is other.algorithm
+    assert one.rule == other.rule
+    for name in ("n_features", "offset", "grow", "costs"):
+        assert getattr(one, name) == getattr(other, name)
+    width = kept(one.rule, one.memory, one.n_features + one.offset)
+    for a, b in zip(records(one.algorithm, one.memory, width), records(other.algorithm, other.memory, width)):
+        assert a.dtype == b.dtype
+        assert a.tobytes() == b.tobytes()
+    for a, b in zip(one.memory[2:], other.memory[2:]):
+        assert a.dtype == b.dtype
+        assert a.tobytes() == b.tobytes()
+
+
+def learned(name="fsol", n=30, d=12, seed=0, **options):
+    learner = Learner(name, n_features=d, **options)
+    learner.learn(stream(np.random.default_rng(seed), n, d))
+    return learner
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    d=st.sampled_from([1, 3, 9, 40]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    intercept=st.booleans(),
+    grow=st.booleans(),
+    costs=st.sampled_from([Costs(), Costs(0.5, 3.0), Costs(balanced=True)]),
+)
+def test_going_on_after_loading_is_going_on(name, seed, d, dtype, intercept, grow, costs, tmp_path_factory):
+    """Learn, save, load, learn: the bits, and the file, of a model that was never stopped; also while it grows."""
+    rng, folder = np.random.default_rng(seed), tmp_path_factory.getbasetemp()
+    grow = grow and name != "StableSparsePerceptron"
+    options = {"dtype": dtype, "fit_intercept": intercept, "grow": grow, "costs": costs, **PARAMETERS.get(name, {})}
+    model = Model(Learner(name, n_features=d, **options), LABELS)
+    pieces = [stream(rng, int(rng.integers(0, 12)), d) for _ in range(2)]
+    last = stream(rng, 8, d + 3 * grow)
+    for piece in pieces:
+        model.learner.learn(piece)
+        write(folder / "cut", model)
+        resumed = read(folder / "cut")
+        same_bits(model.learner, resumed.learner)
+        assert resumed.learner.parameters == model.learner.parameters
+        np.testing.assert_array_equal(model.learner.learn(last), resumed.learner.learn(last))
+        same_bits(model.learner, resumed.learner)
+        write(folder / "one", model)
+        write(folder / "other", resumed)
+        assert (folder / "one").read_bytes() == (folder / "other").read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_weights_alone_predict_with_the_same_bits(name, dtype, intercept, tmp_path):
+    """Scores, weights and counters of a weights-only model are those of the learner."""
+    learner = learned(name, d=40, dtype=dtype, fit_intercept=intercept, **PARAMETERS.get(name, {}))
+    rows = stream(np.random.default_rng(9), 50, 40)
+    write(tmp_path / "m", Model(learner, LABELS), "weights")
+    frozen = read(tmp_path / "m").learner
+    assert isinstance(frozen, Frozen)
+    for one in (frozen, Frozen.of(learner), Frozen.of(frozen)):
+        assert one.scores(rows).tobytes() == learner.scores(rows).tobytes()
+        assert one.weights().tobytes() == learner.weights().tobytes()
+        assert one.intercept == learner.intercept
+        for counter in ("nnz", "t", "n_positives", "false_negatives", "false_positives", "n_updates", "n_mistakes"):
+            assert getattr(one, counter) == getattr(learner, counter)
+        assert one.cumulative_loss == learner.cumulative_loss
+        assert one.algorithm is learner.algorithm
+        assert one.parameters == learner.parameters
+    write(tmp_path / "again", Model(frozen, LABELS), "weights")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+    with pytest.raises(WeightsOnlyError, match=f"this {name} has its weights only.*saved in full"):
+        frozen.learn(rows)
+    with pytest.raises(WeightsOnlyError, match="save it with grade='weights'"):
+        write(tmp_path / "m", Model(frozen, LABELS))
+
+
+def test_everything_around_a_learner_comes_back(tmp_path):
+    """Labels with their types, space, names, extra, arrays."""
+    names = Names.of(["größe", "", "a\x00b", "\ud800"], [7, 2, 11, 3])
+    arrays = {
+        "h": np.arange(6).reshape(2, 3)[:, ::-1],
+        "x": np.array(2.5, ">f4"),
+        "b": np.array([True]),
+        "": np.zeros(0),
+    }
+    space = {"hashed": True, "bits": 18}
+    extra = {"position": {"row": np.int64(2**60), "offset": 0.1}, "list": [None, "\ud800", (1, 2)]}
+    model = Model(learned(), Classes(np.str_("a"), "b"), space, names, extra, arrays)
+    write(tmp_path / "m", model)
+    back = read(tmp_path / "m")
+    assert back.names.indices.tolist() == [2, 3, 7, 11]
+    assert back.names.texts == ["", "\ud800", "größe", "a\x00b"]
+    assert back.space == space
+    assert back.extra == {"position": {"row": 2**60, "offset": 0.1}, "list": [None, "\ud800", [1, 2]]}
+    assert set(back.arrays) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(back.arrays[name], array)
+        assert back.arrays[name].shape == array.shape
+    write(tmp_path / "m", model, "weights")
+    assert read(tmp_path / "m").arrays == {}
+    assert read(tmp_path / "m").names.texts == back.names.texts
+    for classes in [(0, 1), (-1.5, 2.5), (False, True), ("0", "1"), (np.int8(3), np.int8(4)), (0, 2**70)]:
+        write(tmp_path / "m", replace(model, classes=Classes(*classes)))
+        found = read(tmp_path / "m").classes
+        assert found == classes
+        assert [type(label) for label in found] == [type(np.asarray(label).tolist()) for label in classes]
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"extra": {1: 2}}, "extra: keys must be strings to be stored, got 1"),
+        ({"extra": {"a": {"b": object}}}, r"extra\['a'\]\['b'\]: only strings.*got <class 'object'>"),
+        ({"space": {"a": float("nan")}}, r"space\['a'\]: only .*finite numbers.*got nan"),
+        ({"classes": Classes(b"a", b"b")}, "classes: .*got b'a'"),
+        ({"classes": Classes(None, 1)}, "classes: labels must be strings, numbers or booleans to be stored, got None"),
+        ({"arrays": {"z": np.array([1j])}}, "array 'arrays/z' must be of booleans, integers or floats, got complex128"),
+        ({"arrays": {"\ud800": np.zeros(1)}}, "names must be strings that UTF-8 can hold"),
+        ({"names": Names(np.array([1, 1]), ["a", "b"])}, "names: indices must be ≥ 0, sorted and unique"),
+        ({"names": Names(np.array([1]), ["a", "b"])}, "one index per name is needed, got 1 indices and 2 names"),
+    ],
+)
+def test_what_cannot_be_stored_raises_and_leaves_the_file(part, message, tmp_path):
+    """Said before a byte is written."""
+    (tmp_path / "m").write_text("before")
+    with pytest.raises(InvalidInputError, match=message):
+        write(tmp_path / "m", replace(Model(learned(), LABELS), **part))
+    with pytest.raises(InvalidParameterError, match="grade must be 'full' or 'weights', got 'tiny'"):
+        write(tmp_path / "m", Model(learned(), LABELS), "tiny")
+    assert (tmp_path / "m").read_text() == "before"
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_untouched_features_and_room_to_grow_take_no_space(tmp_path):
+    """A model of a million features that has seen few is small, in memory that has grown, too."""
+    learner = Learner("arow", n_features=1_000_000, grow=True)
+    learner.learn(stream(np.random.default_rng(0), 20, 30))
+    write(tmp_path / "m", Model(learner, LABELS))
+    assert (tmp_path / "m").stat().st_size < 2_000
+    same_bits(learner, read(tmp_path / "m").learner)
+    dense = learned("arow", d=30, n=200)
+    write(tmp_path / "m", Model(dense, LABELS))
+    found = load_file(tmp_path / "m")
+    assert "indices" not in found
+    assert found["state"].shape == (30, 2)
+
+
+def test_a_touched_record_may_look_fresh_but_for_a_sign(tmp_path):
+    """−0 is not 0: bits are compared, not values."""
+    learner = Learner("perceptron", n_features=100)
+    learner.memory.state[7] = -0.0
+    write(tmp_path / "m", Model(learner, LABELS))
+    assert np.signbit(read(tmp_path / "m").learner.memory.state[7])
+
+
+def test_other_tools_can_read_it(tmp_path):
+    """The file is plain safetensors; weights are there by name."""
+    learner = learned("fsol", l1=1.0)
+    write(tmp_path / "m.safetensors", Model(learner, LABELS), "weights")
+    found = load_file(tmp_path / "m.safetensors")
+    where, weights = learner.sparse_weights()
+    np.testing.assert_array_equal(found["indices"], where)
+    np.testing.assert_array_equal(found["weights"], weights)
+
+
+@pytest.mark.parametrize(("name", "grade"), [("sofs", "full"), ("fsol", "weights")])
+def test_no_damage_goes_unnoticed(name, grade, tmp_path):
+    """Every byte changed in several ways, every length cut: an error that names the file, or the same model."""
+    options = {"B": 2} if name == "sofs" else {}
+    model = Model(learned(name, d=3, **options), LABELS, names=Names.of(["a"]), arrays={"h": np.arange(2)})
+    write(tmp_path / "m", model, grade)
+    good, harmless, unnamed = (tmp_path / "m").read_bytes(), 0, []
+
+    def attempt(content):
+        (tmp_path / "bad").unlink(missing_ok=True)  # writing over a file may wait for the disk
+        (tmp_path / "bad").write_bytes(content)
+        try:
+            found = read(tmp_path / "bad")
+        except ModelFileError as error:
+            unnamed.extend([] if str(error).startswith(f"{tmp_path / 'bad'}: ") else [str(error)])
+            return 0
+        write(tmp_path / "again", found, grade)
+        assert (tmp_path / "again").read_bytes() == good
+        return 1
+
+    for place in range(len(good)):
+        for mask in (0x01, 0x20, 0x80):
+            harmless += attempt(good[:place] + bytes([good[place] ^ mask]) + good[place + 1 :])
+    assert harmless < 40  # the padding of the header, at most
+    for length in range(len(good)):
+        assert attempt(good[:length]) == 0
+    assert attempt(good + b"\0") == 0
+    assert attempt(good) == 1
+    assert unnamed == []
+
+
+def test_what_is_no_model_file(tmp_path):
+    """Each with its path and what is wrong."""
+    file = tmp_path / "x"
+
+    def message():
+        with pytest.raises(ModelFileError) as caught:
+            read(file)
+        assert isinstance(caught.value, ValueError)
+        assert str(caught.value).startswith(f"{file}: ")
+        return str(caught.value).removeprefix(f"{file}: ")
+
+    assert message() == "there is no such file"
+    file.write_bytes(b"")
+    assert message() == "is empty"
+    for content in (b"hello", b"\xff" * 50, b"PK\x03\x04" + b"0" * 100, b"\x80\x05pickle" * 9, bytes(8), b"\n" * 99):
+        file.write_bytes(content)
+        assert message().startswith("is not a safetensors file, or a damaged one (")
+    save_file({"weight": np.ones(3)}, file)
+    assert message() == "is a safetensors file, but not one of thinstream"
+    save_file({"weight": np.ones(3)}, file, metadata={"format": "pt"})
+    assert message() == "is a safetensors file, but not one of thinstream"
+    for text in ("", "[]", "{", "[" * 100_000, '{"a": 1}', "NaN"):
+        save_file({"weight": np.ones(3)}, file, metadata={"thinstream": text})
+        assert "damaged: its description is not as it was written" in message()
+    save_file({}, file, metadata={"thinstream": "{}"})
+    assert "checksum" in message()
+    file.unlink()
+    file.mkdir()
+    assert message() == "is a folder, not a model file"
+    file.rmdir()
+    os.mkfifo(file)
+    assert message() == "is a device or a pipe, not a model file"
+
+
+def forged(path, *, arrays=None, **changes):
+    """The file with parts of its description changed, and a checksum that fits."""
+    write(path, Model(learned("sofs", B=2, d=6), LABELS))
+    found = load_file(path)
+    raw = path.read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    head = json.loads(header["__metadata__"]["thinstream"])
+    del head["sha256"]
+    head = {key: value for key, value in (head | changes).items() if value is not None}
+    found |= arrays or {}
+    with open(path, "wb") as file:
+        put(file, canonical(head | {"sha256": digest(canonical(head), found)}), found)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": FORMAT + 1, "library": "9.0"}, "format version 3, written by thinstream 9.0; this is .* up to 2"),
+        ({"format": 0}, "checksum"),
+        ({"algorithm": "Nonesuch"}, "no algorithm is called 'Nonesuch'"),
+        ({"algorithm": 3}, "its algorithm is 3, not of type str"),
+        ({"algorithm": "fsol"}, "FSOL has no parameter 'B'"),
+        ({"parameters": {"B": -1}}, "SOFS: B must be a whole number ≥ 1, got -1"),
+        ({"parameters": {"C": 1}}, "SOFS has no parameter 'C'"),
+        ({"parameters": {"B": 3}}, "its array 'own' is float64 of shape \\(4,\\), not float64 of shape \\(6,\\)"),
+        ({"dtype": "float64"}, "its array 'state' is float32"),
+        ({"dtype": "int8"}, "dtype must be 'float32' or 'float64', got 'int8'"),
+        ({"n_features": 7}, "its array 'state' is float32 of shape \\(6, 2\\), not float32 of shape \\(7, 2\\)"),
+        ({"n_features": -1}, "it has -1 features"),
+        ({"n_features": 10**17}, "too large for this machine's memory|this machine has|cannot|too big"),
+        ({"n_features": 10**30}, "is not a model this library can load"),
+        ({"n_features": True}, "its n_features is True, not of type int"),
+        ({"costs": {"negative": -1.0, "positive": 1.0, "balanced": False}}, "the costs"),
+        ({"costs": {"surprise": 1}}, "is not a model this library can load"),
+        ({"classes": ["a"]}, "is not a model this library can load"),
+        ({"classes": ["a", "a"]}, "its two classes are the same, 'a'"),
+        ({"classes": None}, "is not a model this library can load"),
+        ({"grade": "weights"}, "its array 'indices' is missing"),
+        ({"grade": "half"}, "its grade is 'half', not 'full' or 'weights'"),
+        ({"arrays": {"own": np.array([0.0, 1e9, 1.0, 1.0])}}, "the state of SOFS contradicts itself"),
+        ({"arrays": {"own": np.array([3.0, 3.0, 1.0, 1.0])}}, "the state of SOFS contradicts itself"),
+        ({"arrays": {"clocks": np.full((6, 1), 2.0)}}, "the state of SOFS contradicts itself"),
+        ({"arrays": {"clocks": np.full((6, 1), np.nan)}}, "the state of SOFS contradicts itself"),
+        ({"arrays": {"counts": np.full(5, -1)}}, "its counters are"),
+        ({"arrays": {"indices": np.array([0, 0])}}, "its array 'indices' is not sorted and unique from 0 to 5"),
+    ],
+)
+def test_contents_are_checked_even_if_the_checksum_fits(changes, message, tmp_path):
+    """A newer library's files, or forgeries: refused with what is wrong, never run and never believed."""
+    path = forged(tmp_path / "m", **changes)
+    with pytest.raises(ModelFileError, match=message) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_every_sofs_state_that_is_learned_is_sound():
+    """The check of the heap never refuses what the loop has made."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        learner = Learner("sofs", n_features=4, B=int(rng.integers(1, 9)), grow=True)
+        for d in (4, 9, 20):
+            learner.learn(stream(rng, 10, d))
+            assert learner.rule.sound(learner.memory)
+
+
+@pytest.mark.parametrize("grade", ["full", "weights"])
+def test_files_of_earlier_libraries_are_read(grade):
+    """Files kept since format version 1: never rewritten, always read."""
+    model = read(Path(__file__).parents[1] / "data" / f"format-1-{grade}.safetensors")
+    learner = model.learner
+    where, weights = learner.sparse_weights()
+    assert where.tolist() == [0, 1, 3, 7]
+    np.testing.assert_array_equal(weights, np.float32([0.83413464, -0.36409885, 0.86230993, 0.26964054]))
+    assert learner.intercept == 0.7516968250274658
+    assert (learner.t, learner.n_updates, learner.false_negatives, learner.false_positives) == (3, 3, 1, 1)
+    assert learner.cumulative_loss == 5.648552894592285
+    assert learner.algorithm.name == "SSOL"
+    assert (learner.parameters["eta"], learner.parameters["l1"]) == (0.5, 0.125)
+    assert (learner.n_features, learner.grow, learner.costs) == (50, True, Costs(1.0, 2.5))
+    assert model.classes == ("ham", "spam")
+    assert model.space == {"kind": "hashed"}
+    assert (model.names.indices.tolist(), model.names.texts) == ([3, 7], ["free", "größe"])
+    assert model.extra == {"position": {"row": 3}}
+    if grade == "full":
+        assert model.arrays["histogram"].tolist() == [0, 1, 2, 3]
+        learner.learn(stream(np.random.default_rng(0), 5, 60))
+
+
+MAKE = """
+import sys, numpy as np
+from thinstream.batch import Batch
+from thinstream.learners import Classes, Learner
+from thinstream.models import Model, Names, write
+assert "sklearn" not in sys.modules and "safetensors" not in sys.modules
+learner = Learner("fsol", n_features=4, eta=0.3)
+rows = Batch.of(np.array([0, 2, 3]), np.array([0, 2, 1]), np.array([1.0, 2, 3]), 4, y=np.array([1, -1], np.int8))
+learner.learn(rows)
+extra = {name: len(name) for name in {"one", "three", "seven"}}
+write(sys.argv[1], Model(learner, Classes(0, 1), extra=extra, arrays={name: np.ones(3) for name in {"a", "b", "c"}}))
+"""
+
+
+def test_the_same_model_gives_the_same_file_in_every_process(tmp_path):
+    """Whatever the order of sets and dicts there; and writing needs neither scikit-learn nor safetensors."""
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", MAKE, tmp_path / seed], check=True, env=environment)
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+    assert read(tmp_path / "1").learner.t == 2

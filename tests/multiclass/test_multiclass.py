@@ -1,0 +1,380 @@
+"""More than two classes: each has the model of a two-class estimator of its own, and all that reads it agrees."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import thinstream as ts
+from tests.models.test_models import PARAMETERS, forged
+from thinstream import one_vs_rest
+from thinstream.batch import Batch
+from thinstream.engine.loop import Costs
+from thinstream.errors import (
+    InvalidInputError,
+    InvalidParameterError,
+    MergeError,
+    ModelFileError,
+    WeightsOnlyError,
+)
+from thinstream.learners import Classes, Learner, ManyClasses, memory
+from thinstream.models import Model, read, write
+from thinstream.one_vs_rest import OneVsRest, merge
+
+#: As in the tests of lanes, so that nothing else is compiled.
+DAILY = ("SSOL", "STG")
+NAMES = [
+    pytest.param(algorithm.name, marks=() if algorithm.name in DAILY else pytest.mark.slow)
+    for algorithm in ts.algorithms("online")
+]
+COUNTS = ("t_", "n_mistakes_", "nnz_", "density_")
+ARRAYS = ("coef_", "intercept_", "n_updates_", "cumulative_loss_")
+
+
+def made(seed=0, n=120, d=9, classes=("a", "b", "c", "d")):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    y = np.array(classes)[(X[:, : len(classes)] + rng.normal(size=(n, len(classes))) / 2).argmax(axis=1)]
+    y[: len(classes)] = classes
+    return sp.csr_matrix(X), y
+
+
+def together(monkeypatch):
+    """Models that become lanes at once."""
+    monkeypatch.setattr(OneVsRest, "fewest", 1)
+    monkeypatch.setattr(OneVsRest, "enough", 0)
+
+
+def assert_same(one, other):
+    for name in COUNTS:
+        assert getattr(one, name) == getattr(other, name), name
+    for name in ARRAYS:
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+
+
+# A class is a model of its own ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lanes", [False, True], ids=["one by one", "lanes"])
+@pytest.mark.parametrize("name", NAMES)
+def test_each_class_has_the_bits_of_a_two_class_estimator(name, lanes):
+    """Scores, weights, counters; in any chunks, with costs and sample weights, by lanes or one after another."""
+
+    @settings(deadline=None, max_examples=10)
+    @given(
+        seed=st.integers(0, 2**32 - 1),
+        k=st.integers(3, 6),
+        costs=st.sampled_from([None, "balanced", {1: 0.5, 2: 3.0}]),
+        intercept=st.booleans(),
+        weighted=st.booleans(),
+        cuts=st.lists(st.integers(0, 60), max_size=3),
+    )
+    def check(seed, k, costs, intercept, weighted, cuts):
+        rng, labels = np.random.default_rng(seed), np.arange(k)
+        X, _ = made(seed, n=60)
+        y = rng.integers(0, k, 60)  # not all of them need to occur
+        weights = rng.choice([0.0, 0.5, 2.0], 60) if weighted else np.ones(60)
+        options = {"fit_intercept": intercept, "dtype": "float64", **PARAMETERS.get(name, {})}
+        model, before = ts.make(name, class_weight=costs, **options), []
+        for a, b in zip([0, *sorted(cuts)], [*sorted(cuts), 60]):
+            if b > a:
+                before.append(model.learn(X[a:b], y[a:b], classes=labels, sample_weight=weights[a:b]))
+        scores, after = np.concatenate(before), model.decision_function(X)
+        assert scores.shape == after.shape == (60, k)
+        assert model.n_mistakes_ == np.count_nonzero((scores.argmax(axis=1) != y) & (weights > 0))
+        np.testing.assert_array_equal(model.predict(X), after.argmax(axis=1))
+        for label in labels.tolist():
+            cost = {True: costs.get(label, 1.0)} if isinstance(costs, dict) else costs
+            alone = ts.make(name, class_weight=cost, **options)
+            assert alone.learn(X, y == label, [False, True], weights).tobytes() == scores[:, label].tobytes()
+            assert alone.decision_function(X).tobytes() == after[:, label].tobytes()
+            assert alone.coef_.tobytes() == model.coef_[label].tobytes()
+            assert alone.intercept_[0] == model.intercept_[label]
+            assert alone.t_ == model.t_ or name == "StableSparsePerceptron"  # which stops, each class for itself
+            assert alone.n_updates_ == model.n_updates_[label]
+            assert alone.cumulative_loss_ == model.cumulative_loss_[label]
+            if hasattr(alone, "variance_"):
+                assert alone.variance_.tobytes() == model.variance_[label].tobytes()
+        assert model.nnz_ == np.count_nonzero(model.coef_)
+        assert model.density_ == model.nnz_ / model.coef_.size
+        assert (model.sparsify().coef_.toarray() == model.densify().coef_).all()
+
+    with pytest.MonkeyPatch.context() as patch:
+        if lanes:
+            together(patch)
+        check()
+
+
+def test_fit_passes_and_shuffles_as_with_two_classes():
+    X, y = made()
+    options = {"n_passes": 3, "shuffle": True, "random_state": 3}
+    model = ts.FSOL(**options).fit(X, y)
+    for k, label in enumerate(model.classes_):
+        assert ts.FSOL(**options).fit(X, y == label).coef_.tobytes() == model.coef_[k].tobytes()
+    assert model.t_ == 3 * len(y)
+
+
+def test_two_classes_keep_their_learner():
+    X, y = made(classes=("a", "b"))
+    model = ts.FSOL().fit(X, y)
+    assert type(model._learner) is Learner
+    assert model.coef_.shape == (1, 9)
+    assert model.decision_function(X).shape == (120,)
+
+
+def test_a_model_turns_into_lanes_where_it_pays(monkeypatch):
+    """After enough work, for enough classes; nothing but the time it takes tells."""
+    X, y = made()
+    monkeypatch.setattr(OneVsRest, "fewest", 4)
+    monkeypatch.setattr(OneVsRest, "enough", 4 * X.nnz + 1)
+    model = ts.SSOL(grow=True, dtype="float64").partial_fit(X, y, classes=[*"abcd"])
+    assert isinstance(model._learner._held, list)
+    same = pickle.loads(pickle.dumps(model))
+    same._learner.__class__ = type("Alone", (OneVsRest,), {"enough": 1 << 60})
+    for each in (model, same):
+        each.partial_fit(X[:, :5], y)
+        each.partial_fit(sp.hstack([X, X]).tocsr(), y)  # wider: both grow
+    assert not isinstance(model._learner._held, list)
+    assert isinstance(same._learner._held, list)
+    assert_same(model, same)
+    assert model.decision_function(X).tobytes() == same.decision_function(X).tobytes()
+    assert_same(pickle.loads(pickle.dumps(model)), same)
+    few = ts.SSOL().fit(*made(n=1000, classes=[*"abc"]))
+    assert isinstance(few._learner._held, list)
+
+
+# Labels, scores, probabilities ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([3, 1, 2]),
+        np.array([0.0, 2.0, -1.0]),
+        np.array(["x", "long one", "y"]),
+        np.array(["b", "a", "c"], dtype=object),
+        np.array([1, 2, 300], np.uint16),
+    ],
+    ids=lambda labels: labels.dtype.str,
+)
+def test_labels_of_any_kind(labels, tmp_path):
+    X, y = made(classes=(0, 1, 2))
+    model = ts.AROW(class_weight={labels[0]: 2.0}).fit(X, labels[y])
+    assert model.classes_.tolist() == sorted(labels.tolist())
+    assert model.predict(X).dtype == labels.dtype
+    assert model.score(X, labels[y]) > 0.7
+    model.save(tmp_path / "m")
+    found = ts.load(tmp_path / "m")
+    assert found.classes_.dtype == model.classes_.dtype
+    assert found.get_params() == model.get_params()
+    np.testing.assert_array_equal(found.predict(X), model.predict(X))
+    found.partial_fit(X, labels[y], classes=labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", "e"], r"y: labels must be 'a', 'b', 'c' or 'd', got 'e' at row 1"),
+        ([1, 2], r"y: labels must be 'a', 'b', 'c' or 'd', got 1 at row 0"),
+        (np.array(["d", None], object), r"y: labels must be 'a', 'b', 'c' or 'd', got None at row 1"),
+    ],
+)
+def test_labels_that_are_none(labels, message):
+    X, y = made()
+    model = ts.FSOL().partial_fit(X, y, classes=[*"abcd"])
+    before = pickle.dumps(model)
+    with pytest.raises(InvalidInputError, match=message):
+        model.partial_fit(X[:2], labels)
+    with pytest.raises(InvalidInputError, match=message):
+        ts.FSOL().partial_fit(X[:2], labels, classes=[*"abcd"])
+    assert pickle.dumps(model) == before
+    with pytest.raises(InvalidInputError, match="differ from those of the first call"):
+        model.partial_fit(X, y, classes=[*"abc"])
+    with pytest.raises(InvalidInputError, match=r"among 30 classes, 0, 1 or 2 for three, got 30 at row 0"):
+        ts.FSOL().partial_fit(X[:1], [30], classes=range(30))
+
+
+def test_ties_are_the_first_class():
+    model = ts.FSOL().fit(np.eye(3), [5, 6, 7])
+    assert model.predict(np.zeros((1, 3))).tolist() == [5]
+
+
+def test_probabilities():
+    X, y = made()
+    model = ts.FOBOS(loss="logistic").fit(X, y)
+    found, each = model.predict_proba(X), 1.0 / (1.0 + np.exp(-model.decision_function(X).astype(np.float64)))
+    np.testing.assert_allclose(found, each / each.sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_array_equal(found.argmax(axis=1), model.decision_function(X).argmax(axis=1))
+    far = model.predict_proba(X * 1e6)
+    np.testing.assert_allclose(far.sum(axis=1), 1.0)
+    assert not hasattr(ts.FOBOS(), "predict_proba")
+
+
+def test_costs_that_are_none():
+    X, y = made()
+    with pytest.raises(InvalidParameterError, match="has label 'z', the classes are 'a', 'b', 'c', 'd'"):
+        ts.FSOL(class_weight={"z": 2.0}).fit(X, y)
+    with pytest.raises(InvalidParameterError, match=r"class_weight\['a'\] must be"):
+        ts.FSOL(class_weight={"a": -1}).fit(X, y)
+
+
+def test_bad_rows_leave_the_model_as_it_was():
+    X, y = made()
+    model = ts.FSOL(grow=True).fit(X, y)
+    before = pickle.dumps(model._learner)
+    for bad, message in ((np.nan, "NaN at row 3"), (1e20, "float32 allows 1e")):
+        rows = X.toarray()
+        rows[3, 2] = bad
+        with pytest.raises(InvalidInputError, match=message):
+            model.partial_fit(rows, y)
+    assert pickle.dumps(model._learner) == before
+    with pytest.raises(InvalidInputError, match="20 features"):
+        ts.FSOL().fit(X, y)._learner.learn(
+            Batch.of(np.array([0, 1]), np.array([19]), np.ones(1), 20, np.zeros(1, np.int32))
+        )
+
+
+def test_models_too_large_for_the_machine(monkeypatch):
+    """Foreseen, also while growing; each class alone would fit."""
+    monkeypatch.setattr(memory, "physical_memory", lambda: 100_000)
+    Learner("fsol", n_features=10_000)
+    with pytest.raises(InvalidInputError, match="feature number 9999 makes FSOL of 3 classes need"):
+        OneVsRest.fresh("fsol", [Costs()] * 3, n_features=10_000)
+    model = OneVsRest.fresh("fsol", [Costs()] * 3, n_features=1, grow=True)
+    with pytest.raises(InvalidInputError, match="feature number 9999 makes FSOL of 3 classes need"):
+        model.learn(Batch.of(np.array([0, 1]), np.array([9999]), np.ones(1), 10_000, np.zeros(1, np.int32)))
+    assert (model.n_features, model.t) == (1, 0)
+
+
+def test_lanes_are_left_alone_where_they_do_not_fit(monkeypatch):
+    """Models and their lanes are both there for a moment."""
+    together(monkeypatch)
+    monkeypatch.setattr(one_vs_rest, "physical_memory", lambda: 1000)
+    X, y = made()
+    assert isinstance(ts.SSOL(dtype="float64").fit(X, y)._learner._held, list)
+
+
+def test_labels_of_the_other_kind():
+    """±1 is not for more than two classes, nor numbers of classes for two."""
+    signs, numbers = (
+        Batch.of(np.array([0, 1]), np.array([0]), np.ones(1), 1, np.ones(1, k)) for k in (np.int8, np.int32)
+    )
+    with pytest.raises(InvalidInputError, match="knows two classes"):
+        Learner("fsol", n_features=1).learn(numbers)
+    model = OneVsRest.fresh("fsol", [Costs()] * 3, n_features=1)
+    with pytest.raises(InvalidInputError, match="this model has 3 classes; its batches need their numbers"):
+        model.learn(signs)
+    with pytest.raises(InvalidInputError, match="from 0 to 2, got 3 at row 0"):
+        model.learn(numbers.labelled(np.array([3], np.int32)))
+    with pytest.raises(InvalidInputError, match="needs labels"):
+        model.learn(numbers.labelled(None))
+    with pytest.raises(InvalidInputError, match="three different classes are needed at least"):
+        ManyClasses([1, 2, 1])
+
+
+# Saved, loaded, merged ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_comes_back_and_goes_on(name, tmp_path):
+    X, y = made()
+    model = ts.make(name, class_weight="balanced", fit_intercept=True, **PARAMETERS.get(name, {})).fit(X[:70], y[:70])
+    model.save(tmp_path / "m")
+    found = ts.load(tmp_path / "m")
+    assert found.get_params() == model.get_params()
+    assert_same(found, model)
+    for each in (found, pickle.loads(pickle.dumps(found)), model):
+        each.partial_fit(X[70:], y[70:])
+        each.save(tmp_path / "again")
+        assert_same(each, ts.load(tmp_path / "again"))
+    assert_same(found, model)
+    found.save(tmp_path / "one")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "again").read_bytes()
+    assert_same(clone(found).fit(X, y), ts.make(name, **model.get_params()).fit(X, y))
+
+
+def test_weights_only(tmp_path):
+    X, y = made()
+    model = ts.AROW(fit_intercept=True, class_weight={"b": 2.0}).fit(X, y)
+    model.save(tmp_path / "m", weights_only=True)
+    found = ts.load(tmp_path / "m")
+    assert_same(found, model)
+    assert found.get_params() == model.get_params()
+    assert found.decision_function(X).tobytes() == model.decision_function(X).tobytes()
+    for action in (lambda: found.partial_fit(X, y), lambda: found.save(tmp_path / "x")):
+        with pytest.raises(WeightsOnlyError, match="this AROW has its weights only"):
+            action()
+    with pytest.raises(AttributeError, match="saved with its weights only, without variances"):
+        _ = found.variance_
+
+
+def test_a_model_without_estimator_loads_as_one(tmp_path):
+    """Costs become class_weight."""
+    X, y = made(classes=(0, 1, 2))
+    for costs, weight in (([Costs()] * 3, None), ([Costs(1.0, 2.0), Costs(), Costs()], {"a": 2.0, "b": 1.0, "c": 1.0})):
+        learner = OneVsRest.fresh("fsol", costs, n_features=9)
+        learner.learn(Batch.of(X.indptr, X.indices, X.data, 9, y.astype(np.int32)))
+        write(tmp_path / "m", Model(learner, ManyClasses("abc")))
+        found = ts.load(tmp_path / "m")
+        assert found.class_weight == weight
+        assert_same(found, ts.FSOL(class_weight=weight).fit(X, np.array([*"abc"])[y]))
+    with pytest.raises(InvalidInputError, match="a model of 3 classes needs as many labels, got 2"):
+        Model(learner, Classes("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 3}, "format version 3.*reads versions up to 2"),
+        ({"costs": [{"negative": 1.0, "positive": 1.0, "balanced": False}] * 3}, "costs for 3 classes, and 2 classes"),
+        ({"classes": ["a", "b", "c"]}, "not a model this library can load"),
+    ],
+)
+def test_files_that_contradict_themselves(changes, message, tmp_path):
+    with pytest.raises(ModelFileError, match=message):
+        read(forged(tmp_path / "m", **changes))
+
+
+@pytest.mark.parametrize("grade", ["full", "weights"])
+def test_files_of_earlier_libraries_are_read(grade):
+    """Files kept since format version 2: never rewritten, always read."""
+    model = read(Path(__file__).parents[1] / "data" / f"format-2-{grade}.safetensors")
+    learner = model.learner
+    np.testing.assert_array_equal(
+        learner.weights()[:, [0, 1, 3, 7, 9]],
+        np.float32(
+            [
+                [0.32115385, 0.28464702, -0.17729554, -0.37729883, 0.19065292],
+                [-0.32115385, -0.7491176, -0.37959108, 0.9807471, -0.5141323],
+                [-0.32115385, 0.28464702, 0.17729554, -0.37729883, 0.19065292],
+            ]
+        ),
+    )
+    assert [each.intercept for each in learner.models] == [-0.344894140958786, 0.5298412442207336, -0.344894140958786]
+    assert (learner.t, learner.n_mistakes, learner.n_updates.tolist()) == (4, 3, [4, 4, 4])
+    assert learner.cumulative_loss.tolist() == [4.278772607445717, 8.348606184124947, 4.257915511727333]
+    assert learner.costs == (Costs(), Costs(1.0, 2.5), Costs())
+    assert (model.classes, model.space, model.names.texts) == (("ham", "news", "spam"), {"kind": "hashed"}, ["free"])
+    if grade == "full":
+        learner.learn(Batch.of(np.array([0, 1]), np.array([59]), np.ones(1), 60, np.zeros(1, np.int32)))
+        assert (learner.t, learner.n_features) == (5, 60)
+
+
+def test_merging():
+    X, y = made()
+    one, other = (ts.AROW().fit(X[rows], y[rows]) for rows in (slice(0, 60), slice(60, 120)))
+    both = one.merge(other)
+    assert both.n_mistakes_ == one.n_mistakes_ + other.n_mistakes_
+    for k, label in enumerate(both.classes_):
+        alone = [ts.AROW().fit(X[rows], y[rows] == label) for rows in (slice(0, 60), slice(60, 120))]
+        assert alone[0].merge(alone[1]).coef_.tobytes() == both.coef_[k].tobytes()
+    assert_same(other.merge(one), both)
+    with pytest.raises(MergeError, match="must agree in classes"):
+        one.merge(ts.AROW().fit(X, y == "a"))
+    with pytest.raises(MergeError, match=r"the same classes, got \[2, 4\] of them"):
+        merge([one._learner, Learner("arow", n_features=9)])

@@ -1,1 +1,0 @@
-"""Batch methods: naive twins and what holds for them."""

@@ -1,0 +1,84 @@
+"""Cost curves: each lane is a run with the costs of its weight, judged at that weight."""
+
+import numpy as np
+import pytest
+
+import thinstream as ts
+from tests.tune.sweeps import Pipe, drawn, streamed
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.evaluate import Progress, Tradeoff
+from thinstream.lanes import Lanes
+from thinstream.tune.costs import WEIGHTS, study_costs
+from thinstream.tune.passes import Terms
+from thinstream.tune.study import Lane
+
+X, Y = drawn(1200, positive=1.0)
+RARE = (Y < 0).sum() / (Y > 0).sum()
+AT = (0.2, 0.5, 0.9)
+
+
+def report(rho, weight):
+    """Of a single run with costs (1, ρ)."""
+    model = ts.ARCSOGD(eta=0.5, class_weight={-1: 1.0, 1: rho})
+    progress = Progress()
+    progress.update(model.learn(X, Y), Y)
+    return progress.report(Tradeoff(weight, 1 - weight, weight, 1 - weight))
+
+
+def test_both_curves_are_those_of_single_runs():
+    curves = ts.cost_curve(ts.ARCSOGD(eta=0.5), X, Y, weights=AT)
+    assert RARE > 2
+    for k, weight in enumerate(AT):
+        odds, blind = weight / (1 - weight), report(1.0, weight)
+        assert curves.cost.rho[k] == pytest.approx(odds)
+        assert curves.weighted_sum.rho[k] == pytest.approx(odds * RARE)
+        for_sum, for_cost = report(odds * RARE, weight), report(odds, weight)
+        assert curves.weighted_sum.tuned[k] == pytest.approx(for_sum.weighted_sum, rel=1e-12)
+        assert curves.weighted_sum.blind[k] == pytest.approx(blind.weighted_sum, rel=1e-12)
+        assert curves.weighted_sum.sensitivity[k] == for_sum.sensitivity
+        assert curves.cost.tuned[k] == pytest.approx(for_cost.cost / len(Y), rel=1e-12)
+        assert curves.cost.blind[k] == pytest.approx(blind.cost / len(Y), rel=1e-12)
+        assert curves.cost.specificity[k] == for_cost.specificity
+    assert curves.cost.tuned[2] < curves.cost.blind[2]
+    assert curves.rows == len(Y)
+    assert curves.positives == (Y > 0).sum()
+    assert set(curves.cost.columns()) == {"weights", "rho", "tuned", "blind", "sensitivity", "specificity"}
+
+
+def test_a_stream_tells_its_ratio_by_its_first_rows_also_a_pipe():
+    terms, lane = Terms("arcsogd"), Lane({"eta": 0.5})
+    one = ts.cost_curve(ts.ARCSOGD(eta=0.5), X, Y, weights=AT)
+    for stream in (streamed(X, Y), Pipe(streamed(X, Y))):
+        found = study_costs(stream, terms, lane, AT)
+        assert np.array_equal(found.weighted_sum.tuned, one.weighted_sum.tuned)
+    assert np.array_equal(ts.cost_curve(ts.ARCSOGD(eta=0.5), streamed(X, Y), weights=AT).cost.tuned, one.cost.tuned)
+    told = study_costs(streamed(X, Y), terms, lane, AT, ratio=10.0)
+    assert told.weighted_sum.rho[1] == 10.0
+
+
+def test_rows_of_weight_zero_do_not_count():
+    weights = (np.arange(len(Y)) % 3 > 0).astype(float)
+    some = ts.cost_curve(ts.ARCSOGD(), X, Y, weights=AT, sample_weight=weights)
+    kept = ts.cost_curve(ts.ARCSOGD(), X[weights > 0], Y[weights > 0], weights=AT)
+    assert np.array_equal(some.weighted_sum.tuned, kept.weighted_sum.tuned)
+    assert np.array_equal(some.cost.blind, kept.cost.blind)
+
+
+def test_beyond_the_memory_limit_in_several_passes():
+    limit = Lanes.foreseen("arcsogd", [{}] * (2 * len(WEIGHTS) + 1), X.shape[1]) // 2
+    one, several = (ts.cost_curve(ts.ARCSOGD(), X, Y, memory=memory) for memory in (None, limit))
+    assert several.passes > one.passes == 1
+    assert np.array_equal(one.cost.tuned, several.cost.tuned)
+    with pytest.raises(InvalidInputError, match="read a file"):
+        study_costs(Pipe(streamed(X, Y)), Terms("arcsogd", memory=limit), Lane({}))
+
+
+@pytest.mark.parametrize("weights", [[], [0.0, 0.5], [1.0], [float("nan")]])
+def test_weights_are_between_0_and_1(weights):
+    with pytest.raises(InvalidParameterError, match="weights must be"):
+        ts.cost_curve(ts.ARCSOGD(), X, Y, weights=weights)
+
+
+def test_a_bad_ratio():
+    with pytest.raises(InvalidParameterError, match="ratio"):
+        ts.cost_curve(ts.ARCSOGD(), X, Y, ratio=0.0)
