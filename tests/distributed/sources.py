@@ -40,7 +40,7 @@ class Cut:
     y: Any = None
     positions: bool = True
     first = 0
-    dtype, classes, names, space, size, unit = "float64", None, None, {}, None, "rows"
+    dtype, classes, names, feature_space, size, unit = "float64", None, None, {}, None, "rows"
 
     def __post_init__(self):
         self.skipped = Skipped()

@@ -113,7 +113,7 @@ def test_a_run_is_the_serial_run(tmp_path_factory, workers, segment, passes, cut
     close(state.model.learner, learner)
     assert state.progress.report().as_dict() == pytest.approx(progress.report().as_dict(), rel=1e-9)
     assert state.passes == passes
-    assert state.model.space == {"a": 1}
+    assert state.model.feature_space == {"a": 1}
     assert given_model.learner.t == 0
     if where:
         assert len(list(where.iterdir())) == workers + 1  # only what counts is left

@@ -99,7 +99,7 @@ def test_columns_by_name_are_hashed_as_in_files(data: Any, tmp_path: Any) -> Non
     file = open_stream(tmp_path / "rows.parquet", **options)
     source = RayDatasetSource(data.from_pandas(frame), **options)
     assert flat(source.shards(1)[0].open()) == flat(file)
-    assert (source.space, source.classes, source.dtype) == (file.space, file.classes, file.dtype)
+    assert (source.feature_space, source.classes, source.dtype) == (file.feature_space, file.classes, file.dtype)
 
 
 def test_arrays_are_lists(data: Any) -> None:

@@ -66,7 +66,7 @@ def test_list_columns(spark_cluster: Any, tmp_path: Path) -> None:
     [whole] = source.shards(1)
     stream = whole.open()
     assert taken(stream) == expected(data)
-    assert (source.dtype, source.classes, source.space, stream.size) == ("float32", None, {}, 101)
+    assert (source.dtype, source.classes, source.feature_space, stream.size) == ("float32", None, {}, 101)
     parts = [taken(shard.open()) for shard in source.shards(4)]
     assert [len(labels) for labels, _, _ in parts] == [25, 25, 25, 26]
     assert [row for _, pairs, _ in parts for row in pairs] == expected(data)[1]
@@ -113,7 +113,7 @@ def test_feature_columns(spark_cluster: Any) -> None:
         length = np.sqrt(sum(value**2 for _, value in plain))
         assert [feature for feature, _ in scaled] == [feature for feature, _ in plain]
         assert [value for _, value in scaled] == pytest.approx([value / length for _, value in plain], rel=1e-6)
-    assert source.space["hashing"] == hasher.as_dict()
+    assert source.feature_space["hashing"] == hasher.as_dict()
     assert source.classes == ("no", "yes")
 
 

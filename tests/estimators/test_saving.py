@@ -169,10 +169,10 @@ def test_a_model_without_estimator_loads_as_one(data, tmp_path):
         assert not hasattr(found, "feature_names_in_")
         assert_same_bits(found.partial_fit(X, y), same.partial_fit(X, y))
         pickle.loads(pickle.dumps(found)).save(tmp_path / "m")
-        assert read(tmp_path / "m").space == {"bits": 3}
+        assert read(tmp_path / "m").feature_space == {"bits": 3}
         assert read(tmp_path / "m").names.texts == ["x"]
         found.fit(X, y).save(tmp_path / "m")
-        assert read(tmp_path / "m").space == {}
+        assert read(tmp_path / "m").feature_space == {}
 
 
 def test_changed_parameters_are_still_noticed(data, tmp_path):

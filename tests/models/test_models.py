@@ -139,7 +139,7 @@ def test_everything_around_a_learner_comes_back(tmp_path):
     back = read(tmp_path / "m")
     assert back.names.indices.tolist() == [2, 3, 7, 11]
     assert back.names.texts == ["", "\ud800", "größe", "a\x00b"]
-    assert back.space == space
+    assert back.feature_space == space
     assert back.extra == {"position": {"row": 2**60, "offset": 0.1}, "list": [None, "\ud800", [1, 2]]}
     assert set(back.arrays) == set(arrays)
     for name, array in arrays.items():
@@ -160,7 +160,7 @@ def test_everything_around_a_learner_comes_back(tmp_path):
     [
         ({"extra": {1: 2}}, "extra: keys must be strings to be stored, got 1"),
         ({"extra": {"a": {"b": object}}}, r"extra\['a'\]\['b'\]: only strings.*got <class 'object'>"),
-        ({"space": {"a": float("nan")}}, r"space\['a'\]: only .*finite numbers.*got nan"),
+        ({"feature_space": {"a": float("nan")}}, r"space\['a'\]: only .*finite numbers.*got nan"),
         ({"classes": Classes(b"a", b"b")}, "classes: .*got b'a'"),
         ({"classes": Classes(None, 1)}, "classes: labels must be strings, numbers or booleans to be stored, got None"),
         ({"arrays": {"z": np.array([1j])}}, "array 'arrays/z' must be of booleans, integers or floats, got complex128"),
@@ -358,7 +358,7 @@ def test_files_of_earlier_libraries_are_read(grade):
     assert (learner.parameters["eta"], learner.parameters["l1"]) == (0.5, 0.125)
     assert (learner.n_features, learner.grow, learner.costs) == (50, True, Costs(1.0, 2.5))
     assert model.classes == ("ham", "spam")
-    assert model.space == {"kind": "hashed"}
+    assert model.feature_space == {"kind": "hashed"}
     assert (model.names.indices.tolist(), model.names.texts) == ([3, 7], ["free", "größe"])
     assert model.extra == {"position": {"row": 3}}
     if grade == "full":

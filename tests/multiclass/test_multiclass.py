@@ -359,7 +359,11 @@ def test_files_of_earlier_libraries_are_read(grade):
     assert (learner.t, learner.n_mistakes, learner.n_updates.tolist()) == (4, 3, [4, 4, 4])
     assert learner.cumulative_loss.tolist() == [4.278772607445717, 8.348606184124947, 4.257915511727333]
     assert learner.costs == (Costs(), Costs(1.0, 2.5), Costs())
-    assert (model.classes, model.space, model.names.texts) == (("ham", "news", "spam"), {"kind": "hashed"}, ["free"])
+    assert (model.classes, model.feature_space, model.names.texts) == (
+        ("ham", "news", "spam"),
+        {"kind": "hashed"},
+        ["free"],
+    )
     if grade == "full":
         learner.learn(Batch.of(np.array([0, 1]), np.array([59]), np.ones(1), 60, np.zeros(1, np.int32)))
         assert (learner.t, learner.n_features) == (5, 60)

@@ -86,8 +86,14 @@ class Told:
 
     unit, size, classes = "rows", None, None
 
-    def __init__(self, batches, dtype="float32", space=None, name="told", normalise=None):
-        self.given, self.dtype, self.space, self.name, self.normalise = batches, dtype, space or {}, name, normalise
+    def __init__(self, batches, dtype="float32", feature_space=None, name="told", normalise=None):
+        self.given, self.dtype, self.feature_space, self.name, self.normalise = (
+            batches,
+            dtype,
+            feature_space or {},
+            name,
+            normalise,
+        )
 
     def batches(self, start=Position()):  # noqa: B008
         row = 0

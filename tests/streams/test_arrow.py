@@ -87,7 +87,7 @@ def test_list_columns(tmp_path_factory, name, chunks, index, value, kind, block,
     assert all(len(batch) <= rows_per_batch for batch in stream.batches())
     assert all(batch.indices.dtype == np.int32 for batch in stream.batches())
     assert stream.size == (None if "stream" in name else len(whole))
-    assert stream.space == {}
+    assert stream.feature_space == {}
 
 
 KINDS = {
@@ -128,7 +128,7 @@ def test_columns_hashed_by_name(tmp_path_factory, name, records, block, rows_per
         wanted = naive_row({k: float(x) for k, x in named.items()}, CRC)
         assert weight is None
         assert features == pytest.approx(wanted, rel=1e-5, abs=0.1)  # sums of collided features, in float32
-    assert stream.space == {"hashing": {"bits": 6, "signed": True}}
+    assert stream.feature_space == {"hashing": {"bits": 6, "signed": True}}
     assert all(batch.n_features == 64 for batch in stream.batches())
 
 

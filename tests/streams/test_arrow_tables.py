@@ -66,7 +66,7 @@ def test_rows_are_the_same_from_any_row_on(cuts, start, skip, rows_per_batch, ba
         assert batch.position == Position(0, batch.position.row, 0, batch.position.row)
     ends = [b for _, b in pairwise([0, *sorted(cuts), ROWS])]
     assert len(fetched) <= sum(end > start for end in ends)  # what lies before is not fetched
-    assert (stream.size, stream.done(Position(0, 7, 0, 7)), stream.space) == (ROWS, 7, {})
+    assert (stream.size, stream.done(Position(0, 7, 0, 7)), stream.feature_space) == (ROWS, 7, {})
 
 
 def test_fingerprints_know_rows_and_columns_but_no_cuts():

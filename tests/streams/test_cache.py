@@ -255,14 +255,14 @@ def test_stale(path):
         return Told([batch_of(SOME)], **options)
 
     assert is_stale(path, stream())
-    write_cache(stream(space={"bits": 4}), path)
-    assert not is_stale(path, stream(space={"bits": 4}))
+    write_cache(stream(feature_space={"bits": 4}), path)
+    assert not is_stale(path, stream(feature_space={"bits": 4}))
     for other in ({"bits": 5}, {}):
-        assert is_stale(path, stream(space=other))
+        assert is_stale(path, stream(feature_space=other))
     for options in ({"name": "other"}, {"dtype": "float64"}, {"normalise": "l2"}):
-        assert is_stale(path, stream(space={"bits": 4}, **options))
+        assert is_stale(path, stream(feature_space={"bits": 4}, **options))
     path.write_bytes(path.read_bytes()[:-1])
-    assert is_stale(path, stream(space={"bits": 4}))
+    assert is_stale(path, stream(feature_space={"bits": 4}))
 
 
 def test_a_failure_leaves_the_old_file(tiny, path):

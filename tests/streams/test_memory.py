@@ -53,7 +53,7 @@ def test_matrices_and_frames(form, X, rows_per_batch, data):
     whole = rows(stream.batches())
     for row in range(len(X) + 1):
         assert rows(stream.batches(Position(row=row))) == whole[row:]
-    assert (stream.size, stream.n_features, stream.space) == (*X.shape, {})
+    assert (stream.size, stream.n_features, stream.feature_space) == (*X.shape, {})
     assert max(len(batch) for batch in stream.batches()) <= rows_per_batch
 
 
@@ -114,7 +114,7 @@ def test_frames_hashed_by_name(frame, records, rows_per_batch):
     assert [row.keys() for row in found] == [row.keys() for row in expected]
     for row, wanted in zip(found, expected):
         assert row == pytest.approx(wanted, rel=1e-5, abs=0.1)  # sums of collided features, in float32
-    assert stream.space == {"hashing": {"bits": 6, "signed": True}}
+    assert stream.feature_space == {"hashing": {"bits": 6, "signed": True}}
     assert stream.n_features == 64
 
 

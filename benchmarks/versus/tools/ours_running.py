@@ -58,7 +58,7 @@ def learned(contest: Contest, candidate: Candidate, rows: int | None = None) -> 
 
 def saved(learner: Learner, candidate: Candidate, out: Path) -> Learner:
     """The same learner, written to a file."""
-    write(out, Saved(learner, Classes(-1, 1), space={"normalize": "l2"} if candidate.unit else {}), "weights")
+    write(out, Saved(learner, Classes(-1, 1), feature_space={"normalize": "l2"} if candidate.unit else {}), "weights")
     return learner
 
 

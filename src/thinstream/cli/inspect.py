@@ -33,12 +33,12 @@ def inspect(
     facts, features = described(found, portrait), largest(portrait, top)
     if as_json:
         exact = {"parameters": dict(found.learner.parameters), "classes": list(found.classes)}
-        typer.echo(json.dumps({**facts, **exact, "feature_space": found.space, "top": features}))
+        typer.echo(json.dumps({**facts, **exact, "feature_space": found.feature_space, "top": features}))
         return
     for name, value in facts.items():
         typer.echo(f"{name.replace('_', ' '):<20} {value}")
     if features:
-        head = "feature" if found.names or found.space.get("hashing") else "feature (column, the first is 0)"
+        head = "feature" if found.names or found.feature_space.get("hashing") else "feature (column, the first is 0)"
         names = {name: name for name in features[0]} | {"feature": head, "name": None}
         typer.echo(f"\n{line(names)}")
     for feature in features:

@@ -26,7 +26,7 @@ def described(model: Model, portrait: Portrait | Gallery) -> dict[str, Any]:
         **of_classes,
         "progressive_error": progressive.get("error"),
         "features": first.n_features,
-        "feature_space": model.space or "column numbers, from 0",
+        "feature_space": model.feature_space or "column numbers, from 0",
         "non_zeros": nnz,
         "sparsity": 1.0 - nnz / learner.n_weights if learner.n_weights else None,
         "intercept": portrait.intercepts.tolist() if isinstance(portrait, Gallery) else portrait.intercept,

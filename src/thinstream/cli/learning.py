@@ -72,11 +72,11 @@ def learn(job: Job, output: Output) -> int:
     reading = job.reading if job.start is None else as_learned(job.data, job.reading, model, job.start)
     stream = opened(job.data, reading, model.learner.dtype.name, cache=job.cache)
     if job.start is None:
-        model = Model(model.learner, model.classes, stream.space)
-    elif model.space != stream.space:
+        model = Model(model.learner, model.classes, stream.feature_space)
+    elif model.feature_space != stream.feature_space:
         raise InvalidInputError(
-            f"{job.start}: its features were read as {model.space or 'column numbers'}, the data's are "
-            f"{stream.space or 'column numbers'}; a model goes on with features of the same kind only"
+            f"{job.start}: its features were read as {model.feature_space or 'column numbers'}, the data's are "
+            f"{stream.feature_space or 'column numbers'}; a model goes on with features of the same kind only"
         )
     checkpoints = None
     if job.checkpoint is not None:
@@ -111,7 +111,7 @@ def learn(job: Job, output: Output) -> int:
         raise InvalidInputError(f"{', '.join(job.data)}: there is no example in it")
     if job.model is not None:
         extra = {"progressive": report.as_dict(), "reading": remembered(reading)}
-        kept = Model(trained.learner, trained.classes, trained.space, run.names(), extra)
+        kept = Model(trained.learner, trained.classes, trained.feature_space, run.names(), extra)
         write(job.model, kept, job.grade)
     if checkpoints is not None:
         run.clear()

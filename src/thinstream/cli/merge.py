@@ -31,15 +31,15 @@ def merge(
     found = [read(path) for path in models]
     first = found[0]
     for path, other in zip(models[1:], found[1:], strict=True):
-        for what in ("classes", "space"):
+        for what in ("classes", "feature_space"):
             one, two = getattr(first, what), getattr(other, what)
             if one != two:
-                raise MergeError(f"{models[0]} and {path} differ in their {what}: {one} and {two}")
+                raise MergeError(f"{models[0]} and {path} differ in their {what.replace('_', ' ')}: {one} and {two}")
     names: dict[int, str] = {}
     for model in reversed(found):
         if model.names is not None:
             names.update(zip(model.names.indices.tolist(), model.names.texts, strict=True))
     learner = merged([model.learner for model in found], average=average)
     kept = Names.of(list(names.values()), list(names)) if names else None
-    write(out, Model(learner, first.classes, first.space, kept), "weights" if weights_only else "full")
+    write(out, Model(learner, first.classes, first.feature_space, kept), "weights" if weights_only else "full")
     typer.echo(f"{out}: {learner.t:,} examples, {learner.nnz:,} of {learner.n_weights:,} weights are not zero")

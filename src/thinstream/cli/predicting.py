@@ -29,10 +29,10 @@ def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tu
     model = read(path)
     reading = replace(as_learned(data, reading, model, path), names=0)
     stream = opened(data, reading, model.learner.dtype.name, labels=labels, strict=False)
-    if stream.space != model.space:
+    if stream.feature_space != model.feature_space:
         raise InvalidInputError(
-            f"{path}: its features were read as {model.space or 'column numbers'}, the data's are "
-            f"{stream.space or 'column numbers'}; they would not mean the same"
+            f"{path}: its features were read as {model.feature_space or 'column numbers'}, the data's are "
+            f"{stream.feature_space or 'column numbers'}; they would not mean the same"
         )
 
     def scores() -> Iterator[tuple[Batch, NDArray[Any]]]:
@@ -55,7 +55,7 @@ def remembered(reading: Reading) -> dict[str, Any]:
 
 def as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> Reading:
     """The options with what the model was trained with; a different one on the command line raises."""
-    space = model.space
+    space = model.feature_space
     hashing = space.get("hashing", {})
     learned = {
         "bits": hashing.get("bits"),

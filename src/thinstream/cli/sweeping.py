@@ -96,7 +96,7 @@ def _save(asked: Sweeping, path: Swept, chosen: int, stream: Any) -> None:
     found = {} if stream.names is None else dict(stream.names.items())
     names = Names.of(list(found.values()), list(found)) if found else None
     extra = {"progressive": path.learned.report(chosen, asked.tradeoff).as_dict(), "reading": remembered(asked.reading)}
-    model = Model(learner, classes_of(asked.reading), stream.space, names, extra)
+    model = Model(learner, classes_of(asked.reading), stream.feature_space, names, extra)
     write(asked.model, model, "full" if whole else "weights")
     if not whole and not asked.weights_only and not asked.output.quiet:
         say(f"thinstream: {asked.model} has weights only, as the models took {path.passes} passes; it cannot go on")

@@ -145,7 +145,7 @@ def _candidates(job: Job, settings: list[Setting]) -> list[Lane]:
 def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
     """The best candidate's model of all rows: the lane's, or the one that ``train`` would make."""
     if outcome.best in outcome.models:
-        model = Model(outcome.models[outcome.best], classes_of(job.reading), stream.space)
+        model = Model(outcome.models[outcome.best], classes_of(job.reading), stream.feature_space)
         return _kept(job, model, _names(stream), {})
     learner = make_learner(
         job.algorithm,
@@ -156,12 +156,14 @@ def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
         fit_intercept=best.fit_intercept,
         **best.parameters,
     )
-    run = Run(stream, Model(learner, classes_of(job.reading), stream.space), watch=Unwatched())
+    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=Unwatched())
     return _kept(job, run.run(), run.names(), {"progressive": run.state.progress.report().as_dict()})
 
 
 def _kept(job: Job, model: Model, names: Names | None, extra: dict[str, Any]) -> Model:
-    return Model(model.learner, model.classes, model.space, names, {**extra, "reading": remembered(job.reading)})
+    return Model(
+        model.learner, model.classes, model.feature_space, names, {**extra, "reading": remembered(job.reading)}
+    )
 
 
 def _names(stream: Any) -> Names | None:
@@ -192,6 +194,6 @@ def _swept(job: Job, output: Output, stream: Any, how: Terms, best: Lane, scorin
         print("\n* the sparsest within a standard error of the best")
     if job.model is not None:
         learner = path.model(chosen)
-        model = _kept(job, Model(learner, classes_of(job.reading), stream.space), _names(stream), {})
+        model = _kept(job, Model(learner, classes_of(job.reading), stream.feature_space), _names(stream), {})
         write(job.model, model, "weights" if isinstance(learner, Frozen) else "full")
     return {"l1": float(path.l1[chosen])}

@@ -21,7 +21,7 @@ class BatchStream:
     classes: tuple[Any, ...] | None = None
     names: None = None
     skipped: None = None
-    space: dict[str, Any] = field(default_factory=dict)
+    feature_space: dict[str, Any] = field(default_factory=dict)
 
     unit = "rows"
 
@@ -80,7 +80,7 @@ class BatchSource:
 
     batch: Batch
     classes: tuple[Any, ...] | None = None
-    space: dict[str, Any] = field(default_factory=dict)
+    feature_space: dict[str, Any] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:

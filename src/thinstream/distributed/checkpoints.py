@@ -49,7 +49,9 @@ def write(to: Checkpoints, model: Model, saved: Saved, run: dict[str, Any]) -> N
         "taken": saved.taken,
         "version": saved.version,
     }
-    kept = Model(saved.base, model.classes, model.space, model.names, {**model.extra, _KEY: extra}, saved.arrays)
+    kept = Model(
+        saved.base, model.classes, model.feature_space, model.names, {**model.extra, _KEY: extra}, saved.arrays
+    )
     file.write(to.path, kept)
     to.wrote()
 

@@ -212,7 +212,7 @@ class Driver:
 
     def _state(self) -> State:
         model = self.model
-        now = Model(self.base, model.classes, model.space, model.names, model.extra)
+        now = Model(self.base, model.classes, model.feature_space, model.names, model.extra)
         return State(now, self.tallies.progress(), min(p.passes for p in self.places), START, sum(self.skipped))
 
     # Checkpoints ------------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ class _Driver:
             learner = assembled(plan, (part.unpacked(plan, rank, size) for rank, part in enumerate(packed)))
         model = self.model
         return self.state._replace(
-            model=Model(learner, model.classes, model.space, model.names, model.extra, model.arrays)
+            model=Model(learner, model.classes, model.feature_space, model.names, model.extra, model.arrays)
         )
 
     def last_line(self, state: State, assembled: bool) -> None:
@@ -217,7 +217,7 @@ class _Driver:
     def _take(self, answer: Answer) -> None:
         if self.folder is not None:
             arrays = answer.progress | {_NAMES + key: array for key, array in answer.names.items()}
-            size, space = self.launcher.workers, self.model.space
+            size, space = self.launcher.workers, self.model.feature_space
             Manifest(self.blueprint, self.job, size, answer.place, self.described, space, arrays).write(self.folder)
         self._arrive(answer.place, answer.progress, answer.names)
         for line in answer.lines:

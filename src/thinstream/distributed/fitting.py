@@ -109,7 +109,7 @@ def train(
     known, labels = _classes(found)
     learner = estimator._new_learner(known, 0)
     learner.grow = True
-    model = Model(learner, known, found.space)
+    model = Model(learner, known, found.feature_space)
     place = None if checkpoint is None else Path(checkpoint)
     with _launched(engine, workers, engine_options) as launcher:
         state = learn(
@@ -318,7 +318,7 @@ def _fitted(estimator: Any, state: State, labels: Any, grow: bool) -> Any:
     learner, model = state.model.learner, state.model
     learner.grow = grow
     estimator._learner, estimator._classes, estimator.classes_ = learner, model.classes, labels
-    estimator.n_features_in_, estimator._meaning = learner.n_features, (model.space, model.names)
+    estimator.n_features_in_, estimator._meaning = learner.n_features, (model.feature_space, model.names)
     estimator.progressive_ = state.progress.report()
     estimator.__dict__.pop("feature_names_in_", None)
     return estimator

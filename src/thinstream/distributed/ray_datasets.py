@@ -126,7 +126,7 @@ class RayDatasetSource:
             raise InvalidInputError("the Ray Dataset has no rows")
         self._schema = _common([schema for rows, schema in looks if rows])
         self._whole = self.shards(1)[0].open()
-        self.dtype, self.classes, self.space = self._whole.dtype, self._whole.classes, self._whole.space
+        self.dtype, self.classes, self.feature_space = self._whole.dtype, self._whole.classes, self._whole.feature_space
 
     @cached_property
     def _head(self) -> str:

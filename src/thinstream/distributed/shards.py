@@ -46,7 +46,7 @@ class Source(Protocol):
         ...
 
     @property
-    def space(self) -> dict[str, Any]:
+    def feature_space(self) -> dict[str, Any]:
         """What feature numbers mean; see `Stream`."""
         ...
 
@@ -105,7 +105,11 @@ class FileSource:
         if self.format == "libsvm" and options.get("zero_based") == "auto":  # of all files, not of each shard
             self.options["zero_based"] = begins_at_zero(list(self.files))
         self._stream = open_stream(list(self.files), format, **self.options)
-        self.classes, self.dtype, self.space = self._stream.classes, self._stream.dtype, self._stream.space
+        self.classes, self.dtype, self.feature_space = (
+            self._stream.classes,
+            self._stream.dtype,
+            self._stream.feature_space,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """Names, sizes, first bytes, and how the files are read."""
@@ -173,7 +177,7 @@ class _Nothing:
     classes: tuple[Any, ...] | None
     names: None = None
     skipped: None = None
-    space: dict[str, Any] = field(default_factory=dict)
+    feature_space: dict[str, Any] = field(default_factory=dict)
     size: int = 0
     unit: str = "rows"
 

@@ -50,7 +50,7 @@ class Manifest:
     workers: int
     place: Place
     run: dict[str, Any]  # source, passes and mini-batch: what must not differ when it goes on
-    space: dict[str, Any] = field(default_factory=dict)
+    feature_space: dict[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # metrics and names
 
     def write(self, folder: Path) -> None:
@@ -62,7 +62,7 @@ class Manifest:
             "workers": self.workers,
             "place": self.place._asdict(),
             "run": plain(self.run, "run"),
-            "space": plain(self.space, "space"),
+            "space": plain(self.feature_space, "space"),
             "blueprint": {
                 "algorithm": plan.algorithm,
                 "parameters": plain(plan.parameters, "parameters"),
@@ -150,7 +150,7 @@ def gather(folder: Path) -> Model:
         raise ModelFileError(f"{folder}: there is no manifest of slices ({MANIFEST})")
     plan, job, number, size = manifest.blueprint, manifest.job, manifest.place.number, manifest.workers
     parts = (read_slice(folder, job, number, plan, rank, size) for rank in range(size))
-    return Model(assembled(plan, parts), plan.classes, manifest.space)
+    return Model(assembled(plan, parts), plan.classes, manifest.feature_space)
 
 
 def clear(folder: Path) -> None:

@@ -117,7 +117,7 @@ class DataFrameSource:
         if not self._written:
             raise InvalidInputError("the DataFrame has no rows")
         self._whole = self.shards(1)[0].open()
-        self.dtype, self.classes, self.space = self._whole.dtype, self._whole.classes, self._whole.space
+        self.dtype, self.classes, self.feature_space = self._whole.dtype, self._whole.classes, self._whole.feature_space
 
     def fingerprint(self) -> dict[str, Any]:
         """How many rows there are, a checksum of the first ones, and which columns are read as what."""

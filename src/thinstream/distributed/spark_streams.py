@@ -129,7 +129,7 @@ class BatchLearner:
             return
         names, vector = self._columns.names(frame), self._columns.vector(frame)
         if model.learner.t == 0:
-            model = replace(model, space=self._columns.stream([], names, vector is not None, 0).space)
+            model = replace(model, feature_space=self._columns.stream([], names, vector is not None, 0).feature_space)
         session = frame.sparkSession
         base = session.sparkContext.broadcast(_Base(model.learner, self._state.progress))
         try:

@@ -98,7 +98,7 @@ def estimator_of(model: Model) -> OnlineClassifier:
         **parameters, **{name: extra[name] for name in ONLY_FIT if name in extra}
     )
     fitted._learned_with = parameters
-    fitted._learner, fitted._classes, fitted._meaning = learner, classes, (model.space, model.names)
+    fitted._learner, fitted._classes, fitted._meaning = learner, classes, (model.feature_space, model.names)
     fitted.classes_, fitted.n_features_in_ = _labels(classes, extra.get("classes")), learner.n_features
     if extra.get("named") and model.names is not None:
         fitted.feature_names_in_ = np.array(model.names.texts, dtype=object)

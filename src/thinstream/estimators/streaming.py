@@ -33,9 +33,9 @@ def learn_from(learner: AnyLearner, stream: Stream, passes: int) -> None:
 def meaning_of(stream: Stream) -> tuple[dict[str, Any], Names | None]:
     """What the stream's feature numbers mean, and the names it has told."""
     if stream.names is None:
-        return stream.space, None
+        return stream.feature_space, None
     found = dict(stream.names.items())
-    return stream.space, Names.of(list(found.values()), list(found))
+    return stream.feature_space, Names.of(list(found.values()), list(found))
 
 
 def classes_for(stream: Stream, classes: Any) -> tuple[AnyClasses, Any]:

@@ -68,7 +68,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
         "library": __version__,
         "grade": grade,
         "classes": [label(each) for each in model.classes],
-        "space": plain(model.space, "space"),
+        "space": plain(model.feature_space, "space"),
         "extra": plain(model.extra, "extra"),
     }
     text = canonical(head | {"sha256": digest(canonical(head), arrays)})

@@ -50,7 +50,7 @@ class Model:
         Frozen: weights only. OneVsRest: more than two classes.
     classes : Classes or ManyClasses
         The negative and the positive label, or the labels of all classes: strings, numbers or booleans.
-    space : dict
+    feature_space : dict
         What feature numbers mean, as JSON has it; {}: they are column numbers.
     names : Names or None
         Readable names of some features.
@@ -63,7 +63,7 @@ class Model:
 
     learner: AnyLearner
     classes: AnyClasses
-    space: dict[str, Any] = field(default_factory=dict)
+    feature_space: dict[str, Any] = field(default_factory=dict)
     names: Names | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)

@@ -50,9 +50,9 @@ class UnitRows:
         return getattr(self._stream, name)
 
     @property
-    def space(self) -> dict[str, Any]:
+    def feature_space(self) -> dict[str, Any]:
         """That of the stream, and that rows are scaled."""
-        return {**self._stream.space, "normalize": "l2"}
+        return {**self._stream.feature_space, "normalize": "l2"}
 
     def fingerprint(self) -> dict[str, Any]:
         """That of the stream, and that rows are scaled."""

@@ -198,7 +198,7 @@ def _one_format(files: list[str]) -> str:
     return next(iter(found))
 
 
-def space_of(kind: str, options: Options) -> dict[str, Any]:
+def feature_space_of(kind: str, options: Options) -> dict[str, Any]:
     """What feature numbers mean: all that a model must find again when it predicts."""
     space: dict[str, Any] = {}
     if kind in ("vw", "csv", "tsv", "jsonl", "parquet", "arrow"):
@@ -233,7 +233,7 @@ def _text_stream(files: list[str], kind: str, form: Any, options: Options) -> Te
     return TextStream(
         files,
         form,
-        space=space_of(kind, options),
+        feature_space=feature_space_of(kind, options),
         reading=reading,
         labels=options.labels,
         classes=options.classes,
@@ -329,12 +329,12 @@ def _cache(files: list[str], kind: str, options: Options) -> Stream:
             f"dtype {options.dtype}"
         )
     _require_as_made(cache, options)
-    return UnitRows(cache) if options.normalize and not cache.space.get("normalize") else cache
+    return UnitRows(cache) if options.normalize and not cache.feature_space.get("normalize") else cache
 
 
 def _require_as_made(cache: Any, options: Options) -> None:
     """A cache is what it is: options may repeat how it was made, not say otherwise."""
-    made = {**cache.source, **cache.space, **cache.space.get("hashing", {})}
+    made = {**cache.source, **cache.feature_space, **cache.feature_space.get("hashing", {})}
     for name in CONCERNED:
         given, unset = getattr(options, name), getattr(Options(), name)
         had = made.get(name, unset)

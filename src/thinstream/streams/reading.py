@@ -49,7 +49,7 @@ class TextStream:
 
     files: list[str]
     form: TextFormat
-    space: dict[str, Any] = field(default_factory=dict)
+    feature_space: dict[str, Any] = field(default_factory=dict)
     reading: dict[str, Any] = field(default_factory=dict)
     classes: tuple[Any, ...] | None = None
     normalize: str | None = None
@@ -96,7 +96,7 @@ class TextStream:
         known = [file != STDIN and Path(file).is_file() for file in self.files]
         sizes = [Path(file).stat().st_size if there else None for file, there in zip(self.files, known, strict=True)]
         heads = [head_checksum(file) if there else None for file, there in zip(self.files, known, strict=True)]
-        known_by = {"files": self.files, "sizes": sizes, "heads": heads, "space": self.space, **self.reading}
+        known_by = {"files": self.files, "sizes": sizes, "heads": heads, "space": self.feature_space, **self.reading}
         return known_by | ({"spans": [list(span) for span in self.spans]} if self.spans else {})
 
     def warm_up(self) -> None:

@@ -51,7 +51,7 @@ class Stream(Protocol):
         ...
 
     @property
-    def space(self) -> dict[str, Any]:
+    def feature_space(self) -> dict[str, Any]:
         """What feature numbers mean, as JSON has it; {}: they are column numbers."""
         ...
 

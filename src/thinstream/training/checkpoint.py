@@ -69,7 +69,7 @@ class Checkpoints:
         model = state.model
         extra = {**model.extra, "run": run}
         arrays = state.progress.arrays() | {_NAMES + key: array for key, array in state.names.items()}
-        write(self.path, Model(model.learner, model.classes, model.space, model.names, extra, arrays))
+        write(self.path, Model(model.learner, model.classes, model.feature_space, model.names, extra, arrays))
         self.wrote()
 
     def wrote(self) -> None:
@@ -90,7 +90,7 @@ class Checkpoints:
         progress = counting.from_arrays(model.arrays)
         names = {key.removeprefix(_NAMES): array for key, array in model.arrays.items() if key.startswith(_NAMES)}
         extra = {key: value for key, value in model.extra.items() if key != "run"}
-        kept = Model(model.learner, model.classes, model.space, model.names, extra)
+        kept = Model(model.learner, model.classes, model.feature_space, model.names, extra)
         return State(kept, progress, run["passes"], Position(*run["position"]), run["skipped"], names)
 
     def remove(self) -> None:

@@ -26,15 +26,15 @@ class Gallery(NamedTuple):
         models: Iterable[Trained],
         classes: Sequence[Any],
         names: Mapping[int, str] = {},
-        space: Mapping[str, Any] = {},
+        feature_space: Mapping[str, Any] = {},
     ) -> Self:
         """Of the models of the classes, in their order."""
         pairs = zip(models, classes, strict=True)
-        return cls(tuple(Portrait.of(model, (None, label), names, space) for model, label in pairs))
+        return cls(tuple(Portrait.of(model, (None, label), names, feature_space) for model, label in pairs))
 
     @property
     def first(self) -> Portrait:
-        """What it says of algorithm, parameters, width and space holds for all."""
+        """What it says of algorithm, parameters, width and feature space holds for all."""
         return self.portraits[0]
 
     @property

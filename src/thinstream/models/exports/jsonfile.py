@@ -26,7 +26,7 @@ def write(portrait: Portrait, file: BinaryIO, name: str) -> None:
         "indices": _json(portrait.indices.tolist()),
         "weights": f"[{', '.join(decimals(portrait.weights))}]",
         "names": _json({str(j): portrait.names[j] for j in sorted(portrait.names)}),
-        "space": _json(portrait.space),
+        "space": _json(portrait.feature_space),
     }
     _put(file, members)
 
@@ -51,7 +51,7 @@ def write_classes(gallery: Gallery, file: BinaryIO, name: str) -> None:
         "n_features": _json(first.n_features),
         "models": "[\n    " + ",\n    ".join(models) + "\n  ]",
         "names": _json({str(j): name for j, name in sorted(gallery.names.items())}),
-        "space": _json(first.space),
+        "space": _json(first.feature_space),
     }
     _put(file, members)
 

@@ -132,7 +132,7 @@ def _model(portrait: Portrait, classes: list[Any], graph: _Graph, name: str) -> 
             "parameters": json.dumps(portrait.parameters),
             "classes": json.dumps(classes),
             "n_features": str(portrait.n_features),
-            "space": json.dumps(portrait.space),
+            "space": json.dumps(portrait.feature_space),
         },
     )
     return model

@@ -55,7 +55,7 @@ class Portrait(NamedTuple):
     weights: NDArray[Any]  # float32 or float64
     intercept: float
     names: dict[int, str]  # of columns, where known
-    space: dict[str, Any] = {}  # noqa: RUF012 (what feature numbers mean; {}: they are column numbers)
+    feature_space: dict[str, Any] = {}  # noqa: RUF012 (what feature numbers mean; {}: they are column numbers)
 
     @classmethod
     def of(
@@ -63,7 +63,7 @@ class Portrait(NamedTuple):
         learner: Trained,
         classes: tuple[Any, Any],
         names: Mapping[int, str] = {},
-        space: Mapping[str, Any] = {},
+        feature_space: Mapping[str, Any] = {},
     ) -> Self:
         """The portrait of a learner with these labels (negative, positive); names of zero weights are left out."""
         indices, weights = learner.sparse_weights()
@@ -78,7 +78,7 @@ class Portrait(NamedTuple):
             weights=weights,
             intercept=learner.intercept,
             names=kept,
-            space=dict(space),
+            feature_space=dict(feature_space),
         )
 
     def check(self) -> Self:

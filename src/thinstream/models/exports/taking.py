@@ -11,5 +11,5 @@ def taken_of(model: Model) -> Portrait | Gallery:
     known = model.names
     names = {} if known is None else dict(zip(known.indices.tolist(), known.texts, strict=True))
     if isinstance(model.learner, Learner):
-        return Portrait.of(model.learner, (model.classes[0], model.classes[1]), names, model.space)
-    return Gallery.of(model.learner.models, model.classes, names, model.space)
+        return Portrait.of(model.learner, (model.classes[0], model.classes[1]), names, model.feature_space)
+    return Gallery.of(model.learner.models, model.classes, names, model.feature_space)

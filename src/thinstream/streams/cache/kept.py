@@ -49,9 +49,9 @@ class Kept:
         return self._source.skipped
 
     @property
-    def space(self) -> dict[str, Any]:
+    def feature_space(self) -> dict[str, Any]:
         """What feature numbers mean."""
-        return self._cache.space
+        return self._cache.feature_space
 
     @property
     def size(self) -> int:

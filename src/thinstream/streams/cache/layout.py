@@ -61,7 +61,7 @@ def identity(stream: Any) -> dict[str, Any]:
     """What makes a cache of this stream the right one: source, feature numbers, precision, normalisation, classes."""
     found = {
         "fingerprint": stream.fingerprint(),
-        "space": stream.space,
+        "space": stream.feature_space,
         "dtype": stream.dtype,
         "normalise": getattr(stream, "normalise", None),
     }

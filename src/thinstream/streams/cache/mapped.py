@@ -76,7 +76,7 @@ class Cache:
         self._starts = np.cumsum([0, *(block.rows for block in contents.blocks)]).tolist()  # row numbers
         self.identity = contents.identity
         self.source: dict[str, Any] = self.identity["fingerprint"]
-        self.space: dict[str, Any] = self.identity["space"]
+        self.feature_space: dict[str, Any] = self.identity["space"]
         self.dtype: str = self.identity["dtype"]
         self.normalise: Any = self.identity["normalise"]
         #: Those of more than two, whose numbers are the labels.

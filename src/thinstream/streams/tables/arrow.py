@@ -106,7 +106,7 @@ class ArrowRows:
         return position.row
 
     @property
-    def space(self) -> dict[str, Any]:
+    def feature_space(self) -> dict[str, Any]:
         """How names are hashed; {} where features are numbered."""
         if self.hasher is None or {self.indices, self.values} <= set(self._part(0).names):
             return {}

@@ -109,7 +109,7 @@ class Memory:
         self._weights = None if weights is None else weights_of(_vector(weights, self.size, "weights"), "weights")
 
     @property
-    def space(self) -> dict[str, Any]:
+    def feature_space(self) -> dict[str, Any]:
         """How names are hashed; {} where features are numbered."""
         return {} if self.hasher is None else {"hashing": self.hasher.as_dict()}
 

@@ -68,7 +68,7 @@ class Records:
         return len(self._source) if isinstance(self._source, Sized) else None
 
     @property
-    def space(self) -> dict[str, Any]:
+    def feature_space(self) -> dict[str, Any]:
         """How names are hashed."""
         return {"hashing": self.hasher.as_dict()}
 
