@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, MergeError
-from thinstream.learners import AnyClasses, Classes, Learner, class_costs, costs_of_each, make_learner
+from thinstream.learners import Classes, Learner, class_costs, make_learner
 from thinstream.learners import merge as merge_two_class
 from thinstream.learners.learner import require_range
 from thinstream.learners.memory import physical_memory, require_room
@@ -229,11 +229,12 @@ class OneVsRest:
 AnyLearner = Learner | OneVsRest
 
 
-def model_for(algorithm: str, classes: AnyClasses, class_weight: Any, **options: Any) -> AnyLearner:
+def model_for(algorithm: str, classes: Classes, class_weight: Any, **options: Any) -> AnyLearner:
     """A model of these classes that has seen nothing; ``options`` are those of `Learner`, parameters included."""
-    if isinstance(classes, Classes):
-        return make_learner(algorithm, costs=class_costs(class_weight, classes, algorithm), **options)
-    return OneVsRest.fresh(algorithm, costs_of_each(class_weight, classes, algorithm), **options)
+    costs = class_costs(class_weight, classes, algorithm)
+    if len(costs) == 1:
+        return make_learner(algorithm, costs=costs[0], **options)
+    return OneVsRest.fresh(algorithm, costs, **options)
 
 
 def merge(models: Sequence[AnyLearner], *, average: bool = False) -> AnyLearner:

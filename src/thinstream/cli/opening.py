@@ -6,7 +6,7 @@ from typing import Any
 
 from thinstream.cli.groups import Reading
 from thinstream.errors import FileWriteError, InvalidParameterError, listed
-from thinstream.learners import AnyClasses, Classes, ManyClasses
+from thinstream.learners import Classes
 from thinstream.streams.opening import open_stream
 from thinstream.streams.sources import STDIN
 
@@ -41,7 +41,7 @@ def options_of(reading: Reading, dtype: str) -> dict[str, Any]:
     }
 
 
-def classes_of(reading: Reading) -> AnyClasses:
+def classes_of(reading: Reading) -> Classes:
     """The labels of ``--classes``, numbers where all are; without it −1 and 1."""
     if reading.classes is None:
         return Classes(-1, 1)
@@ -54,7 +54,7 @@ def classes_of(reading: Reading) -> AnyClasses:
         pass
     if len(labels) < 2 or not all(parts) or len(set(labels)) < len(labels):
         raise InvalidParameterError(f"--classes must be two labels, NEG,POS, or more, got {reading.classes!r}")
-    return Classes(*labels) if len(labels) == 2 else ManyClasses(labels)
+    return Classes(*labels)
 
 
 def require_place(path: str | Path | None) -> None:

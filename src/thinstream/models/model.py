@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
-from thinstream.learners import AnyClasses
-from thinstream.one_vs_rest import AnyLearner, OneVsRest
+from thinstream.learners import Classes
+from thinstream.one_vs_rest import AnyLearner
 
 
 class Names(NamedTuple):
@@ -48,7 +48,7 @@ class Model:
     ----------
     learner : Learner, Frozen or OneVsRest
         Frozen: weights only. OneVsRest: more than two classes.
-    classes : Classes or ManyClasses
+    classes : Classes
         The negative and the positive label, or the labels of all classes: strings, numbers or booleans.
     feature_space : dict
         What feature numbers mean, as JSON has it; {}: they are column numbers.
@@ -62,13 +62,14 @@ class Model:
     """
 
     learner: AnyLearner
-    classes: AnyClasses
+    classes: Classes
     feature_space: dict[str, Any] = field(default_factory=dict)
     names: Names | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        given, needed = len(self.classes), len(self.learner) if isinstance(self.learner, OneVsRest) else 2
-        if given != needed:
-            raise InvalidInputError(f"a model of {needed} classes needs as many labels, got {given}")
+        models = sum(1 for _ in self.learner.models)
+        if models != self.classes.n_models:
+            needed = max(models, 2)
+            raise InvalidInputError(f"a model of {needed} classes needs as many labels, got {len(self.classes)}")
