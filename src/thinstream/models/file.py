@@ -134,6 +134,8 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
     if head["grade"] not in GRADES:
         raise ModelFileError(f"its grade is {head['grade']!r}, not {listed(GRADES)}")
     learner, labels = packing.unpacked(head, arrays), [label(each) for each in head["classes"]]
+    if len(set(labels)) < len(labels):
+        raise ModelFileError(f"its classes are not different, {labels!r}")
     classes = Classes(*labels)
     own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
     return Model(learner, classes, dict(head["space"]), _names_in(arrays), dict(head["extra"]), own)
