@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from thinstream.cli.groups import Output, Reading, Spread
 from thinstream.cli.opening import classes_of, opened, require_apart, require_place
-from thinstream.cli.predicting import as_learned, remembered
+from thinstream.cli.predicting import as_learned
 from thinstream.cli.show import JsonLines, Table, Unmeasured, patience, say, summary
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
@@ -19,6 +19,7 @@ from thinstream.learners import AnyClasses, Classes, Learner, class_costs
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner, model_for
+from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN, resolve
 from thinstream.training import Checkpoints, Interrupted, NullObserver, Run
 
@@ -146,7 +147,7 @@ def _continued(job: Job) -> Model:
     if job.reading.classes is not None and classes_of(job.reading) != model.classes:
         raise InvalidParameterError(
             f"{job.start} has the classes {', '.join(map(repr, model.classes))}; it cannot go on with "
-            f"{job.reading.classes}"
+            f"{','.join(map(str, job.reading.classes))}"
         )
     if job.algorithm is not None and job.algorithm.lower() != learner.algorithm.name.lower():
         raise InvalidParameterError(

@@ -1,10 +1,11 @@
 """``thinstream train --engine``: a run on many workers, with the face of one on this machine."""
 
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from thinstream.cli.groups import Reading
-from thinstream.cli.opening import options_of, require_place
+from thinstream.cli.opening import require_place
 from thinstream.cli.show import Unmeasured, say
 from thinstream.distributed.blueprint import require_separable
 from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
@@ -68,8 +69,8 @@ class SpreadRun:
 
     def __init__(self, job: Any, reading: Reading, model: Model, watch: Observer, *, quiet: bool = False) -> None:
         self.job, self.stream, self.model, self.watch, self._quiet = job, Unmeasured(), model, watch, quiet
-        options = options_of(reading, model.learner.dtype.name)
-        self.source = FileSource(job.data, reading.format, **{**options, "workers": reading.threads or 0})
+        reading = replace(reading, dtype=model.learner.dtype.name, threads=reading.threads or 0)
+        self.source = FileSource(job.data, **reading.given())
         self.state = State(model, progress_for(len(model.classes)), 0, START)
         self._resumes = False
 

@@ -75,9 +75,10 @@ def watching(stream: Any, output: Output) -> Iterator[Observer]:
 
 def two_sided(data: list[str], reading: Reading, dtype: str) -> Any:
     """The stream of a study, which compares models of two classes."""
-    if len(classes_of(reading)) > 2:
+    classes = classes_of(reading)
+    if len(classes) > 2:
         raise InvalidParameterError(
-            f"models are compared on two classes only, --classes {reading.classes} are {len(classes_of(reading))}; "
+            f"models are compared on two classes only, --classes {','.join(map(str, classes))} are {len(classes)}; "
             "label one class against the rest, or `train` with all of them"
         )
     return opened(data, reading, dtype)

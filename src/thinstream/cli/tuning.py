@@ -10,7 +10,7 @@ from thinstream.cli.grids import grid_of
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.learning import SIGNS, costs_of
 from thinstream.cli.opening import classes_of
-from thinstream.cli.predicting import remembered, told
+from thinstream.cli.predicting import told
 from thinstream.cli.show import say
 from thinstream.cli.standings import Standings
 from thinstream.cli.studies import Studying
@@ -20,6 +20,7 @@ from thinstream.evaluate.report import Tradeoff
 from thinstream.learners import Frozen, find, make_learner
 from thinstream.models.file import write
 from thinstream.models.model import Model, Names
+from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN
 from thinstream.training import NullObserver, Run
 from thinstream.tune.candidates import Setting, grid, lanes_of, sample
