@@ -21,7 +21,7 @@ from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner, model_for
 from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN, resolve
-from thinstream.training import Checkpoints, Interrupted, Run, Unwatched
+from thinstream.training import Checkpoints, Interrupted, NullObserver, Run
 
 #: Labels as a stream of two classes has them: costs are told by sign.
 SIGNS = Classes(-1, 1)
@@ -83,7 +83,7 @@ def learn(job: Job, output: Output) -> int:
     if job.checkpoint is not None:
         checkpoints = Checkpoints(job.checkpoint, job.checkpoint_every, job.checkpoint_seconds)
     shown = stream if job.spread.engine is None else Unmeasured()
-    watch = Unwatched() if output.quiet else JsonLines() if output.json else Table(shown, job.passes)
+    watch = NullObserver() if output.quiet else JsonLines() if output.json else Table(shown, job.passes)
     run: Any = None
     if job.spread.engine is None:
         run = Run(stream, model, passes=job.passes, checkpoints=checkpoints, watch=watch)
