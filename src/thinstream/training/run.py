@@ -1,9 +1,11 @@
 """The run: batch after batch is scored, learned and counted; lines are told, checkpoints written, signals heeded."""
 
+from typing import Any
+
 import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
 from thinstream.evaluate.order import looks_sorted
 from thinstream.evaluate.report import P3, Tradeoff
@@ -45,6 +47,7 @@ class Run:
     ) -> None:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
         self.watch, self.tradeoff = watch or NullObserver(), tradeoff
+        model.require_features(stream.feature_space, "the data")
         self.state = State(model, progress_for(len(model.classes)), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         self._since = 0  # rows since the last checkpoint
@@ -70,6 +73,8 @@ class Run:
         warm_up = getattr(self.stream, "warm_up", None)
         if warm_up is not None:
             warm_up()
+        if learner.reads != "once":
+            return
         values = np.empty(0, dtype=self.stream.dtype)
         scores = learner.learn(Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0, nothing))
         self.state.progress.update(scores, nothing)
@@ -78,7 +83,10 @@ class Run:
         """Learns what is left of the stream. `Interrupted` if a signal ended it, after a last checkpoint."""
         with stopping() as asked:
             try:
-                self._run(asked)
+                if self.state.model.learner.reads == "once":
+                    self._run(asked)
+                else:
+                    self._run_whole()
             except Interrupted:
                 if self.checkpoints is not None:
                     self._checkpoint()
@@ -106,6 +114,26 @@ class Run:
             self._most_skipped = self.skipped
             if self.stream.skipped is not None:
                 self.stream.skipped.count = 0  # the next pass comes by the same records again
+        self.state.model.learner.finish()
+
+    def _run_whole(self) -> None:
+        """Learners that need all rows at once, or again and again, have no score of a row before it is learned."""
+        learner: Any = self.state.model.learner
+        if self.checkpoints is not None or self.passes > 1:
+            raise InvalidParameterError(
+                f"{learner.algorithm.name} takes all rows at once: it has no checkpoints, and passes must be 1"
+            )
+        if learner.reads == "again":
+            learner.learn_from(self.stream.batches)
+        else:
+            rows = list(self.stream.batches())
+            for batch in rows:
+                batch.require_labels()
+            if sum(map(len, rows)):
+                learner.learn(Batch.concatenate(rows), scores=False)
+                learner.finish()
+        self.state = self.state._replace(passes=1)
+        self._most_skipped = self.skipped
 
     def _learn(self, batch: Batch, asked: Stopping) -> None:
         """The rows of a batch, halting where a line or a checkpoint is due."""
@@ -128,7 +156,8 @@ class Run:
             raise InvalidInputError(f"the rows to learn from need labels, row {rows.first_row} has none")
         self._changes += int(np.count_nonzero(rows.y[1:] != rows.y[:-1]))
         scores = self.state.model.learner.learn(rows)
-        self.state.progress.update(scores, rows.y, rows.weights)
+        if len(scores) == len(rows):  # those that learn in batches have none for rows that wait
+            self.state.progress.update(scores, rows.y, rows.weights)
         self._since += len(rows)
         position = self.state.position
         self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
@@ -175,15 +204,21 @@ class Run:
         report = self.state.progress.report()
         return looks_sorted(report.rows, report.alternation, self._changes)
 
+    def report(self) -> dict[str, Any] | None:
+        """The progressive metrics, as JSON has them; None where no row was scored before it was learned."""
+        return self.state.progress.report(self.tradeoff).as_dict() if self.state.progress.rows else None
+
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""
-        known = self.state.model.names
-        if self.stream.names is None:
-            return known
-        found = dict(self.stream.names.items())
-        if known is not None:  # of the model that the run began with
-            found |= dict(zip(known.indices.tolist(), known.texts, strict=True))
-        return Names.of(list(found.values()), list(found))
+        return names_told(self.stream, self.state.model.names)
+
+
+def names_told(stream: Stream, known: Names | None = None) -> Names | None:
+    """Names of features a stream has told, and those that were known before."""
+    if stream.names is None:
+        return known
+    found = dict(stream.names.items()) | ({} if known is None else known.as_dict())
+    return Names.of(list(found.values()), list(found))
 
 
 def step_of(state: State, passes: int) -> Step:
