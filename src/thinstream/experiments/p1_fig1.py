@@ -77,9 +77,9 @@ def told(method: str, p: int, train: Data) -> Any:
     import thinstream as ts
 
     if method == "SBCW":
-        return best([ts.SBCW(n_features=p, sigma=sigma) for sigma in SIGMA], train)
+        return best([ts.SBCW(n_features_to_select=p, sigma=sigma) for sigma in SIGMA], train)
     if method == "SBCW → SVM":
-        return make_pipeline(ts.SBCW(n_features=p), LinearSVC(fit_intercept=False))
+        return make_pipeline(ts.SBCW(n_features_to_select=p), LinearSVC(fit_intercept=False))
     if method == "FGM":
         return ts.FGM(group_size=max(1, p // GROUPS), n_groups=GROUPS)
     search = ts.OnlineGridSearchCV(ts.SOFS(B=p), {"r": list(R)}, refit=False).fit(train.X, train.y)

@@ -206,7 +206,7 @@ def merge_table() -> str:
     | `AdaFOBOS` | S adds, weights are brought up to date and averaged by t | heuristic |
     """
     lines = ["| algorithm | rule | kind |", "|---|---|---|"]
-    for name in (a.name for a in algorithms()):
+    for name in (a.name for a in algorithms("online")):
         if name == "SSOL":
             lines.append(f'| `SSOL(diagonal="exact")` | {MERGES[name].how} | {MERGES[name].kind} |')
             lines.append(f'| `SSOL(diagonal="drop")` | refused; with `average=True` {_DROP.how} | {_DROP.kind} |')
