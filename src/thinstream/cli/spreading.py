@@ -14,7 +14,7 @@ from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.several import progress_for
 from thinstream.models.model import Model
 from thinstream.streams.stream import START
-from thinstream.training import Watch
+from thinstream.training import Observer
 from thinstream.training.checkpoint import State
 
 #: What the address is called by each engine that takes one.
@@ -60,14 +60,14 @@ class SpreadRun:
         How files are read.
     model : Model
         What to begin with.
-    watch : Watch
+    watch : Observer
         Is told of the run.
     quiet : bool
         Whether nothing is said.
 
     """
 
-    def __init__(self, job: Any, reading: Reading, model: Model, watch: Watch, *, quiet: bool = False) -> None:
+    def __init__(self, job: Any, reading: Reading, model: Model, watch: Observer, *, quiet: bool = False) -> None:
         self.job, self.stream, self.model, self.watch, self._quiet = job, Unmeasured(), model, watch, quiet
         reading = replace(reading, dtype=model.learner.dtype.name, threads=reading.threads or 0)
         self.source = FileSource(job.data, **reading.given())

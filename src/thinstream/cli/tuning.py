@@ -22,7 +22,7 @@ from thinstream.models.file import write
 from thinstream.models.model import Model, Names
 from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN
-from thinstream.training import Run, Unwatched
+from thinstream.training import NullObserver, Run
 from thinstream.tune.candidates import Setting, grid, lanes_of, sample
 from thinstream.tune.paper import FOLDS, paper_grid
 from thinstream.tune.passes import Terms, is_repeatable
@@ -157,7 +157,7 @@ def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
         fit_intercept=best.fit_intercept,
         **best.parameters,
     )
-    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=Unwatched())
+    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=NullObserver())
     return _kept(job, run.run(), run.names(), {"progressive": run.state.progress.report().as_dict()})
 
 
