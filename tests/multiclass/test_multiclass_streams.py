@@ -168,7 +168,7 @@ def gallery(request, rows):
     model = ts.FSOL(l1=2.0, fit_intercept=True, dtype=request.param).fit(X, y)
     batch = Batch.of(X.indptr, X.indices, X.data, 6)
     names = {0: "first one", 3: "*/"}
-    return model, Gallery.of(model._learner.models, ['no "r" */', "späm\n", "x"], names), batch
+    return model, Gallery.of(model._model.learner.models, ['no "r" */', "späm\n", "x"], names), batch
 
 
 def test_exported_text_and_json(gallery):
@@ -207,7 +207,7 @@ def test_exported_onnx(gallery):
     dense[:, 6:] = 9.0  # columns the model does not know
     indices = np.broadcast_to(np.arange(8), dense.shape).astype(np.int64)
     scores, labels = session.run(["scores", "labels"], {"indices": indices, "values": dense})
-    expected = model._learner.scores(batch)
+    expected = model._model.learner.scores(batch)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
     assert labels.tolist() == [portraits.classes[k] for k in scores.argmax(axis=1)]
 
@@ -249,5 +249,5 @@ def test_exported_c(gallery, tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_model_without_weights(kind, tmp_path):
     model = ts.FSOL(l1=1e9).fit(np.eye(3), [1, 2, 3])
-    export(Gallery.of(model._learner.models, [1, 2, 3]), tmp_path / "m", format=kind)
+    export(Gallery.of(model._model.learner.models, [1, 2, 3]), tmp_path / "m", format=kind)
     assert (tmp_path / "m").stat().st_size > 0

@@ -207,8 +207,7 @@ def _model(estimator: Any, columns: Columns) -> Model:
     """An estimator, fresh or fitted, as a model of its own."""
     from sklearn.base import clone
 
-    from thinstream.estimators.saving import model_of
-    from thinstream.estimators.streaming import classes_for
+    from thinstream.estimators.base import model_of
 
     stream = columns.stream([], [INDICES, VALUES], False, 0)
     if estimator.__sklearn_is_fitted__():
@@ -216,10 +215,7 @@ def _model(estimator: Any, columns: Columns) -> Model:
         return replace(model, learner=copied(model.learner))
     fresh = clone(estimator)
     fresh._check_common_parameters()
-    fresh._classes, fresh.classes_ = classes_for(stream, None)
-    fresh._learner = fresh._new_learner(fresh._classes, 0)
-    fresh.n_features_in_ = 0
-    return model_of(fresh)
+    return model_of(fresh._adopt(fresh._model_of_stream(stream, None)))
 
 
 def _described(columns: Columns) -> dict[str, Any]:

@@ -47,7 +47,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         for name in given:
             if name not in allowed:
                 raise TypeError(f"{cls.__name__} has no parameter {name!r}; it has {', '.join(allowed)}")
-        return super().__new__(cls)
+        made: Self = super().__new__(cls)
+        return made
 
     # The model --------------------------------------------------------------------------------------------------------
 
@@ -235,7 +236,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         known = self.__dict__.get("_known_coef")
         if known is None or known[0] != key:
             known = self._known_coef = (key, _sparse_coef(learner) if sparse else np.atleast_2d(learner.weights()))
-            (known[1].data if sparse else known[1]).flags.writeable = False
+            held: Any = known[1].data if sparse else known[1]
+            held.flags.writeable = False
         return known[1]
 
     @property
@@ -351,9 +353,9 @@ def _pairs(class_weight: Any) -> Any:
 
 def _same(name: str, value: Any, was: Any) -> bool:
     if name == "dtype":
-        return np.dtype(value).name == was
+        return bool(np.dtype(value).name == was)
     if np.ndim(value) or np.ndim(was):
-        return np.array_equal(value, was)
+        return bool(np.array_equal(value, was))
     return value is was or bool(value == was)
 
 

@@ -8,6 +8,8 @@ import threading
 from functools import cache
 from typing import Any
 
+from thinstream.batch_learners.base import BatchLearner, BufferedLearner
+from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import UnknownNameError
 from thinstream.estimators import algorithms as place
@@ -22,6 +24,12 @@ from thinstream.estimators.batch import (
 from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
 from thinstream.learners import find
 
+#: Which estimator a batch learner gets, by the first kind that it is.
+_FACES: tuple[tuple[type[BatchLearner], type[BatchClassifier]], ...] = (
+    (BufferedLearner, BufferedClassifier),
+    (RepeatingLearner, RepeatingClassifier),
+    (BatchLearner, BatchClassifier),
+)
 _FILE: str = place.__file__
 _lines: list[str] = []
 _writing = threading.Lock()
@@ -55,8 +63,7 @@ def _estimator(algorithm: Algorithm) -> type[ModelClassifier]:
     if algorithm.kind == "online":
         return _made(algorithm, (OnlineClassifier,), tuple(COMMON_PARAMETERS), {})
     learner = algorithm.learner
-    faces = {"once": BufferedClassifier, "held": BatchClassifier, "again": RepeatingClassifier}
-    base: type[BatchClassifier] = faces[learner.face]
+    base = next(face for kind, face in _FACES if issubclass(learner, kind))
     names = (*base._common, "random_state") if getattr(learner, "draws", False) else base._common
     own = {f"{name}_": found_attribute(name) for name in getattr(learner, "attributes", {})}
     return _made(algorithm, (Selecting, base) if learner.selects else (base,), names, own)

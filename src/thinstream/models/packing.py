@@ -97,14 +97,17 @@ def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
 def _pack_batch(learner: Any, grade: str) -> Arrays:
     arrays = learner.arrays()
     if grade == "weights":
-        arrays = {name: array for name, array in arrays.items() if name in _BATCH_WEIGHTS or name.startswith(_BATCH_FOUND)}
+        arrays = {
+            name: array for name, array in arrays.items() if name in _BATCH_WEIGHTS or name.startswith(_BATCH_FOUND)
+        }
     given = {_GIVEN + name: np.asarray(value) for name, value in learner.parameters.items() if np.ndim(value)}
     return {_BATCH + name: array for name, array in arrays.items()} | given
 
 
 def _unpack_batch(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     given = {name.removeprefix(_GIVEN): array for name, array in arrays.items() if name.startswith(_GIVEN)}
-    learner: Any = make_learner(**_common(head), **head["parameters"], **given)
+    options: dict[str, Any] = _common(head) | head["parameters"] | given
+    learner: Any = make_learner(**options)
     own = {name.removeprefix(_BATCH): array for name, array in arrays.items() if name.startswith(_BATCH)}
     learner.restore(own) if head["grade"] == "full" else learner.restore_weights(own)
     found: AnyLearner = learner

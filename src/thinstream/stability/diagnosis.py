@@ -107,7 +107,7 @@ def _findings(subject: Subject, batch: Batch, run: Replay | None) -> list[Findin
 
 
 def _subject(model: Any) -> Subject:
-    learner = model if isinstance(model, Learner) else getattr(model, "_learner", None)
+    learner = model if isinstance(model, Learner) else getattr(getattr(model, "_model", None), "learner", None)
     if isinstance(learner, Learner):
         return Subject(learner.algorithm.name, learner.weights(), learner, dict(learner.parameters), model)
     name = type(model).__name__
@@ -137,4 +137,4 @@ def _can_learn(subject: Subject) -> bool:
 
 
 def _classes(model: Any) -> Any:
-    return getattr(model, "_classes", None)
+    return getattr(getattr(model, "_model", None), "classes", None)
