@@ -3,6 +3,10 @@
 from typing import Any, NamedTuple
 
 from thinstream.engine.rule import Step
+from thinstream.jit import scalar
+
+#: How far a passive-aggressive learner goes.
+UNBOUNDED, PA_I, PA_II = range(3)
 
 
 class Coordinate(NamedTuple):
@@ -24,3 +28,14 @@ def weight(p: Any, f: Coordinate, now: Any) -> float:
 def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coordinate:
     """w_j += size·x_j."""
     return Coordinate(f.w + step.size * x)
+
+
+@scalar
+def tau(variant: int, C: float, loss: float, squared_norm: float) -> float:
+    """ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)); 0 for an empty example."""
+    if squared_norm == 0.0:
+        return 0.0
+    if variant == PA_II:
+        return loss / (squared_norm + 1.0 / (2.0 * C))
+    tau = loss / squared_norm
+    return min(C, tau) if variant == PA_I else tau

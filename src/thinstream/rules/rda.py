@@ -6,8 +6,7 @@ Xiao: Dual Averaging Methods for Regularized Stochastic Learning and Online Opti
 import math
 from typing import Annotated, NamedTuple
 
-from thinstream.engine.gradient import descent
-from thinstream.engine.losses import HINGE, Loss
+from thinstream.engine.losses import HINGE, Loss, descent
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
