@@ -19,7 +19,7 @@ from thinstream.distributed.slices import Packed, Slice, assembled
 from thinstream.engine.loop import Costs
 from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
-from thinstream.learners import Classes, Frozen, Learner, ManyClasses, algorithms
+from thinstream.learners import Classes, Frozen, Learner, algorithms
 from thinstream.learners.memory import columns
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
@@ -39,7 +39,7 @@ def costs_of(class_weight):
 
 
 def blueprint_of(learner):
-    classes = Classes(-1, 1) if isinstance(learner, Learner) else ManyClasses(range(len(learner)))
+    classes = Classes(-1, 1) if isinstance(learner, Learner) else Classes(*range(len(learner)))
     return Blueprint.of(Model(learner, classes))
 
 
@@ -331,7 +331,7 @@ def test_weights_alone_are_refused():
 
 
 def test_every_other_algorithm_is_not():
-    for algorithm in algorithms():
+    for algorithm in algorithms("online"):
         if algorithm.name not in COUPLED:
             require_separable(algorithm.name, {})
 

@@ -23,7 +23,7 @@ from thinstream.models import Model, Names, read, write
 from thinstream.models.container import canonical, digest, put
 from thinstream.models.file import FORMAT
 
-NAMES = [algorithm.name for algorithm in algorithms()]
+NAMES = [algorithm.name for algorithm in algorithms("online")]
 PARAMETERS = {
     "SOFS": {"B": 5},
     "SMIDAS": {"p": 3.0, "l1": 0.01},
@@ -313,7 +313,7 @@ def forged(path, *, arrays=None, **changes):
         ({"costs": {"negative": -1.0, "positive": 1.0, "balanced": False}}, "the costs"),
         ({"costs": {"surprise": 1}}, "is not a model this library can load"),
         ({"classes": ["a"]}, "is not a model this library can load"),
-        ({"classes": ["a", "a"]}, "its two classes are the same, 'a'"),
+        ({"classes": ["a", "a"]}, "its classes are not different, \['a', 'a'\]"),
         ({"classes": None}, "is not a model this library can load"),
         ({"grade": "weights"}, "its array 'indices' is missing"),
         ({"grade": "half"}, "its grade is 'half', not 'full' or 'weights'"),

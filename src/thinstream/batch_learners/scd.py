@@ -1,6 +1,7 @@
 """SCD: stochastic coordinate descent for the logistic loss with the l1 norm.
 
-Shalev-Shwartz, Tewari: Stochastic Methods for l1-regularized Loss Minimization (2011); a baseline of P2.
+Shalev-Shwartz, Tewari: Stochastic Methods for l1-regularized Loss Minimization (2011); a baseline of P2. Specification
+§6.
 
 Scores s_i are kept up to date, so a step costs the non-zeros of column j.
 """
@@ -11,11 +12,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.declaration import WholeNumbersOrNone, runs
+from thinstream.batch_learners.base import runs
 from thinstream.batch_learners.passes import Passes
 from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.losses import LOGISTIC, loss_and_slope
-from thinstream.engine.parameters import Count, NonNegative, Positive
+from thinstream.engine.parameters import Count, NonNegative, Positive, WholeNumbers
 from thinstream.engine.prox import soft
 from thinstream.errors import InvalidInputError
 from thinstream.jit import Compiled, keyed_by
@@ -60,7 +61,7 @@ class SCD(NamedTuple):
     l1: NonNegative = 0.001
     beta: Positive = 0.25
     n_epochs: Count = 10
-    coordinates: Annotated[Any, WholeNumbersOrNone()] = None
+    coordinates: Annotated[Any, WholeNumbers()] = None
 
 
 def _make_descend(version: str) -> Callable[..., Any]:

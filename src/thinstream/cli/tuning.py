@@ -10,7 +10,7 @@ from thinstream.cli.grids import grid_of
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.learning import SIGNS, costs_of
 from thinstream.cli.opening import classes_of
-from thinstream.cli.predicting import remembered, told
+from thinstream.cli.predicting import told
 from thinstream.cli.show import say
 from thinstream.cli.standings import Standings
 from thinstream.cli.studies import Studying
@@ -20,15 +20,14 @@ from thinstream.evaluate.report import Tradeoff
 from thinstream.learners import Frozen, find, make_learner
 from thinstream.models.file import write
 from thinstream.models.model import Model, Names
+from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN
-from thinstream.training import Run, Unwatched
-from thinstream.tune.candidates import Setting, grid, lanes_of, sample
-from thinstream.tune.paper import FOLDS, paper_grid
-from thinstream.tune.passes import Terms, is_repeatable
+from thinstream.training import NullObserver, Run
+from thinstream.tune.candidates import FOLDS, Setting, grid, make_trials, paper_grid, sample
 from thinstream.tune.scoring import Scoring, scoring_of
 from thinstream.tune.search import Outcome, search
-from thinstream.tune.sources import rewind
-from thinstream.tune.study import Lane
+from thinstream.tune.sources import is_repeatable, rewind
+from thinstream.tune.study import StudyConfig, Trial
 
 
 @dataclass(frozen=True)
@@ -132,9 +131,9 @@ def tuned(job: Job, output: Output) -> None:
             say(f"thinstream: {text}")
 
 
-def _candidates(job: Job, settings: list[Setting]) -> list[Lane]:
+def _candidates(job: Job, settings: list[Setting]) -> list[Trial]:
     """A lane each; the costs of all, where a candidate has none of its own."""
-    lanes = lanes_of(job.algorithm, settings, {**job.parameters, "fit_intercept": job.studying.intercept}, SIGNS)
+    lanes = make_trials(job.algorithm, settings, {**job.parameters, "fit_intercept": job.studying.intercept}, SIGNS)
     common = costs_of(job.class_weight)
     return [
         lane if "class_weight" in setting else lane._replace(costs=common)
@@ -142,7 +141,7 @@ def _candidates(job: Job, settings: list[Setting]) -> list[Lane]:
     ]
 
 
-def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
+def _model(job: Job, stream: Any, best: Trial, outcome: Outcome) -> Model:
     """The best candidate's model of all rows: the lane's, or the one that ``train`` would make."""
     if outcome.best in outcome.models:
         model = Model(outcome.models[outcome.best], classes_of(job.reading), stream.feature_space)
@@ -156,7 +155,7 @@ def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
         fit_intercept=best.fit_intercept,
         **best.parameters,
     )
-    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=Unwatched())
+    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=NullObserver())
     return _kept(job, run.run(), run.names(), {"progressive": run.state.progress.report().as_dict()})
 
 
@@ -173,11 +172,12 @@ def _names(stream: Any) -> Names | None:
     return Names.of(list(found.values()), list(found))
 
 
-def _swept(job: Job, output: Output, stream: Any, how: Terms, best: Lane, scoring: Scoring) -> dict[str, Any]:
+def _swept(job: Job, output: Output, stream: Any, how: StudyConfig, best: Trial, scoring: Scoring) -> dict[str, Any]:
     """The second half of the papers' protocol: l1 swept with the best parameters."""
-    from thinstream.tune import charts, drawing
-    from thinstream.tune.path import sweep_stream
-    from thinstream.tune.picks import METRICS
+    from thinstream.tune.figures import draw_path
+    from thinstream.tune.selection import METRICS
+    from thinstream.tune.sparsity_path import sweep_stream
+    from thinstream.tune.text_tables import path_table
 
     rewind(stream)
     with watching(stream, output) as watch:
@@ -185,12 +185,12 @@ def _swept(job: Job, output: Output, stream: Any, how: Terms, best: Lane, scorin
     metric = scoring.name if scoring.name in METRICS else "error"
     chosen = path.pick(metric)
     if job.studying.plot is not None:
-        drawing.draw(charts.path_chart(path, metric, chosen), job.studying.plot)
+        draw_path(path, metric, chosen, job.studying.plot)
     if output.json and not output.quiet:
         write_json(path.columns())
     elif not output.quiet:
         print()
-        write_table(*charts.path_table(path, metric), chosen)
+        write_table(*path_table(path, metric), chosen)
         print("\n* the sparsest within a standard error of the best")
     if job.model is not None:
         learner = path.model(chosen)

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from thinstream.errors import InvalidInputError
-from thinstream.streams.formats.libsvm import begins_at_zero
-from thinstream.streams.opening import format_of, open_stream
+from thinstream.streams.formats import format_of, formats
+from thinstream.streams.opening import open_stream
 from thinstream.streams.reading import Span, TextStream
 from thinstream.streams.sources import is_mappable, resolve
 from thinstream.streams.stream import Stream
-
-#: Formats of text whose records are lines.
-_LINES = ("libsvm", "vw", "jsonl")
+from thinstream.streams.text.libsvm import begins_at_zero
 
 
 class Shard(Protocol):
@@ -82,7 +80,7 @@ class FileSource:
     Parameters
     ----------
     paths, format, **options
-        As `thinstream.open_stream` takes them; ``workers``, the threads that parse in each worker, is 0 by default:
+        As `thinstream.open_stream` takes them; ``threads``, those that parse in each worker, are 0 by default:
         a worker has one core, on which it parses and learns in turns.
 
     Examples
@@ -101,7 +99,7 @@ class FileSource:
             if not Path(file).is_file():
                 raise InvalidInputError(f"{file}: workers read files; standard input and pipes have one reader only")
         self.format = format or format_of(self.files[0])
-        self.options = {"workers": 0, **options}
+        self.options = {"threads": 0, **options}
         if self.format == "libsvm" and options.get("zero_based") == "auto":  # of all files, not of each shard
             self.options["zero_based"] = begins_at_zero(list(self.files))
         self._stream = open_stream(list(self.files), format, **self.options)
@@ -133,7 +131,7 @@ class FileSource:
         """Whether every end of a line ends a record."""
         if Path(file).stat().st_size == 0:
             return True
-        return is_mappable(file) and (self.format in _LINES or not _has_quotes(file))
+        return is_mappable(file) and (formats()[self.format].lines or not _has_quotes(file))
 
     def _spans(self, workers: int) -> list[FileShard]:
         """Parts of equal size of all text, one file behind the other."""

@@ -12,7 +12,7 @@ from thinstream.batch import Batch
 from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.rows import Examples, of_width, stacked
 from thinstream.errors import InvalidInputError
-from thinstream.estimators.streaming import classes_for, two_classes
+from thinstream.estimators.streaming import classes_for
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes
 from thinstream.streams.stream import Stream
@@ -32,7 +32,7 @@ class BatchStreaming:
         with as_before_on_error(me):
             me._check_common_parameters()
             every, found = classes_for(stream, classes)
-            known = two_classes(every)
+            known = every.require_two()
             learner = self._taught_by(stream, known)
             me._learner, me._classes, me.classes_ = learner, known, found
             me.n_features_in_ = learner.n_features
@@ -78,7 +78,7 @@ def _all(stream: Stream) -> Examples:
 
 
 def _learn_in_batches(learner: BatchLearner, stream: Stream) -> None:
-    learner.grows, width, seen = True, 0, 0
+    learner.grow, width, seen = True, 0, 0
     for batch in stream.batches():
         rows = examples_of(batch)
         width, seen = max(width, rows.n_features), seen + len(rows)
@@ -87,5 +87,5 @@ def _learn_in_batches(learner: BatchLearner, stream: Stream) -> None:
         raise InvalidInputError("the stream has no example")
     nothing = Examples(sp.csr_matrix((0, width), dtype=learner.dtype), np.empty(0, np.int8), np.empty(0))
     learner.learn(nothing, last=True)
-    learner.grows = False
+    learner.grow = False
     learner.widen(width)

@@ -13,6 +13,7 @@ from thinstream.engine.records import Memory
 from thinstream.engine.rows import TRUSTED, Bounds, Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.memory import allocate, columns, grown
+from thinstream.learners.protocol import ReadsOnce
 from thinstream.learners.registry import find, rule_of
 
 #: Non-zeros the loop takes at a time where rows have to be converted first, so that memory stays that of the input.
@@ -53,7 +54,7 @@ def require_range(batch: Batch, dtype: np.dtype[Any]) -> None:
     batch.require_below(limit, f"{dtype.name} allows {limit:g}: sums of squares would overflow{more}")
 
 
-class Learner:
+class Learner(ReadsOnce):
     """One model and its run so far.
 
     Parameters
@@ -101,8 +102,8 @@ class Learner:
     ) -> None:
         self.algorithm = find(algorithm)
         rule = rule_of(self.algorithm, parameters)
-        if (getattr(rule, "covariance", DIAGONAL) == FULL) != self.full:
-            raise InvalidParameterError(f"{self.algorithm.name}: make_learner makes learners with covariance='full'")
+        if self.algorithm.kind == "batch" or (getattr(rule, "covariance", DIAGONAL) == FULL) != self.full:
+            raise InvalidParameterError(f"{self.algorithm.name}: make_learner makes the learner that can run it")
         kind = dtype_of(dtype, self.algorithm.name)
         _require_representable(rule, kind, self.algorithm.name)
         if grow and rule.needs_dimension():

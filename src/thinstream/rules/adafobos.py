@@ -1,7 +1,7 @@
 """Ada-FOBOS: forward-backward splitting with AdaGrad's diagonal metric.
 
-Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline
-of P0.
+Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline of
+P0. Specification §3.
 
 Lazy form: between two touches of a feature its H_j stands still, so the thresholds of the rounds it missed add up to
 (t − 1 − n_j)·λη/H_j, n_j being the rounds it has taken.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from thinstream.engine.losses import HINGE, Loss, descent
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, Positive
 from thinstream.engine.prox import like, soft
 from thinstream.engine.records import Clock
@@ -67,6 +68,14 @@ class AdaFOBOS(NamedTuple):
     l1: NonNegative = 0.0
     delta: Positive = 1.0
     loss: Loss = HINGE
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule(
+            "S adds, weights are brought up to date and averaged by t",
+            sums=("S",),
+            weight="w",
+            clocks=lambda t, totals: {"n": t},  # the thresholds of all rounds are taken
+        )
 
     def begin(p, t: int, totals: Nothing) -> Round:
         return Round(t - 1.0, p.l1 * p.eta)

@@ -1,7 +1,7 @@
 """Ada-RDA: dual averaging with AdaGrad's diagonal metric.
 
-Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline
-of P0.
+Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline of
+P0. Specification §3.
 """
 
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from thinstream.engine.losses import HINGE, Loss, descent
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
@@ -53,6 +54,9 @@ class AdaRDA(NamedTuple):
     l1: NonNegative = 0.0
     delta: Positive = 1.0
     loss: Loss = HINGE
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("G and S add", "formal", sums=("G", "S"))
 
     def begin(p, t: int, totals: Nothing) -> Round:
         return Round((t - 1) * p.l1)

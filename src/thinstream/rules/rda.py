@@ -1,12 +1,14 @@
 """RDA with the l1 norm: regularised dual averaging, plain and enhanced.
 
 Xiao: Dual Averaging Methods for Regularized Stochastic Learning and Online Optimization (2010); a baseline of P0.
+Specification §3.
 """
 
 import math
 from typing import Annotated, NamedTuple
 
 from thinstream.engine.losses import HINGE, Loss, descent
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
@@ -56,6 +58,9 @@ class RDA(NamedTuple):
     rho: NonNegative = 0.0
     beta: Annotated[int, OneOf(sqrt=SQRT, linear=LINEAR, const=CONST)] = SQRT
     loss: Loss = HINGE
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("G adds", "formal", sums=("G",), way="root")
 
     def begin(p, t: int, totals: Nothing) -> Round:
         n = max(t - 1, 1)  # w_1 = 0 whatever stands here, as G is still 0

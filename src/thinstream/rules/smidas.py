@@ -1,6 +1,7 @@
 """SMIDAS: stochastic mirror descent made sparse.
 
-Shalev-Shwartz, Tewari: Stochastic Methods for l1-regularized Loss Minimization (2011); a baseline of P2.
+Shalev-Shwartz, Tewari: Stochastic Methods for l1-regularized Loss Minimization (2011); a baseline of P2. Specification
+§6, E17.
 
 The threshold moves every θ_j and with it ‖θ‖_p, on which every weight hangs: there is no lazy form. A round costs
 O(nnz(θ)), not O(d): the features of θ_j ≠ 0 form a linked list inside ``Memory``.
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.engine.losses import LOGISTIC, descent
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.records import Clock
@@ -134,13 +136,16 @@ class SMIDAS(NamedTuple):
             here = links[int(here) - 1]
         return here == END and not left and np.count_nonzero(memory.clocks) == np.count_nonzero(memory.state[::2])
 
-    def relink(p, memory: Any) -> None:
+    def rebuild(p, memory: Any) -> None:
         """List and weights anew from θ alone."""
         kept = np.flatnonzero(memory.state[::2])
         links = np.append(kept + 1.0, END)
         memory.extra[0], memory.clocks[:], memory.state[1::2] = links[0], 0.0, 0
         memory.clocks[kept] = links[1:]
         map_back(memory, float(p.p), float(np.abs(memory.state[::2]).max(initial=0.0)))
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("θ is averaged by t, weights follow from it", means=("theta",), way="mean")
 
     def weight(p, f: Coordinate, now: Nothing) -> float:
         return f.w

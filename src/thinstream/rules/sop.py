@@ -1,6 +1,7 @@
 """SOP: the second-order perceptron.
 
-Cesa-Bianchi, Conconi, Gentile: A Second-Order Perceptron Algorithm (2005); a baseline of P0, P1 and P3.
+Cesa-Bianchi, Conconi, Gentile: A Second-Order Perceptron Algorithm (2005); a baseline of P0, P1 and P3. Specification
+§4, D9.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -9,6 +10,7 @@ import numpy as np
 
 from thinstream.engine.diagonal import DIAGONAL, Covariance, EveryExample, OnUpdate, always
 from thinstream.engine.full import Belief, Point
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import OneOf, Positive
 from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
 
@@ -49,6 +51,9 @@ class SOP(NamedTuple):
 
     def fresh(p) -> Coordinate:
         return Coordinate(0.0, p.a)
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("v and S add", "formal", sums=("v", "A"))
 
     def variance(p, f: Any) -> Any:
         return np.reciprocal(f.A)

@@ -1,0 +1,242 @@
+"""From names to feature numbers: MurmurHash3 (x86, 32 bits), the same in every process and on every machine.
+
+A feature is a name in a namespace: the hash of the namespace is the seed of the name's. Numbers of JSON and CSV are in
+the namespace "" under the name of their column, categories in "column=", words of a text in its column. So the three
+hashed formats agree on what they can all say.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.errors import InvalidParameterError
+from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.learners.learner import LARGEST
+from thinstream.streams.options import BITS, Options
+
+_LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
+_C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
+_F1, _F2, _13, _16 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35), np.uint64(13), np.uint64(16)
+_15, _17, _19, _SIGN = np.uint64(15), np.uint64(17), np.uint64(19), np.uint64(31)
+_RUN = 16  # pairs sorted by insertion, before runs are merged
+
+
+@scalar
+def murmur(text: Any, start: Any, stop: Any, seed: Any) -> Any:
+    """The hash of ``text[start:stop]``, 32 bits in a uint64 (which never overflows on the way)."""
+    found, at = np.uint64(seed), np.int64(start)
+    while at + 4 <= stop:
+        word = np.uint64(text[at]) | np.uint64(text[at + 1]) << _BYTE
+        word |= np.uint64(text[at + 2]) << _16 | np.uint64(text[at + 3]) << np.uint64(24)
+        found ^= _mixed(word)
+        found = ((found << _13 | found >> _19) & _LOW) * _FIVE + _MORE & _LOW
+        at += 4
+    if at < stop:
+        word, shift = np.uint64(0), np.uint64(0)
+        while at < stop:
+            word |= np.uint64(text[at]) << shift
+            shift += _BYTE
+            at += 1
+        found ^= _mixed(word)
+    found ^= np.uint64(stop - start) & _LOW
+    found = (found ^ found >> _16) * _F1 & _LOW
+    found = (found ^ found >> _13) * _F2 & _LOW
+    return found ^ found >> _16
+
+
+@scalar
+def _mixed(word: Any) -> Any:
+    word = word * _C1 & _LOW
+    return ((word << _15 | word >> _17) & _LOW) * _C2 & _LOW
+
+
+@scalar
+def signed_by(hashed: Any, signed: Any, value: Any) -> Any:
+    """The value, with the sign the hash's last bit gives it if ``signed``."""
+    return -value if signed and hashed >> _SIGN else value
+
+
+@dataclass(frozen=True)
+class Hashing:
+    """How names become feature numbers: the lowest ``bits`` of their hash.
+
+    Parameters
+    ----------
+    bits : int from 1 to 31
+        2^bits features. Two names on the same number share a weight: take more bits than the names need.
+    signed : bool
+        Whether bit 31 of the hash, which no index uses, turns the sign of a value, so that what two names on one number
+        add up to is unbiased.
+    seed : int from 0 to 2^32 − 1
+        The seed of the namespaces' hashes.
+
+    Examples
+    --------
+    >>> Hashing(bits=18).index("free"), Hashing(bits=18).index("free", "subject")
+    (156782, 101912)
+
+    """
+
+    bits: int = BITS
+    signed: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("bits", 1, 31), ("seed", 0, 2**32 - 1)):
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
+                raise InvalidParameterError(f"Hashing: {name} must be an integer from {low} to {high}, got {given!r}")
+        if not isinstance(self.signed, bool):
+            raise InvalidParameterError(f"Hashing: signed must be True or False, got {self.signed!r}")
+
+    @property
+    def mask(self) -> int:
+        """The highest index."""
+        return (1 << self.bits) - 1
+
+    def namespace(self, name: str = "") -> int:
+        """The hash of a namespace, the seed of its features."""
+        return _hash_of(name, self.seed)
+
+    def code(self, name: str, namespace: str = "") -> int:
+        """The whole hash of a feature."""
+        return _hash_of(name, self.namespace(namespace))
+
+    def index(self, name: str, namespace: str = "") -> int:
+        """The number of a feature."""
+        return self.code(name, namespace) & self.mask
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that decides an index, as JSON can hold it."""
+        return {"hash": "murmur3_x86_32", **asdict(self)}
+
+    @classmethod
+    def of(cls, options: Options) -> "Hashing":
+        """What the reading options ask for."""
+        return cls(bits=options.bits or BITS, signed=options.signed)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> "Hashing":
+        """The inverse of ``as_dict``."""
+        settings = dict(given)
+        if settings.pop("hash", None) != "murmur3_x86_32" or set(settings) != {"bits", "signed", "seed"}:
+            raise InvalidParameterError(
+                f"Hashing: a description must have hash='murmur3_x86_32', bits, signed and seed, got {dict(given)!r}"
+            )
+        return cls(**settings)
+
+
+@lru_cache(1 << 16)  # columns come again and again, and interpreted it takes its time
+def _hash_of(name: str, seed: int) -> int:
+    text = name.encode("utf-8", "surrogatepass")
+    return int(murmur(np.frombuffer(text, np.uint8), 0, len(text), np.uint64(seed)))
+
+
+def _make_hash_spans(version: str) -> Callable[..., Any]:
+    def hash_spans(text: Any, ends: Any, seeds: Any, mask: Any, signed: Any, indices: Any, values: Any) -> None:
+        """Indices of names that lie one behind another in ``text``, and the signs of their values."""
+        keyed_by(version)
+        start = np.int64(0)
+        for k in range(len(ends)):
+            hashed = murmur(text, start, ends[k], seeds[k])
+            indices[k] = np.int32(hashed & np.uint64(mask))
+            values[k] = signed_by(hashed, signed, values[k])
+            start = ends[k]
+
+    return hash_spans
+
+
+@scalar
+def _sort(indices: Any, values: Any, start: Any, stop: Any, spare: Any, spare_values: Any) -> None:
+    """Sorts pairs by index; equal ones stay in the order they came in."""
+    for low in range(start, stop, _RUN):
+        for k in range(low + 1, min(low + _RUN, stop)):
+            index, value, at = indices[k], values[k], k
+            while at > low and indices[at - 1] > index:
+                indices[at], values[at] = indices[at - 1], values[at - 1]
+                at -= 1
+            indices[at], values[at] = index, value
+    run = _RUN
+    while run < stop - start:
+        for low in range(start, stop - run, 2 * run):
+            for k in range(run):
+                spare[k], spare_values[k] = indices[low + k], values[low + k]
+            left, right, high, at = 0, low + run, min(low + 2 * run, stop), low
+            while left < run:
+                if right < high and indices[right] < spare[left]:
+                    indices[at], values[at] = indices[right], values[right]
+                    right += 1
+                else:
+                    indices[at], values[at] = spare[left], spare_values[left]
+                    left += 1
+                at += 1
+        run *= 2
+
+
+def _make_collect(version: str) -> Callable[..., Any]:
+    def collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any) -> Any:
+        """Makes rows tidy in place: see `collected`."""
+        keyed_by(version)
+        longest = 0
+        for i in range(len(indptr) - 1):
+            longest = max(longest, indptr[i + 1] - indptr[i])
+        spare, spare_sums = np.empty(longest, indices.dtype), np.empty(longest, sums.dtype)
+        start, nnz, width, largest, real = indptr[0], 0, 0, 0.0, values.dtype.type
+        for i in range(len(indptr) - 1):
+            stop, first = indptr[i + 1], nnz
+            _sort(indices, sums, start, stop, spare, spare_sums)
+            while start < stop:
+                index, total = indices[start], sums[start]
+                start += 1
+                while start < stop and indices[start] == index:
+                    total += sums[start]
+                    start += 1
+                if not abs(total) <= limit:
+                    return i, first, width, largest
+                kept = real(total)
+                if kept != 0:
+                    indices[nnz], values[nnz] = index, kept
+                    nnz, width = nnz + 1, max(width, int(index) + 1)
+                    largest = max(largest, abs(np.float64(kept)))
+            indptr[i + 1] = nnz
+        return len(indptr) - 1, nnz, width, largest
+
+    return collect
+
+
+_hash_spans, _collect = Compiled(_make_hash_spans, __name__), Compiled(_make_collect, __name__)
+
+
+def hashed(
+    names: bytes, ends: NDArray[np.int64], seeds: NDArray[np.uint64], values: NDArray[np.float64], how: Hashing
+) -> NDArray[np.int32]:
+    """Indices of names one behind another, each with the hash of its namespace; values get their signs in place."""
+    indices = np.empty(len(ends), np.int32)
+    text = np.frombuffer(bytearray(names), np.uint8)  # writable, as the other texts: no second compilation
+    _hash_spans(text, ends, seeds, how.mask, how.signed, indices, values)
+    return indices
+
+
+def collected(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], sums: NDArray[np.float64], dtype: str
+) -> tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any], int, float]:
+    """Each row sorted by index, equal ones summed in the order they came in, zeros dropped; on the given arrays.
+
+    Returns how many rows are good (one with a value beyond the limit ends it), their arrays, width and largest |value|.
+
+    Examples
+    --------
+    >>> rows, indptr, indices, values, width, largest = collected(
+    ...     np.array([0, 3, 5]), np.array([7, 2, 7, 3, 3], np.int32), np.array([1.0, 0.5, 1.0, 1.0, -1.0]), "float32"
+    ... )
+    >>> indptr, indices, values
+    (array([0, 2, 2]), array([2, 7], dtype=int32), array([0.5, 2. ], dtype=float32))
+
+    """
+    values = np.empty(len(indices), dtype)
+    rows, nnz, width, largest = _collect(indptr, indices, sums, values, LARGEST[dtype])
+    return int(rows), indptr[: rows + 1], indices[:nnz], values[:nnz], int(width), float(largest)
