@@ -47,7 +47,7 @@ def main():
     make = maker(features)
     X, y = make(rows)
     test = make(5_000)
-    ts.BCW().fit(X[:3_000], y[:3_000])  # compiles
+    ts.BCW(fit_intercept=False).fit(X[:3_000], y[:3_000])  # compiles
     for dtype, target in TARGETS.items():
         against_syrk(X.astype(dtype, copy=False), y, test, target, options.turns)
     if features != (width := WIDTH if options.full else options.features or WIDTH):
@@ -78,8 +78,8 @@ def against_syrk(X, y, test, target, turns):
     product = blas.get_blas_funcs("syrk", (X,))
     contestants = {
         "syrk": lambda: product(1.0, X.T, lower=1),
-        "BCW hinge": lambda: ts.BCW(dtype=X.dtype.name).fit(X, y),
-        "BCW squared_hinge": lambda: ts.BCW(dtype=X.dtype.name, loss="squared_hinge").fit(X, y),
+        "BCW hinge": lambda: ts.BCW(fit_intercept=False, dtype=X.dtype.name).fit(X, y),
+        "BCW squared_hinge": lambda: ts.BCW(fit_intercept=False, dtype=X.dtype.name, loss="squared_hinge").fit(X, y),
     }
     took = {name: [] for name in contestants}
     for _ in range(turns):
@@ -93,7 +93,7 @@ def against_syrk(X, y, test, target, turns):
         ratio = seconds / medians["syrk"]
         goal = "" if name == "syrk" else f"  (target {target}: {'met' if ratio <= target else 'MISSED'})"
         print(f"  {name:18s} {seconds:7.3f} s  {ratio:5.2f} x syrk{goal}")
-    error = 100.0 * (1.0 - ts.BCW(dtype=X.dtype.name).fit(X, y).score(*test))
+    error = 100.0 * (1.0 - ts.BCW(fit_intercept=False, dtype=X.dtype.name).fit(X, y).score(*test))
     print(f"  test error of BCW hinge: {error:.2f} %\n")
 
 
@@ -108,13 +108,15 @@ def against_arow(X, y, n, turns):
         start = time.perf_counter()
         weights["numpy"] = outer_products(X[warm : warm + n], y[warm : warm + n], w, sigma)
         took["outer products"].append((time.perf_counter() - start) / n)
-        model = ts.AROW(covariance="full", dtype="float64").partial_fit(X[:warm], y[:warm], classes=[-1, 1])
+        model = ts.AROW(covariance="full", fit_intercept=False, dtype="float64").partial_fit(
+            X[:warm], y[:warm], classes=[-1, 1]
+        )
         start = time.perf_counter()
         model.partial_fit(X[warm : warm + n], y[warm : warm + n])
         took["full AROW"].append((time.perf_counter() - start) / n)
         weights["AROW"] = model.coef_[0]
         start = time.perf_counter()
-        ts.BCW(dtype="float64").fit(X, y)
+        ts.BCW(fit_intercept=False, dtype="float64").fit(X, y)
         took["BCW hinge"].append((time.perf_counter() - start) / len(y))
     np.testing.assert_allclose(weights["AROW"], weights["numpy"], rtol=1e-6, atol=1e-9)
     medians = {name: statistics.median(times) for name, times in took.items()}
@@ -149,8 +151,8 @@ def errors(X, y, test, rows):
     print(f"test error, {'only the first ' if few else ''}{len(y):,} x {X.shape[1]:,}")
     found = {}
     for name, model in {
-        "full AROW": ts.AROW(covariance="full", dtype="float64"),
-        "BCW hinge": ts.BCW(dtype="float64"),
+        "full AROW": ts.AROW(covariance="full", fit_intercept=False, dtype="float64"),
+        "BCW hinge": ts.BCW(fit_intercept=False, dtype="float64"),
     }.items():
         start = time.perf_counter()
         model.fit(X, y)
@@ -163,7 +165,7 @@ def errors(X, y, test, rows):
 
 def stream(n, d):
     """Peak memory of a long stream in batches."""
-    make, model = maker(d), ts.BCW(batch_size=BATCH, dtype="float64")
+    make, model = maker(d), ts.BCW(batch_size=BATCH, fit_intercept=False, dtype="float64")
     peak = 0
     start = time.perf_counter()
     for first in range(0, n, BATCH // 2):

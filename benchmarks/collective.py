@@ -90,7 +90,7 @@ class Examples:
     def __call__(self, collective: Collective) -> list[float]:
         """In one of the processes."""
         batch, found = stream(), []
-        blueprint = Blueprint.of(Model(Learner(self.algorithm, n_features=WIDTH), Classes(-1, 1)))
+        blueprint = Blueprint.of(Model(Learner(self.algorithm, n_features=WIDTH, fit_intercept=False), Classes(-1, 1)))
         for size in MINI_BATCHES:
             part = Slice(blueprint, collective.rank, collective.size)
             part.prepare()
@@ -107,8 +107,8 @@ class Examples:
 
 def serial(algorithm: str) -> float:
     batch = stream()
-    Learner(algorithm, n_features=WIDTH).learn(batch.until(1))
-    learner, best = Learner(algorithm, n_features=WIDTH), 0.0
+    Learner(algorithm, n_features=WIDTH, fit_intercept=False).learn(batch.until(1))
+    learner, best = Learner(algorithm, n_features=WIDTH, fit_intercept=False), 0.0
     for _ in range(REPEATS):
         start = time.perf_counter()
         learner.learn(batch)

@@ -85,8 +85,8 @@ def text() -> float:
         nonzeros = sum(batch.nnz for batch in open_stream(path).batches())
 
         def once() -> None:
-            learner = Learner("fsol", n_features=0, grow=True)
-            for batch in open_stream(path, workers=0).batches():
+            learner = Learner("fsol", n_features=0, grow=True, fit_intercept=False)
+            for batch in open_stream(path, threads=0).batches():
                 learner.learn(batch)
 
         once()
@@ -96,7 +96,7 @@ def text() -> float:
 def increments() -> tuple[float, float, float, float]:
     """Finding, merging, applying, and bytes, of random increments."""
     rng = np.random.default_rng(0)
-    base = Learner("fsol", n_features=WIDTH)
+    base = Learner("fsol", n_features=WIDTH, fit_intercept=False)
     workers = []
     for _ in range(DELTAS):
         learner = copied(base)
@@ -124,7 +124,7 @@ def picking() -> float:
     indices = np.sort(rng.integers(0, WIDTH, (rows, per), dtype=np.int32), axis=1).reshape(-1)
     y = rng.choice(np.array([-1, 1], np.int8), rows)
     batch = Batch.of(np.arange(rows + 1) * per, indices, np.ones(rows * per, np.float32), WIDTH, y)
-    blueprint = Blueprint.of(Model(Learner("fsol", n_features=WIDTH), Classes(-1, 1)))
+    blueprint = Blueprint.of(Model(Learner("fsol", n_features=WIDTH, fit_intercept=False), Classes(-1, 1)))
     with Collective.join(lambda text: [text], 0, 1, new_token()) as alone:
         part = Slice(blueprint, 0, 2)
         part.prepare()

@@ -66,7 +66,7 @@ def once(path, engine, algorithm, workers):
 
 
 def fresh(algorithm):
-    return Model(Learner(algorithm, n_features=0, grow=True), Classes(-1, 1))
+    return Model(Learner(algorithm, n_features=0, grow=True, fit_intercept=False), Classes(-1, 1))
 
 
 def large(folder, gigabytes):

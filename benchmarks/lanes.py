@@ -35,7 +35,8 @@ def main():
         print(f"{lanes} lanes, {width:,} features")
         for name, rate, others, target in CONTESTANTS:
             each = [{rate: float(value), **others} for value in np.geomspace(0.1, 10.0, lanes)]
-            makers = partial(Learner, name, n_features=width, **each[0]), partial(Lanes, name, each, n_features=width)
+            common = {"n_features": width, "fit_intercept": False}
+            makers = partial(Learner, name, **common, **each[0]), partial(Lanes, name, each, **common)
             single, together = best(makers, batch)
             ratio = together / single
             goal = target if lanes == 64 else 5.5

@@ -101,7 +101,7 @@ def learned(name, rows, shards, way, periodic):
 
 
 def fresh(name, width):
-    return Learner(name.split()[0], n_features=width, **ALGORITHMS[name])
+    return Learner(name.split()[0], n_features=width, fit_intercept=False, **ALGORITHMS[name])
 
 
 def quality(model, test):

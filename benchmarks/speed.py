@@ -62,9 +62,9 @@ def against_sgd(label, stream):
     contestants = {
         "SGD l1": lambda: SGDClassifier(penalty="l1", **sgd).partial_fit(X, y, classes=[-1, 1]),
         "SGD no penalty": lambda: SGDClassifier(penalty=None, **sgd).partial_fit(X, y, classes=[-1, 1]),
-        "FSOL": lambda: ts.FSOL(l1=L1).partial_fit(X, y, classes=[-1, 1]),
-        "SSOL": lambda: ts.SSOL(l1=L1).partial_fit(X, y, classes=[-1, 1]),
-        "AROW": lambda: ts.AROW().partial_fit(X, y, classes=[-1, 1]),
+        "FSOL": lambda: ts.FSOL(l1=L1, fit_intercept=False).partial_fit(X, y, classes=[-1, 1]),
+        "SSOL": lambda: ts.SSOL(l1=L1, fit_intercept=False).partial_fit(X, y, classes=[-1, 1]),
+        "AROW": lambda: ts.AROW(fit_intercept=False).partial_fit(X, y, classes=[-1, 1]),
     }
     took = {name: 1e9 * seconds / nnz for name, seconds in race(contestants).items()}
     for name, ns in took.items():
@@ -91,7 +91,7 @@ def against_sgd(label, stream):
 
 
 def generic(name, parameters, X, y):
-    model = Learner(name, n_features=X.shape[1], **parameters)
+    model = Learner(name, n_features=X.shape[1], fit_intercept=False, **parameters)
     batch = Batch.of(X.indptr, X.indices, X.data, X.shape[1], y)
     start = time.perf_counter()
     model.learn(batch, scores=False)
@@ -124,7 +124,10 @@ def wide(rows):
     took = {}
     for width in (*WIDTHS.values(), WIDEST):
         X, y = zipf_text(rows, width)
-        models = {name: ts.make(name, l1=L1).partial_fit(X[:1], y[:1], classes=[-1, 1]) for name in ("FSOL", "SSOL")}
+        models = {
+            name: ts.make(name, l1=L1, fit_intercept=False).partial_fit(X[:1], y[:1], classes=[-1, 1])
+            for name in ("FSOL", "SSOL")
+        }
         runs = {n: lambda model=model, X=X, y=y: model.partial_fit(X, y) for n, model in models.items()}
         for name, seconds in race(runs).items():
             took[name, width] = 1e9 * seconds / X.nnz
@@ -152,7 +155,7 @@ def start_up():
 def single_rows():
     """Microseconds of one row at a time through a learner, the batch checked each time."""
     X, y = zipf_text(2_000, 47_000)
-    model = Learner("ssol", n_features=X.shape[1])
+    model = Learner("ssol", n_features=X.shape[1], fit_intercept=False)
 
     def run():
         for i in range(len(y)):
@@ -173,12 +176,12 @@ def memory(rows):
 import ctypes, re, numpy as np, thinstream as ts
 from thinstream.datasets import zipf_text
 X, y = zipf_text({rows}, 3_200_000)
-ts.SSOL().fit(X[:100, :100], np.arange(100) % 2)
+ts.SSOL(fit_intercept=False).fit(X[:100, :100], np.arange(100) % 2)
 status = lambda what: int(re.search(what + r":\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
 ctypes.CDLL(None).malloc_trim(0)  # what making the data left behind
 open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
 before = status("VmRSS")
-model = ts.SSOL(n_passes=2).fit(X, y)
+model = ts.SSOL(n_passes=2, fit_intercept=False).fit(X, y)
 size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
 print(status("VmHWM") - before, model._learner.memory.state.nbytes / 2**20, size / 2**20)
 """
@@ -194,7 +197,7 @@ def everything(rows):
     models = {}
 
     def learn(name):
-        models[name] = ts.make(name).partial_fit(X, y, classes=[-1, 1])
+        models[name] = ts.make(name, fit_intercept=False).partial_fit(X, y, classes=[-1, 1])
 
     took = race({a.name: lambda name=a.name: learn(name) for a in ts.algorithms("online") if a.name != "SMIDAS"})
     for name, seconds in sorted(took.items(), key=lambda item: item[1]):

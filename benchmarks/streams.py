@@ -36,7 +36,7 @@ from thinstream.training import Run
 path, out = sys.argv[1:]
 def once():
     start = time.perf_counter()
-    model = Model(Learner("fsol", n_features=0, grow=True, l1=1e-6), Classes(-1, 1))
+    model = Model(Learner("fsol", n_features=0, grow=True, fit_intercept=False, l1=1e-6), Classes(-1, 1))
     Run(open_stream(path), model).run()
     write(out, model)
     return time.perf_counter() - start

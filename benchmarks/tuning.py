@@ -99,7 +99,7 @@ def one_by_one(path, name, parameter, others, warm):
 
 def alone(path, name, fold, warm, parameters):
     """The error of one model on the later rows of a fold, which it does not learn."""
-    learner, wrong, rows = Learner(name, n_features=0, grow=True, **parameters), 0, 0
+    learner, wrong, rows = Learner(name, n_features=0, grow=True, fit_intercept=False, **parameters), 0, 0
     for batch in open_stream(path).batches():
         numbers = np.arange(batch.first_row, batch.first_row + len(batch))
         held = numbers % FOLDS == fold

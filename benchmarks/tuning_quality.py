@@ -30,9 +30,9 @@ CHOSEN_ON = ("a9a", "w8a", "ijcnn1", "20news-comp-vs-rec", "reuters21578-acq", "
 FRESH = ("farm-ads", "20news-sci-vs-talk", "enron1-spam", "spamassassin", "phish-url-pdd")
 SETS = CHOSEN_ON + FRESH
 SEARCHES = (
-    (ts.FSOL(), {"eta": [2.0**e for e in range(-9, 3)]}),
-    (ts.AROW(), {"r": [2.0**e for e in range(-5, 6)]}),
-    (ts.SSOL(), {"eta": [2.0**e for e in range(-5, 4, 2)], "r": [2.0**e for e in range(-5, 6, 2)]}),
+    (ts.FSOL(fit_intercept=False), {"eta": [2.0**e for e in range(-9, 3)]}),
+    (ts.AROW(fit_intercept=False), {"r": [2.0**e for e in range(-5, 6)]}),
+    (ts.SSOL(fit_intercept=False), {"eta": [2.0**e for e in range(-5, 4, 2)], "r": [2.0**e for e in range(-5, 6, 2)]}),
 )
 BEGIN, END = "<!-- quality: begin (generated, see benchmarks/tuning_quality.py) -->", "<!-- quality: end -->"
 HEAD = (

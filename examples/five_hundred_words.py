@@ -29,7 +29,7 @@ def main(rows, out):
     words = TfidfVectorizer(stop_words="english", token_pattern=r"[a-z]{3,}", min_df=3)
     X, X_later = words.fit_transform(texts), words.transform(later)
 
-    path = ts.SparsityPath(ts.AdaRDA(), n=30, l1_min=1e-6, max_nnz=BUDGET, pick="best").fit(X, y)
+    path = ts.SparsityPath(ts.AdaRDA(fit_intercept=False), n=30, l1_min=1e-6, max_nnz=BUDGET, pick="best").fit(X, y)
     small, dense = path.best_estimator_, path.models_[0]
     print(f"{X.shape[0]:,} messages, {X.shape[1]:,} words, {len(path.models_)} models in one pass")
     for name, model in (("densest", dense), ("picked", small)):

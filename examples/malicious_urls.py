@@ -28,7 +28,8 @@ def main(rows, out):
     print(f"{'model':<10}{'cost of a miss':>16}{'caught':>9}{'false alarms':>14}{'costs per 1000 URLs':>21}")
     curves = {}
     for name, eta in (("AdaRDA", 1.0), ("ARCSOGD", 10.0)):
-        models = [ts.make(name, eta=eta, class_weight={-1: 1.0, 1: float(cost)}) for cost in COSTS]
+        common = {"eta": eta, "fit_intercept": False}
+        models = [ts.make(name, class_weight={-1: 1.0, 1: float(cost)}, **common) for cost in COSTS]
         curves[name] = [judged(model, X, y) for model in models]
         for cost, (caught, alarms, total) in zip(COSTS, curves[name], strict=True):
             print(f"{name:<10}{cost:>16}{caught:>9.1%}{alarms:>14.2%}{total:>21.1f}")

@@ -20,9 +20,9 @@ STOPPED = "AROW, stopped at 4000"
 def main(rows, out):
     """Reads the mail once and draws the picture."""
     filters = {
-        "AROW, every token": ts.AROW(r=0.1),
-        "AdaRDA, few tokens": ts.AdaRDA(eta=0.3, l1=1e-4),
-        STOPPED: ts.AROW(r=0.1),
+        "AROW, every token": ts.AROW(r=0.1, fit_intercept=False),
+        "AdaRDA, few tokens": ts.AdaRDA(eta=0.3, l1=1e-4, fit_intercept=False),
+        STOPPED: ts.AROW(r=0.1, fit_intercept=False),
     }
     wrong = {name: [] for name in filters}
     sizes = {name: [] for name in filters}

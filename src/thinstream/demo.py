@@ -70,21 +70,24 @@ def run(rows: int = 100_000, seed: int = 0, out: str = "demo.png") -> None:
 
 def choose_rate(label: str, head: Stream) -> float:
     """The rate with the fewest progressive mistakes on the head of the stream."""
-    algorithm, rate, others = CONTESTANTS[label]
-    mistakes = [make(algorithm, **{rate: float(r)}, **others).fit(head.X, head.y).n_mistakes_ for r in RATES]
+    mistakes = [_model(label, float(r)).fit(head.X, head.y).n_mistakes_ for r in RATES]
     return float(RATES[int(np.argmin(mistakes))])
 
 
 def sweep(label: str, rate: float, train: Stream, test: Stream) -> Iterator[Point]:
     """One model per value of l1."""
-    algorithm, name, others = CONTESTANTS[label]
     for l1 in L1:
-        model = make(algorithm, l1=float(l1), **{name: rate}, **others)
+        model = _model(label, rate, l1=float(l1))
         start = time.perf_counter()
         model.fit(train.X, train.y)
         seconds = time.perf_counter() - start
         error = 100.0 * (1.0 - float(model.score(test.X, test.y)))
         yield Point(float(l1), 100.0 * (1.0 - model.density_), error, seconds)
+
+
+def _model(label: str, rate: float, **more: float) -> Any:
+    algorithm, name, others = CONTESTANTS[label]
+    return make(algorithm, **{name: rate}, **others, **more, fit_intercept=False)  # the paper has none
 
 
 def table(curves: dict[str, list[Point]]) -> str:

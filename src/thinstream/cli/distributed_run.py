@@ -1,9 +1,10 @@
 """``thinstream train --engine``: a run on many workers, with the face of one on this machine."""
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from thinstream.cli.io import require_writable, stream_options
+from thinstream.cli.io import require_writable
 from thinstream.cli.options import Distributed, Reading
 from thinstream.cli.progress import Unmeasured
 from thinstream.cli.render import say
@@ -37,9 +38,9 @@ def require_possible(
     if distributed.address is not None and distributed.engine not in _ADDRESS:
         raise InvalidParameterError(f"--address is for {listed(_ADDRESS)}, got {distributed.engine!r}")
     if distributed.mode == "features":
-        given = {"--merge": distributed.merge, "--merge-every": distributed.merge_every}
-        for name, value in {**given, "--checkpoint-seconds": training.checkpoint_seconds}.items():
-            if value is not None:
+        given: dict[str, Any] = {"--merge": distributed.merge, "--merge-every": distributed.merge_every}
+        for name, set_to in {**given, "--checkpoint-seconds": training.checkpoint_seconds}.items():
+            if set_to is not None:
                 raise InvalidParameterError(f"{name} is for --mode examples, it cannot be used with --mode features")
         if algorithm is not None:
             require_separable(algorithm, parameters)
@@ -84,19 +85,22 @@ class DistributedRun:
         *,
         quiet: bool = False,
     ) -> None:
-        self.distributed, self.training, self.checkpoint = distributed, training, training.checkpoint_file
+        self.distributed, self.training, self._place = distributed, training, training.checkpoint_file
         self.stream, self.model, self.watch, self._quiet = Unmeasured(), model, watch, quiet
-        options = stream_options(reading, model.learner.dtype.name)
-        self.source = FileSource(data, reading.format, **{**options, "workers": reading.threads or 0})
+        reading = replace(reading, dtype=model.learner.dtype.name, threads=reading.threads or 0)
+        self.source = FileSource(data, **reading.given())
         self.state = State(model, progress_for(len(model.classes)), 0, START)
         self._resumes = False
 
     def resume(self) -> bool:
         """Goes back to the last checkpoint; it says so itself."""
         self._resumes = True
-        if not self._quiet and resumable(self.checkpoint, self.distributed.mode):
-            say(f"going on from {self.checkpoint}")
+        if not self._quiet and self._can_resume():
+            say(f"going on from {self._place}")
         return False
+
+    def _can_resume(self) -> bool:
+        return self._place is not None and resumable(self._place, self.distributed.mode)
 
     def prepare(self) -> None:
         """Workers compile for themselves."""
@@ -104,8 +108,9 @@ class DistributedRun:
     def run(self) -> Model:
         """Learns from all files."""
         distributed, training = self.distributed, self.training
-        more = {} if distributed.address is None else {_ADDRESS[distributed.engine]: distributed.address}
-        with closing(launcher_for(distributed.engine, distributed.workers, **more)) as launcher:
+        engine = distributed.engine or ""
+        more = {} if distributed.address is None else {_ADDRESS[engine]: distributed.address}
+        with closing(launcher_for(engine, distributed.workers, **more)) as launcher:
             self.state = learn(
                 launcher,
                 self.source,
@@ -115,7 +120,7 @@ class DistributedRun:
                 merge=distributed.merge,
                 batch=distributed.mini_batch,
                 passes=training.passes,
-                checkpoint=self.checkpoint,
+                checkpoint=self._place,
                 checkpoint_every=training.checkpoint_every,
                 checkpoint_seconds=training.checkpoint_seconds,
                 resume=self._resumes,
@@ -125,14 +130,15 @@ class DistributedRun:
 
     def clear(self) -> None:
         """The run is over and its model safe: no checkpoint stays behind."""
-        clear(self.checkpoint, self.distributed.mode)
+        if self._place is not None:
+            clear(self._place, self.distributed.mode)
 
     @property
     def kept(self) -> str:
         """What the checkpoint has of a run that was stopped."""
         if self.distributed.mode == "examples":
             return "holds all of it"
-        return "holds what was learned up to its last segment" * resumable(self.checkpoint, "features")
+        return "holds what was learned up to its last segment" if self._can_resume() else ""
 
     @property
     def skipped(self) -> int:

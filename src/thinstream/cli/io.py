@@ -10,11 +10,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.cli.options import Reading, parse_classes
-from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError, listed
+from thinstream.cli.options import Reading
+from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError
 from thinstream.models.file import read
 from thinstream.models.model import Model, Names
-from thinstream.streams.opening import concerns, format_of, open_stream
+from thinstream.streams.opening import format_of, open_files
+from thinstream.streams.options import as_learned
 from thinstream.streams.sources import STDIN, resolve
 
 
@@ -22,32 +23,7 @@ def open_data(
     data: list[str], reading: Reading, dtype: str, *, cache: bool = False, labels: bool = True, strict: bool = True
 ) -> Any:
     """The stream the options describe."""
-    return open_stream(
-        data, reading.format, cache=cache, labels=labels, strict=strict, **stream_options(reading, dtype)
-    )
-
-
-def stream_options(reading: Reading, dtype: str) -> dict[str, Any]:
-    """Options of `open_stream`."""
-    return {
-        "classes": None if reading.classes is None else tuple(parse_classes(reading)),
-        "zero_based": _zero_based(reading.zero_based),
-        "normalize": reading.normalize,
-        "on_error": reading.on_error,
-        "max_errors": reading.max_errors,
-        "workers": reading.threads,
-        "dtype": dtype,
-        "label": reading.label,
-        "weight": reading.weight,
-        "text": _names(reading.text),
-        "categorical": _names(reading.categorical),
-        "numeric": _names(reading.numeric),
-        "ignore": _names(reading.ignore),
-        "header": reading.header,
-        "bits": reading.bits,
-        "signed": reading.signed,
-        "names": reading.names,
-    }
+    return open_files(data, replace(reading, dtype=dtype, labels=labels, strict=strict), cache=cache)
 
 
 def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tuple[Model, Any, Iterator[Any]]:
@@ -69,41 +45,12 @@ def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -
     return model, stream, scores()
 
 
-#: Options that tell what is no feature: a model remembers them, and other data may need others.
-REMEMBERED = ("label", "weight", "ignore", "numeric", "header")
-
-
-def reading_to_remember(reading: Reading) -> dict[str, Any]:
-    """What a model file keeps of how its data was read, besides what is in the model's feature space."""
-    unset = Reading()
-    return {name: getattr(reading, name) for name in REMEMBERED if getattr(reading, name) != getattr(unset, name)}
-
-
 def read_as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> Reading:
     """The options with what the model was trained with; a different one on the command line raises."""
-    space = model.feature_space
-    hashing = space.get("hashing", {})
-    learned = {
-        "bits": hashing.get("bits"),
-        "signed": hashing.get("signed", False) or None,
-        "text": ",".join(space.get("text", ())) or None,
-        "categorical": ",".join(space.get("categorical", ())) or None,
-        "normalize": space.get("normalize"),
-        "zero_based": "yes" if space.get("zero_based") else None,
-        "classes": None if model.classes == (-1, 1) else ",".join(map(str, model.classes)),
-    }
-    unset = Reading()
-    for name, value in learned.items():
-        given = getattr(reading, name)
-        if given != getattr(unset, name) and value is not None and str(given) != str(value) and name != "zero_based":
-            raise InvalidParameterError(f"{path} learned with {name} {value}; it cannot be used with {given}")
     kind = reading.format or format_of(data[0])
-    kept = {
-        name: value
-        for name, value in {**model.extra.get("reading", {}), **learned}.items()
-        if value is not None and getattr(reading, name) == getattr(unset, name) and concerns(name, kind)
-    }
-    return replace(reading, **kept)
+    return as_learned(
+        reading, kind, model.feature_space, tuple(model.classes), model.extra.get("reading", {}), str(path)
+    )
 
 
 def names_of(stream: Any) -> Names | None:
@@ -149,14 +96,3 @@ def require_model_file(*paths: Path | None) -> None:
     """Raises where a model would go to standard output."""
     if any(str(path) == STDIN for path in paths):
         raise InvalidParameterError("a model goes to a file, not to standard output: --model NAME")
-
-
-def _zero_based(text: str) -> bool | str:
-    allowed: dict[str, bool | str] = {"no": False, "yes": True, "auto": "auto"}
-    if text not in allowed:
-        raise InvalidParameterError(f"--zero-based must be {listed(allowed)}, got {text!r}")
-    return allowed[text]
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())

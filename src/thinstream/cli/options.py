@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from thinstream.errors import InvalidParameterError
+from thinstream.streams.options import Options, spelling
 
 if TYPE_CHECKING:
     from thinstream.engine.loop import Costs
@@ -27,9 +28,11 @@ def option(help: str, panel: str | None = None, *names: str, **more: Any) -> Any
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=more.pop("show_default", False), **more)
 
 
+#: How input is read.
+Reading = Options
 #: Panels of the help.
 MODEL, JUDGING, OUTPUT = "Model", "Judging", "Output"
-_READING, _COLUMNS, _WORKERS, _LANES = "Reading", "Columns and features", "Workers", "Lanes"
+_WORKERS, _LANES = "Workers", "Lanes"
 
 Data = Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", show_default=False)]
 Lines = Annotated[
@@ -85,7 +88,7 @@ def expand_options(command: Callable[..., Any], own: Sequence[inspect.Parameter]
             from thinstream.cli.algorithm_options import parse_parameters
 
             plain[PARAMETERS] = parse_parameters(given["algorithm"], packed[PARAMETERS])
-        return command(**plain, **{name: groups[name](**packed[name]) for name in groups})
+        return command(**plain, **{name: _fill(groups[name], packed[name]) for name in groups})
 
     order = sorted(signature, key=lambda parameter: parameter.kind)
     expanded.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
@@ -99,68 +102,44 @@ PARAMETERS = "parameters"
 
 
 def _options_of(group: Any) -> list[inspect.Parameter]:
-    """An option per field of a dataclass."""
+    """An option per field of a dataclass; those of reading are declared where streams are."""
+    if group is Reading:
+        return _reading_options()
     kinds = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            each.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if each.default is MISSING else each.default,
-            annotation=kinds[each.name],
+    return [_parameter(each.name, each.default, kinds[each.name]) for each in fields(group)]
+
+
+def _reading_options() -> list[inspect.Parameter]:
+    kinds = get_type_hints(Reading)
+    found = []
+    for each in fields(Reading):
+        declared = spelling(each)
+        if declared.panel is None:  # commands set it themselves
+            continue
+        names = () if declared.switch is None else (declared.switch,)
+        limits = {"metavar": declared.metavar, "min": declared.minimum, "max": declared.maximum}
+        kind = kinds[each.name] if declared.parse is None else str | None
+        default = each.default if declared.parse is None else None
+        found.append(
+            _parameter(each.name, default, Annotated[kind, option(declared.help, declared.panel, *names, **limits)])
         )
-        for each in fields(group)
-    ]
+    return found
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How input is read."""
+def _parameter(name: str, default: Any, kind: Any) -> inspect.Parameter:
+    value = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
 
-    format: Annotated[
-        str | None,
-        option(
-            "libsvm, vw, csv, tsv, jsonl, parquet, arrow or cache; by default the file's ending tells, else libsvm.",
-            _READING,
-        ),
-    ] = None
-    classes: Annotated[
-        str | None,
-        option(
-            "The two labels NEG,POS, or more: A,B,C. By default labels are numbers, positive above 0.",
-            _READING,
-            metavar="NEG,POS",
-        ),
-    ] = None
-    zero_based: Annotated[
-        str, option("Whether libsvm indices begin at 0: no, yes, or auto (looks through the files first).", _READING)
-    ] = "no"
-    normalize: Annotated[str | None, option("Scale each row to unit length: l2.", _READING, metavar="l2")] = None
-    on_error: Annotated[
-        str, option("What to do with a bad record: raise (stop) or skip (count and report).", _READING)
-    ] = "raise"
-    max_errors: Annotated[int, option("Bad records skipped at most (default 1000).", _READING, min=0)] = 1000
-    threads: Annotated[int | None, option("Threads that parse (default: one per core).", _READING, min=1)] = None
-    label: Annotated[str, option("Column (or key) of the label (default label).", _COLUMNS)] = "label"
-    weight: Annotated[str | None, option("Column of the examples' weights.", _COLUMNS)] = None
-    text: Annotated[str | None, option("Columns of text, split into words: a,b,c.", _COLUMNS)] = None
-    categorical: Annotated[
-        str | None, option("Columns that are categories even where they look like numbers.", _COLUMNS)
-    ] = None
-    numeric: Annotated[str | None, option("Columns that must be numbers.", _COLUMNS)] = None
-    ignore: Annotated[str | None, option("Columns left out.", _COLUMNS)] = None
-    header: Annotated[
-        bool,
-        option(
-            "Whether the first line of a CSV file names its columns (else c1, c2 …).", _COLUMNS, "--header/--no-header"
-        ),
-    ] = True
-    bits: Annotated[
-        int | None, option("Named features are hashed into 2^bits numbers (default 22).", _COLUMNS, min=1, max=31)
-    ] = None
-    signed: Annotated[bool, option("Give hashed features a random sign.", _COLUMNS, "--signed")] = False
-    names: Annotated[
-        int, option("Remember up to this many names of hashed features (default 0: none).", _COLUMNS, min=0)
-    ] = 0
+
+def _fill(group: Any, values: dict[str, Any]) -> Any:
+    """A dataclass of options from what stands on the command line."""
+    if group is Reading:
+        for each in fields(Reading):
+            parse = spelling(each).parse
+            if parse is not None:
+                text = values.pop(each.name, None)
+                values |= {} if text is None else {each.name: parse(text)}
+    return group(**values)
 
 
 @dataclass(frozen=True)
@@ -259,21 +238,11 @@ def parse_bytes(text: str | None) -> int | None:
     return int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
 
 
-def parse_classes(reading: Reading) -> "AnyClasses":
-    """The labels of ``--classes``, numbers where all are; without it −1 and 1."""
+def classes_of(reading: Reading) -> "AnyClasses":
+    """The labels of ``--classes``; without it −1 and 1."""
     from thinstream.learners import Classes, ManyClasses
 
-    if reading.classes is None:
-        return Classes(-1, 1)
-    parts = [part.strip() for part in reading.classes.split(",")]
-    labels: list[Any] = parts
-    try:
-        numbers = [float(part) for part in parts]
-        labels = [int(number) if number.is_integer() else number for number in numbers]
-    except (ValueError, OverflowError):
-        pass
-    if len(labels) < 2 or not all(parts) or len(set(labels)) < len(labels):
-        raise InvalidParameterError(f"--classes must be two labels, NEG,POS, or more, got {reading.classes!r}")
+    labels = reading.classes or (-1, 1)
     return Classes(*labels) if len(labels) == 2 else ManyClasses(labels)
 
 

@@ -5,12 +5,11 @@ import json
 import math
 import shlex
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinstream.atomic import replacing
-from thinstream.cli.options import INTERCEPT, Reading
+from thinstream.cli.options import INTERCEPT
 from thinstream.cli.render import write_table
 from thinstream.cli.studies import say_places
 from thinstream.learners import find
@@ -135,24 +134,9 @@ def train_command(job: "Job", best: Setting) -> str:
     if weight is not None:
         words += ["--class-weight", weight if isinstance(weight, str) else shown(weight).replace(":", ",")]
     words += ["--dtype", job.study.dtype] if job.study.dtype != "float32" else []
-    words += _reading(job.reading)
+    words += job.reading.arguments()
     words += ["-m", str(job.search.model)] if job.search.model is not None else []
     return shlex.join(words)
-
-
-def _reading(reading: Reading) -> list[str]:
-    """The options of reading that were given."""
-    words: list[str] = []
-    for option in fields(reading):
-        value = getattr(reading, option.name)
-        if value == option.default:
-            continue
-        flag = f"--{option.name.replace('_', '-')}"
-        if isinstance(value, bool):
-            words.append(flag if value else f"--no-{option.name}")
-        else:
-            words += [flag, str(value)]
-    return words
 
 
 def shown(value: Any) -> Any:

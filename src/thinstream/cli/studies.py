@@ -7,12 +7,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from thinstream.cli.io import names_of, open_data, reading_to_remember, require_model_file, require_outputs
-from thinstream.cli.options import Output, Reading, Study, parse_bytes, parse_classes
+from thinstream.cli.io import names_of, open_data, require_model_file, require_outputs
+from thinstream.cli.options import Output, Reading, Study, classes_of, parse_bytes
 from thinstream.cli.progress import Bar, say_if_slow
 from thinstream.cli.render import say
 from thinstream.errors import InvalidParameterError
 from thinstream.models.model import Model
+from thinstream.streams.options import remembered
 from thinstream.tune.drawing import checked_place
 from thinstream.tune.passes import Terms, Watch, in_words
 
@@ -21,9 +22,10 @@ WAITING = "looking at the first rows, and compiling this algorithm where it is u
 
 def open_binary_stream(data: list[str], reading: Reading, dtype: str) -> Any:
     """The stream of a study, which compares models of two classes."""
-    if len(parse_classes(reading)) > 2:
+    classes = classes_of(reading)
+    if len(classes) > 2:
         raise InvalidParameterError(
-            f"models are compared on two classes only, --classes {reading.classes} are {len(parse_classes(reading))}; "
+            f"models are compared on two classes only, --classes {','.join(map(str, classes))} are {len(classes)}; "
             "label one class against the rest, or `train` with all of them"
         )
     return open_data(data, reading, dtype)
@@ -42,8 +44,8 @@ def study_config(algorithm: str, study: Study, stream: Any) -> Terms:
 
 def study_model(learner: Any, reading: Reading, stream: Any, **extra: Any) -> Model:
     """A learner of the study with all that its file keeps."""
-    extra["reading"] = reading_to_remember(reading)
-    return Model(learner, parse_classes(reading), stream.feature_space, names_of(stream), extra)
+    extra["reading"] = remembered(reading)
+    return Model(learner, classes_of(reading), stream.feature_space, names_of(stream), extra)
 
 
 def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -> None:

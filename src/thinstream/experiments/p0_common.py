@@ -85,7 +85,7 @@ def tuned(
     space = paper_grid(contestant.algorithm)
     if smoke:
         space = {name: values[5:7] for name, values in space.items()}
-    lanes = [Lane({**contestant.fixed, **setting}, costs) for setting in grid(space)]
+    lanes = [Lane({**contestant.fixed, **setting}, costs, fit_intercept=False) for setting in grid(space)]
     terms = Terms(contestant.algorithm, FOLDS, n_features=rows.n_features, dtype="float64", final=True, memory=MEMORY)
     found = search(Matrix(rows), terms, lanes, scoring_of(scoring))
     return dict(lanes[found.best].parameters)
@@ -117,7 +117,14 @@ def learned(
 ) -> Lanes:
     """A model for each l1, all in one pass; of algorithms without l1 a single one."""
     each = [{**parameters, "l1": value} for value in l1] if contestant.is_sparse else [parameters]
-    lanes = Lanes(contestant.algorithm, each, n_features=rows.n_features, dtype="float64", costs=[costs] * len(each))
+    lanes = Lanes(
+        contestant.algorithm,
+        each,
+        n_features=rows.n_features,
+        dtype="float64",
+        fit_intercept=False,
+        costs=[costs] * len(each),
+    )
     lanes.learn(whole_periods(contestant, rows))
     return lanes
 

@@ -63,7 +63,7 @@ def swept(method: str) -> list[Any]:
     import thinstream as ts
 
     if method == "sparDCA":
-        return [ts.SparDCA(l1=l1, loss="squared_hinge") for l1 in L1]
+        return [ts.SparDCA(l1=l1, loss="squared_hinge", fit_intercept=False) for l1 in L1]
     if method == "l1 SVM":
         return [LinearSVC(penalty="l1", dual=False, fit_intercept=False, C=c) for c in C]
     return []
@@ -77,13 +77,14 @@ def told(method: str, p: int, train: Data) -> Any:
     import thinstream as ts
 
     if method == "SBCW":
-        return best([ts.SBCW(n_features=p, sigma=sigma) for sigma in SIGMA], train)
+        return best([ts.SBCW(n_features=p, sigma=sigma, fit_intercept=False) for sigma in SIGMA], train)
     if method == "SBCW → SVM":
-        return make_pipeline(ts.SBCW(n_features=p), LinearSVC(fit_intercept=False))
+        return make_pipeline(ts.SBCW(n_features=p, fit_intercept=False), LinearSVC(fit_intercept=False))
     if method == "FGM":
-        return ts.FGM(group_size=max(1, p // GROUPS), n_groups=GROUPS)
-    search = ts.OnlineGridSearchCV(ts.SOFS(B=p), {"r": list(R)}, refit=False).fit(train.X, train.y)
-    return ts.SOFS(B=p, **search.best_params_)
+        return ts.FGM(group_size=max(1, p // GROUPS), n_groups=GROUPS, fit_intercept=False)
+    model = ts.SOFS(B=p, fit_intercept=False)
+    search = ts.OnlineGridSearchCV(model, {"r": list(R)}, refit=False).fit(train.X, train.y)
+    return model.set_params(**search.best_params_)
 
 
 def best(models: Sequence[Any], train: Data) -> Any:

@@ -117,17 +117,20 @@ def chosen(method: str, train: Sample) -> tuple[Any, str]:
 
     if method in FULL:
         name, fixed, grid = FULL[method]
-        model = getattr(ts, name)(covariance="full", dtype="float64", **fixed)
+        model = getattr(ts, name)(covariance="full", fit_intercept=False, dtype="float64", **fixed)
         if train.X.shape[1] > WIDE:
             return model, "default"
         search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False).fit(train.X, train.y)
         return model.set_params(**search.best_params_), told(search.best_params_)
     grid = {"C": DECADES}
     if method == "PA":
-        search = ts.OnlineGridSearchCV(ts.PA(dtype="float64"), grid, cv=FOLDS, refit=False).fit(train.X, train.y)
-        return ts.PA(dtype="float64", **search.best_params_), told(search.best_params_)
+        model = ts.PA(fit_intercept=False, dtype="float64")
+        search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False).fit(train.X, train.y)
+        return model.set_params(**search.best_params_), told(search.best_params_)
     batch: Any = BATCH.get(method)
-    model = ts.BCW(loss=batch, dtype="float64") if batch else LinearSVC(loss="hinge", fit_intercept=False)
+    model = LinearSVC(loss="hinge", fit_intercept=False)
+    if batch:
+        model = ts.BCW(loss=batch, fit_intercept=False, dtype="float64")
     found = GridSearchCV(model, grid, cv=FOLDS, refit=False).fit(train.X, train.y)
     return model.set_params(**found.best_params_), told(found.best_params_)
 

@@ -53,7 +53,9 @@ def passed(data: Data, passes: int) -> list[Row]:
     order = np.random.default_rng(0).permutation(len(data.y))
     batch, found = batch_of(data, order), []
     largest = float(data.X.multiply(data.X).sum(axis=1).max())
-    model = Learner("StableSparsePerceptron", n_features=data.X.shape[1], dtype="float64", **STABLE)
+    model = Learner(
+        "StableSparsePerceptron", n_features=data.X.shape[1], dtype="float64", fit_intercept=False, **STABLE
+    )
     for done in range(passes + 1):
         if done:
             model.learn(batch)

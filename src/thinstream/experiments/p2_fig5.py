@@ -80,7 +80,7 @@ def grown(algorithm: str, settings: Settings, data: Task, seed: int, passes: int
     watch, rows = Watch(data, len(settings)), len(data.train.y)
     batch = batch_of(data.train, np.random.default_rng(seed).permutation(rows))
     watch.see(np.zeros((data.width, len(settings))), range(len(settings)))
-    lanes = Lanes(algorithm, settings, n_features=data.width, dtype="float64")
+    lanes = Lanes(algorithm, settings, n_features=data.width, dtype="float64", fit_intercept=False)
     here, basis, done = list(range(len(settings))), units(data.width), 0
     for stop in halts(rows, passes):
         start = done % rows
@@ -105,7 +105,7 @@ def descended(data: Task, seed: int, passes: int) -> Grown:
     for lane, l1 in enumerate(L1):
         watch.see(np.zeros((data.width, 1)), [lane])
         for stop in coordinates(data.width, passes):
-            model = ts.SCD(l1=l1, coordinates=order[:stop]).fit(data.train.X, data.train.y)
+            model = ts.SCD(l1=l1, coordinates=order[:stop], fit_intercept=False).fit(data.train.X, data.train.y)
             watch.see(model.coef_.T, [lane])
             if lane not in watch.left():
                 break

@@ -27,7 +27,7 @@ def tuned(data: Task, passes: int) -> dict[str, float]:
 def learned(data: Task, settings: list[dict[str, float]], seed: int, passes: int) -> Lanes:
     """All settings as lanes over one shuffled copy, pass after pass."""
     batch = batch_of(data.train, np.random.default_rng(seed).permutation(len(data.train.y)))
-    lanes = Lanes(RULE, settings, n_features=data.width, dtype="float64")
+    lanes = Lanes(RULE, settings, n_features=data.width, dtype="float64", fit_intercept=False)
     for _ in range(passes):
         lanes.learn(batch)
     return lanes

@@ -24,7 +24,7 @@ def weights_at(data: Task, setting: dict[str, Any], passes: int, density: float 
     """SMIDAS's weights when its density reaches a bound, or after the last pass."""
     rows = len(data.train.y)
     batch = batch_of(data.train, np.random.default_rng(0).permutation(rows))
-    model, done = Learner("SMIDAS", n_features=data.width, dtype="float64", **setting), 0
+    model, done = Learner("SMIDAS", n_features=data.width, dtype="float64", fit_intercept=False, **setting), 0
     weights = np.zeros(data.width)
     for stop in halts(rows, passes, 1.1):
         start = done % rows

@@ -165,7 +165,12 @@ def estimator(algorithm: str, rho: float, rate: float | None, **more: Any) -> An
     recipe = RECIPES[algorithm]
     own = {recipe.tuned: rate} if recipe.tuned and rate is not None else {}
     weights = {-1: 1.0, 1: rho} if recipe.costs else None
-    return make(recipe.name, **{**recipe.parameters, **own, **more}, class_weight=weights, dtype="float64")
+    return make(
+        recipe.name,
+        **{"fit_intercept": False, **recipe.parameters, **own, **more},
+        class_weight=weights,
+        dtype="float64",
+    )
 
 
 def one_pass(algorithm: str, rho: float, rate: float | None, data: Data, **more: Any) -> Pass:

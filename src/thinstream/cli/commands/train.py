@@ -20,9 +20,9 @@ from thinstream.cli.options import (
     Intercept,
     Output,
     Reading,
+    classes_of,
     option,
     parse_class_weight,
-    parse_classes,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
@@ -91,11 +91,12 @@ def train(
     specificity, their weighted sum and cost (paper P3), log-loss, AUC, non-zero weights. Of more than two classes:
     error, mean recall, mean F1, non-zero weights.
     """
-    from thinstream.cli.io import open_data, read_as_learned, reading_to_remember
+    from thinstream.cli.io import open_data, read_as_learned
     from thinstream.cli.progress import JsonLines, Table, Unmeasured, say_if_slow
     from thinstream.cli.render import say
     from thinstream.models.file import write
     from thinstream.models.model import Model
+    from thinstream.streams.options import remembered
     from thinstream.training import Checkpoints, Interrupted, Run, Unwatched
 
     if distributed.engine is None:
@@ -149,7 +150,7 @@ def train(
     if not report.rows:
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     if training.model is not None:
-        extra = {"progressive": report.as_dict(), "reading": reading_to_remember(reading)}
+        extra = {"progressive": report.as_dict(), "reading": remembered(reading)}
         kept = Model(trained.learner, trained.classes, trained.feature_space, run.names(), extra)
         write(training.model, kept, "weights" if training.weights_only else "full")
     if checkpoints is not None:
@@ -197,7 +198,7 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
     from thinstream.models.model import Model
     from thinstream.one_vs_rest import model_for
 
-    classes = parse_classes(reading)
+    classes = classes_of(reading)
     learner = model_for(
         algorithm,
         classes,
@@ -222,9 +223,10 @@ def _model_to_continue(
     learner = model.learner
     if learner.weights_only:
         raise WeightsOnlyError(f"{start} holds weights only: it predicts, but cannot go on learning")
-    if reading.classes is not None and parse_classes(reading) != model.classes:
+    if reading.classes is not None and classes_of(reading) != model.classes:
         raise InvalidParameterError(
-            f"{start} has the classes {', '.join(map(repr, model.classes))}; it cannot go on with {reading.classes}"
+            f"{start} has the classes {', '.join(map(repr, model.classes))}; it cannot go on with "
+            f"{','.join(map(str, reading.classes))}"
         )
     if algorithm is not None and algorithm.lower() != learner.algorithm.name.lower():
         raise InvalidParameterError(f"{start} is a model of {learner.algorithm.name}; it cannot go on as {algorithm}")
@@ -236,9 +238,7 @@ def _model_to_continue(
     }
     given: dict[str, Any] = {
         **parameters,
-        "class weights": None
-        if training.class_weight is None
-        else _shown(_given_weights(training.class_weight, model.classes)),
+        "class weights": _shown(_given_weights(training.class_weight, model.classes)),
         "dtype": training.dtype,
         "intercept": training.intercept,
     }

@@ -16,8 +16,8 @@ from thinstream.cli.options import (
     Output,
     Reading,
     Study,
+    classes_of,
     option,
-    parse_classes,
     parse_costs,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
@@ -242,7 +242,7 @@ def _best_model(job: Job, stream: Any, best: "Lane", outcome: "Outcome") -> "Mod
         fit_intercept=best.fit_intercept,
         **best.parameters,
     )
-    run = Run(stream, Model(learner, parse_classes(job.reading), stream.feature_space), watch=Unwatched())
+    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=Unwatched())
     model = run.run()
     return study_model(model.learner, job.reading, stream, progressive=run.state.progress.report().as_dict())
 
