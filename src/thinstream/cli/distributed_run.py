@@ -15,7 +15,7 @@ from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.several import progress_for
 from thinstream.models.model import Model
 from thinstream.streams.stream import START
-from thinstream.training import Watch
+from thinstream.training import Observer
 from thinstream.training.checkpoint import State
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class DistributedRun:
         Options of the command line.
     model : Model
         What to begin with.
-    watch : Watch
+    watch : Observer
         Is told of the run.
     quiet : bool
         Whether nothing is said.
@@ -81,7 +81,7 @@ class DistributedRun:
         distributed: Distributed,
         training: "Training",
         model: Model,
-        watch: Watch,
+        watch: Observer,
         *,
         quiet: bool = False,
     ) -> None:

@@ -15,7 +15,7 @@ from thinstream.streams.options import Options, spelling
 if TYPE_CHECKING:
     from thinstream.engine.loop import Costs
     from thinstream.evaluate.report import Tradeoff
-    from thinstream.learners import AnyClasses
+    from thinstream.learners import Classes
 
 #: Whether a constant feature is learned along where the command line does not say.
 INTERCEPT = False
@@ -238,12 +238,11 @@ def parse_bytes(text: str | None) -> int | None:
     return int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
 
 
-def classes_of(reading: Reading) -> "AnyClasses":
+def classes_of(reading: Reading) -> "Classes":
     """The labels of ``--classes``; without it −1 and 1."""
-    from thinstream.learners import Classes, ManyClasses
+    from thinstream.learners import Classes
 
-    labels = reading.classes or (-1, 1)
-    return Classes(*labels) if len(labels) == 2 else ManyClasses(labels)
+    return Classes(*(reading.classes or (-1, 1)))
 
 
 def parse_class_weight(text: str | None, classes: Sequence[Any]) -> Any:
@@ -265,4 +264,4 @@ def parse_costs(text: str | None) -> "Costs":
     from thinstream.learners import Classes, class_costs
 
     signs = Classes(-1, 1)
-    return class_costs(parse_class_weight(text, signs), signs, "--class-weight")
+    return class_costs(parse_class_weight(text, signs), signs, "--class-weight")[0]

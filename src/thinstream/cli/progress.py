@@ -12,8 +12,7 @@ from typing import Any
 from thinstream.batch import Position
 from thinstream.cli.render import COLUMNS, Columns, cells, columns, head, say
 from thinstream.evaluate.several import ClassReport
-from thinstream.training.checkpoint import State
-from thinstream.training.run import Line, Watch
+from thinstream.training.run import Line, Observer, Step
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def say_if_slow(text: str, *, quiet: bool, seconds: float = 1.5) -> Iterator[Non
         timer.cancel()
 
 
-class JsonLines(Watch):
+class JsonLines(Observer):
     """An object per line of the table."""
 
     def __init__(self) -> None:
@@ -49,7 +48,7 @@ class JsonLines(Watch):
         sys.stdout.flush()
 
 
-class Table(Watch):
+class Table(Observer):
     """The doubling table on standard output, and a progress bar where there is a terminal."""
 
     def __init__(self, stream: Any, passes: int = 1) -> None:
@@ -75,10 +74,10 @@ class Table(Watch):
         seconds = max(time.monotonic() - self._start, 1e-9)
         self._print(cells(line, (line.total.rows - self._first) / seconds, self._columns))
 
-    def moved(self, state: State) -> None:
+    def moved(self, step: Step) -> None:
         """Moves the bar."""
         if self._bar is not None:
-            self._bar.move(state.progress.rows, state.position, state.passes)
+            self._bar.move(step.rows, step.position, step.passes)
 
     def _print(self, text: str) -> None:
         if self._bar is not None and sys.stdout.isatty():

@@ -12,10 +12,11 @@ from thinstream.cli.options import Output, Reading, Study, classes_of, parse_byt
 from thinstream.cli.progress import Bar, say_if_slow
 from thinstream.cli.render import say
 from thinstream.errors import InvalidParameterError
+from thinstream.evaluate.observer import Observer, Step
 from thinstream.models.model import Model
 from thinstream.streams.options import remembered
 from thinstream.tune.drawing import checked_place
-from thinstream.tune.passes import Terms, Watch, in_words
+from thinstream.tune.passes import Terms, in_words
 
 WAITING = "looking at the first rows, and compiling this algorithm where it is used for the first time …"
 
@@ -57,7 +58,7 @@ def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -
     require_outputs(inputs, model, study.plot, study.csv)
 
 
-class _Passes(Watch):
+class _Passes(Observer):
     """Says why there are several passes; shows a bar where there is a terminal."""
 
     def __init__(self, stream: Any, quiet: bool, waiting: ExitStack) -> None:
@@ -71,11 +72,12 @@ class _Passes(Watch):
             sizes = f"all models at once need {in_words(needed)}, the limit is {in_words(limit)}"
             say(f"thinstream: {sizes}: {passes} passes")
 
-    def moved(self, rows: int, position: Any, number: int, of: int) -> None:
+    def moved(self, step: Step) -> None:
         """Moves the bar; a new one, where passes have become more."""
         self._waiting.close()
         if self._quiet or not sys.stderr.isatty():
             return
+        rows, position, number, of, _ = step
         if self._bar is None or of != self._of:
             self.close()
             self._bar, self._of = Bar(self._stream, of), of
@@ -92,7 +94,7 @@ class _Passes(Watch):
 
 
 @contextmanager
-def show_progress(stream: Any, output: Output) -> Iterator[Watch]:
+def show_progress(stream: Any, output: Output) -> Iterator[Observer]:
     """A watch for the length of the block."""
     gc.enable()
     with ExitStack() as waiting:

@@ -31,7 +31,6 @@ def predict(
 
     from thinstream.cli.io import require_not_input, require_outputs, score_data
     from thinstream.cli.render import report_skipped, say
-    from thinstream.learners import Classes
     from thinstream.streams.lines.outputs import Outputs
 
     require_outputs(data, out)
@@ -39,7 +38,7 @@ def predict(
     found, stream, scored = score_data(data, reading, model, labels=False)
     classes = found.classes
     shown = [str(label) for label in classes]
-    many = not isinstance(classes, Classes)
+    many = len(classes) > 2
     rows = bad = 0
     with Outputs([out]) as (file,):
         for batch, s in scored:

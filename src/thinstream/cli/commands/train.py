@@ -97,7 +97,7 @@ def train(
     from thinstream.models.file import write
     from thinstream.models.model import Model
     from thinstream.streams.options import remembered
-    from thinstream.training import Checkpoints, Interrupted, Run, Unwatched
+    from thinstream.training import Checkpoints, Interrupted, NullObserver, Run
 
     if distributed.engine is None:
         for each in fields(Distributed):
@@ -122,7 +122,7 @@ def train(
     if place is not None:
         checkpoints = Checkpoints(place, training.checkpoint_every, training.checkpoint_seconds)
     shown = stream if distributed.engine is None else Unmeasured()
-    watch = Unwatched() if output.quiet else JsonLines() if output.json else Table(shown, training.passes)
+    watch = NullObserver() if output.quiet else JsonLines() if output.json else Table(shown, training.passes)
     run: Any = None
     if distributed.engine is None:
         run = Run(stream, model, passes=training.passes, checkpoints=checkpoints, watch=watch)

@@ -229,7 +229,7 @@ def _best_model(job: Job, stream: Any, best: "Lane", outcome: "Outcome") -> "Mod
     from thinstream.cli.studies import study_model
     from thinstream.learners import make_learner
     from thinstream.models.model import Model
-    from thinstream.training import Run, Unwatched
+    from thinstream.training import NullObserver, Run
 
     if outcome.best in outcome.models:
         return study_model(outcome.models[outcome.best], job.reading, stream)
@@ -242,7 +242,7 @@ def _best_model(job: Job, stream: Any, best: "Lane", outcome: "Outcome") -> "Mod
         fit_intercept=best.fit_intercept,
         **best.parameters,
     )
-    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=Unwatched())
+    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=NullObserver())
     model = run.run()
     return study_model(model.learner, job.reading, stream, progressive=run.state.progress.report().as_dict())
 
