@@ -14,7 +14,8 @@ from thinstream.cli.options import Reading
 from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError
 from thinstream.models.file import read
 from thinstream.models.model import Model, Names
-from thinstream.streams.opening import format_of, open_files
+from thinstream.streams.formats import format_of
+from thinstream.streams.opening import open_files
 from thinstream.streams.options import as_learned
 from thinstream.streams.sources import STDIN, resolve
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from thinstream.errors import InvalidParameterError
+from thinstream.streams.formats import formats
 from thinstream.streams.options import Options, spelling
 
 if TYPE_CHECKING:
@@ -120,9 +121,8 @@ def _reading_options() -> list[inspect.Parameter]:
         limits = {"metavar": declared.metavar, "min": declared.minimum, "max": declared.maximum}
         kind = kinds[each.name] if declared.parse is None else str | None
         default = each.default if declared.parse is None else None
-        found.append(
-            _parameter(each.name, default, Annotated[kind, option(declared.help, declared.panel, *names, **limits)])
-        )
+        text = declared.help.format(formats=", ".join(formats()))
+        found.append(_parameter(each.name, default, Annotated[kind, option(text, declared.panel, *names, **limits)]))
     return found
 
 
