@@ -15,8 +15,9 @@ from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer, Step
 from thinstream.models.model import Model
 from thinstream.streams.options import remembered
-from thinstream.tune.drawing import checked_place
-from thinstream.tune.passes import Terms, in_words
+from thinstream.tune.figures import check_picture_path
+from thinstream.tune.multipass import in_words
+from thinstream.tune.study import StudyConfig
 
 WAITING = "looking at the first rows, and compiling this algorithm where it is used for the first time …"
 
@@ -32,9 +33,9 @@ def open_binary_stream(data: list[str], reading: Reading, dtype: str) -> Any:
     return open_data(data, reading, dtype)
 
 
-def study_config(algorithm: str, study: Study, stream: Any) -> Terms:
+def study_config(algorithm: str, study: Study, stream: Any) -> StudyConfig:
     """How the models are compared."""
-    return Terms(
+    return StudyConfig(
         algorithm,
         n_features=getattr(stream, "n_features", None) or 0,
         dtype=study.dtype,
@@ -54,7 +55,7 @@ def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -
     require_model_file(model)
     parse_bytes(study.memory)
     if study.plot is not None:
-        checked_place(study.plot)
+        check_picture_path(study.plot)
     require_outputs(inputs, model, study.plot, study.csv)
 
 

@@ -38,15 +38,15 @@ def costs(
         show_progress,
         study_config,
     )
-    from thinstream.tune import charts
-    from thinstream.tune.costs import WEIGHTS, study_costs
-    from thinstream.tune.study import Lane
+    from thinstream.tune.cost_curves import WEIGHTS, study_costs
+    from thinstream.tune.study import Trial
+    from thinstream.tune.text_tables import cost_table
 
     tried = _parse_weights(weights) or WEIGHTS
     require_study_outputs(data, study, None)
-    stream, lane = open_binary_stream(data, reading, study.dtype), Lane(parameters, fit_intercept=study.fit_intercept)
+    stream, trial = open_binary_stream(data, reading, study.dtype), Trial(parameters, fit_intercept=study.fit_intercept)
     with show_progress(stream, output) as watch:
-        curves = study_costs(stream, study_config(algorithm, study, stream), lane, tried, ratio=ratio, watch=watch)
+        curves = study_costs(stream, study_config(algorithm, study, stream), trial, tried, ratio=ratio, watch=watch)
     table: dict[str, Any] = {"weight": curves.cost.weights}
     for curve in (curves.weighted_sum, curves.cost):
         table |= {f"{curve.metric}_{name}": each for name, each in curve.columns().items() if name != "weights"}
@@ -59,7 +59,7 @@ def costs(
     if output.json:
         write_json(table)
         return
-    write_table(*charts.cost_table(curves), None)
+    write_table(*cost_table(curves), None)
     say_places(study, None)
     report_skipped(stream, output.quiet)
     remark_on_labels(curves.rows, curves.positives, curves.looks_sorted)

@@ -24,8 +24,8 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
     from thinstream.models.model import Model
-    from thinstream.tune.path import Path as Swept
-    from thinstream.tune.picks import Limits
+    from thinstream.tune.selection import Limits
+    from thinstream.tune.sparsity_path import PathResult
 
 SWEEP, PICK = "Sweep", "Pick"
 
@@ -48,7 +48,7 @@ class Choice:
 
     def limits(self) -> "Limits":
         """How large the model may be."""
-        from thinstream.tune.picks import Limits
+        from thinstream.tune.selection import Limits
 
         return Limits(self.max_nnz, self.max_density)
 
@@ -99,23 +99,23 @@ def path(
     )
     from thinstream.evaluate.report import POSITIVES
     from thinstream.learners import find
-    from thinstream.tune.path import Sweep, sweep_stream
-    from thinstream.tune.picks import checked_metric, checked_rule
-    from thinstream.tune.study import Lane
+    from thinstream.tune.selection import check_metric, check_rule
+    from thinstream.tune.sparsity_path import Sweep, sweep_stream
+    from thinstream.tune.study import Trial
 
-    checked_metric(choice.scoring)
-    checked_rule(choice.pick, choice.limits())
+    check_metric(choice.scoring)
+    check_rule(choice.pick, choice.limits())
     sweep = Sweep(n, *_parse_ends(l1), holdout)
-    sweep.checked()
+    sweep.check()
     if "l1" not in {parameter.name for parameter in find(algorithm).parameters}:
         raise InvalidParameterError(f"{find(algorithm).name} has no l1 to sweep")
     require_study_outputs([*data, *(test or [])], study, choice.model)
     stream = open_binary_stream(data, reading, study.dtype)
     test_stream = open_binary_stream(test, reading, study.dtype) if test else None
-    lane, tradeoff = Lane(parameters, parse_costs(class_weight), study.fit_intercept), judging.tradeoff()
+    trial, tradeoff = Trial(parameters, parse_costs(class_weight), study.fit_intercept), judging.tradeoff()
     with show_progress(stream, output) as watch:
         config = study_config(algorithm, study, stream)
-        swept = sweep_stream(stream, config, lane, sweep, test=test_stream, watch=watch, tradeoff=tradeoff)
+        swept = sweep_stream(stream, config, trial, sweep, test=test_stream, watch=watch, tradeoff=tradeoff)
     chosen, trouble = None, None
     try:
         chosen = swept.pick(choice.scoring, choice.pick, choice.limits())
@@ -161,17 +161,18 @@ def _save(model: "Model", choice: Choice, passes: int, quiet: bool) -> None:
         say(f"thinstream: {choice.model} has weights only, as the models took {passes} passes; it cannot go on")
 
 
-def _show(swept: "Swept", chosen: int | None, choice: Choice, study: Study, output: Output) -> None:
+def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study, output: Output) -> None:
     """Writes the table to standard output, and the files asked for."""
     from thinstream.cli.render import write_csv, write_json, write_table
     from thinstream.cli.studies import say_places
-    from thinstream.tune import charts, drawing
+    from thinstream.tune.figures import draw_path
+    from thinstream.tune.text_tables import METRIC_NAMES, path_table, short
 
     table = swept.columns()
     if study.csv is not None:
         write_csv(study.csv, table)
     if study.plot is not None:
-        drawing.draw(charts.path_chart(swept, choice.scoring, chosen), study.plot)
+        draw_path(swept, choice.scoring, chosen, study.plot)
     if output.quiet:
         return
     if output.json:
@@ -180,14 +181,14 @@ def _show(swept: "Swept", chosen: int | None, choice: Choice, study: Study, outp
         more = {"features": swept.n_features, "passes": swept.passes, "model": choice.model and str(choice.model)}
         sys.stdout.write(json.dumps({**last, **more}) + "\n")
         return
-    write_table(*charts.path_table(swept, choice.scoring), chosen)
+    write_table(*path_table(swept, choice.scoring), chosen)
     if chosen is None:
         return
     on = "the test rows" if swept.tested else "held-out rows"
     on = on if swept.judged_on_held_out else "rows before learning them"
     rule = "the sparsest within a standard error of the best" if choice.pick == "one_se" else "the best"
-    name = charts.NAMES[choice.scoring]
-    print(f"\n* l1 = {charts.short(swept.l1[chosen])}, {swept.nnz[chosen]:,} of {swept.n_features:,} weights: {rule}")
+    name = METRIC_NAMES[choice.scoring]
+    print(f"\n* l1 = {short(swept.l1[chosen])}, {swept.nnz[chosen]:,} of {swept.n_features:,} weights: {rule}")
     print(f"  by {name} on {on}{_within(choice.limits())}; to train it alone: --l1 {float(swept.l1[chosen])!r}")
     say_places(study, choice.model)
 

@@ -25,10 +25,9 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 if TYPE_CHECKING:
     from thinstream.models.model import Model
     from thinstream.tune.candidates import Setting
-    from thinstream.tune.passes import Terms
     from thinstream.tune.scoring import Scoring
     from thinstream.tune.search import Outcome
-    from thinstream.tune.study import Lane
+    from thinstream.tune.study import StudyConfig, Trial
 
 SEARCH = "Search"
 
@@ -99,7 +98,7 @@ class Job:
     def check(self) -> None:
         """Raises where options do not go together."""
         from thinstream.learners import find
-        from thinstream.tune.paper import FOLDS
+        from thinstream.tune.candidates import FOLDS
 
         if self.search.final and not self.folds:
             raise InvalidParameterError("--final is about held-out rows: it does not go with --progressive")
@@ -125,8 +124,7 @@ class Job:
         import numpy as np
 
         from thinstream.cli.grids import parse_grid
-        from thinstream.tune.candidates import grid, sample
-        from thinstream.tune.paper import paper_grid
+        from thinstream.tune.candidates import grid, paper_grid, sample
 
         if self.search.paper or not self.search.grid:
             space: dict[str, Any] = paper_grid(self.algorithm)
@@ -167,10 +165,9 @@ def tune(
     )
     from thinstream.learners import find
     from thinstream.models.file import write
-    from thinstream.tune.passes import is_repeatable
     from thinstream.tune.scoring import scoring_of
     from thinstream.tune.search import search as search_stream
-    from thinstream.tune.sources import rewind
+    from thinstream.tune.sources import is_repeatable, rewind
 
     job = Job(data, reading, study, judging, search, algorithm, parameters)
     job.check()
@@ -211,20 +208,20 @@ def tune(
             say(f"thinstream: {text}")
 
 
-def _candidates(job: Job, settings: "list[Setting]") -> "list[Lane]":
-    """A lane each; the costs of all, where a candidate has none of its own."""
+def _candidates(job: Job, settings: "list[Setting]") -> "list[Trial]":
+    """A trial each; the costs of all, where a candidate has none of its own."""
     from thinstream.learners import Classes
-    from thinstream.tune.candidates import lanes_of
+    from thinstream.tune.candidates import make_trials
 
     common, shared = parse_costs(job.search.class_weight), {"fit_intercept": job.study.fit_intercept}
-    lanes = lanes_of(job.algorithm, settings, {**job.parameters, **shared}, Classes(-1, 1))
+    trials = make_trials(job.algorithm, settings, {**job.parameters, **shared}, Classes(-1, 1))
     return [
-        lane if "class_weight" in setting else lane._replace(costs=common)
-        for lane, setting in zip(lanes, settings, strict=True)
+        trial if "class_weight" in setting else trial._replace(costs=common)
+        for trial, setting in zip(trials, settings, strict=True)
     ]
 
 
-def _best_model(job: Job, stream: Any, best: "Lane", outcome: "Outcome") -> "Model":
+def _best_model(job: Job, stream: Any, best: "Trial", outcome: "Outcome") -> "Model":
     """The best candidate's model of all rows: the lane's, or the one that ``train`` would make."""
     from thinstream.cli.studies import study_model
     from thinstream.learners import make_learner
@@ -248,17 +245,18 @@ def _best_model(job: Job, stream: Any, best: "Lane", outcome: "Outcome") -> "Mod
 
 
 def _sweep_l1(
-    job: Job, output: Output, stream: Any, config: "Terms", best: "Lane", scoring: "Scoring"
+    job: Job, output: Output, stream: Any, config: "StudyConfig", best: "Trial", scoring: "Scoring"
 ) -> dict[str, Any]:
     """Does the second half of the papers' protocol: sweeps l1 with the best parameters."""
     from thinstream.cli.render import write_json, write_table
     from thinstream.cli.studies import show_progress, study_model
     from thinstream.learners import Frozen
     from thinstream.models.file import write
-    from thinstream.tune import charts, drawing
-    from thinstream.tune.path import sweep_stream
-    from thinstream.tune.picks import METRICS
+    from thinstream.tune.figures import draw_path
+    from thinstream.tune.selection import METRICS
     from thinstream.tune.sources import rewind
+    from thinstream.tune.sparsity_path import sweep_stream
+    from thinstream.tune.text_tables import path_table
 
     rewind(stream)
     with show_progress(stream, output) as watch:
@@ -266,12 +264,12 @@ def _sweep_l1(
     metric = scoring.name if scoring.name in METRICS else "error"
     chosen = path.pick(metric)
     if job.study.plot is not None:
-        drawing.draw(charts.path_chart(path, metric, chosen), job.study.plot)
+        draw_path(path, metric, chosen, job.study.plot)
     if output.json and not output.quiet:
         write_json(path.columns())
     elif not output.quiet:
         print()
-        write_table(*charts.path_table(path, metric), chosen)
+        write_table(*path_table(path, metric), chosen)
         print("\n* the sparsest within a standard error of the best")
     if job.search.model is not None:
         learner = path.model(chosen)
