@@ -15,7 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import thinstream as ts
-from tests.estimators.test_estimators import EXCUSED
+from tests.estimators.test_estimators import reason_for
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.report import Tradeoff
 from thinstream.lanes import Lanes
@@ -346,7 +346,8 @@ def test_it_is_an_estimator_among_others(data):
 def cases():
     for model, check in estimator_checks_generator(ts.OnlineGridSearchCV(ts.FSOL(), {"eta": [0.1, 1.0]}, cv=2)):
         title = check.func.__name__
-        marks = [pytest.mark.xfail(reason=f"excused: {EXCUSED[title]}", strict=False)] if title in EXCUSED else []
+        reason = reason_for("FSOL()", title)
+        marks = [pytest.mark.xfail(reason=f"excused: {reason}", strict=True)] if reason else []
         yield pytest.param(model, check, id=title, marks=marks)
 
 
