@@ -20,7 +20,7 @@ from thinstream.distributed.shards import FileSource
 from thinstream.distributed.slice_files import MANIFEST, Manifest
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, PeerLostError, WorkerLostError
 from thinstream.evaluate.several import progress_for
-from thinstream.learners import Classes, Learner, ManyClasses
+from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
 from thinstream.streams.opening import open_stream
@@ -156,7 +156,7 @@ def test_a_model_that_has_learned_goes_on():
 def test_many_classes():
     _, y = noisy(ROWS, WIDTH, classes=3)
     learner = OneVsRest.fresh("pa", [model().learner.costs] * 3, n_features=WIDTH, dtype="float64")
-    state = learn_features(Threads(2), Everything(y=y), Model(learner, ManyClasses("abc")))
+    state = learn_features(Threads(2), Everything(y=y), Model(learner, Classes(*"abc")))
     learner.learn(rows(X, y, kind=np.int32))
     assert state.model.learner.n_mistakes == learner.n_mistakes
     np.testing.assert_allclose(state.model.learner.weights(), learner.weights(), rtol=1e-9, atol=1e-9)

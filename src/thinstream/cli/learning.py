@@ -15,7 +15,7 @@ from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
 from thinstream.evaluate.report import Report
 from thinstream.evaluate.several import ClassReport
-from thinstream.learners import AnyClasses, Classes, Learner, class_costs
+from thinstream.learners import Classes, Learner, class_costs
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner, model_for
@@ -184,17 +184,17 @@ def _shown(weights: Any) -> str:
     return weights if isinstance(weights, str) else ",".join(f"{weight:g}" for weight in weights)
 
 
-def _given_weights(text: str, classes: AnyClasses) -> Any:
+def _given_weights(text: str, classes: Classes) -> Any:
     found = _class_weight(text, classes)
     return list(found.values()) if isinstance(found, dict) else found
 
 
 def costs_of(text: str | None) -> Costs:
     """The costs of two classes, by sign."""
-    return class_costs(_class_weight(text, SIGNS), SIGNS, "--class-weight")
+    return class_costs(_class_weight(text, SIGNS), SIGNS, "--class-weight")[0]
 
 
-def _class_weight(text: str | None, classes: AnyClasses) -> Any:
+def _class_weight(text: str | None, classes: Classes) -> Any:
     """``balanced``, or a cost for each class, in their order."""
     if text is None or text == "balanced":
         return text

@@ -7,7 +7,7 @@ from typing import Any
 
 from thinstream.cli.groups import Reading
 from thinstream.errors import FileWriteError, InvalidParameterError
-from thinstream.learners import AnyClasses, Classes, ManyClasses
+from thinstream.learners import Classes
 from thinstream.streams.opening import open_files
 from thinstream.streams.sources import STDIN
 
@@ -19,10 +19,9 @@ def opened(
     return open_files(data, replace(reading, dtype=dtype, labels=labels, strict=strict), cache=cache)
 
 
-def classes_of(reading: Reading) -> AnyClasses:
+def classes_of(reading: Reading) -> Classes:
     """The labels of ``--classes``; without it −1 and 1."""
-    labels = reading.classes or (-1, 1)
-    return Classes(*labels) if len(labels) == 2 else ManyClasses(labels)
+    return Classes(*(reading.classes or (-1, 1)))
 
 
 def require_place(path: str | Path | None) -> None:

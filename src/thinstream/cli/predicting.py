@@ -16,7 +16,6 @@ from thinstream.cli.show import say
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.report import Report, Tradeoff
 from thinstream.evaluate.several import ClassReport, progress_for
-from thinstream.learners import Classes
 from thinstream.models.file import read
 from thinstream.models.model import Model
 from thinstream.streams import options
@@ -64,7 +63,7 @@ def write_predictions(
     require_apart(out, path, *resolve(data))
     model, stream, found = scored(data, reading, path, labels=False)
     shown = [str(label) for label in model.classes]
-    many = not isinstance(model.classes, Classes)
+    many = len(model.classes) > 2
     rows = bad = 0
     with Outputs([out]) as (file,):
         for batch, s in found:

@@ -13,7 +13,6 @@ from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.evaluate.progressive import Progress
 from thinstream.evaluate.several import AnyProgress, ClassProgress
-from thinstream.learners import Classes
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
@@ -86,7 +85,7 @@ class Checkpoints:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
         self._require_same("source", run["source"], source)
         self._require_same("model", _described(model.learner), _described(learner))
-        counting = Progress if isinstance(model.classes, Classes) else ClassProgress
+        counting = Progress if len(model.classes) == 2 else ClassProgress
         progress = counting.from_arrays(model.arrays)
         names = {key.removeprefix(_NAMES): array for key, array in model.arrays.items() if key.startswith(_NAMES)}
         extra = {key: value for key, value in model.extra.items() if key != "run"}
