@@ -298,7 +298,7 @@ def test_groups_weights_and_overlapping_tests(data):
         ({"held_out": "last"}, InvalidParameterError, r"held_out must be 'auto', 'passing' or 'final', got 'last'"),
         ({"param_grid": {"eta": [0]}}, InvalidParameterError, r"FSOL: eta must be a number > 0, got 0"),
         ({"param_grid": {"n_passes": [1]}}, InvalidParameterError, r"can be searched, got 'n_passes'"),
-        ({"estimator": KFold(2)}, InvalidParameterError, r"estimator must be an online one of thinstream .*, got KFold"),
+        ({"estimator": KFold(2)}, InvalidParameterError, r"must be an online one of thinstream .*, got KFold"),
         ({"memory": "4GB"}, InvalidParameterError, r"memory must be a whole number ≥ 1, got '4GB'"),
         ({"threads": 0}, InvalidParameterError, r"threads must be a whole number ≥ 1, got 0"),
         ({"memory": 10}, InvalidInputError, r"lanes of FSOL on 30 features need"),

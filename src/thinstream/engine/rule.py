@@ -9,6 +9,8 @@ Functions of a coordinate (confidence, observe, weight, move) compute in the mod
     variance(p, f)      σ_j, if it has one (of a coordinate, or of a record of arrays)
     prepared(p, d)      the rule for d features, and needs_dimension(p): whether it must know d beforehand
     extra(p)            the first content of its own array in ``Memory``
+    merge_rule(p)       how its models become one, or why they cannot (a `MergeRule`)
+    rebuild(p, memory)  after a merge: what it keeps beside its coordinates, out of them
 
 and, if it has ``covariance="full"``, with its vector and matrix in a `full.Belief` b,
 
@@ -21,11 +23,12 @@ and, if it has ``covariance="full"``, with its vector and matrix in a `full.Beli
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from thinstream.engine import questions, records
+from thinstream.engine.merge_rule import UNDECLARED
 from thinstream.engine.parameters import Parameter, parameters_of
 from thinstream.engine.prox import like
 
@@ -63,16 +66,18 @@ class Nothing(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """A rule and what was declared with it."""
+    """What was declared of an algorithm, online or batch."""
 
-    rule: Any
+    rule: Any  # the NamedTuple of its parameters
     name: str
     paper: str
-    order: str
+    order: str  # "first" or "second"
     summary: str
     parameters: tuple[Parameter, ...]
-    coordinate: Any
-    totals: Any
+    kind: Literal["online", "batch"] = "online"
+    coordinate: Any = None  # online: the record kept per feature
+    totals: Any = None  # online: the record of its own sums
+    learner: Any = None  # batch: the class that runs it; every online algorithm has the same
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.summary} {self.paper}>"
@@ -107,17 +112,22 @@ def algorithm(
             if name not in vars(rule):
                 setattr(rule, name, answer)
         _check_signatures(rule)
-        summary = (rule.__doc__ or "").strip().split("\n")[0]
-        REGISTRY[rule.__name__.lower()] = Algorithm(
-            rule, rule.__name__, paper, order, summary, parameters_of(rule), record, totals
-        )
+        register(rule, paper=paper, order=order, coordinate=record, totals=totals)
         return rule
 
     return declare
 
 
+def register(rule: Any, **declared: Any) -> Algorithm:
+    """Makes an algorithm known by the name of the class of its parameters, whose docstring begins with a summary."""
+    name, summary = rule.__name__, (rule.__doc__ or "").strip().split("\n")[0]
+    found = Algorithm(rule, name, summary=summary, parameters=parameters_of(rule), **declared)
+    REGISTRY[name.lower()] = found
+    return found
+
+
 def _of_family(family: Any) -> dict[str, Callable[..., Any]]:
-    asked = {"fresh", "variance", "predict_full", "update_full", "weights_full", *_QUESTIONS}
+    asked = {"fresh", "variance", "merge_rule", "predict_full", "update_full", "weights_full", *_QUESTIONS}
     return {name: answer for name, answer in vars(family).items() if name in asked} if family else {}
 
 
@@ -152,6 +162,8 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
         "extra": lambda p: np.empty(0),
         "prepared": lambda p, d: p,
         "needs_dimension": lambda p: False,
+        "merge_rule": lambda p: UNDECLARED,
+        "rebuild": lambda p, memory: None,
     }
 
 
