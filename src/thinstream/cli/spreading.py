@@ -7,9 +7,9 @@ from typing import Any
 from thinstream.cli.groups import Reading
 from thinstream.cli.opening import require_place
 from thinstream.cli.show import Unmeasured, say
-from thinstream.distributed.blueprint import require_separable
+from thinstream.distributed.by_features.blueprint import require_separable
 from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
-from thinstream.distributed.shards import FileSource
+from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.several import progress_for
 from thinstream.models.model import Model
