@@ -14,8 +14,7 @@ from thinstream.cli.grids import grid_of
 from thinstream.errors import InvalidParameterError
 from thinstream.lanes import Lanes
 from thinstream.models.file import read
-from thinstream.tune.candidates import LogUniform
-from thinstream.tune.paper import paper_grid
+from thinstream.tune.candidates import LogUniform, paper_grid
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ def algorithms(
     """
     import json
 
-    from thinstream.batch_learners import BatchAlgorithm, find
-    from thinstream.batch_learners import algorithms as known
+    from thinstream.learners.registry import algorithms as known
+    from thinstream.learners.registry import find
 
     chosen = known() if name is None else (find(name),)
     if as_json:
@@ -32,16 +32,15 @@ def algorithms(
             parameters = {
                 p.name: {"default": p.default, "allowed": p.constraint.allowed()} for p in algorithm.parameters
             }
-            kind = "batch" if isinstance(algorithm, BatchAlgorithm) else "online"
-            entry = {"name": algorithm.name, "kind": kind, "paper": algorithm.paper, "order": algorithm.order}
+            entry = {"name": algorithm.name, "kind": algorithm.kind, "paper": algorithm.paper, "order": algorithm.order}
             typer.echo(json.dumps({**entry, "summary": algorithm.summary, "parameters": parameters}))
     elif name is None:
         for algorithm in chosen:
-            kind = "batch" if isinstance(algorithm, BatchAlgorithm) else ""
+            kind = "batch" if algorithm.kind == "batch" else ""
             typer.echo(f"{algorithm.name:<24}{algorithm.paper:<21}{algorithm.order:<8}{kind:<7}{algorithm.summary}")
     else:
         (algorithm,) = chosen
-        batch = isinstance(algorithm, BatchAlgorithm)
+        batch = algorithm.kind == "batch"
         typer.echo(
             f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order{', batch method' if batch else ''})\n"
         )

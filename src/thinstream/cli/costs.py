@@ -50,7 +50,7 @@ def costs(
     here per 100 rows. All are progressive: each row is scored before it is learned.
     """
     from thinstream.cli.trading import compare_costs
-    from thinstream.tune.costs import WEIGHTS
+    from thinstream.tune.cost_curves import WEIGHTS
 
     compare_costs(
         data, reading, output, studying, algorithm, values(algorithm, own), _numbers(weights) or WEIGHTS, ratio

@@ -30,14 +30,13 @@ def online(name: str) -> Any:
     >>> online("fsol").name
     'FSOL'
     """
-    from thinstream.batch_learners import find_batch
     from thinstream.errors import InvalidParameterError
     from thinstream.learners import find
 
-    batch = find_batch(name)
-    if batch is None:
-        return find(name)
-    raise InvalidParameterError(f"{batch.name} is a batch method, and the command line learns row by row; {how(batch)}")
+    found = find(name)
+    if found.kind == "online":
+        return found
+    raise InvalidParameterError(f"{found.name} is a batch method, and the command line learns row by row; {how(found)}")
 
 
 def how(batch: Any) -> str:

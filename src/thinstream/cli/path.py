@@ -107,8 +107,8 @@ def path(
     """
     from thinstream.cli.sweeping import Sweeping, sweep
     from thinstream.evaluate.report import Tradeoff
-    from thinstream.tune.path import Sweep
-    from thinstream.tune.picks import Limits
+    from thinstream.tune.selection import Limits
+    from thinstream.tune.sparsity_path import Sweep
 
     low, high = _ends(l1)
     asked = Sweeping(

@@ -19,8 +19,8 @@ from thinstream.evaluate.several import ClassReport, progress_for
 from thinstream.models.file import read
 from thinstream.models.model import Model
 from thinstream.streams import options
+from thinstream.streams.formats import format_of
 from thinstream.streams.lines.outputs import Outputs
-from thinstream.streams.opening import format_of
 from thinstream.streams.sources import resolve
 
 

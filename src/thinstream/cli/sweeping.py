@@ -30,11 +30,11 @@ from thinstream.models.file import write
 from thinstream.models.model import Model, Names
 from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN
-from thinstream.tune import charts, drawing
-from thinstream.tune.path import Path as Swept
-from thinstream.tune.path import Sweep, sweep_stream
-from thinstream.tune.picks import Limits, checked_metric, checked_rule
-from thinstream.tune.study import Lane
+from thinstream.tune.figures import draw_path
+from thinstream.tune.selection import Limits, check_metric, check_rule
+from thinstream.tune.sparsity_path import PathResult, Sweep, sweep_stream
+from thinstream.tune.study import Trial
+from thinstream.tune.text_tables import METRIC_NAMES, path_table, short
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Sweeping:
 def sweep(asked: Sweeping) -> None:
     """Sweeps l1 and picks a model."""
     output, studying = asked.output, asked.studying
-    checked_metric(asked.scoring)
-    checked_rule(asked.pick, asked.limits)
-    asked.sweep.checked()
+    check_metric(asked.scoring)
+    check_rule(asked.pick, asked.limits)
+    asked.sweep.check()
     if "l1" not in {parameter.name for parameter in find(asked.algorithm).parameters}:
         raise InvalidParameterError(f"{find(asked.algorithm).name} has no l1 to sweep")
     if str(asked.model) == STDIN:
@@ -71,7 +71,7 @@ def sweep(asked: Sweeping) -> None:
     require_places([*asked.data, *asked.test], studying, asked.model)
     stream = two_sided(asked.data, asked.reading, studying.dtype)
     test = two_sided(asked.test, asked.reading, studying.dtype) if asked.test else None
-    lane = Lane(asked.parameters, costs_of(asked.class_weight), studying.intercept)
+    lane = Trial(asked.parameters, costs_of(asked.class_weight), studying.intercept)
     with watching(stream, output) as watch:
         how = terms(asked.algorithm, studying, stream)
         path = sweep_stream(stream, how, lane, asked.sweep, test=test, watch=watch, tradeoff=asked.tradeoff)
@@ -90,7 +90,7 @@ def sweep(asked: Sweeping) -> None:
         raise trouble
 
 
-def _save(asked: Sweeping, path: Swept, chosen: int, stream: Any) -> None:
+def _save(asked: Sweeping, path: PathResult, chosen: int, stream: Any) -> None:
     assert asked.model is not None
     learner = path.model(chosen)
     whole = not asked.weights_only and not isinstance(learner, Frozen)
@@ -103,14 +103,14 @@ def _save(asked: Sweeping, path: Swept, chosen: int, stream: Any) -> None:
         say(f"thinstream: {asked.model} has weights only, as the models took {path.passes} passes; it cannot go on")
 
 
-def _show_path(asked: Sweeping, path: Swept, chosen: int | None) -> None:
+def _show_path(asked: Sweeping, path: PathResult, chosen: int | None) -> None:
     """The table on standard output, and the files asked for."""
     output, studying = asked.output, asked.studying
     table = path.columns()
     if studying.csv is not None:
         write_csv(studying.csv, table)
     if studying.plot is not None:
-        drawing.draw(charts.path_chart(path, asked.scoring, chosen), studying.plot)
+        draw_path(path, asked.scoring, chosen, studying.plot)
     if output.quiet:
         return
     if output.json:
@@ -119,14 +119,14 @@ def _show_path(asked: Sweeping, path: Swept, chosen: int | None) -> None:
         more = {"features": path.n_features, "passes": path.passes, "model": asked.model and str(asked.model)}
         sys.stdout.write(json.dumps({**last, **more}) + "\n")
         return
-    write_table(*charts.path_table(path, asked.scoring), chosen)
+    write_table(*path_table(path, asked.scoring), chosen)
     if chosen is None:
         return
     on = "the test rows" if path.tested else "held-out rows"
     on = on if path.judged_on_held_out else "rows before learning them"
     rule = "the sparsest within a standard error of the best" if asked.pick == "one_se" else "the best"
-    name = charts.NAMES[asked.scoring]
-    print(f"\n* l1 = {charts.short(path.l1[chosen])}, {path.nnz[chosen]:,} of {path.n_features:,} weights: {rule}")
+    name = METRIC_NAMES[asked.scoring]
+    print(f"\n* l1 = {short(path.l1[chosen])}, {path.nnz[chosen]:,} of {path.n_features:,} weights: {rule}")
     print(f"  by {name} on {on}{_within(asked.limits)}; to train it alone: --l1 {float(path.l1[chosen])!r}")
     say_places(studying, asked.model)
 

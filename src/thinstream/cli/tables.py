@@ -19,8 +19,9 @@ from thinstream.cli.studies import Studying, bytes_of
 from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer, Step
 from thinstream.streams.sources import resolve
-from thinstream.tune import drawing
-from thinstream.tune.passes import Terms, in_words
+from thinstream.tune.figures import check_picture_path
+from thinstream.tune.multipass import in_words
+from thinstream.tune.study import StudyConfig
 
 WAITING = "looking at the first rows, and compiling this algorithm where it is used for the first time …"
 
@@ -84,9 +85,9 @@ def two_sided(data: list[str], reading: Reading, dtype: str) -> Any:
     return opened(data, reading, dtype)
 
 
-def terms(algorithm: str, studying: Studying, stream: Any) -> Terms:
+def terms(algorithm: str, studying: Studying, stream: Any) -> StudyConfig:
     """How the study is made."""
-    return Terms(
+    return StudyConfig(
         algorithm,
         n_features=getattr(stream, "n_features", None) or 0,
         dtype=studying.dtype,
@@ -99,7 +100,7 @@ def require_places(inputs: list[str], studying: Studying, model: Path | None) ->
     """Raises at once where something could not be written in the end."""
     bytes_of(studying.memory)
     if studying.plot is not None:
-        drawing.checked_place(studying.plot)
+        check_picture_path(studying.plot)
     files = resolve(inputs)
     for path in (model, studying.plot, studying.csv):
         require_place(path)

@@ -17,9 +17,9 @@ from thinstream.cli.tables import (
     write_json,
     write_table,
 )
-from thinstream.tune import charts
-from thinstream.tune.costs import study_costs
-from thinstream.tune.study import Lane
+from thinstream.tune.cost_curves import study_costs
+from thinstream.tune.study import Trial
+from thinstream.tune.text_tables import cost_table
 
 
 def compare_costs(
@@ -34,7 +34,7 @@ def compare_costs(
 ) -> None:
     """Sweeps the trade-off between the classes."""
     require_places(data, studying, None)
-    stream, lane = two_sided(data, reading, studying.dtype), Lane(parameters, fit_intercept=studying.intercept)
+    stream, lane = two_sided(data, reading, studying.dtype), Trial(parameters, fit_intercept=studying.intercept)
     with watching(stream, output) as watch:
         curves = study_costs(stream, terms(algorithm, studying, stream), lane, weights, ratio=ratio, watch=watch)
     table: dict[str, Any] = {"weight": curves.cost.weights}
@@ -49,7 +49,7 @@ def compare_costs(
     if output.json:
         write_json(table)
         return
-    write_table(*charts.cost_table(curves), None)
+    write_table(*cost_table(curves), None)
     say_places(studying, None)
     told(stream, output.quiet)
     remark(curves.rows, curves.positives, curves.looks_sorted)

@@ -23,13 +23,11 @@ from thinstream.models.model import Model, Names
 from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN
 from thinstream.training import NullObserver, Run
-from thinstream.tune.candidates import Setting, grid, lanes_of, sample
-from thinstream.tune.paper import FOLDS, paper_grid
-from thinstream.tune.passes import Terms, is_repeatable
+from thinstream.tune.candidates import FOLDS, Setting, grid, make_trials, paper_grid, sample
 from thinstream.tune.scoring import Scoring, scoring_of
 from thinstream.tune.search import Outcome, search
-from thinstream.tune.sources import rewind
-from thinstream.tune.study import Lane
+from thinstream.tune.sources import is_repeatable, rewind
+from thinstream.tune.study import StudyConfig, Trial
 
 
 @dataclass(frozen=True)
@@ -133,9 +131,9 @@ def tuned(job: Job, output: Output) -> None:
             say(f"thinstream: {text}")
 
 
-def _candidates(job: Job, settings: list[Setting]) -> list[Lane]:
+def _candidates(job: Job, settings: list[Setting]) -> list[Trial]:
     """A lane each; the costs of all, where a candidate has none of its own."""
-    lanes = lanes_of(job.algorithm, settings, {**job.parameters, "fit_intercept": job.studying.intercept}, SIGNS)
+    lanes = make_trials(job.algorithm, settings, {**job.parameters, "fit_intercept": job.studying.intercept}, SIGNS)
     common = costs_of(job.class_weight)
     return [
         lane if "class_weight" in setting else lane._replace(costs=common)
@@ -143,7 +141,7 @@ def _candidates(job: Job, settings: list[Setting]) -> list[Lane]:
     ]
 
 
-def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
+def _model(job: Job, stream: Any, best: Trial, outcome: Outcome) -> Model:
     """The best candidate's model of all rows: the lane's, or the one that ``train`` would make."""
     if outcome.best in outcome.models:
         model = Model(outcome.models[outcome.best], classes_of(job.reading), stream.feature_space)
@@ -174,11 +172,12 @@ def _names(stream: Any) -> Names | None:
     return Names.of(list(found.values()), list(found))
 
 
-def _swept(job: Job, output: Output, stream: Any, how: Terms, best: Lane, scoring: Scoring) -> dict[str, Any]:
+def _swept(job: Job, output: Output, stream: Any, how: StudyConfig, best: Trial, scoring: Scoring) -> dict[str, Any]:
     """The second half of the papers' protocol: l1 swept with the best parameters."""
-    from thinstream.tune import charts, drawing
-    from thinstream.tune.path import sweep_stream
-    from thinstream.tune.picks import METRICS
+    from thinstream.tune.figures import draw_path
+    from thinstream.tune.selection import METRICS
+    from thinstream.tune.sparsity_path import sweep_stream
+    from thinstream.tune.text_tables import path_table
 
     rewind(stream)
     with watching(stream, output) as watch:
@@ -186,12 +185,12 @@ def _swept(job: Job, output: Output, stream: Any, how: Terms, best: Lane, scorin
     metric = scoring.name if scoring.name in METRICS else "error"
     chosen = path.pick(metric)
     if job.studying.plot is not None:
-        drawing.draw(charts.path_chart(path, metric, chosen), job.studying.plot)
+        draw_path(path, metric, chosen, job.studying.plot)
     if output.json and not output.quiet:
         write_json(path.columns())
     elif not output.quiet:
         print()
-        write_table(*charts.path_table(path, metric), chosen)
+        write_table(*path_table(path, metric), chosen)
         print("\n* the sparsest within a standard error of the best")
     if job.model is not None:
         learner = path.model(chosen)

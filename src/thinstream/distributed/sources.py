@@ -18,14 +18,13 @@ import numpy as np
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.cache.checksum import checksum
-from thinstream.streams.formats.libsvm import begins_at_zero
-from thinstream.streams.opening import format_of, open_stream
+from thinstream.streams.formats import format_of, formats
+from thinstream.streams.opening import open_stream
 from thinstream.streams.reading import Span, TextStream
 from thinstream.streams.sources import is_mappable, resolve
 from thinstream.streams.stream import START, Stream
+from thinstream.streams.text.libsvm import begins_at_zero
 
-#: Formats of text whose records are lines.
-_LINES = ("libsvm", "vw", "jsonl")
 #: Rows of a batch of rows in memory.
 ROWS = 1 << 16
 
@@ -139,7 +138,7 @@ class FileSource:
         """Whether every end of a line ends a record."""
         if Path(file).stat().st_size == 0:
             return True
-        return is_mappable(file) and (self.format in _LINES or not _has_quotes(file))
+        return is_mappable(file) and (formats()[self.format].lines or not _has_quotes(file))
 
     def _spans(self, workers: int) -> list[FileShard]:
         """Parts of equal size of all text, one file behind the other."""

@@ -15,7 +15,7 @@ from thinstream.learners.memory import columns, kept
 from thinstream.one_vs_rest import OneVsRest
 
 pytestmark = pytest.mark.interpreted
-NAMES = sorted(a.name for a in algorithms() if a.rule().merge_rule().declared)
+NAMES = sorted(a.name for a in algorithms("online") if a.rule().merge_rule().declared)
 few = settings(max_examples=8, deadline=None)
 PARAMETERS = {
     "SSOL": {"diagonal": "exact"},
@@ -206,5 +206,5 @@ def test_what_is_refused_says_why():
         combining_of(Learner("arow", n_features=3), "sum")
     with pytest.raises(InvalidParameterError, match="SSOL: merge must be 'touched' or 'mean', got 'sum'"):
         combining_of(Learner("ssol", n_features=3), "sum")
-    refused = {a.name for a in algorithms()} - set(NAMES)
+    refused = {a.name for a in algorithms("online")} - set(NAMES)
     assert refused == {"StableSparsePerceptron"}

@@ -330,7 +330,7 @@ def test_weights_alone_are_refused():
 
 
 def test_every_other_algorithm_is_not():
-    for algorithm in algorithms():
+    for algorithm in algorithms("online"):
         if algorithm.name not in COUPLED:
             require_separable(algorithm.name, {})
 

@@ -13,10 +13,10 @@ from thinstream.batch import Batch
 from thinstream.distributed.engines.spark.columns import listed_vectors
 from thinstream.distributed.engines.spark.frames import DataFrameSource, Stretch, source_for
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams.formats.hashing import Hashing
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_tables import ArrowTables
 from thinstream.streams.tables.numbering import Numbering
+from thinstream.streams.text.hashing import Hashing
 
 pytestmark = pytest.mark.spark
 

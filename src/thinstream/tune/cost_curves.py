@@ -18,11 +18,11 @@ from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.report import POSITIVES, Tradeoff
 from thinstream.learners import find
 from thinstream.streams.stream import Stream
-from thinstream.tune.ahead import Ahead
-from thinstream.tune.passes import Terms, study_stream
-from thinstream.tune.picks import measured
-from thinstream.tune.study import Lane
-from thinstream.tune.tallies import Counted
+from thinstream.tune.lane_counts import LaneCounts
+from thinstream.tune.multipass import study_stream
+from thinstream.tune.peekable import PeekableStream
+from thinstream.tune.selection import metric_values
+from thinstream.tune.study import StudyConfig, Trial
 
 #: Rows whose labels tell how rare positives are, where that is not given.
 LOOK = 10_000
@@ -37,7 +37,7 @@ class Curve(NamedTuple):
     rho: NDArray[np.float64]  # what each lane learned with
     tuned: NDArray[np.float64]  # of the lane that learned with it
     blind: NDArray[np.float64]  # of the lane that knows of no costs
-    sensitivity: NDArray[np.float64]  # of the tuned lanes
+    sensitivity: NDArray[np.float64]  # of the tuned trials
     specificity: NDArray[np.float64]
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -59,38 +59,37 @@ class CostCurves:
 
     def plot(self, path: Any) -> None:
         """Draws both into a PNG, SVG or HTML file."""
-        from thinstream.tune.charts import cost_chart
-        from thinstream.tune.drawing import draw
+        from thinstream.tune.figures import draw_cost_curves
 
-        draw(cost_chart(self), path)
+        draw_cost_curves(self, path)
 
 
 def study_costs(
     stream: Stream,
-    terms: Terms,
-    lane: Lane,
+    config: StudyConfig,
+    trial: Trial,
     weights: Sequence[float] = WEIGHTS,
     *,
     ratio: float | None = None,
     watch: Observer | None = None,
 ) -> CostCurves:
-    """Sweeps the trade-off over a stream; ``lane`` has all but the costs.
+    """Sweeps the trade-off over a stream; ``trial`` has all but the costs.
 
     At weight w the lane for the sum learns with ρ = w/(1 − w)·T_n/T_p, that for the cost with ρ = w/(1 − w), each as
     costs (1, ρ) of the negatives and positives. ``ratio`` is T_n/T_p; without it that of the first rows.
     """
-    at = np.array(checked_weights(weights))
-    ahead = Ahead(stream)
-    odds, rare = at / (1.0 - at), checked_ratio(ratio) or _ratio(ahead)
+    at = np.array(check_weights(weights))
+    ahead = PeekableStream(stream)
+    odds, rare = at / (1.0 - at), check_ratio(ratio) or _ratio(ahead)
     rhos = [odds * rare, odds]
-    lanes = [lane._replace(costs=Costs(), split=-1)]
-    lanes += [lane._replace(costs=Costs(1.0, rho), split=-1) for each in rhos for rho in each.tolist()]
-    lanes = [each._replace(candidate=k) for k, each in enumerate(lanes)]
+    trials = [trial._replace(costs=Costs(), split=-1)]
+    trials += [trial._replace(costs=Costs(1.0, rho), split=-1) for each in rhos for rho in each.tolist()]
+    trials = [each._replace(candidate=k) for k, each in enumerate(trials)]
     source: Any = ahead
-    found = study_stream(source, terms, lanes, watch=watch)
+    found = study_stream(source, config, trials, watch=watch)
     positives = int(found.learned.counts[POSITIVES, 0])
     return CostCurves(
-        find(terms.algorithm).name,
+        find(config.algorithm).name,
         _curve("weighted_sum", at, rhos[0], found.learned, 1),
         _curve("cost", at, rhos[1], found.learned, 1 + len(at)),
         found.rows,
@@ -100,11 +99,11 @@ def study_costs(
     )
 
 
-def _curve(metric: str, at: NDArray[Any], rho: NDArray[Any], counted: Counted, first: int) -> Curve:
+def _curve(metric: str, at: NDArray[Any], rho: NDArray[Any], counted: LaneCounts, first: int) -> Curve:
     tuned, blind, reports = [], [], []
     for k, weight in enumerate(at.tolist()):
         tradeoff = Tradeoff(weight, 1.0 - weight, weight, 1.0 - weight)
-        both = measured(counted.take([first + k, 0]), metric, tradeoff)
+        both = metric_values(counted.take([first + k, 0]), metric, tradeoff)
         tuned.append(both[0])
         blind.append(both[1])
         reports.append(counted.report(first + k))
@@ -119,7 +118,7 @@ def _curve(metric: str, at: NDArray[Any], rho: NDArray[Any], counted: Counted, f
     )
 
 
-def checked_weights(weights: Sequence[float]) -> tuple[float, ...]:
+def check_weights(weights: Sequence[float]) -> tuple[float, ...]:
     """Weights of the positives, sorted, strictly between 0 and 1."""
     found = tuple(sorted({float(weight) for weight in weights}))
     if not found or not all(0.0 < weight < 1.0 for weight in found):
@@ -127,14 +126,14 @@ def checked_weights(weights: Sequence[float]) -> tuple[float, ...]:
     return found
 
 
-def checked_ratio(ratio: float | None) -> float | None:
+def check_ratio(ratio: float | None) -> float | None:
     """Negatives per positive, or None."""
     if ratio is not None and not 0.0 < ratio < math.inf:
         raise InvalidParameterError(f"ratio, negatives per positive, must be a number > 0 or None, got {ratio!r}")
     return ratio
 
 
-def _ratio(stream: Ahead) -> float:
+def _ratio(stream: PeekableStream) -> float:
     """Negatives per positive of the first rows."""
     rows = positives = 0
     for batch in stream.look(LOOK):

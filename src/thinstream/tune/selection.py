@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, UnknownNameError, listed
 from thinstream.evaluate.report import P3, ROWS, Tradeoff
-from thinstream.tune.tallies import Counted
+from thinstream.tune.lane_counts import LaneCounts
 
 #: What a sweep can be judged by, and whether more of it is better. ``cost`` is per row.
 METRICS = {"error": False, "balanced_accuracy": True, "weighted_sum": True, "cost": False}
@@ -25,14 +25,14 @@ class Limits(NamedTuple):
 UNLIMITED = Limits()
 
 
-def checked_metric(name: str) -> str:
+def check_metric(name: str) -> str:
     """The name, if there is such a metric."""
     if name not in METRICS:
         raise UnknownNameError(f"scoring must be {listed(METRICS)}, got {name!r}")
     return name
 
 
-def checked_rule(rule: str, limits: Limits) -> str:
+def check_rule(rule: str, limits: Limits) -> str:
     """The rule, if there is such a one and the limits make sense."""
     if rule not in RULES:
         raise InvalidParameterError(f"pick must be {listed(RULES)}, got {rule!r}")
@@ -44,11 +44,11 @@ def checked_rule(rule: str, limits: Limits) -> str:
     return rule
 
 
-def measured(counted: Counted, metric: str, tradeoff: Tradeoff = P3) -> NDArray[np.float64]:
+def metric_values(counted: LaneCounts, metric: str, tradeoff: Tradeoff = P3) -> NDArray[np.float64]:
     """A metric of every lane; NaN where nothing was counted.
 
     >>> counts = np.array([[10, 0], [4, 0], [1, 0], [2, 0]])
-    >>> measured(Counted(counts, np.zeros((2, 2))), "error")
+    >>> metric_values(LaneCounts(counts, np.zeros((2, 2))), "error")
     array([0.3, nan])
     """
     found = []
@@ -59,7 +59,7 @@ def measured(counted: Counted, metric: str, tradeoff: Tradeoff = P3) -> NDArray[
     return np.where(counted.counts[ROWS] > 0, values, np.nan)
 
 
-def standard_errors(counted: Counted, metric: str, tradeoff: Tradeoff = P3) -> NDArray[np.float64]:
+def standard_errors(counted: LaneCounts, metric: str, tradeoff: Tradeoff = P3) -> NDArray[np.float64]:
     """How far chance moves a metric of every lane: of shares of independent rows, as binomial.
 
     One mistake and one hit are added to each share, so that it is not 0 where no mistake was made.
@@ -82,7 +82,7 @@ def _variance(hits: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.
     return share * (1 - share) / (of + 2)
 
 
-def pick(
+def select_model(
     values: NDArray[np.float64],
     errors: NDArray[np.float64],
     nnz: NDArray[np.int64],
@@ -98,9 +98,9 @@ def pick(
     is no worse than the best by more than the standard error of the best.
 
     >>> error, nnz = np.array([0.10, 0.09, 0.095, 0.3]), np.array([900, 100, 20, 0])
-    >>> [pick(error, np.full(4, 0.01), nnz, 1000, rule=rule) for rule in RULES]
+    >>> [select_model(error, np.full(4, 0.01), nnz, 1000, rule=rule) for rule in RULES]
     [2, 1]
-    >>> pick(error, np.full(4, 0.01), nnz, 1000, limits=Limits(max_nnz=10))
+    >>> select_model(error, np.full(4, 0.01), nnz, 1000, limits=Limits(max_nnz=10))
     3
     """
     most = math.inf if limits.max_nnz is None else limits.max_nnz

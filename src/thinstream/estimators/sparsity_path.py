@@ -9,21 +9,21 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from thinstream.estimators.sweeping import (
+from thinstream.estimators.study_inputs import (
     Models,
     Source,
     base_of,
+    config_of,
     from_matrix,
     from_stream,
-    lane_of,
     rows_to_test,
-    terms_of,
+    trial_of,
 )
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.streams.stream import Stream
-from thinstream.tune.path import Sweep, sweep_stream
-from thinstream.tune.picks import Limits, checked_metric, checked_rule
+from thinstream.tune.selection import Limits, check_metric, check_rule
+from thinstream.tune.sparsity_path import Sweep, sweep_stream
 
 
 def _tells_probabilities(path: "SparsityPath") -> bool:
@@ -137,15 +137,15 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self._choose(self.pick, self.max_nnz, self.max_density, self.scoring)
 
     def _checked(self) -> Any:
-        checked_metric(self.scoring)
-        checked_rule(self.pick, Limits(self.max_nnz, self.max_density))
+        check_metric(self.scoring)
+        check_rule(self.pick, Limits(self.max_nnz, self.max_density))
         return base_of(self.estimator)
 
     def _sweep(self, base: Any, source: Source, test: Stream | None) -> None:
         path = sweep_stream(
             source.stream,
-            terms_of(base, source, self.memory, self.threads),
-            lane_of(base, source.classes),
+            config_of(base, source, self.memory, self.threads),
+            trial_of(base, source.classes),
             Sweep(self.n, self.l1_min, self.l1_max, self.holdout),
             test=test,
             tradeoff=self.tradeoff or P3,
@@ -176,12 +176,11 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draws the path into a PNG, SVG or HTML file; the first two need ``thinstream[plot]``."""
-        from thinstream.tune.charts import path_chart
-        from thinstream.tune.drawing import draw
+        """Draws the path into a PNG, SVG or HTML file; needs ``thinstream[plot]``."""
+        from thinstream.tune.figures import draw_path
 
         check_is_fitted(self)
-        draw(path_chart(self._path, self._judged_by, self.best_index_), path)
+        draw_path(self._path, self._judged_by, self.best_index_, path)
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """w·x of each row by the picked model; positive means the second class."""

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.streams.stream import START, Stream
-from thinstream.tune.passes import is_repeatable
-from thinstream.tune.sources import rewind
+from thinstream.tune.sources import is_repeatable, rewind
 
 #: Most rows and non-zeros held out at a time: error rates to a quarter of a percent, in some hundred megabytes.
 ROWS, NON_ZEROS = 40_000, 10_000_000
@@ -18,11 +17,11 @@ ROWS, NON_ZEROS = 40_000, 10_000_000
 SMALL = 50_000_000
 
 
-class Ahead:
+class PeekableStream:
     """A stream whose first rows can be seen before it is taken, also where it can be read only once.
 
     >>> from thinstream.streams.tables.memory import from_memory
-    >>> stream = Ahead(from_memory(np.eye(5), np.array([1, -1, 1, -1, 1]), rows_per_batch=2))
+    >>> stream = PeekableStream(from_memory(np.eye(5), np.array([1, -1, 1, -1, 1]), rows_per_batch=2))
     >>> [len(batch) for batch in stream.look(3)], [len(batch) for batch in stream.batches()]
     ([2, 2], [2, 2, 1])
     """
@@ -73,7 +72,7 @@ class Ahead:
         yield from rest
 
 
-class HeldOut:
+class HoldoutStream:
     """A stream that keeps a copy of every ``every``-th row, the last of each such group, as it passes.
 
     Beyond ``ROWS`` or ``NON_ZEROS`` every second of them is dropped, and so on: what is left is spread evenly, and is

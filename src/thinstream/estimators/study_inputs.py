@@ -18,9 +18,8 @@ from thinstream.estimators.streaming import classes_for, meaning_of
 from thinstream.learners import Classes, Learner, class_costs
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.memory import from_memory
-from thinstream.tune.passes import Terms
-from thinstream.tune.path import Path
-from thinstream.tune.study import Lane
+from thinstream.tune.sparsity_path import PathResult
+from thinstream.tune.study import StudyConfig, Trial
 
 #: What is swept where no estimator is given.
 DEFAULT = "AdaRDA"
@@ -86,19 +85,19 @@ def rows_to_test(owner: Any, base: OnlineClassifier, classes: Classes, test: Any
     return found
 
 
-def lane_of(base: OnlineClassifier, classes: Classes) -> Lane:
+def trial_of(base: OnlineClassifier, classes: Classes) -> Trial:
     """What all lanes have of the estimator."""
     given = base.get_params(deep=False)
-    return Lane(
+    return Trial(
         {name: given[name] for name in base._own_parameters},
         class_costs(given["class_weight"], classes, base._algorithm)[0],
         bool(given["fit_intercept"]),
     )
 
 
-def terms_of(base: OnlineClassifier, source: Source, memory: int | None, threads: int) -> Terms:
+def config_of(base: OnlineClassifier, source: Source, memory: int | None, threads: int) -> StudyConfig:
     """How the study is made."""
-    return Terms(
+    return StudyConfig(
         base._algorithm,
         n_features=source.n_features,
         dtype=np.dtype(base.get_params(deep=False)["dtype"]).name,
@@ -114,7 +113,7 @@ class Models(Sequence[Any]):
     are made whenever they are asked for.
     """
 
-    def __init__(self, base: OnlineClassifier, path: Path, source: Source, names: Any) -> None:
+    def __init__(self, base: OnlineClassifier, path: PathResult, source: Source, names: Any) -> None:
         self._base, self._path, self._names = base, path, names
         self._classes, self._labels, self._meaning = source.classes, source.labels, meaning_of(source.stream)
         self._made: dict[int, Any] = {}

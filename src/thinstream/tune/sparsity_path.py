@@ -15,21 +15,22 @@ from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.report import P3, ROWS, Tradeoff
 from thinstream.learners import Frozen, Learner, find
 from thinstream.streams.stream import Stream
-from thinstream.tune.ahead import Ahead, HeldOut
-from thinstream.tune.passes import Terms, is_repeatable, study_stream
-from thinstream.tune.picks import (
+from thinstream.tune.l1_range import find_l1_range
+from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LaneCounts, LaneTallies
+from thinstream.tune.multipass import study_stream
+from thinstream.tune.peekable import HoldoutStream, PeekableStream
+from thinstream.tune.selection import (
     METRICS,
     UNLIMITED,
     Limits,
-    checked_metric,
-    checked_rule,
-    measured,
-    pick,
+    check_metric,
+    check_rule,
+    metric_values,
+    select_model,
     standard_errors,
 )
-from thinstream.tune.span import find_span
-from thinstream.tune.study import CELLS, Lane, Study
-from thinstream.tune.tallies import ABSENT, HELD_OUT, Counted, Tallies
+from thinstream.tune.sources import is_repeatable
+from thinstream.tune.study import CELLS, Study, StudyConfig, Trial
 
 #: With fewer rows held out than this, models are judged by their progressive metrics.
 ENOUGH = 100
@@ -43,7 +44,7 @@ class Sweep(NamedTuple):
     l1_max: float | None = None
     holdout: int = 10  # every so many-th row; 0: none
 
-    def checked(self) -> "Sweep":
+    def check(self) -> "Sweep":
         """The sweep, or InvalidParameterError."""
         if isinstance(self.n, bool) or not isinstance(self.n, int | np.integer) or self.n < 2:
             raise InvalidParameterError(f"n, the number of models, must be a whole number >= 2, got {self.n!r}")
@@ -61,7 +62,7 @@ class Sweep(NamedTuple):
 DEFAULT = Sweep()
 
 
-class Sparse(NamedTuple):
+class SparseWeights(NamedTuple):
     """A model as no more than predicting needs; `frozen` makes it one that does."""
 
     algorithm: str
@@ -76,7 +77,7 @@ class Sparse(NamedTuple):
     fit_intercept: bool
 
     @classmethod
-    def of(cls, model: Learner) -> "Sparse":
+    def of(cls, model: Learner) -> "SparseWeights":
         """What is kept of a learner."""
         where, values = model.sparse_weights()
         return cls(
@@ -111,7 +112,7 @@ class Sparse(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class PathResult:
     """Models from the densest to the sparsest, and how good they are.
 
     ``learned`` counts each model's mistakes on rows before it learned them (progressive validation), ``held_out`` those
@@ -122,9 +123,9 @@ class Path:
     l1: NDArray[np.float64]
     nnz: NDArray[np.int64]
     n_features: int
-    learned: Counted
-    held_out: Counted
-    models: tuple[Learner | Sparse, ...]
+    learned: LaneCounts
+    held_out: LaneCounts
+    models: tuple[Learner | SparseWeights, ...]
     rows: int
     passes: int  # over the stream: more than one where memory did not allow all lanes at once
     tested: bool  # held_out is that of a stream of its own
@@ -139,7 +140,7 @@ class Path:
     def model(self, k: int) -> Learner:
         """Model k; weights only where memory allowed no more."""
         found = self.models[k]
-        return found.frozen() if isinstance(found, Sparse) else found
+        return found.frozen() if isinstance(found, SparseWeights) else found
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The table: an array per column, ready for a data frame. ``cost`` is per row."""
@@ -158,57 +159,60 @@ class Path:
 
     def progressive(self, metric: str) -> NDArray[np.float64]:
         """A metric of rows before they were learned."""
-        return measured(self.learned, metric, self.tradeoff)
+        return metric_values(self.learned, metric, self.tradeoff)
 
     def final(self, metric: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """A metric of held-out rows, and its standard errors."""
-        values = measured(self.held_out, metric, self.tradeoff)
+        values = metric_values(self.held_out, metric, self.tradeoff)
         return values, np.where(np.isnan(values), np.nan, standard_errors(self.held_out, metric, self.tradeoff))
 
     def pick(self, scoring: str = "error", rule: str = "one_se", limits: Limits = UNLIMITED) -> int:
-        """The number of the model to take, see `picks.pick`; by held-out rows if there are enough."""
-        checked_metric(scoring)
-        checked_rule(rule, limits)
+        """The number of the model to take, see `selection.select_model`; by held-out rows if there are enough."""
+        check_metric(scoring)
+        check_rule(rule, limits)
         counted = self.held_out if self.judged_on_held_out else self.learned
-        values, errors = measured(counted, scoring, self.tradeoff), standard_errors(counted, scoring, self.tradeoff)
-        return pick(values, errors, self.nnz, self.n_features, metric=scoring, rule=rule, limits=limits)
+        values, errors = (
+            metric_values(counted, scoring, self.tradeoff),
+            standard_errors(counted, scoring, self.tradeoff),
+        )
+        return select_model(values, errors, self.nnz, self.n_features, metric=scoring, rule=rule, limits=limits)
 
 
 def sweep_stream(
     stream: Stream,
-    terms: Terms,
-    lane: Lane,
+    config: StudyConfig,
+    trial: Trial,
     sweep: Sweep = DEFAULT,
     *,
     test: Stream | None = None,
     watch: Observer | None = None,
     tradeoff: Tradeoff = P3,
-) -> Path:
-    """Sweeps l1 over a stream; ``lane`` has all else.
+) -> PathResult:
+    """Sweeps l1 over a stream; ``trial`` has all else.
 
     Every model learns from all rows. With ``holdout`` each has a twin, a second lane that never learns every so many-th
     row; these rows are kept (some ten thousand at most, evenly spread) and scored by the twins as they are at the end.
     With a ``test`` stream the models themselves are scored on it, and there are no twins.
     """
-    sweep = sweep.checked()
-    if "l1" not in {parameter.name for parameter in find(terms.algorithm).parameters}:
-        raise InvalidParameterError(f"{find(terms.algorithm).name} has no l1 to sweep")
+    sweep = sweep.check()
+    if "l1" not in {parameter.name for parameter in find(config.algorithm).parameters}:
+        raise InvalidParameterError(f"{find(config.algorithm).name} has no l1 to sweep")
     if test is not None and not is_repeatable(test):
         raise InvalidInputError("the test rows must be files, or data in memory: a pipe may be needed twice")
     every = 0 if test is not None else sweep.holdout
-    ahead = Ahead(stream)
-    l1 = _values(ahead, terms, lane, sweep)
-    source: Any = HeldOut(ahead, every) if every else ahead
+    ahead = PeekableStream(stream)
+    l1 = _values(ahead, config, trial, sweep)
+    source: Any = HoldoutStream(ahead, every) if every else ahead
     lanes = []
     for k, value in enumerate(l1.tolist()):
-        model = lane._replace(parameters={**lane.parameters, "l1": value}, split=-1, candidate=k)
+        model = trial._replace(parameters={**trial.parameters, "l1": value}, split=-1, candidate=k)
         lanes += [model, model._replace(split=every - 1)] if every else [model]
-    end = _End(terms, lanes, lambda: test.batches() if test is not None else source.rows if every else [])
-    found = study_stream(source, terms._replace(folds=every), lanes, finish=end, watch=watch)
+    end = _End(config, lanes, lambda: test.batches() if test is not None else source.rows if every else [])
+    found = study_stream(source, config._replace(folds=every), lanes, finish=end, watch=watch)
     mains = [k for k, each in enumerate(lanes) if each.split < 0]
     judged = [k for k, each in enumerate(lanes) if each.split >= 0] if every else mains
-    return Path(
-        algorithm=find(terms.algorithm).name,
+    return PathResult(
+        algorithm=find(config.algorithm).name,
         l1=l1,
         nnz=np.array([end.nnz[k] for k in mains], dtype=np.int64),
         n_features=end.n_features,
@@ -223,13 +227,13 @@ def sweep_stream(
     )
 
 
-def _values(stream: Ahead, terms: Terms, lane: Lane, sweep: Sweep) -> NDArray[np.float64]:
+def _values(stream: PeekableStream, config: StudyConfig, trial: Trial, sweep: Sweep) -> NDArray[np.float64]:
     """The values of l1, geometric."""
     low, high = sweep.l1_min, sweep.l1_max
     if low is None or high is None:
         if not stream.look(1):
             raise InvalidInputError("the stream has no example")
-        span = find_span(stream, terms, lane)
+        span = find_l1_range(stream, config, trial)
         low = low if low is not None else span.low if high is None else min(span.low, high / 10.0)
         high = high if high is not None else max(span.high, low * 10.0)
     return np.geomspace(low, high, sweep.n)
@@ -238,10 +242,10 @@ def _values(stream: Ahead, terms: Terms, lane: Lane, sweep: Sweep) -> NDArray[np
 class _End:
     """What is done at the end of a pass: rows are scored, twins dropped, models taken out."""
 
-    def __init__(self, terms: Terms, lanes: list[Lane], rows: Any) -> None:
-        self.terms, self.lanes, self.rows = terms, lanes, rows
-        self.held_out = Counted.nothing(len(lanes))
-        self.models: dict[int, Learner | Sparse] = {}
+    def __init__(self, config: StudyConfig, lanes: list[Trial], rows: Any) -> None:
+        self.config, self.lanes, self.rows = config, lanes, rows
+        self.held_out = LaneCounts.nothing(len(lanes))
+        self.models: dict[int, Learner | SparseWeights] = {}
         self.nnz: dict[int, int] = {}
         self.n_features = 0
 
@@ -250,19 +254,19 @@ class _End:
         mains = [place for place, k in enumerate(numbers) if self.lanes[k].split < 0]
         study.keep(mains)
         # a second copy of everything must fit, too, and be there at once
-        whole = len(numbers) == len(self.lanes) and 2 * study.lanes.nbytes <= self.terms.limit
+        whole = len(numbers) == len(self.lanes) and 2 * study.lanes.nbytes <= self.config.limit
         for place, k in enumerate(numbers[place] for place in mains):
             model = study.lanes[place]
-            kept = Sparse.of(model)
+            kept = SparseWeights.of(model)
             self.nnz[k], self.models[k] = len(kept.where), model if whole else kept
         self.n_features = study.lanes.n_features
         return [numbers[place] for place in mains]
 
 
-def _scored(study: Study, batches: Iterable[Batch]) -> Counted:
+def _scored(study: Study, batches: Iterable[Batch]) -> LaneCounts:
     """What the lanes, as they are, get right and wrong."""
     n = len(study.lanes)
-    tallies, size = Tallies(n), max(CELLS // n, 1)
+    tallies, size = LaneTallies(n), max(CELLS // n, 1)
     for batch in batches:
         if batch.y is None:
             raise InvalidInputError(f"the rows to test on need labels, row {batch.first_row} has none")

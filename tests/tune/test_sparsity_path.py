@@ -19,22 +19,22 @@ from thinstream.evaluate import Tradeoff
 from thinstream.evaluate.observer import Observer
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
-from thinstream.tune import ahead
-from thinstream.tune.ahead import Ahead, HeldOut
-from thinstream.tune.passes import Terms, is_repeatable
-from thinstream.tune.path import Sweep, sweep_stream
-from thinstream.tune.picks import METRICS, Limits, measured, pick, standard_errors
-from thinstream.tune.span import GRID, find_span
-from thinstream.tune.study import Lane
-from thinstream.tune.tallies import Counted
+from thinstream.tune import peekable
+from thinstream.tune.l1_range import GRID, find_l1_range
+from thinstream.tune.lane_counts import LaneCounts
+from thinstream.tune.peekable import HoldoutStream, PeekableStream
+from thinstream.tune.selection import METRICS, Limits, metric_values, select_model, standard_errors
+from thinstream.tune.sources import is_repeatable
+from thinstream.tune.sparsity_path import Sweep, sweep_stream
+from thinstream.tune.study import StudyConfig, Trial
 
 X, Y = drawn()
-FSOL = Lane({"eta": 0.5})
+FSOL = Trial({"eta": 0.5})
 RANGE = Sweep(6, 0.02, 200.0)
 
 
 def swept(sweep=RANGE, stream=None, memory=None, **more):
-    return sweep_stream(stream or streamed(X, Y), Terms("fsol", memory=memory), FSOL, sweep, **more)
+    return sweep_stream(stream or streamed(X, Y), StudyConfig("fsol", memory=memory), FSOL, sweep, **more)
 
 
 def alone(l1, mask):
@@ -102,7 +102,9 @@ def test_the_range_found_goes_from_next_to_all_weights_to_next_to_none():
 
 
 def test_the_range_follows_the_scale_of_the_values_and_the_rate():
-    (one, larger) = (find_span(Ahead(streamed(scale * X, Y)), Terms("fsol"), Lane({})) for scale in (1.0, 100.0))
+    (one, larger) = (
+        find_l1_range(PeekableStream(streamed(scale * X, Y)), StudyConfig("fsol"), Trial({})) for scale in (1.0, 100.0)
+    )
     assert larger.high > 5 * one.high
     assert one.high / one.low >= 10.0
     assert GRID[0] < one.low < one.high < GRID[-1]
@@ -116,14 +118,14 @@ def test_where_l1_does_nothing_there_is_a_range_all_the_same():
 
 @pytest.mark.parametrize("size", [1, 7, 170, 2000])
 def test_rows_held_out_are_thinned_evenly_however_the_stream_is_cut(size, monkeypatch):
-    monkeypatch.setattr(ahead, "ROWS", 40)
-    stream = HeldOut(streamed(X, Y, size=size), 10)
+    monkeypatch.setattr(peekable, "ROWS", 40)
+    stream = HoldoutStream(streamed(X, Y, size=size), 10)
     assert sum(len(batch) for batch in stream.batches()) == len(Y)
     kept = np.concatenate([rows.values for rows in stream.rows])
     expected = X[9::10][::4]
     assert sum(map(len, stream.rows)) == expected.shape[0] == 38
     assert np.array_equal(kept, expected.data)
-    monkeypatch.setattr(ahead, "NON_ZEROS", 100)
+    monkeypatch.setattr(peekable, "NON_ZEROS", 100)
     list(stream.batches())
     assert sum(rows.nnz for rows in stream.rows) <= 100
 
@@ -133,11 +135,11 @@ def test_a_pipe_is_looked_at_and_read_once():
     path = swept(Sweep(4), stream=pipe)
     assert path.rows == len(Y)
     assert pipe.read == 1
-    stream = Ahead(Pipe(streamed(X, Y)))
+    stream = PeekableStream(Pipe(streamed(X, Y)))
     assert sum(map(len, stream.look(400))) == 510
     assert stream.length() is None
     assert sum(map(len, stream.batches())) == len(Y)
-    known = Ahead(streamed(X, Y))
+    known = PeekableStream(streamed(X, Y))
     known.look(400)
     assert known.length() == len(Y)
     assert [sum(map(len, known.batches())) for _ in range(2)] == [len(Y)] * 2
@@ -191,7 +193,7 @@ def test_bad_sweeps(sweep, words):
 
 def test_no_l1_and_no_rows():
     with pytest.raises(InvalidParameterError, match="Perceptron has no l1"):
-        sweep_stream(streamed(X, Y), Terms("perceptron"), Lane({}))
+        sweep_stream(streamed(X, Y), StudyConfig("perceptron"), Trial({}))
     with pytest.raises(InvalidInputError, match="no example"):
         swept(stream=streamed(X[:0], Y[:0]))
 
@@ -209,9 +211,9 @@ def test_the_pick_is_the_one_described(models, rule, most, more_is_better):
     allowed = [k for k in range(len(models)) if most is None or nnz[k] <= most]
     if not allowed:
         with pytest.raises(InvalidInputError, match="raise l1_max"):
-            pick(values, spread, nnz, 10, metric=metric, rule=rule, limits=limits)
+            select_model(values, spread, nnz, 10, metric=metric, rule=rule, limits=limits)
         return
-    found = pick(values, spread, nnz, 10, metric=metric, rule=rule, limits=limits)
+    found = select_model(values, spread, nnz, 10, metric=metric, rule=rule, limits=limits)
     best = min(loss[k] for k in allowed)
     near = [k for k in allowed if loss[k] <= best + (2 if rule == "one_se" else 0)]
     assert found in near
@@ -221,8 +223,8 @@ def test_the_pick_is_the_one_described(models, rule, most, more_is_better):
 def test_limits_by_share_and_rows_without_a_value():
     values = np.array([0.1, 0.2, math.nan])
     nnz = np.array([50, 5, 0])
-    assert pick(values, np.zeros(3), nnz, 100, limits=Limits(max_density=0.1)) == 1
-    assert pick(values, np.zeros(3), nnz, 100, limits=Limits(max_density=0.04)) == 2
+    assert select_model(values, np.zeros(3), nnz, 100, limits=Limits(max_density=0.1)) == 1
+    assert select_model(values, np.zeros(3), nnz, 100, limits=Limits(max_density=0.04)) == 2
 
 
 def test_standard_errors_are_those_of_repeated_draws():
@@ -230,9 +232,9 @@ def test_standard_errors_are_those_of_repeated_draws():
     positives, rows, draws, tradeoff = 300, 1000, 4000, Tradeoff(0.8, 0.2, 0.7, 0.3)
     missed, false = generator.binomial(positives, 0.3, draws), generator.binomial(rows - positives, 0.1, draws)
     counts = np.array([np.full(draws, rows), np.full(draws, positives), missed, false])
-    counted = Counted(counts, np.zeros((2, draws)))
+    counted = LaneCounts(counts, np.zeros((2, draws)))
     for metric in METRICS:
-        told, seen = standard_errors(counted, metric, tradeoff).mean(), measured(counted, metric, tradeoff).std()
+        told, seen = standard_errors(counted, metric, tradeoff).mean(), metric_values(counted, metric, tradeoff).std()
         assert told == pytest.approx(seen, rel=0.15), metric
 
 
@@ -359,7 +361,7 @@ def test_check_estimator(model, check):
 def test_a_small_compressed_file_is_counted(tmp_path):
     path = tmp_path / "rows.svm.gz"
     path.write_bytes(gzip.compress(b"+1 1:1\n-1 2:1\n" * 3000))
-    stream = Ahead(ts.open_stream(path))
+    stream = PeekableStream(ts.open_stream(path))
     stream.look(10)
     assert stream.length() == 6000
     assert sum(len(batch) for batch in stream.batches()) == 6000

@@ -27,33 +27,33 @@ HELD_OUT, LEARNED, ABSENT = 0, 1, -1
 _NO_BINS = np.zeros((2, 0), dtype=np.int64)
 
 
-class Counted(NamedTuple):
+class LaneCounts(NamedTuple):
     """Counts and sums per lane, as `evaluate.report.Tally` has them for one model; no bins, so no AUC."""
 
     counts: NDArray[np.int64]  # [count, lane]
     totals: NDArray[np.float64]  # [loss, lane]; zeros unless losses were asked for
 
     @classmethod
-    def nothing(cls, lanes: int) -> "Counted":
+    def nothing(cls, lanes: int) -> "LaneCounts":
         """For lanes that have seen no row."""
         return cls(np.zeros((4, lanes), np.int64), np.zeros((2, lanes)))
 
-    def take(self, lanes: Any) -> "Counted":
+    def take(self, lanes: Any) -> "LaneCounts":
         """Those of some lanes."""
-        return Counted(np.ascontiguousarray(self.counts[:, lanes]), np.ascontiguousarray(self.totals[:, lanes]))
+        return LaneCounts(np.ascontiguousarray(self.counts[:, lanes]), np.ascontiguousarray(self.totals[:, lanes]))
 
-    def put(self, lanes: Any, these: "Counted") -> None:
+    def put(self, lanes: Any, these: "LaneCounts") -> None:
         """Some lanes get these."""
         self.counts[:, lanes], self.totals[:, lanes] = these.counts, these.totals
 
-    def minus(self, earlier: "Counted") -> "Counted":
+    def minus(self, earlier: "LaneCounts") -> "LaneCounts":
         """What was counted since."""
-        return Counted(self.counts - earlier.counts, self.totals - earlier.totals)
+        return LaneCounts(self.counts - earlier.counts, self.totals - earlier.totals)
 
-    def pooled(self, groups: NDArray[np.int64], n: int) -> "Counted":
+    def pooled(self, groups: NDArray[np.int64], n: int) -> "LaneCounts":
         """The sums over groups of lanes; a group below 0 counts nowhere."""
         member = (groups[:, np.newaxis] == np.arange(n)).astype(np.int64)
-        return Counted(self.counts @ member, self.totals @ member)
+        return LaneCounts(self.counts @ member, self.totals @ member)
 
     def report(self, lane: int, tradeoff: Tradeoff = P3) -> Report:
         """All metrics of a lane; the AUC is NaN."""
@@ -93,10 +93,10 @@ def _make_count(version: str) -> Callable[..., None]:
 _count = Compiled(_make_count, __name__, report.__module__)
 
 
-class Tallies:
+class LaneTallies:
     """The counts of lanes, kept up to date row by row: any way of cutting a stream gives the same bits.
 
-    >>> tallies = Tallies(2)
+    >>> tallies = LaneTallies(2)
     >>> scores = np.array([[1.0, -1.0], [0.5, -2.0]])
     >>> tallies.update(scores, np.array([1, -1], np.int8), np.array([[1, 0], [1, 0]], np.int8))
     >>> tallies.learned.report(0).error, tallies.held_out.report(1).sensitivity
@@ -115,14 +115,14 @@ class Tallies:
         _count.function(*arguments)
 
     @property
-    def learned(self) -> Counted:
+    def learned(self) -> LaneCounts:
         """Of rows that were learned, as scored before."""
-        return Counted(self._counts[LEARNED], self._totals[LEARNED])
+        return LaneCounts(self._counts[LEARNED], self._totals[LEARNED])
 
     @property
-    def held_out(self) -> Counted:
+    def held_out(self) -> LaneCounts:
         """Of rows that were held out."""
-        return Counted(self._counts[HELD_OUT], self._totals[HELD_OUT])
+        return LaneCounts(self._counts[HELD_OUT], self._totals[HELD_OUT])
 
     def forget(self, role: int | None = None) -> None:
         """All counts, or those of a role, begin again."""

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.tune.ahead import Ahead
-from thinstream.tune.passes import Terms
-from thinstream.tune.study import Lane, Study
+from thinstream.tune.peekable import PeekableStream
+from thinstream.tune.study import Study, StudyConfig, Trial
 
 #: Rows looked at; how many times as many a stream of unknown length is taken to have.
 LOOK, MANY = 4000, 100
@@ -28,20 +27,21 @@ DENSE, THIN = 0.95, 0.01
 FALLBACK = 1e-6, 1e2
 
 
-class Span(NamedTuple):
+class L1Range(NamedTuple):
     """The ends of a sweep."""
 
     low: float
     high: float
 
 
-def find_span(stream: Ahead, terms: Terms, lane: Lane) -> Span:
+def find_l1_range(stream: PeekableStream, config: StudyConfig, trial: Trial) -> L1Range:
     """The ends for this algorithm on this stream, from its first rows; rounded outwards to one digit."""
     rows = _compact(stream.look(LOOK))
     length = stream.length() or (len(rows) if len(rows) < LOOK else MANY * len(rows))
-    parameters = [{**lane.parameters, "l1": value} for value in (0.0, *GRID.tolist())]
-    lanes = [lane._replace(parameters=each) for each in parameters]
-    study = Study(terms.algorithm, lanes, n_features=rows.n_features, dtype=terms.dtype, threads=terms.threads)
+    parameters = [{**trial.parameters, "l1": value} for value in (0.0, *GRID.tolist())]
+    trials = [trial._replace(parameters=each) for each in parameters]
+    alike = StudyConfig(config.algorithm, n_features=rows.n_features, dtype=config.dtype, threads=config.threads)
+    study = Study(alike, trials)
     ends = []
     quarter = max(len(rows) // 4, 1)
     for part in (rows.until(quarter), rows.after(quarter)):
@@ -49,11 +49,11 @@ def find_span(stream: Ahead, terms: Terms, lane: Lane) -> Span:
             study.take(part)
         ends.append(_ends(np.array([model.nnz for model in study.lanes])))
     if ends[-1] is None:
-        return Span(*FALLBACK)
+        return L1Range(*FALLBACK)
     early, late = ends[0] or ends[-1], ends[-1]
     low, high = (_carried(a, b, len(rows), length) for a, b in zip(early, late, strict=True))
     # a little beyond both: counts of few weights are rough
-    return Span(_rounded(low / 2.0, math.floor), _rounded(max(2.0 * high, 10.0 * low), math.ceil))
+    return L1Range(_rounded(low / 2.0, math.floor), _rounded(max(2.0 * high, 10.0 * low), math.ceil))
 
 
 def _compact(batches: Sequence[Batch]) -> Batch:

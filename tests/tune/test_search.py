@@ -15,13 +15,13 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.report import Tradeoff
 from thinstream.learners import Classes
 from thinstream.tune import elimination
-from thinstream.tune.candidates import LogUniform, grid, lanes_of, sample
+from thinstream.tune.candidates import LogUniform, grid, make_trials, sample
 from thinstream.tune.elimination import Elimination
-from thinstream.tune.passes import Terms
+from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.scoring import NAMES, scoring_of
 from thinstream.tune.search import _ranks, search
 from thinstream.tune.sources import Matrix, cut
-from thinstream.tune.tallies import Counted
+from thinstream.tune.study import StudyConfig
 
 SIGNS = Classes(-1, 1)
 
@@ -96,17 +96,19 @@ def test_random_candidates_are_drawn_from_distributions():
 )
 def test_candidates_are_checked_before_anything_is_read(setting, message):
     with pytest.raises(InvalidParameterError, match=message):
-        lanes_of("fsol", [{}, setting], {}, SIGNS)
+        make_trials("fsol", [{}, setting], {}, SIGNS)
 
 
 def test_a_candidate_has_its_own_values_upon_the_common_ones():
     base = {"eta": 0.5, "fit_intercept": True, "class_weight": {1: 3.0}}
-    one, other = lanes_of("fsol", [{"l1": 2.0}, {"eta": 4, "class_weight": None, "fit_intercept": False}], base, SIGNS)
+    one, other = make_trials(
+        "fsol", [{"l1": 2.0}, {"eta": 4, "class_weight": None, "fit_intercept": False}], base, SIGNS
+    )
     assert (one.parameters, tuple(one.costs)[:2], one.fit_intercept) == ({"eta": 0.5, "l1": 2.0}, (1.0, 3.0), True)
     assert (other.parameters, tuple(other.costs)[:2], other.fit_intercept) == ({"eta": 4}, (1.0, 1.0), False)
 
 
-COUNTED = Counted(np.array([[100], [20], [5], [8]]), np.array([[30.0], [40.0]]))
+COUNTED = LaneCounts(np.array([[100], [20], [5], [8]]), np.array([[30.0], [40.0]]))
 
 
 def test_scores_are_greater_for_the_better():
@@ -123,7 +125,7 @@ def test_scores_are_greater_for_the_better():
     )
     assert scoring_of(lambda report: report.sensitivity).score(COUNTED) == 0.75
     assert scoring_of("error").natural(-0.13) == 0.13
-    assert math.isnan(scoring_of("error").score(Counted.nothing(1)))
+    assert math.isnan(scoring_of("error").score(LaneCounts.nothing(1)))
     for wrong in ("auc", None):
         with pytest.raises(InvalidParameterError, match=r"scoring must be 'error', .* or a function of a Report"):
             scoring_of(wrong)
@@ -134,7 +136,7 @@ def test_standard_errors_are_those_of_drawing_the_rows_again(name):
     scoring, generator = scoring_of(name, Tradeoff(0.3, 0.7, 0.9, 0.1)), np.random.default_rng(0)
     kinds = generator.multinomial(2000, [0.15, 0.05, 0.72, 0.08], size=4000)  # found, missed, right, false
     counts = np.stack([kinds.sum(1), kinds[:, 0] + kinds[:, 1], kinds[:, 1], kinds[:, 3]])
-    many = Counted(counts, np.zeros((2, 4000)))
+    many = LaneCounts(counts, np.zeros((2, 4000)))
     spread = np.std([scoring.score(many, k) for k in range(4000)])
     assert scoring.standard_errors(many)[0] == pytest.approx(spread, rel=0.2)
     assert np.isnan(scoring_of("log_loss").standard_errors(many)).all()
@@ -159,13 +161,13 @@ def test_batches_end_where_they_are_asked_to(sizes, every):
     assert found == list(range(len(rows)))
 
 
-LANES = lanes_of("fsol", [{"l1": 0.0}, {"l1": 0.01}, {"l1": 500.0}, {"l1": 1000.0}], {}, SIGNS)
+LANES = make_trials("fsol", [{"l1": 0.0}, {"l1": 0.01}, {"l1": 500.0}, {"l1": 1000.0}], {}, SIGNS)
 
 
 @pytest.mark.parametrize("folds", [0, 3])
 @pytest.mark.parametrize("name", ["error", "balanced_accuracy", "log_loss"])
 def test_hopeless_candidates_are_dropped_and_the_winner_is_kept(folds, name):
-    source, terms, scoring = Matrix(made()), Terms("fsol", folds=folds), scoring_of(name)
+    source, terms, scoring = Matrix(made()), StudyConfig("fsol", folds=folds), scoring_of(name)
     whole = search(source, terms, LANES, scoring)
     found = search(source, terms, LANES, scoring, eliminate=True, models=True)
     assert whole.best == found.best < 2
@@ -177,17 +179,17 @@ def test_hopeless_candidates_are_dropped_and_the_winner_is_kept(folds, name):
 
 
 def test_elimination_does_not_depend_on_how_the_stream_is_cut(monkeypatch):
-    one = search(Matrix(made()), Terms("fsol", folds=3), LANES, scoring_of("error"), eliminate=True)
+    one = search(Matrix(made()), StudyConfig("fsol", folds=3), LANES, scoring_of("error"), eliminate=True)
     monkeypatch.setattr("thinstream.tune.sources.PIECE", 333)
-    other = search(Matrix(made()), Terms("fsol", folds=3), LANES, scoring_of("error"), eliminate=True)
+    other = search(Matrix(made()), StudyConfig("fsol", folds=3), LANES, scoring_of("error"), eliminate=True)
     for a, b in zip(one, other, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_equals_and_single_ones_stay(monkeypatch):
-    same = lanes_of("fsol", [{}] * 3, {}, SIGNS)
-    assert not search(Matrix(made()), Terms("fsol"), same, scoring_of("error"), eliminate=True).dropped.any()
-    assert not search(Matrix(made()), Terms("fsol"), same[:1], scoring_of("error"), eliminate=True).dropped.any()
+    same = make_trials("fsol", [{}] * 3, {}, SIGNS)
+    assert not search(Matrix(made()), StudyConfig("fsol"), same, scoring_of("error"), eliminate=True).dropped.any()
+    assert not search(Matrix(made()), StudyConfig("fsol"), same[:1], scoring_of("error"), eliminate=True).dropped.any()
 
 
 class Counts:
@@ -196,7 +198,7 @@ class Counts:
     def __init__(self, errors, per=100):
         self.errors, self.per, self.kept, self.rows = np.asarray(errors), per, None, 0
         self.tallies = self
-        self.learned = Counted.nothing(self.errors.shape[1])
+        self.learned = LaneCounts.nothing(self.errors.shape[1])
         self.lanes = self
 
     def keep(self, lanes):
@@ -215,7 +217,7 @@ def visited(errors):
         counts = study.learned.counts.copy()
         counts[0] += study.per
         counts[3] += study.errors[stretch]
-        study.learned = Counted(counts, study.learned.totals)
+        study.learned = LaneCounts(counts, study.learned.totals)
         present = dropping.visit(study, present)
     return dropping.dropped
 
@@ -244,4 +246,4 @@ def test_a_score_that_is_undefined_for_all_is_an_error():
     rows = made(50)
     ones = rows.labelled(np.ones(50, np.int8))
     with pytest.raises(InvalidInputError, match="balanced_accuracy of every candidate is undefined"):
-        search(Matrix(ones), Terms("fsol", folds=2), LANES, scoring_of("balanced_accuracy"))
+        search(Matrix(ones), StudyConfig("fsol", folds=2), LANES, scoring_of("balanced_accuracy"))

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from thinstream.estimators.sweeping import base_of, from_matrix, from_stream, lane_of, terms_of
-from thinstream.tune.costs import WEIGHTS, CostCurves, study_costs
+from thinstream.estimators.study_inputs import base_of, config_of, from_matrix, from_stream, trial_of
+from thinstream.tune.cost_curves import WEIGHTS, CostCurves, study_costs
 
 
 def cost_curve(
@@ -65,5 +65,5 @@ def cost_curve(
             present = np.ones(len(y), np.bool_) if sample_weight is None else np.asarray(sample_weight) > 0
             positives = int((np.asarray(y)[present] == source.classes.positive).sum())
             ratio = max(int(present.sum()) - positives, 1) / max(positives, 1)
-    terms, lane = terms_of(base, source, memory, threads), lane_of(base, source.classes)
-    return study_costs(source.stream, terms, lane, weights, ratio=ratio)
+    config, trial = config_of(base, source, memory, threads), trial_of(base, source.classes)
+    return study_costs(source.stream, config, trial, weights, ratio=ratio)
