@@ -104,7 +104,7 @@ def test_ranks_out_of_step_are_an_error():
     def work(collective):
         return collective.allreduce(np.zeros(3 + collective.rank))
 
-    with pytest.raises((InvalidInputError, PeerLostError), match=r"same operations|lost rank"):
+    with pytest.raises(InvalidInputError, match="ranks must call the same operations"):
         together(2, work)
 
     def late(collective):
@@ -112,7 +112,7 @@ def test_ranks_out_of_step_are_an_error():
             collective.barrier()
         return collective.allreduce(np.zeros(0))
 
-    with pytest.raises((InvalidInputError, PeerLostError), match=r"same operations|lost rank"):
+    with pytest.raises(PeerLostError, match="rank 0 of 2 lost rank 1: the connection ended"):  # it was done, and left
         together(2, late)
 
 

@@ -342,7 +342,7 @@ def test_workers_that_read_different_streams_are_an_error():
         def together(self, tasks):
             return super().together([tasks[0], replace(tasks[1], shard=Shorter())])
 
-    with pytest.raises((InvalidInputError, PeerLostError), match=r"same stream|same operations|lost rank"):
+    with pytest.raises(InvalidInputError, match=r"ranks must call the same operations .* at operation 91"):
         learn_features(Odd(2), Everything(), model(), timeout=5.0)
 
 

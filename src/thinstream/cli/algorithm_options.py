@@ -2,18 +2,16 @@
 
 import inspect
 import re
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import typer
 
-#: Good without tuning on most streams, and sparse with l1.
-DEFAULT = "adarda"
 
-
-def named_algorithm(arguments: list[str], default: str = DEFAULT) -> str:
+def named_algorithm(arguments: list[str], default: str) -> str:
     """The value of ``--algorithm`` (``-a``) on a command line, or the default.
 
-    >>> named_algorithm(["train", "day.svm", "-a", "fsol"])
+    >>> named_algorithm(["train", "day.svm", "-a", "fsol"], "adarda")
     'fsol'
     """
     for i, argument in enumerate(arguments):
@@ -44,7 +42,7 @@ def how(batch: Any) -> str:
     return f"in Python: ts.{batch.name}().fit_stream(ts.open_stream('FILE')).save('MODEL')"
 
 
-def options(name: str, *, without: tuple[str, ...] = ()) -> list[inspect.Parameter]:
+def algorithm_options(name: str, *, without: Collection[str] = ()) -> list[inspect.Parameter]:
     """An option per parameter of the algorithm, with its meaning, range and default."""
     algorithm = online(name)
     meanings = _meanings(inspect.getdoc(algorithm.rule) or "")
@@ -70,7 +68,7 @@ def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
     return inspect.Parameter(f"own_{parameter.name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
-def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:
+def parse_parameters(name: str, given: dict[str, str | None]) -> dict[str, Any]:
     """The public values of the options that were given; what is not allowed is a wrong command line."""
     from thinstream.errors import InvalidParameterError
 
@@ -80,7 +78,7 @@ def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:
         text = given.get(f"own_{parameter.name}")
         if text is None:
             continue
-        value = value_of(text)
+        value = parse_value(text)
         try:
             parameter.encode(value, algorithm.name)
         except InvalidParameterError as error:
@@ -89,7 +87,7 @@ def values(name: str, given: dict[str, str | None]) -> dict[str, Any]:
     return found
 
 
-def value_of(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A number, None, or the text itself."""
     if text.lower() == "none":
         return None

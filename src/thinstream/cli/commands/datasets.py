@@ -1,17 +1,47 @@
-"""What ``thinstream datasets`` does."""
+"""``thinstream datasets``: the papers' data sets, found or downloaded."""
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from thinstream.datasets import Published, catalogue, dataset, folders, present, verify
-from thinstream.datasets import download as fetched
-from thinstream.datasets import find as found
-from thinstream.errors import InvalidInputError, MissingDataError
-from thinstream.streams.opening import open_stream
+import typer
+
+if TYPE_CHECKING:
+    from thinstream.datasets import Published
 
 
-def listing() -> None:
-    """All data sets, a line each."""
+def datasets(
+    name: Annotated[
+        str | None, typer.Argument(help="Show this one, and where its files are.", show_default=False)
+    ] = None,
+    download: Annotated[bool, typer.Option("--download", help="Fetch it, if it is public.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare files with the checksums of their download.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where to (default: THINSTREAM_DATA, else the cache folder).", show_default=False),
+    ] = None,
+) -> None:
+    """List the papers' data sets and which of them are here; show, download or verify one."""
+    from thinstream.errors import InvalidParameterError
+
+    if name is None:
+        if download or verify:
+            raise InvalidParameterError("name the data set: thinstream datasets NAME --download")
+        _list_all()
+    elif download:
+        _download(name, folder)
+    elif verify:
+        _verify(name)
+    else:
+        _show(name)
+
+
+def _list_all() -> None:
+    """Prints all data sets, a line each."""
+    from thinstream.datasets import catalogue, folders, present
+
     here = set(present())
     print(f"{'':2}{'name':<26}{'papers':<10}{'rows':>12}{'features':>12}{'positive':>10}  what it is")
     for entry in catalogue().values():
@@ -25,8 +55,11 @@ def listing() -> None:
     print(f"\n✓ is here. Folders: {', '.join(map(str, folders()))}. thinstream datasets NAME --download fetches one.")
 
 
-def shown(name: str) -> None:
-    """One data set, and its files."""
+def _show(name: str) -> None:
+    """Prints one data set, and its files."""
+    from thinstream.datasets import catalogue, dataset, find
+    from thinstream.errors import MissingDataError
+
     if name in catalogue():
         entry = dataset(name)
         users = ", ".join(entry.papers) or "experiments and examples"
@@ -37,14 +70,15 @@ def shown(name: str) -> None:
         for file in entry.files:
             print(f"public: {file.url}")
     try:
-        for path in found(name):
+        for path in find(name):
             print(f"here: {path}")
     except MissingDataError as error:
         print(error)
 
 
-def fetch(name: str, folder: Path | None) -> None:
+def _download(name: str, folder: Path | None) -> None:
     """Downloads with a line of progress, counts the rows, and says where the files are."""
+    from thinstream.datasets import download
 
     def progress(file: str, have: int, total: int | None) -> None:
         if sys.stderr.isatty():
@@ -52,15 +86,18 @@ def fetch(name: str, folder: Path | None) -> None:
             sys.stderr.write(f"\r\033[K{file}: {have / 1e6:,.1f}{of} MB")
             sys.stderr.flush()
 
-    paths = fetched(name, folder, progress, check=_counted)
+    paths = download(name, folder, progress, check=_require_published_size)
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
     for path in paths:
         print(path)
 
 
-def _counted(path: Path, published: Published) -> None:
-    """What was fetched must have the published numbers of rows and non-zeros."""
+def _require_published_size(path: Path, published: "Published") -> None:
+    """Raises where a file has not the published numbers of rows and non-zeros."""
+    from thinstream.errors import InvalidInputError
+    from thinstream.streams.opening import open_stream
+
     if published.format != "libsvm" or published.rows is None:
         return
     rows = nonzeros = 0
@@ -73,8 +110,10 @@ def _counted(path: Path, published: Published) -> None:
         )
 
 
-def verified(name: str) -> None:
-    """Checksums of the files that are here."""
+def _verify(name: str) -> None:
+    """Compares the files that are here with their checksums."""
+    from thinstream.datasets import verify
+
     for checked in verify(name):
-        told = "as downloaded" if checked.recorded else "no checksum was recorded"
-        print(f"{checked.sha256}  {checked.path}  ({told})")
+        how = "as downloaded" if checked.recorded else "no checksum was recorded"
+        print(f"{checked.sha256}  {checked.path}  ({how})")

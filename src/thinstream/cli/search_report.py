@@ -6,14 +6,19 @@ import math
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thinstream.atomic import replacing
-from thinstream.cli.tables import say_places, write_table
+from thinstream.cli.options import INTERCEPT
+from thinstream.cli.render import write_table
+from thinstream.cli.studies import say_places
 from thinstream.learners import find
 from thinstream.tune.candidates import Setting
 from thinstream.tune.scoring import Scoring
 from thinstream.tune.search import Outcome
+
+if TYPE_CHECKING:
+    from thinstream.cli.commands.tune import Job
 
 #: Scorings that are shares, shown in percent.
 SHARES = ("error", "balanced_accuracy", "weighted_sum")
@@ -21,10 +26,10 @@ SHARES = ("error", "balanced_accuracy", "weighted_sum")
 CALLED = {"fit_intercept": "intercept", "class_weight": "class-weight"}
 
 
-class Standings:
+class SearchReport:
     """Candidates from the best to the worst. Numbers are those people know: an error is positive."""
 
-    def __init__(self, settings: list[Setting], outcome: Outcome, scoring: Scoring, job: Any) -> None:
+    def __init__(self, settings: list[Setting], outcome: Outcome, scoring: Scoring, job: "Job") -> None:
         self.settings, self.outcome, self.scoring, self.job = settings, outcome, scoring, job
         self.names = list(dict.fromkeys(name for setting in settings for name in setting))
         self.order = sorted(range(len(settings)), key=lambda c: (outcome.rank[c], c))
@@ -71,7 +76,7 @@ class Standings:
     def remarks(self) -> list[str]:
         """Where the best value lies at an end of what was tried: more may be gained beyond."""
         found = []
-        best = {} if self.job.random is not None else self.settings[self.outcome.best]
+        best = {} if self.job.search.random is not None else self.settings[self.outcome.best]
         for name, value in best.items():
             tried = {setting[name] for setting in self.settings if _is_number(setting.get(name))}
             if _is_number(value) and len(tried) > 2 and value in (min(tried), max(tried)) and value != 0:
@@ -92,13 +97,13 @@ class Standings:
             last = {
                 "best": {name: shown(value) for name, value in best.items()},
                 "command": command,
-                "model": str(self.job.model) if self.job.model else None,
+                "model": str(self.job.search.model) if self.job.search.model else None,
                 "rows": self.outcome.rows,
                 "passes": self.outcome.passes,
             }
             sys.stdout.write(json.dumps(last) + "\n")
             return
-        say_places(self.job.studying, self.job.model)
+        say_places(self.job.study, self.job.search.model)
         print(command)
 
     def write_csv(self, path: Path) -> None:
@@ -114,19 +119,23 @@ class Standings:
                 out.writerow([row["rank"], *values, *rest, *row["folds"]])
 
 
-def train_command(job: Any, best: Setting) -> str:
+def train_command(job: "Job", best: Setting) -> str:
     """The command line that trains a candidate."""
     every = {**job.parameters, **best}
     words = ["thinstream", "train", *job.data, "-a", find(job.algorithm).name.lower()]
-    intercept, weight = every.pop("fit_intercept", job.studying.intercept), every.pop("class_weight", job.class_weight)
+    intercept, weight = (
+        every.pop("fit_intercept", job.study.fit_intercept),
+        every.pop("class_weight", job.search.class_weight),
+    )
     for name, value in every.items():
         words += [f"--{name.replace('_', '-')}", _text(value)]
-    words += ["--intercept"] if intercept else []
+    if intercept != INTERCEPT:
+        words.append("--intercept" if intercept else "--no-intercept")
     if weight is not None:
         words += ["--class-weight", weight if isinstance(weight, str) else shown(weight).replace(":", ",")]
-    words += ["--dtype", job.studying.dtype] if job.studying.dtype != "float32" else []
+    words += ["--dtype", job.study.dtype] if job.study.dtype != "float32" else []
     words += job.reading.arguments()
-    words += ["-m", str(job.model)] if job.model is not None else []
+    words += ["-m", str(job.search.model)] if job.search.model is not None else []
     return shlex.join(words)
 
 

@@ -1,17 +1,57 @@
-"""What ``inspect`` tells of a model."""
+"""``thinstream inspect``: what is in a model file."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from thinstream.errors import InvalidParameterError
-from thinstream.learners import Learner
-from thinstream.models.exports.gallery import Gallery
-from thinstream.models.exports.portrait import Portrait
-from thinstream.models.model import Model
+import typer
+
+if TYPE_CHECKING:
+    from thinstream.learners import Learner
+    from thinstream.models.exports.gallery import Gallery
+    from thinstream.models.exports.portrait import Portrait
+    from thinstream.models.model import Model
 
 
-def described(model: Model, portrait: Portrait | Gallery) -> dict[str, Any]:
+def inspect(
+    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
+    top: Annotated[int, typer.Option("--top", "-n", min=0, help="Features shown, those of largest |weight|.")] = 20,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the weights to this file (.png or .svg).", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
+) -> None:
+    """Show a model: how it was trained, its sparsity, its largest weights."""
+    import json
+
+    from thinstream.models.exports.taking import taken_of
+    from thinstream.models.file import read
+
+    found = read(model)
+    portrait = taken_of(found)
+    if plot is not None:
+        _draw(portrait, plot)
+    facts, features = _facts(found, portrait), _largest(portrait, top)
+    if as_json:
+        exact = {"parameters": dict(found.learner.parameters), "classes": list(found.classes)}
+        typer.echo(json.dumps({**facts, **exact, "feature_space": found.feature_space, "top": features}))
+        return
+    for name, value in facts.items():
+        typer.echo(f"{name.replace('_', ' '):<20} {value}")
+    if features:
+        head = "feature" if found.names or found.feature_space.get("hashing") else "feature (column, the first is 0)"
+        names = {name: name for name in features[0]} | {"feature": head, "name": None}
+        typer.echo(f"\n{_line(names)}")
+    for feature in features:
+        typer.echo(_line(feature))
+    if plot is not None:
+        typer.echo(f"\nthe picture is in {plot}")
+
+
+def _facts(model: "Model", portrait: "Portrait | Gallery") -> dict[str, Any]:
     """What is to be said of it, by name; what has no value is left out."""
+    from thinstream.learners import Learner
+    from thinstream.models.exports.gallery import Gallery
+
     learner = model.learner
     first = portrait.first if isinstance(portrait, Gallery) else portrait
     progressive = model.extra.get("progressive") or {}
@@ -34,7 +74,7 @@ def described(model: Model, portrait: Portrait | Gallery) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _of_two(learner: Learner, classes: Any) -> dict[str, Any]:
+def _of_two(learner: "Learner", classes: Any) -> dict[str, Any]:
     costs = learner.costs
     return {
         "classes": f"{classes.negative} (negative), {classes.positive} (positive)",
@@ -56,8 +96,10 @@ def _of_many(learner: Any, classes: Any) -> dict[str, Any]:
     }
 
 
-def largest(portrait: Portrait | Gallery, top: int) -> list[dict[str, Any]]:
+def _largest(portrait: "Portrait | Gallery", top: int) -> list[dict[str, Any]]:
     """The features of largest |weight|; of more than two classes with the class they speak for."""
+    from thinstream.models.exports.portrait import Portrait
+
     order, names = portrait.largest_first()[:top], portrait.names
     if isinstance(portrait, Portrait):
         places = zip(portrait.indices[order].tolist(), portrait.weights[order].tolist(), strict=True)
@@ -68,7 +110,7 @@ def largest(portrait: Portrait | Gallery, top: int) -> list[dict[str, Any]]:
     return [{"feature": j, "name": names.get(j), "class": classes[k], "weight": w} for j, k, w in found]
 
 
-def line(feature: dict[str, Any]) -> str:
+def _line(feature: dict[str, Any]) -> str:
     """A line of the table, or its head."""
     weight = feature["weight"]
     label = f" {feature['class']!s:<20}" if "class" in feature else ""
@@ -77,8 +119,10 @@ def line(feature: dict[str, Any]) -> str:
     return f"{name!s:<40}{label} {shown}"
 
 
-def drawn(portrait: Portrait | Gallery, path: Path) -> None:
-    """The picture, which models of two classes have."""
+def _draw(portrait: "Portrait | Gallery", path: Path) -> None:
+    """Draws the weights, of models of two classes."""
+    from thinstream.errors import InvalidParameterError
+    from thinstream.models.exports.gallery import Gallery
     from thinstream.models.picture import draw
 
     if isinstance(portrait, Gallery):

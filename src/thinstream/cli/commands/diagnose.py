@@ -1,27 +1,21 @@
 """``thinstream diagnose``: what is numerically wrong with a model."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thinstream.cli.groups import Output, Reading, grouped
+from thinstream.cli.options import Data, ModelFile, Output, Reading
 
 if TYPE_CHECKING:
     from thinstream.batch import Batch
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(grouped(diagnose))
-
-
 def diagnose(
-    data: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", show_default=False)],
+    data: Data,
     reading: Reading,
     output: Output,
-    model: Annotated[Path, typer.Option("--model", "-m", help="The model file.", show_default=False)],
+    model: ModelFile,
     rows: Annotated[int, typer.Option(help="Examples looked at, the first ones.", min=1)] = 20_000,
 ) -> None:
     """Look for numerical trouble of a model on labelled examples like those it learned from.
@@ -32,9 +26,9 @@ def diagnose(
     import json
 
     from thinstream import stability
-    from thinstream.cli.predicting import scored
+    from thinstream.cli.io import score_data
 
-    found, stream, _ = scored(data, reading, model, labels=True)
+    found, stream, _ = score_data(data, reading, model, labels=True)
     batch = first(stream.batches(), rows)
     said = stability.diagnose(found.learner, batch, batch.y)
     if output.json:

@@ -6,11 +6,6 @@ from typing import Annotated
 import typer
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(merge)
-
-
 def merge(
     models: Annotated[list[Path], typer.Argument(help="Model files, saved in full.", show_default=False)],
     out: Annotated[Path, typer.Option("--model", "-m", help="Where the merged model goes.", show_default=False)],

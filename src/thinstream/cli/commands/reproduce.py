@@ -1,4 +1,4 @@
-"""What ``thinstream reproduce`` does."""
+"""``thinstream reproduce``: the papers' tables and figures."""
 
 import os
 import sys
@@ -6,19 +6,59 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from thinstream.errors import InvalidInputError, MissingDataError
-from thinstream.experiments.catalogue import chosen, experiments
-from thinstream.experiments.data import is_here
-from thinstream.experiments.experiment import Experiment
-from thinstream.experiments.keeping import Result, keep, kept, these_versions, this_machine
-from thinstream.experiments.running import Progress, processors, run
-from thinstream.experiments.writing import write_page, write_summary
+
+if TYPE_CHECKING:
+    from thinstream.experiments.experiment import Experiment
+    from thinstream.experiments.keeping import Result
+    from thinstream.experiments.running import Progress
 
 
-def listing(data: Path | None) -> None:
-    """Every experiment, and which of its data sets are not there."""
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help="Experiments; all, or p0 … p3 for those of one paper.", show_default=False
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the data sets (default: THINSTREAM_DATA, else the cache).", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where pages, CSV and pictures go; the summary goes beside it.")
+    ] = Path("reproduction"),
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes (default: the cores there are).", show_default=False)
+    ] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Tiny sizes, to see that everything runs.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget finished parts of earlier runs.")] = False,
+    pages: Annotated[
+        bool, typer.Option("--pages", help="Run nothing: write the pages again from the results in --out.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Make the papers' tables and figures anew, the papers' numbers beside ours; without a name, list them.
+
+    A run that is stopped goes on where it was when the same command is given again. Data sets that are not there are
+    left out and named on the page.
+    """
     _look_in(data)
+    if names or pages:
+        Reproduction(out, jobs, smoke, fresh, quiet).run(names or ["all"], only_pages=pages)
+    else:
+        _list_all()
+
+
+def _list_all() -> None:
+    """Prints every experiment, and which of its data sets are not there."""
+    from thinstream.experiments.catalogue import experiments
+    from thinstream.experiments.data import is_here
+
     print(f"{'name':<14} {'source':<20} what it shows")
     for experiment in experiments().values():
         needed = sorted({name for cell in experiment.cells(False) for name in cell.needs})
@@ -32,31 +72,37 @@ class Reproduction:
     """The command's options."""
 
     out: Path
-    data: Path | None
     jobs: int | None
     smoke: bool
     fresh: bool
     quiet: bool
 
-    def reproduce(self, names: list[str], *, only_pages: bool) -> None:
+    def run(self, names: list[str], *, only_pages: bool) -> None:
         """Runs the experiments one after the other, or writes the pages of what was run before."""
-        _look_in(self.data)
+        from thinstream.experiments.catalogue import chosen, experiments
+        from thinstream.experiments.writing import write_page, write_summary
+
         asked = chosen(names)
         self.out.mkdir(parents=True, exist_ok=True)
         for experiment in asked:
             alone = len(asked) == 1
-            result = self._kept(experiment, alone=alone) if only_pages else self._run(experiment, alone=alone)
+            result = (
+                self._find_result(experiment, alone=alone) if only_pages else self._run_one(experiment, alone=alone)
+            )
             if result is not None:
                 write_page(experiment, result, self.out)
                 self._say(f"{self.out / experiment.name}.md")
         self._say(str(write_summary(list(experiments().values()), self.out)))
 
-    def _run(self, experiment: Experiment, *, alone: bool) -> Result | None:
+    def _run_one(self, experiment: "Experiment", *, alone: bool) -> "Result | None":
+        from thinstream.experiments.keeping import Result, keep, kept, these_versions, this_machine
+        from thinstream.experiments.running import processors, run
+
         before = kept(self.out, experiment.name)
         if self.smoke and before is not None and not before.smoke:
             raise InvalidInputError(f"{self.out} has real results of {experiment.name}: give a smoke run another --out")
         try:
-            with _bar(experiment, self.quiet) as progress:
+            with _show_bar(experiment, self.quiet) as progress:
                 done = run(
                     experiment,
                     self.out / ".cells" / (experiment.cells_of or experiment.name),
@@ -77,7 +123,9 @@ class Reproduction:
         keep(self.out, experiment.name, result)
         return result
 
-    def _kept(self, experiment: Experiment, *, alone: bool) -> Result | None:
+    def _find_result(self, experiment: "Experiment", *, alone: bool) -> "Result | None":
+        from thinstream.experiments.keeping import kept
+
         result = kept(self.out, experiment.name)
         if result is None and alone:
             raise InvalidInputError(f"{self.out} has no results of {experiment.name}; run it without --pages first")
@@ -97,7 +145,7 @@ def _look_in(data: Path | None) -> None:
 
 
 @contextmanager
-def _bar(experiment: Experiment, quiet: bool) -> Iterator[Progress]:
+def _show_bar(experiment: "Experiment", quiet: bool) -> "Iterator[Progress]":
     """A progress bar on a terminal; elsewhere nothing."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, of, key: None

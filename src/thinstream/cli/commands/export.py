@@ -6,11 +6,6 @@ from typing import Annotated
 import typer
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(export)
-
-
 def export(
     model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
     out: Annotated[Path, typer.Argument(help="Where it goes: .txt, .tsv, .json, .onnx or .h.", show_default=False)],
@@ -19,10 +14,10 @@ def export(
     ] = None,
 ) -> None:
     """Write a model as text (feature, weight), JSON, an ONNX graph or a C header without dependencies."""
-    from thinstream.cli.opening import require_apart
+    from thinstream.cli.io import require_not_input
     from thinstream.models.exports import export as write
     from thinstream.models.exports.taking import taken_of
     from thinstream.models.file import read
 
-    require_apart(out, model)
+    require_not_input(out, model)
     write(taken_of(read(model)), out, format)

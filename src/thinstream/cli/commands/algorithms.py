@@ -5,12 +5,7 @@ from typing import Annotated
 
 import typer
 
-from thinstream.cli.parameters import how
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(algorithms)
+from thinstream.cli.algorithm_options import how
 
 
 def algorithms(
