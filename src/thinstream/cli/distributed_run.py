@@ -8,9 +8,9 @@ from thinstream.cli.io import require_writable
 from thinstream.cli.options import Distributed, Reading
 from thinstream.cli.progress import Unmeasured
 from thinstream.cli.render import say
-from thinstream.distributed.blueprint import require_separable
+from thinstream.distributed.by_features.blueprint import require_separable
 from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
-from thinstream.distributed.shards import FileSource
+from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.several import progress_for
 from thinstream.models.model import Model
