@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 
-from thinstream.distributed.slices import Slice
+from thinstream.distributed.by_features.slices import Slice
 from thinstream.errors import PeerLostError
 
 #: Seconds after which a test that hangs has failed.
