@@ -9,12 +9,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from thinstream.models.batch_file import read_batch, write_batch
 
 import thinstream as ts
 from tests.batch_learners.streams import fewer, state, streams
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError, ModelFileError, WeightsOnlyError
 from thinstream.models import read
-from thinstream.models.batch_file import read_batch, write_batch
 
 SMALL = {"SBCW": {"group_size": 2, "n_groups": 3}, "FGM": {"group_size": 2, "n_groups": 3}}
 NAMES = [algorithm.name for algorithm in ts.algorithms("batch")]
