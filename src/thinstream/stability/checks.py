@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.batch_learners import spectral
-from thinstream.batch_learners.passes import Passes
+from thinstream.batch_learners import grades
+from thinstream.batch_learners.repeating import Passes
 from thinstream.stability.exponents import exponents
 from thinstream.stability.replay import Replay
 
@@ -148,7 +148,7 @@ def coordinate_steps(batch: Batch, beta: float) -> Finding:
 
 def gradient_steps(batch: Batch, gamma: float, potential: NDArray[np.float64]) -> Finding:
     """GraDes: whether γ is large enough for X (without class weights), and what Ψ did."""
-    norm = spectral.squared_norm(Passes.of(batch.labelled(np.ones(len(batch), np.int8))))
+    norm = grades.squared_norm(Passes.of(batch.labelled(np.ones(len(batch), np.int8))))
     path = f"the potential went from {potential[0]:.3g} to {potential[-1]:.3g}"
     if potential[-1] > potential[0] or gamma < norm / 2:
         return Finding("problem", "divergence", f"gamma={gamma:.4g} is below half of ‖X‖₂² = {norm:.4g}; {path}"
