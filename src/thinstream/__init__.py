@@ -10,9 +10,9 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "OnlineGridSearchCV": "thinstream.estimators.grid_search",
-    "SparsityPath": "thinstream.estimators.path",
+    "SparsityPath": "thinstream.estimators.sparsity_path",
     "algorithms": "thinstream.learners.registry",
-    "cost_curve": "thinstream.estimators.costs",
+    "cost_curve": "thinstream.estimators.cost_curve",
     "load": "thinstream.estimators",
     "make": "thinstream.estimators",
     "open_stream": "thinstream.streams.opening",
