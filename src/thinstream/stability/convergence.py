@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from thinstream.batch_learners import grades
 from thinstream.batch_learners.repeating import Passes
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.stability.inputs import batch_of, matrix_of, signs_of
+from thinstream.stability.data import batch_of, matrix_of, signs_of
 
 
 class Path(NamedTuple):
