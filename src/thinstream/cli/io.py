@@ -46,12 +46,15 @@ def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -
     return model, stream, scores()
 
 
+def reading_of(model: Model) -> dict[str, Any]:
+    """Options of reading that a model remembers."""
+    return model.reading or model.extra.get("reading", {})
+
+
 def read_as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> Reading:
     """The options with what the model was trained with; a different one on the command line raises."""
     kind = reading.format or format_of(data[0])
-    return as_learned(
-        reading, kind, model.feature_space, tuple(model.classes), model.extra.get("reading", {}), str(path)
-    )
+    return as_learned(reading, kind, model.feature_space, tuple(model.classes), reading_of(model), str(path))
 
 
 def names_of(stream: Any) -> Names | None:

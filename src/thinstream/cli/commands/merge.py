@@ -16,25 +16,27 @@ def merge(
 ) -> None:
     """Merge models that learned from disjoint parts of a stream, by the rule of their algorithm.
 
-    They must agree in algorithm, parameters, costs, classes and features. The order does not matter.
+    They must agree in algorithm, parameters, costs, classes, features and how their data was read. The order does not
+    matter.
     """
+    from dataclasses import replace
+
+    from thinstream.cli.io import reading_of, require_not_input, require_writable
     from thinstream.errors import MergeError
     from thinstream.models.file import read, write
-    from thinstream.models.model import Model, Names
-    from thinstream.one_vs_rest import merge as merged
 
-    found = [read(path) for path in models]
-    first = found[0]
-    for path, other in zip(models[1:], found[1:], strict=True):
-        for what in ("classes", "feature_space"):
-            one, two = getattr(first, what), getattr(other, what)
+    require_writable(out)
+    require_not_input(out, *models)
+    first, *others = (read(path) for path in models)
+    for path, other in zip(models[1:], others, strict=True):
+        for what, one, two in (
+            ("classes", first.classes, other.classes),
+            ("feature space", first.feature_space, other.feature_space),
+            ("reading options", reading_of(first), reading_of(other)),
+        ):
             if one != two:
-                raise MergeError(f"{models[0]} and {path} differ in their {what.replace('_', ' ')}: {one} and {two}")
-    names: dict[int, str] = {}
-    for model in reversed(found):
-        if model.names is not None:
-            names.update(zip(model.names.indices.tolist(), model.names.texts, strict=True))
-    learner = merged([model.learner for model in found], average=average)
-    kept = Names.of(list(names.values()), list(names)) if names else None
-    write(out, Model(learner, first.classes, first.feature_space, kept), "weights" if weights_only else "full")
+                raise MergeError(f"{models[0]} and {path} differ in their {what}: {one} and {two}")
+    merged = first.merge(*others, average=average)
+    learner = merged.learner
+    write(out, replace(merged, extra={"reading": reading_of(first)}), "weights" if weights_only else "full")
     typer.echo(f"{out}: {learner.t:,} examples, {learner.nnz:,} of {learner.n_weights:,} weights are not zero")
