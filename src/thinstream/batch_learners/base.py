@@ -4,7 +4,7 @@ They answer to `learners.protocol`: ``learn`` takes batches of a stream, which a
 ``learn_rows`` and ``row_scores`` take all rows of a matrix at once (numpy's, scipy's, or an array on a device).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from thinstream.batch_learners.rows import Arrays, Examples, of_width
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.engine.rule import Algorithm, register
 from thinstream.errors import InvalidInputError, MergeError, ModelFileError, WeightsOnlyError
-from thinstream.learners.learner import EQUAL_COSTS, dtype_of, require_range
+from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, require_range
 from thinstream.learners.protocol import Reads
 from thinstream.learners.registry import rule_of
 
@@ -34,7 +34,7 @@ def runs(rule: Any, *, paper: str, order: str) -> Callable[[Class], Class]:
     return declare
 
 
-class BatchLearner:
+class BatchLearner(SingleModel):
     """A batch algorithm, its weights and the counters of its run.
 
     Parameters
@@ -174,16 +174,6 @@ class BatchLearner:
         return np.asarray(self.w[self.offset :] != 0)
 
     @property
-    def models(self) -> "Iterable[BatchLearner]":
-        """A model for each row of ``coef_``: this one."""
-        return (self,)
-
-    @property
-    def n_weights(self) -> int:
-        """Weights there are, zero or not; the intercept is none of them."""
-        return self.n_features
-
-    @property
     def intercept(self) -> float:
         """Weight of the constant feature; 0 without one."""
         return float(self.w[0]) if self.offset else 0.0
@@ -202,25 +192,8 @@ class BatchLearner:
         """σ of every feature."""
         raise AttributeError(f"{self.algorithm.name} keeps no variances")
 
-    @property
-    def t(self) -> int:
-        """Examples learned from."""
-        return int(self.counts[T])
-
-    @property
-    def n_positives(self) -> int:
-        """Positive examples learned from."""
-        return int(self.counts[POSITIVES])
-
-    @property
-    def n_mistakes(self) -> int:
-        """Examples called wrong before their update."""
-        return int(self.counts[FALSE_NEGATIVES] + self.counts[FALSE_POSITIVES])
-
-    @property
-    def n_updates(self) -> int:
-        """Rounds in which the update condition held."""
-        return int(self.counts[UPDATES])
+    def _counts(self) -> NDArray[np.int64]:
+        return self.counts
 
     def count(self, scores: NDArray[Any], y: NDArray[np.int8], losses: NDArray[np.float64], updates: int = -1) -> None:
         """Counts rounds with these scores before, and own losses of, each example; by default a loss is an update."""
