@@ -130,14 +130,12 @@ class Waiting:
         if not self.pieces:
             return {}
         rows = stacked(self.pieces)
-        return {f"waiting.{n}": a for n, a in csr_arrays(rows.sparse(rows.X.dtype)).items()} | {
-            "waiting.y": rows.y,
-            "waiting.weights": rows.weights,
-        }
+        X = rows.sparse(rows.X.dtype)
+        return csr_arrays(X, "waiting") | {"waiting.y": rows.y, "waiting.weights": rows.weights}
 
     def restore(self, arrays: Arrays, width: int) -> None:
         """Takes back what was saved."""
         self.pieces = []
         if "waiting.y" in arrays:
-            X = csr_of_arrays({n: arrays[f"waiting.{n}"] for n in ("indptr", "indices", "values")}, width)
+            X = csr_of_arrays(arrays, "waiting", width)
             self.pieces = [Examples(X, arrays["waiting.y"], arrays["waiting.weights"])]

@@ -167,16 +167,17 @@ def of_width(X: Any, width: int) -> Any:
     return X if X.shape[1] == width else sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
-def csr_arrays(X: Any) -> Arrays:
-    """A CSR matrix as arrays."""
-    return {"indptr": X.indptr.astype(np.int64), "indices": X.indices.astype(np.int64), "values": X.data}
+def csr_arrays(X: Any, name: str) -> Arrays:
+    """A CSR matrix as arrays, for a file."""
+    parts = {"indptr": X.indptr.astype(np.int64), "indices": X.indices.astype(np.int64), "values": X.data}
+    return {f"{name}.{part}": array for part, array in parts.items()}
 
 
-def csr_of_arrays(arrays: Arrays, width: int) -> Any:
-    """A CSR matrix of arrays, checked."""
+def csr_of_arrays(arrays: Arrays, name: str, width: int) -> Any:
+    """The CSR matrix of that name, checked."""
     import scipy.sparse as sp
 
-    indptr, indices, values = (arrays[name] for name in ("indptr", "indices", "values"))
+    indptr, indices, values = (arrays[f"{name}.{part}"] for part in ("indptr", "indices", "values"))
     X = sp.csr_matrix((values, indices, indptr), shape=(len(indptr) - 1, width))
     X.check_format(full_check=True)
     return X
