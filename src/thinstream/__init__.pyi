@@ -300,7 +300,7 @@ class SBCW(Selecting, BufferedClassifier):
     def __init__(
         self,
         *,
-        n_features_to_select: int | None = None,
+        n_features: int | None = None,
         group_size: int = 10,
         n_groups: int = 15,
         C: float = 1.0,

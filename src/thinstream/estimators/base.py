@@ -62,9 +62,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         given = self.get_params(deep=False)
         options = {name: given[name] for name in ("dtype", "grow", "fit_intercept") if name in given}
         own = {name: given[name] for name in self._own_parameters}
-        model = Model.fresh(
-            self._algorithm, classes, given["class_weight"], n_features=n_features, **more, **options, **own
-        )
+        options |= {"n_features": n_features, "parameters": own}
+        model = Model.fresh(self._algorithm, classes, given["class_weight"], **more, **options)
         kind = None if labels is None or labels.dtype.kind not in _KINDS else labels.dtype.str
         known = {"classes": kind, "class_weight": _pairs(given["class_weight"]), "named": columns is not None}
         names = model.names if columns is None else Names.of(list(columns))

@@ -85,7 +85,7 @@ class BatchClassifier(ModelClassifier):
         """w·x of each row; positive means the second class."""
         check_is_fitted(self)
         rows, learner = self._rows(X, reset=False), self._batch_learner()
-        scores: NDArray[Any] = learner.score_rows(rows)
+        scores: NDArray[Any] = learner.row_scores(rows)
         if not np.all(np.isfinite(scores)):
             require_finite(Examples(rows, np.empty(0, np.int8), np.empty(0)))
         return scores
@@ -217,7 +217,7 @@ class BufferedClassifier(BatchClassifier):
     def n_waiting_(self) -> int:
         """Examples that wait until their batch is full."""
         self._fitted("n_waiting_")
-        return len(self._batch_learner().waiting)
+        return int(self._batch_learner().n_waiting)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, classes_from_y: bool) -> NDArray[Any]:
         first = not self.__sklearn_is_fitted__()

@@ -25,8 +25,6 @@ from thinstream.models.plain import plain
 from thinstream.one_vs_rest import OneVsRest
 
 _BATCH, _GIVEN = "batch/", "given/"
-#: Arrays of a batch method, and beginnings of their names, that predicting needs and what it chose.
-_BATCH_WEIGHTS, _BATCH_FOUND = ("w", "counts", "loss"), ("groups.", "found.")
 
 
 def oldest_format(learner: AnyLearner) -> int:
@@ -106,8 +104,7 @@ def _pack_batch(learner: Any, grade: str) -> Arrays:
 
 def _unpack_batch(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     given = {name.removeprefix(_GIVEN): array for name, array in arrays.items() if name.startswith(_GIVEN)}
-    options: dict[str, Any] = _common(head) | head["parameters"] | given
-    learner: Any = make_learner(**options)
+    learner: Any = make_learner(**_common(head), parameters=head["parameters"] | given)
     own = {name.removeprefix(_BATCH): array for name, array in arrays.items() if name.startswith(_BATCH)}
     learner.restore(own) if head["grade"] == "full" else learner.restore_weights(own)
     found: AnyLearner = learner
