@@ -93,11 +93,7 @@ def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
 
 
 def _pack_batch(learner: Any, grade: str) -> Arrays:
-    arrays = learner.arrays()
-    if grade == "weights":
-        arrays = {
-            name: array for name, array in arrays.items() if name in _BATCH_WEIGHTS or name.startswith(_BATCH_FOUND)
-        }
+    arrays = learner.arrays(weights_only=grade == "weights")
     given = {_GIVEN + name: np.asarray(value) for name, value in learner.parameters.items() if np.ndim(value)}
     return {_BATCH + name: array for name, array in arrays.items()} | given
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
 from thinstream.evaluate.order import looks_sorted
 from thinstream.evaluate.report import P3, Tradeoff
@@ -53,6 +53,7 @@ class Run:
         self._since = 0  # rows since the last checkpoint
         self._changes = 0  # of the label, from one row to the next
         self._most_skipped = 0  # in a pass that is over
+        self._progressive = model.learner.reads == "once"  # others have no score of a row before it is learned
 
     def resume(self) -> bool:
         """Goes back to the last checkpoint; False if there is none."""
@@ -73,7 +74,7 @@ class Run:
         warm_up = getattr(self.stream, "warm_up", None)
         if warm_up is not None:
             warm_up()
-        if learner.reads != "once":
+        if not self._progressive:
             return
         values = np.empty(0, dtype=self.stream.dtype)
         scores = learner.learn(Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0, nothing))
@@ -83,10 +84,7 @@ class Run:
         """Learns what is left of the stream. `Interrupted` if a signal ended it, after a last checkpoint."""
         with stopping() as asked:
             try:
-                if self.state.model.learner.reads == "once":
-                    self._run(asked)
-                else:
-                    self._run_whole()
+                self._run(asked)
             except Interrupted:
                 if self.checkpoints is not None:
                     self._checkpoint()
@@ -96,6 +94,16 @@ class Run:
         return self.state.model
 
     def _run(self, asked: Stopping) -> None:
+        learner: Any = self.state.model.learner
+        if not self._progressive and (self.checkpoints is not None or self.passes > 1):
+            raise InvalidParameterError(
+                f"{learner.algorithm.name} takes all rows at once: it has no checkpoints, and learns in one pass"
+            )
+        if learner.reads == "again":
+            learner.learn_from(self.stream.batches)
+            self.state = self.state._replace(passes=1)
+            self._most_skipped = self.skipped
+            return
         while self.state.passes < self.passes:
             source = batches_from(self.stream, self.state.position)
             while True:
@@ -114,37 +122,19 @@ class Run:
             self._most_skipped = self.skipped
             if self.stream.skipped is not None:
                 self.stream.skipped.count = 0  # the next pass comes by the same records again
-        self.state.model.learner.finish()
-
-    def _run_whole(self) -> None:
-        """Learners that need all rows at once, or again and again, have no score of a row before it is learned."""
-        learner: Any = self.state.model.learner
-        if self.checkpoints is not None or self.passes > 1:
-            raise InvalidParameterError(
-                f"{learner.algorithm.name} takes all rows at once: it has no checkpoints, and passes must be 1"
-            )
-        if learner.reads == "again":
-            learner.learn_from(self.stream.batches)
-        else:
-            rows = list(self.stream.batches())
-            for batch in rows:
-                batch.require_labels()
-            if sum(map(len, rows)):
-                learner.learn(Batch.concatenate(rows), scores=False)
-                learner.finish()
-        self.state = self.state._replace(passes=1)
-        self._most_skipped = self.skipped
+        learner.finish()
 
     def _learn(self, batch: Batch, asked: Stopping) -> None:
         """The rows of a batch, halting where a line or a checkpoint is due."""
+        lines = self.watch.lines and self._progressive
         while len(batch):
-            rows = min(len(batch), self._until_line()) if self.watch.lines else len(batch)
+            rows = min(len(batch), self._until_line()) if lines else len(batch)
             due = self.checkpoints.due_in(self._since) if self.checkpoints else None
             if due is not None:
                 rows = min(rows, due)
             now = batch if rows == len(batch) else batch.until(rows)
             self._take(now)
-            if self.watch.lines and _is_doubling(self.state.progress.rows):
+            if lines and _is_doubling(self.state.progress.rows):
                 self._line()
             if due == rows:
                 self._checkpoint()
@@ -152,12 +142,11 @@ class Run:
             batch = batch.after(rows) if rows < len(batch) else batch.until(0)
 
     def _take(self, rows: Batch) -> None:
-        if rows.y is None:
-            raise InvalidInputError(f"the rows to learn from need labels, row {rows.first_row} has none")
-        self._changes += int(np.count_nonzero(rows.y[1:] != rows.y[:-1]))
-        scores = self.state.model.learner.learn(rows)
-        if len(scores) == len(rows):  # those that learn in batches have none for rows that wait
-            self.state.progress.update(scores, rows.y, rows.weights)
+        y = rows.require_labels()
+        self._changes += int(np.count_nonzero(y[1:] != y[:-1]))
+        scores = self.state.model.learner.learn(rows, scores=self._progressive)
+        if self._progressive:
+            self.state.progress.update(scores, y, rows.weights)
         self._since += len(rows)
         position = self.state.position
         self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
