@@ -214,7 +214,7 @@ def test_what_cannot_be_merged_says_why(data):
     model = ts.BCW().fit(X, y)
     for other, reason in (
         (ts.BCW(C=2.0).fit(X, y), "agree in C, got 1.0 and 2.0"),
-        (ts.BCW().fit(X[:, :4], y), "agree in n_features, got 8 and 4"),
+        (ts.BCW().fit(X[:, :4], y), "agree in n_features_in_, got 8 and 4"),
         (ts.BCW().fit(X, np.where(y == "ham", "a", "b")), "agree in classes"),
         (ts.FSOL(), "only its own kind"),
     ):

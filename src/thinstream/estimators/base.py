@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.learners import Classes, class_weight_of
+from thinstream.learners import Classes, class_weight_of, find
 from thinstream.learners.protocol import AnyLearner
 from thinstream.models import Model, Names, write
 from thinstream.models.plain import plain
@@ -41,7 +41,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     def __new__(cls, *positional: Any, **given: Any) -> Self:
         """Says which parameters there are, where Python would only say that one is unexpected."""
-        allowed = cls._get_param_names()
+        allowed = list(cls.__init__.__kwdefaults__ or ())
         if positional:
             raise TypeError(f"{cls.__name__} takes keywords only: {cls.__name__}({allowed[0]}={positional[0]!r}), say")
         for name in given:
@@ -182,7 +182,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     def _require_like(self, other: Any) -> None:
         """What the models do not know must agree too."""
-        if not isinstance(other, ModelClassifier):
+        if not isinstance(other, ModelClassifier) or find(self._algorithm).kind != find(other._algorithm).kind:
             raise MergeError(f"{self._algorithm}: only its own kind can be merged with it, got {other!r}")
         check_is_fitted(other)
         other._check_unchanged_parameters()

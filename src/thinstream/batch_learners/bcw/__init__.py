@@ -68,7 +68,7 @@ class BCWLearner(BufferedLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = BCWLearner(n_features=2, dtype="float64")
+    >>> model = BCWLearner(width=2, dtype="float64")
     >>> model.learn_rows(rows)
     array([0., 0.])
     >>> model.weights(), model.variance()
@@ -164,7 +164,7 @@ class BCWLearner(BufferedLearner):
                 size = each.rule.batch_size
                 raise MergeError(f"BCW: {each.n_waiting} rows wait for their batch of {size}; call flush() first")
         model = BCWLearner(
-            n_features=self.n_features,
+            width=self.n_features,
             costs=self.costs,
             dtype=self.dtype.name,
             fit_intercept=bool(self.offset),

@@ -87,7 +87,7 @@ class SBCWLearner(GroupChoosing, BufferedLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = SBCWLearner(n_features=2, group_size=1, n_groups=2, dtype="float64", sigma=1.0)
+    >>> model = SBCWLearner(width=2, group_size=1, n_groups=2, dtype="float64", sigma=1.0)
     >>> model.learn_rows(rows)
     array([0., 0.])
     >>> model.groups
