@@ -16,7 +16,7 @@ from thinstream.distributed import DistributedClassifier, rounds
 from thinstream.distributed.fitting import learn, train
 from thinstream.distributed.on_ray import RayDatasetSource, RayLauncher
 from thinstream.distributed.shards import FileSource
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate import Progress
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.streams.stream import START, Stream
@@ -168,7 +168,7 @@ def bits(state: Any) -> list[bytes]:
 
 
 def serial(given: Model, source: Any) -> State:
-    progress = progress_for(2)
+    progress = Progress(2)
     for batch in source.shards(1)[0].open().batches():
         progress.update(given.learner.learn(batch), batch.y, batch.weights)
     return State(given, progress, 1, START)

@@ -30,10 +30,9 @@ def evaluate(
     import json
 
     from thinstream.cli.predicting import evaluated
-    from thinstream.cli.show import summary
     from thinstream.evaluate.report import Tradeoff
 
     found, report = evaluated(
         data, reading, model, Tradeoff(alpha_p, 1.0 - alpha_p, cost_p, 1.0 - cost_p), quiet=output.quiet
     )
-    typer.echo(json.dumps(report.as_dict()) if output.json else summary(report, found.classes))
+    typer.echo(json.dumps(report.as_dict()) if output.json else report.describe(found.classes))

@@ -10,11 +10,9 @@ from typing import Any, Literal
 from thinstream.cli.groups import Output, Reading, Spread
 from thinstream.cli.opening import classes_of, opened, require_apart, require_place
 from thinstream.cli.predicting import as_learned, remembered
-from thinstream.cli.show import JsonLines, Table, Unmeasured, patience, say, summary
+from thinstream.cli.show import JsonLines, Table, Unmeasured, patience, say
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
-from thinstream.evaluate.report import Report
-from thinstream.evaluate.several import ClassReport
 from thinstream.learners import AnyClasses, Classes, Learner, class_costs
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
@@ -217,7 +215,7 @@ def _close(job: Job, output: Output, run: Any, report: Any) -> None:
     else:
         if job.passes > 1:
             print("\nall passes together: from the second on, rows had been learned before")
-        print(f"\n{summary(report, run.state.model.classes)}")
+        print(f"\n{report.describe(run.state.model.classes)}")
         print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
         if job.model is not None:
             print(f"{'model':<18} {job.model} ({job.model.stat().st_size:,} bytes, {job.grade})")
@@ -233,10 +231,10 @@ def _close(job: Job, output: Output, run: Any, report: Any) -> None:
         )
     if run.stream.names is not None and run.stream.names.full:
         say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
-    if isinstance(report, Report) and report.positives in (0, report.rows):
+    if report.positives in (0, report.rows):
         kind = "positive" if report.positives else "negative"
         say(f"thinstream: all {report.rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
-    if isinstance(report, ClassReport) and 0 in report.examples:
+    elif 0 in report.examples:
         labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
 

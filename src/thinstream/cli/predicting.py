@@ -14,8 +14,8 @@ from thinstream.cli.groups import Reading
 from thinstream.cli.opening import opened, require_apart, require_place
 from thinstream.cli.show import say
 from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.evaluate.progress import Progress
 from thinstream.evaluate.report import Report, Tradeoff
-from thinstream.evaluate.several import ClassReport, progress_for
 from thinstream.learners import Classes
 from thinstream.models.file import read
 from thinstream.models.model import Model
@@ -114,10 +114,10 @@ def write_predictions(
 
 def evaluated(
     data: list[str], reading: Reading, path: Path, tradeoff: Tradeoff, *, quiet: bool
-) -> tuple[Model, Report | ClassReport]:
+) -> tuple[Model, Report]:
     """A model, and its metrics on labelled examples it does not learn from."""
     model, stream, found = scored(data, reading, path, labels=True)
-    progress = progress_for(len(model.classes))
+    progress = Progress(len(model.classes))
     for batch, scores in found:
         if batch.y is None:
             raise InvalidInputError(f"the rows to evaluate on need labels, row {batch.first_row} has none")

@@ -10,7 +10,7 @@ from thinstream.distributed.blueprint import require_separable
 from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
 from thinstream.distributed.shards import FileSource
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.streams.stream import START
 from thinstream.training import Watch
@@ -70,7 +70,7 @@ class SpreadRun:
         self.job, self.stream, self.model, self.watch, self._quiet = job, Unmeasured(), model, watch, quiet
         options = options_of(reading, model.learner.dtype.name)
         self.source = FileSource(job.data, reading.format, **{**options, "workers": reading.threads or 0})
-        self.state = State(model, progress_for(len(model.classes)), 0, START)
+        self.state = State(model, Progress(len(model.classes)), 0, START)
         self._resumes = False
 
     def resume(self) -> bool:

@@ -24,7 +24,8 @@ from thinstream.cli.tables import (
     write_table,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.evaluate.report import POSITIVES, Tradeoff
+from thinstream.evaluate.report import Tradeoff
+from thinstream.evaluate.tally import POSITIVES
 from thinstream.learners import Frozen, find
 from thinstream.models.file import write
 from thinstream.models.model import Model, Names

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.evaluate.report import P3, ROWS, Tradeoff
+from thinstream.evaluate.report import P3, Tradeoff
+from thinstream.evaluate.tally import ROWS
 from thinstream.learners import Frozen, Learner, find
 from thinstream.streams.stream import Stream
 from thinstream.tune.ahead import Ahead, HeldOut

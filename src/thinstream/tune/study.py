@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
-from thinstream.evaluate.order import Order
+from thinstream.evaluate.progress import LabelOrder
 from thinstream.lanes import Lanes
 from thinstream.tune.tallies import ABSENT, HELD_OUT, LEARNED, Tallies
 
@@ -76,7 +76,7 @@ class Study:
             costs=[lane.costs for lane in lanes],
             threads=threads,
         )
-        self.tallies, self.order = Tallies(len(lanes), losses), Order()
+        self.tallies, self.order = Tallies(len(lanes), losses), LabelOrder()
         self._again = False
         self._splits = np.array([lane.split for lane in lanes])
 
@@ -91,7 +91,7 @@ class Study:
             if self._again:
                 each[each == LEARNED] = ABSENT
             else:
-                self.order.take(rows.y)
+                self.order.update(rows.y)
             self.tallies.update(scores, rows.y, each)
             self.rows += len(rows)
 
