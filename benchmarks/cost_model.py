@@ -86,7 +86,7 @@ def text() -> float:
 
         def once() -> None:
             learner = Learner("fsol", n_features=0, grow=True, fit_intercept=False)
-            for batch in open_stream(path, workers=0).batches():
+            for batch in open_stream(path, threads=0).batches():
                 learner.learn(batch)
 
         once()

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, MergeError
-from thinstream.learners import AnyClasses, Classes, Learner, class_costs, costs_of_each, make_learner
+from thinstream.learners import Classes, Learner, class_costs, make_learner
 from thinstream.learners import merge as merge_two_class
 from thinstream.learners.learner import require_range
 from thinstream.learners.memory import physical_memory, require_room
+from thinstream.learners.protocol import AnyLearner as AnyLearner
+from thinstream.learners.protocol import ReadsOnce
 
 if TYPE_CHECKING:
     from thinstream.lanes import Lanes
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 SCORES = 1 << 20
 
 
-class OneVsRest:
+class OneVsRest(ReadsOnce):
     """A `Learner` for more than two classes: one model per class, bit for bit as if it learned alone.
 
     Batches have numbers of classes (int32) for labels, scores a column per class. Models are run one after another
@@ -226,26 +228,28 @@ class OneVsRest:
         self.algorithm = state["_held"][0].algorithm
 
 
-AnyLearner = Learner | OneVsRest
-
-
-def model_for(algorithm: str, classes: AnyClasses, class_weight: Any, **options: Any) -> AnyLearner:
+def model_for(algorithm: str, classes: Classes, class_weight: Any, **options: Any) -> AnyLearner:
     """A model of these classes that has seen nothing; ``options`` are those of `Learner`, parameters included."""
-    if isinstance(classes, Classes):
-        return make_learner(algorithm, costs=class_costs(class_weight, classes, algorithm), **options)
-    return OneVsRest.fresh(algorithm, costs_of_each(class_weight, classes, algorithm), **options)
+    costs = class_costs(class_weight, classes, algorithm)
+    if len(costs) == 1:
+        return make_learner(algorithm, costs=costs[0], **options)
+    return OneVsRest.fresh(algorithm, costs, **options)
 
 
 def merge(models: Sequence[AnyLearner], *, average: bool = False) -> AnyLearner:
-    """`thinstream.learners.merge` for models of any number of classes: class by class."""
-    two = [model for model in models if isinstance(model, Learner)]
-    if len(two) == len(models):
-        return merge_two_class(two, average=average)
-    many = [model for model in models if isinstance(model, OneVsRest)]
-    sizes = {2 if isinstance(model, Learner) else len(model) for model in models}
+    """One learner out of several that learned from disjoint parts of the data, class by class."""
+    sizes = {max(sum(1 for _ in model.models), 2) for model in models}
     if len(sizes) > 1:
         raise MergeError(f"models to merge must have the same classes, got {sorted(sizes)} of them")
-    merged = [
-        merge_two_class(shards, average=average) for shards in zip(*(model.models for model in many), strict=True)
-    ]
-    return OneVsRest(merged, sum(model.n_mistakes for model in many))
+    merged = [_merge_one(shards, average) for shards in zip(*(model.models for model in models), strict=True)]
+    return merged[0] if len(merged) == 1 else OneVsRest(merged, sum(model.n_mistakes for model in models))
+
+
+def _merge_one(shards: Sequence[Any], average: bool) -> Any:
+    kinds = {getattr(shard.algorithm, "kind", "online") for shard in shards}
+    if kinds == {"online"}:
+        return merge_two_class(shards, average=average)
+    first = shards[0]
+    if len({shard.algorithm.name for shard in shards}) > 1 or first.merge is None:
+        raise MergeError(f"{first.algorithm.name} cannot be merged: {first.no_merge}")
+    return first.merge(list(shards))

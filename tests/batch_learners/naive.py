@@ -1,4 +1,4 @@
-"""The naive side: dense, float64, written from P2 (through the equations of the specification), numpy alone."""
+"""The naive side: dense, float64, written from P2 (through docs/specification.md, §6), numpy alone."""
 
 import numpy as np
 

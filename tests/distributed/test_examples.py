@@ -19,7 +19,7 @@ from thinstream.learners import Classes, Learner
 from thinstream.models.file import write
 from thinstream.models.model import Model
 from thinstream.streams.opening import open_stream
-from thinstream.training import Checkpoints, Interrupted, Run, Watch
+from thinstream.training import Checkpoints, Interrupted, Observer, Run
 
 
 class InProcess:
@@ -135,7 +135,7 @@ def test_all_workers_have_the_same_model_after_every_merge(data):
     assert all(len(bases) == 1 for bases in merges)
 
 
-class Stops(Watch):
+class Stops(Observer):
     """Asks the run to stop after some merges."""
 
     lines = False
@@ -143,7 +143,7 @@ class Stops(Watch):
     def __init__(self, merges):
         self.left = merges
 
-    def moved(self, state):
+    def moved(self, step):
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -172,7 +172,7 @@ def test_a_checkpoint_is_of_one_run(data, tmp_path):
 def test_lines_double(data):
     seen = []
 
-    class Lines(Watch):
+    class Lines(Observer):
         def line(self, line):
             seen.append((line.total.rows, line.since.rows))
 

@@ -19,13 +19,13 @@ from thinstream.distributed.segment import _remembered
 from thinstream.distributed.shards import FileSource
 from thinstream.distributed.slice_files import MANIFEST, Manifest
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, PeerLostError, WorkerLostError
-from thinstream.evaluate import Progress
-from thinstream.learners import Classes, Learner, ManyClasses
+from thinstream.evaluate.progress import Progress
+from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
 from thinstream.streams.opening import open_stream
 from thinstream.streams.stream import START
-from thinstream.training.run import Run, Watch
+from thinstream.training.run import Observer, Run
 
 
 def model(name="fsol", **options):
@@ -156,7 +156,7 @@ def test_a_model_that_has_learned_goes_on():
 def test_many_classes():
     _, y = noisy(ROWS, WIDTH, classes=3)
     learner = OneVsRest.fresh("pa", [model().learner.costs] * 3, n_features=WIDTH, dtype="float64")
-    state = learn_features(Threads(2), Everything(y=y), Model(learner, ManyClasses("abc")))
+    state = learn_features(Threads(2), Everything(y=y), Model(learner, Classes(*"abc")))
     learner.learn(rows(X, y, kind=np.int32))
     assert state.model.learner.n_mistakes == learner.n_mistakes
     np.testing.assert_allclose(state.model.learner.weights(), learner.weights(), rtol=1e-9, atol=1e-9)
@@ -173,16 +173,16 @@ def test_a_model_wider_than_the_driver_stays_in_its_folder(tmp_path):
     np.testing.assert_allclose(learner.weights()[:WIDTH], serial(model())[0].weights(), rtol=1e-9)
 
 
-class Lines(Watch):
+class Lines(Observer):
     def __init__(self):
-        self.lines_, self.moves, self.states = [], [], []
+        self.lines_, self.moves, self.steps = [], [], []
 
     def line(self, line):
         self.lines_.append(line)
 
-    def moved(self, state):
-        self.moves.append(state.position.offset + state.position.skip)
-        self.states.append(state)
+    def moved(self, step):
+        self.moves.append(step.position.offset + step.position.skip)
+        self.steps.append(step)
 
 
 def test_lines_are_told(tmp_path):
@@ -445,4 +445,4 @@ def test_files_with_names_and_bad_lines(tmp_path):
     for key, array in stream.names.arrays().items():
         np.testing.assert_array_equal(state.names[key], array)
     # 77, 154, 231 rows, then 14, 91, 168, 245 of the second pass: bad lines before each
-    assert [each.skipped for each in watch.states] == [2, 3, 5, 0, 2, 4, 5, 0]
+    assert [each.skipped for each in watch.steps] == [2, 3, 5, 0, 2, 4, 5, 0]

@@ -21,7 +21,7 @@ from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.streams.stream import START, Stream
 from thinstream.training.checkpoint import State
-from thinstream.training.run import Watch
+from thinstream.training.run import Observer, Step
 
 pytestmark = [
     pytest.mark.ray,
@@ -96,7 +96,7 @@ class Remembered:
         return os.getpid(), kept.version, [array.tobytes() for array in kept.base.memory]  # type: ignore[union-attr]
 
 
-class Interrupting(Watch):
+class Interrupting(Observer):
     """Ends a run after so many rows."""
 
     lines = False
@@ -104,8 +104,8 @@ class Interrupting(Watch):
     def __init__(self, rows: int) -> None:
         self.rows = rows
 
-    def moved(self, state: State) -> None:
-        if state.progress.rows >= self.rows:
+    def moved(self, step: Step) -> None:
+        if step.rows >= self.rows:
             raise KeyboardInterrupt
 
 

@@ -18,7 +18,7 @@ from thinstream.distributed.partial import split
 from thinstream.distributed.slices import Packed, Slice, assembled
 from thinstream.engine.loop import Costs, Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
-from thinstream.learners import Classes, Frozen, Learner, ManyClasses, algorithms
+from thinstream.learners import Classes, Frozen, Learner, algorithms
 from thinstream.learners.memory import columns
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
@@ -38,7 +38,7 @@ def costs_of(class_weight):
 
 
 def blueprint_of(learner):
-    classes = Classes(-1, 1) if isinstance(learner, Learner) else ManyClasses(range(len(learner)))
+    classes = Classes(-1, 1) if isinstance(learner, Learner) else Classes(*range(len(learner)))
     return Blueprint.of(Model(learner, classes))
 
 

@@ -154,7 +154,7 @@ def test_a_model_without_estimator_loads_as_one(data, tmp_path):
     """Trained by a Learner: costs become class_weight; what numbers mean is kept when it is saved again."""
     X, y = data
     classes = Classes("ham", "spam")
-    batch = Batch.of(X.indptr, X.indices, X.data, 8, y=classes.signs(y))
+    batch = Batch.of(X.indptr, X.indices, X.data, 8, y=classes.coded(y))
     for costs, class_weight in [
         (Costs(), None),
         (Costs(1.0, 3.0), {"ham": 1.0, "spam": 3.0}),

@@ -67,7 +67,7 @@ def test_messages_from_lines_and_from_the_archive(tmp_path):
 
 def test_a_level_keeps_the_last_model_before_it_is_passed():
     data = task_of(width=100)
-    watch = p2_fig5.Watch(data, 2)
+    watch = p2_fig5.Growth(data, 2)
     weights = np.zeros((100, 2))
     watch.see(weights, [0, 1])
     weights[:2, 0] = 1.0  # 2 %: past the first level for good

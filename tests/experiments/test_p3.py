@@ -106,7 +106,7 @@ def rows_of(n, seed=0):
 
 
 def test_csogd_at_rate_1_is_paum():
-    """As the equal rows of the paper's table say (SPEC E19); only the sign at equality differs."""
+    """As the equal rows of the paper's table say [E19]; only the sign at equality differs."""
     data = rows_of(200)
     first, second = (one_pass(name, 3.0, 1.0, data) for name in ("CSOGD-I", "PAUM"))
     assert first.positive.tolist() == second.positive.tolist()

@@ -111,7 +111,7 @@ def test_classes_of_any_kind():
     """Strings, booleans and numbers; the larger is positive."""
     assert Classes.of([True, False]) == (False, True)
     assert Classes.of([3, -7, 3]) == (-7, 3)
-    assert Classes.of(["b", "a"]).signs(["a", "b", "b"]).tolist() == [-1, 1, 1]
+    assert Classes.of(["b", "a"]).coded(["a", "b", "b"]).tolist() == [-1, 1, 1]
 
 
 def test_the_synthetic_stream_is_that_of_the_paper():

@@ -22,7 +22,7 @@ from thinstream.errors import (
     ModelFileError,
     WeightsOnlyError,
 )
-from thinstream.learners import Classes, Learner, ManyClasses, memory
+from thinstream.learners import Classes, Learner, memory
 from thinstream.models import Model, read, write
 from thinstream.one_vs_rest import OneVsRest, merge
 
@@ -273,8 +273,8 @@ def test_labels_of_the_other_kind():
         model.learn(numbers.labelled(np.array([3], np.int32)))
     with pytest.raises(InvalidInputError, match="needs labels"):
         model.learn(numbers.labelled(None))
-    with pytest.raises(InvalidInputError, match="three different classes are needed at least"):
-        ManyClasses([1, 2, 1])
+    with pytest.raises(InvalidInputError, match="classes must be two different labels or more"):
+        Classes(1, 2, 1)
 
 
 # Saved, loaded, merged ------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_a_model_without_estimator_loads_as_one(tmp_path):
     for costs, weight in (([Costs()] * 3, None), ([Costs(1.0, 2.0), Costs(), Costs()], {"a": 2.0, "b": 1.0, "c": 1.0})):
         learner = OneVsRest.fresh("fsol", costs, n_features=9)
         learner.learn(Batch.of(X.indptr, X.indices, X.data, 9, y.astype(np.int32)))
-        write(tmp_path / "m", Model(learner, ManyClasses("abc")))
+        write(tmp_path / "m", Model(learner, Classes(*"abc")))
         found = ts.load(tmp_path / "m")
         assert found.class_weight == weight
         assert_same(found, ts.FSOL(class_weight=weight).fit(X, np.array([*"abc"])[y]))

@@ -1,6 +1,6 @@
 """The naive side of every comparison: dense, float64, one example at a time, nothing lazy, nothing from thinstream.
 
-A twin is written from the paper (through the equations of the specification), never from the kernel it judges. It
+A twin is written from the paper (through docs/specification.md), never from the kernel it judges. It
 states one round of the algorithm in full, O(d) and obvious; the bookkeeping every learner shares is done here.
 """
 

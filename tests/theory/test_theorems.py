@@ -1,4 +1,4 @@
-"""The papers' bounds (SPEC section 8) on the library's own runs, and how little of each bound can be left out.
+"""The papers' bounds (specification §8) on the library's own runs, and how little of each bound can be left out.
 
 A regret is the learner's cumulative loss less the comparator's, plain losses both: no bound charges the comparator its
 l1 norm, and none restricts it. Every bound is written as the terms it sums, so that a test can leave one out.

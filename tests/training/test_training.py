@@ -13,7 +13,7 @@ from thinstream.models.model import Model
 from thinstream.streams import sources
 from thinstream.streams.opening import open_stream
 from thinstream.training import Checkpoints, Run
-from thinstream.training.run import Watch
+from thinstream.training.run import Observer
 
 ROWS = 300
 
@@ -121,7 +121,7 @@ def test_checkpoints_stand_at_every_nth_example(data, folder):
 def test_lines_come_at_doublings_and_the_end(data):
     lines = []
 
-    class Keeping(Watch):
+    class Keeping(Observer):
         def line(self, line):
             lines.append(line)
 

@@ -16,11 +16,12 @@ from tests.estimators.test_estimators import EXCUSED
 from tests.tune.sweeps import WIDTH, Pipe, drawn, streamed
 from thinstream.errors import InvalidInputError, InvalidParameterError, UnknownNameError, WeightsOnlyError
 from thinstream.evaluate import Tradeoff
+from thinstream.evaluate.observer import Observer
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
 from thinstream.tune import ahead
 from thinstream.tune.ahead import Ahead, HeldOut
-from thinstream.tune.passes import Terms, Watch, is_repeatable
+from thinstream.tune.passes import Terms, is_repeatable
 from thinstream.tune.path import Sweep, sweep_stream
 from thinstream.tune.picks import METRICS, Limits, measured, pick, standard_errors
 from thinstream.tune.span import GRID, find_span
@@ -142,7 +143,7 @@ def test_a_pipe_is_looked_at_and_read_once():
     assert [sum(map(len, known.batches())) for _ in range(2)] == [len(Y)] * 2
 
 
-class Notes(Watch):
+class Notes(Observer):
     passes = 0
 
     def split(self, passes, needed, limit):

@@ -9,11 +9,12 @@ import scipy.sparse as sp
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
+from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.progress import Progress
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
 from thinstream.streams.tables.memory import from_memory
-from thinstream.tune.passes import Terms, Watch, study_stream
+from thinstream.tune.passes import Terms, study_stream
 from thinstream.tune.study import Lane, Study
 from thinstream.tune.tallies import ABSENT, HELD_OUT, LEARNED
 
@@ -108,15 +109,15 @@ def test_rows_without_labels_or_with_numbers_of_classes_are_refused(rows):
         Study("fsol", LANES).take(replace(rows, y=np.zeros(len(rows), np.int32)))
 
 
-class Notes(Watch):
+class Notes(Observer):
     def __init__(self):
         self.splits, self.moves = [], []
 
     def split(self, passes, needed, limit):
         self.splits.append((passes, needed, limit))
 
-    def moved(self, rows, position, number, of):
-        self.moves.append((rows, number, of))
+    def moved(self, step):
+        self.moves.append((step.rows, step.passes, step.of))
 
 
 def limit_for(lanes, width=WIDTH):

@@ -1,7 +1,7 @@
 """BCW: confidence-weighted learning in batches.
 
 Tan, Yan, Wang, van den Hengel, Tsang, Shi: Learning Sparse Confidence-Weighted Classifier on Very High Dimensional Data
-(2016), Algorithm 1 (P1).
+(2016), Algorithm 1 (P1). Specification §5, E9.
 
 Υ of the paper, the root of Σ, is not formed: any root whitens as well, and the mean μ = Υw is kept itself.
 """

@@ -1,6 +1,7 @@
 """FGM: the feature generating machine.
 
-Tan, Tsang, Wang: Towards Ultrahigh Dimensional Feature Selection for Big Data (2014); a baseline of P1.
+Tan, Tsang, Wang: Towards Ultrahigh Dimensional Feature Selection for Big Data (2014); a baseline of P1. Specification
+§5.
 """
 
 from typing import Any, NamedTuple

@@ -1,6 +1,6 @@
 """GraDes: gradient descent with sparsification.
 
-Garg, Khandekar: Gradient Descent with Sparsification (2009); P2 Equation 6.
+Garg, Khandekar: Gradient Descent with Sparsification (2009); P2 Equation 6. Specification §6, E18.
 
 Costs and sample weights c_i weigh the squares: X and y with rows times √c_i.
 """

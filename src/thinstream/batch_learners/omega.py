@@ -2,7 +2,7 @@
 
 Both act on the norms a_k = ‖z_k‖ of the groups alone: w_k = c_k·z_k/a_k. With a sorted, the m largest are active,
 S = Σ_active a/(σ + m), and c_k = max(0, a_k − S)/σ. For small σ that difference is nothing but rounding; written with
-differences of the norms, c_k = (a_k + Σ_active(a_k − a_i)/σ)/(σ + m), it is not.
+differences of the norms, c_k = (a_k + Σ_active(a_k − a_i)/σ)/(σ + m), it is not. Specification §5, E12.
 """
 
 import numpy as np

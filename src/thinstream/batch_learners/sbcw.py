@@ -1,7 +1,7 @@
 """SBCW: sparse confidence-weighted learning in batches.
 
 Tan, Yan, Wang, van den Hengel, Tsang, Shi: Learning Sparse Confidence-Weighted Classifier on Very High Dimensional Data
-(2016), Algorithms 2 and 3 (P1).
+(2016), Algorithms 2 and 3 (P1). Specification §5, D11 to D13, E12.
 
 Σ̂ is block diagonal: a block for each group of features chosen so far, the unit matrix elsewhere. Rows are kept sparse
 and whitened as they are met, so memory is that of the blocks and of the non-zeros. For a group of precision P = LLᵀ,

@@ -1,6 +1,7 @@
 """SCD: stochastic coordinate descent for the logistic loss with the l1 norm.
 
-Shalev-Shwartz, Tewari: Stochastic Methods for l1-regularized Loss Minimization (2011); a baseline of P2.
+Shalev-Shwartz, Tewari: Stochastic Methods for l1-regularized Loss Minimization (2011); a baseline of P2. Specification
+§6.
 
 Scores s_i are kept up to date, so a step costs the non-zeros of column j.
 """

@@ -1,6 +1,6 @@
 """SparDCA: dual coordinate ascent with the l1 norm.
 
-Shalev-Shwartz, Zhang: Proximal Stochastic Dual Coordinate Ascent (2012); "sparDCA", a baseline of P1.
+Shalev-Shwartz, Zhang: Proximal Stochastic Dual Coordinate Ascent (2012); "sparDCA", a baseline of P1. Specification §5.
 """
 
 from collections.abc import Callable

@@ -7,6 +7,11 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from thinstream.streams.options import Options as Reading
+from thinstream.streams.options import Spelling, spelling
+
+__all__ = ["Output", "Reading", "Spread", "grouped"]
+
 
 def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) -> Callable[..., Any]:
     """The command with each parameter that is a dataclass of options replaced by the options themselves.
@@ -27,15 +32,9 @@ def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) 
         if group is None:
             parameters.append(parameter.replace(annotation=hints[parameter.name]))
             continue
-        kinds = get_type_hints(group, include_extras=True)
-        for option in fields(group):
-            default = option.default if option.default is not MISSING else inspect.Parameter.empty
-            parameters.append(
-                inspect.Parameter(
-                    option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kinds[option.name]
-                )
-            )
-            of_group[option.name] = parameter.name
+        found = _reading_options() if group is Reading else _options(group)
+        parameters += found
+        of_group.update({option.name: parameter.name for option in found})
 
     def flat(**given: Any) -> Any:
         packed: dict[str, dict[str, Any]] = {name: {} for name in (*groups, "own")}
@@ -44,7 +43,7 @@ def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) 
             (packed[of_group[name]] if name in of_group else plain)[name] = value
         if wants_own:
             plain["own"] = packed["own"]
-        return command(**plain, **{name: groups[name](**packed[name]) for name in groups})
+        return command(**plain, **{name: _filled(groups[name], packed[name]) for name in groups})
 
     order = sorted(parameters, key=lambda p: p.kind)
     flat.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
@@ -53,67 +52,52 @@ def grouped(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) 
     return flat
 
 
+def _options(group: Any) -> list[inspect.Parameter]:
+    """The options of a dataclass whose fields are annotated as typer wants them."""
+    kinds = get_type_hints(group, include_extras=True)
+    return [_parameter(option.name, option.default, kinds[option.name]) for option in fields(group)]
+
+
+def _reading_options() -> list[inspect.Parameter]:
+    """The options that `thinstream.streams.options` declares."""
+    kinds = get_type_hints(Reading)
+    found = []
+    for option in fields(Reading):
+        declared = spelling(option)
+        if declared.panel is None:
+            continue
+        kind = kinds[option.name] if declared.parse is None else str | None
+        default = option.default if declared.parse is None else None
+        found.append(_parameter(option.name, default, Annotated[kind, _typer_option(declared, declared.panel)]))
+    return found
+
+
+def _typer_option(declared: Spelling, panel: str) -> Any:
+    names = () if declared.switch is None else (declared.switch,)
+    return _option(declared.help, panel, *names, metavar=declared.metavar, min=declared.minimum, max=declared.maximum)
+
+
+def _parameter(name: str, default: Any, kind: Any) -> inspect.Parameter:
+    value = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
+
+
+def _filled(group: Any, values: dict[str, Any]) -> Any:
+    """A dataclass of options from what stands on the command line."""
+    if group is Reading:
+        for option in fields(Reading):
+            parse = spelling(option).parse
+            if parse is not None:
+                text = values.pop(option.name, None)
+                values |= {} if text is None else {option.name: parse(text)}
+    return group(**values)
+
+
 def _option(help: str, panel: str, *names: str, **more: Any) -> Any:  # noqa: A002 (typer's word)
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=more.pop("show_default", False), **more)
 
 
-_READING, _COLUMNS, _OUTPUT, _WORKERS = "Reading", "Columns and features", "Output", "Workers"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How input is read."""
-
-    format: Annotated[
-        str | None,
-        _option(
-            "libsvm, vw, csv, tsv, jsonl, parquet, arrow or cache; by default the file's ending tells, else libsvm.",
-            _READING,
-        ),
-    ] = None
-    classes: Annotated[
-        str | None,
-        _option(
-            "The two labels NEG,POS, or more: A,B,C. By default labels are numbers, positive above 0.",
-            _READING,
-            metavar="NEG,POS",
-        ),
-    ] = None
-    zero_based: Annotated[
-        str, _option("Whether libsvm indices begin at 0: no, yes, or auto (looks through the files first).", _READING)
-    ] = "no"
-    normalize: Annotated[str | None, _option("Scale each row to unit length: l2.", _READING, metavar="l2")] = None
-    on_error: Annotated[
-        str, _option("What to do with a bad record: raise (stop) or skip (count and report).", _READING)
-    ] = "raise"
-    max_errors: Annotated[int, _option("Bad records skipped at most (default 1000).", _READING, min=0)] = 1000
-    threads: Annotated[int | None, _option("Threads that parse (default: one per core).", _READING, min=1)] = None
-    label: Annotated[str, _option("Column (or key) of the label (default label).", _COLUMNS)] = "label"
-    weight: Annotated[str | None, _option("Column of the examples' weights.", _COLUMNS)] = None
-    text: Annotated[str | None, _option("Columns of text, split into words: a,b,c.", _COLUMNS)] = None
-    categorical: Annotated[
-        str | None, _option("Columns that are categories even where they look like numbers.", _COLUMNS)
-    ] = None
-    numeric: Annotated[str | None, _option("Columns that must be numbers.", _COLUMNS)] = None
-    ignore: Annotated[str | None, _option("Columns left out.", _COLUMNS)] = None
-    header: Annotated[
-        bool,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether the first line of a CSV file names its columns (else c1, c2 …).",
-            rich_help_panel=_COLUMNS,
-            show_default=False,
-        ),
-    ] = True
-    bits: Annotated[
-        int | None, _option("Named features are hashed into 2^bits numbers (default 22).", _COLUMNS, min=1, max=31)
-    ] = None
-    signed: Annotated[
-        bool, typer.Option("--signed", help="Give hashed features a random sign.", rich_help_panel=_COLUMNS)
-    ] = False
-    names: Annotated[
-        int, _option("Remember up to this many names of hashed features (default 0: none).", _COLUMNS, min=0)
-    ] = 0
+_OUTPUT, _WORKERS = "Output", "Workers"
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,17 @@ from typing import Any, Literal
 
 from thinstream.cli.groups import Output, Reading, Spread
 from thinstream.cli.opening import classes_of, opened, require_apart, require_place
-from thinstream.cli.predicting import as_learned, remembered
+from thinstream.cli.predicting import as_learned
 from thinstream.cli.show import JsonLines, Table, Unmeasured, patience, say
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
-from thinstream.learners import AnyClasses, Classes, Learner, class_costs
+from thinstream.learners import Classes, Learner, class_costs
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner, model_for
+from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN, resolve
-from thinstream.training import Checkpoints, Interrupted, Run, Unwatched
+from thinstream.training import Checkpoints, Interrupted, NullObserver, Run
 
 #: Labels as a stream of two classes has them: costs are told by sign.
 SIGNS = Classes(-1, 1)
@@ -80,7 +81,7 @@ def learn(job: Job, output: Output) -> int:
     if job.checkpoint is not None:
         checkpoints = Checkpoints(job.checkpoint, job.checkpoint_every, job.checkpoint_seconds)
     shown = stream if job.spread.engine is None else Unmeasured()
-    watch = Unwatched() if output.quiet else JsonLines() if output.json else Table(shown, job.passes)
+    watch = NullObserver() if output.quiet else JsonLines() if output.json else Table(shown, job.passes)
     run: Any = None
     if job.spread.engine is None:
         run = Run(stream, model, passes=job.passes, checkpoints=checkpoints, watch=watch)
@@ -144,7 +145,7 @@ def _continued(job: Job) -> Model:
     if job.reading.classes is not None and classes_of(job.reading) != model.classes:
         raise InvalidParameterError(
             f"{job.start} has the classes {', '.join(map(repr, model.classes))}; it cannot go on with "
-            f"{job.reading.classes}"
+            f"{','.join(map(str, job.reading.classes))}"
         )
     if job.algorithm is not None and job.algorithm.lower() != learner.algorithm.name.lower():
         raise InvalidParameterError(
@@ -181,17 +182,17 @@ def _shown(weights: Any) -> str:
     return weights if isinstance(weights, str) else ",".join(f"{weight:g}" for weight in weights)
 
 
-def _given_weights(text: str, classes: AnyClasses) -> Any:
+def _given_weights(text: str, classes: Classes) -> Any:
     found = _class_weight(text, classes)
     return list(found.values()) if isinstance(found, dict) else found
 
 
 def costs_of(text: str | None) -> Costs:
     """The costs of two classes, by sign."""
-    return class_costs(_class_weight(text, SIGNS), SIGNS, "--class-weight")
+    return class_costs(_class_weight(text, SIGNS), SIGNS, "--class-weight")[0]
 
 
-def _class_weight(text: str | None, classes: AnyClasses) -> Any:
+def _class_weight(text: str | None, classes: Classes) -> Any:
     """``balanced``, or a cost for each class, in their order."""
     if text is None or text == "balanced":
         return text

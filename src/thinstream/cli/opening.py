@@ -1,13 +1,14 @@
 """Streams and classes from the options of a command line."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from thinstream.cli.groups import Reading
-from thinstream.errors import FileWriteError, InvalidParameterError, listed
-from thinstream.learners import AnyClasses, Classes, ManyClasses
-from thinstream.streams.opening import open_stream
+from thinstream.errors import FileWriteError, InvalidParameterError
+from thinstream.learners import Classes
+from thinstream.streams.opening import open_files
 from thinstream.streams.sources import STDIN
 
 
@@ -15,46 +16,12 @@ def opened(
     data: list[str], reading: Reading, dtype: str, *, cache: bool = False, labels: bool = True, strict: bool = True
 ) -> Any:
     """The stream the options describe."""
-    return open_stream(data, reading.format, cache=cache, labels=labels, strict=strict, **options_of(reading, dtype))
+    return open_files(data, replace(reading, dtype=dtype, labels=labels, strict=strict), cache=cache)
 
 
-def options_of(reading: Reading, dtype: str) -> dict[str, Any]:
-    """Options of `open_stream`."""
-    return {
-        "classes": None if reading.classes is None else tuple(classes_of(reading)),
-        "zero_based": _zero_based(reading.zero_based),
-        "normalize": reading.normalize,
-        "on_error": reading.on_error,
-        "max_errors": reading.max_errors,
-        "workers": reading.threads,
-        "dtype": dtype,
-        "label": reading.label,
-        "weight": reading.weight,
-        "text": _names(reading.text),
-        "categorical": _names(reading.categorical),
-        "numeric": _names(reading.numeric),
-        "ignore": _names(reading.ignore),
-        "header": reading.header,
-        "bits": reading.bits,
-        "signed": reading.signed,
-        "names": reading.names,
-    }
-
-
-def classes_of(reading: Reading) -> AnyClasses:
-    """The labels of ``--classes``, numbers where all are; without it −1 and 1."""
-    if reading.classes is None:
-        return Classes(-1, 1)
-    parts = [part.strip() for part in reading.classes.split(",")]
-    labels: list[Any] = parts
-    try:
-        numbers = [float(part) for part in parts]
-        labels = [int(number) if number.is_integer() else number for number in numbers]
-    except (ValueError, OverflowError):
-        pass
-    if len(labels) < 2 or not all(parts) or len(set(labels)) < len(labels):
-        raise InvalidParameterError(f"--classes must be two labels, NEG,POS, or more, got {reading.classes!r}")
-    return Classes(*labels) if len(labels) == 2 else ManyClasses(labels)
+def classes_of(reading: Reading) -> Classes:
+    """The labels of ``--classes``; without it −1 and 1."""
+    return Classes(*(reading.classes or (-1, 1)))
 
 
 def require_place(path: str | Path | None) -> None:
@@ -80,14 +47,3 @@ def require_apart(out: str | Path | None, *inputs: str | Path) -> None:
     for path in inputs:
         if str(path) != STDIN and os.path.realpath(path) == os.path.realpath(out):
             raise InvalidParameterError(f"{out} is an input: writing to it would destroy it; give another name")
-
-
-def _zero_based(text: str) -> bool | str:
-    allowed: dict[str, bool | str] = {"no": False, "yes": True, "auto": "auto"}
-    if text not in allowed:
-        raise InvalidParameterError(f"--zero-based must be {listed(allowed)}, got {text!r}")
-    return allowed[text]
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())

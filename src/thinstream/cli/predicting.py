@@ -13,14 +13,14 @@ from thinstream.batch import Batch
 from thinstream.cli.groups import Reading
 from thinstream.cli.opening import opened, require_apart, require_place
 from thinstream.cli.show import say
-from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progress import Progress
 from thinstream.evaluate.report import Report, Tradeoff
-from thinstream.learners import Classes
 from thinstream.models.file import read
 from thinstream.models.model import Model
+from thinstream.streams import options
 from thinstream.streams.lines.outputs import Outputs
-from thinstream.streams.opening import concerns, format_of
+from thinstream.streams.opening import format_of
 from thinstream.streams.sources import resolve
 
 
@@ -43,41 +43,16 @@ def scored(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tu
     return model, stream, scores()
 
 
-#: Options that tell what is no feature: a model remembers them, and other data may need others.
-REMEMBERED = ("label", "weight", "ignore", "numeric", "header")
-
-
-def remembered(reading: Reading) -> dict[str, Any]:
-    """What a model file keeps of how its data was read, besides what is in the model's space."""
-    unset = Reading()
-    return {name: getattr(reading, name) for name in REMEMBERED if getattr(reading, name) != getattr(unset, name)}
-
-
 def as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> Reading:
     """The options with what the model was trained with; a different one on the command line raises."""
-    space = model.feature_space
-    hashing = space.get("hashing", {})
-    learned = {
-        "bits": hashing.get("bits"),
-        "signed": hashing.get("signed", False) or None,
-        "text": ",".join(space.get("text", ())) or None,
-        "categorical": ",".join(space.get("categorical", ())) or None,
-        "normalize": space.get("normalize"),
-        "zero_based": "yes" if space.get("zero_based") else None,
-        "classes": None if model.classes == (-1, 1) else ",".join(map(str, model.classes)),
-    }
-    unset = Reading()
-    for name, value in learned.items():
-        given = getattr(reading, name)
-        if given != getattr(unset, name) and value is not None and str(given) != str(value) and name != "zero_based":
-            raise InvalidParameterError(f"{path} learned with {name} {value}; it cannot be used with {given}")
-    kind = reading.format or format_of(data[0])
-    kept = {
-        name: value
-        for name, value in {**model.extra.get("reading", {}), **learned}.items()
-        if value is not None and getattr(reading, name) == getattr(unset, name) and concerns(name, kind)
-    }
-    return replace(reading, **kept)
+    return options.as_learned(
+        reading,
+        reading.format or format_of(data[0]),
+        model.feature_space,
+        tuple(model.classes),
+        model.extra.get("reading", {}),
+        str(path),
+    )
 
 
 def write_predictions(
@@ -88,7 +63,7 @@ def write_predictions(
     require_apart(out, path, *resolve(data))
     model, stream, found = scored(data, reading, path, labels=False)
     shown = [str(label) for label in model.classes]
-    many = not isinstance(model.classes, Classes)
+    many = len(model.classes) > 2
     rows = bad = 0
     with Outputs([out]) as (file,):
         for batch, s in found:

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from thinstream.batch import Position
-from thinstream.training.checkpoint import State
-from thinstream.training.run import Line, Watch
+from thinstream.training.run import Line, Observer, Step
 
 #: Widths of the table's columns.
 WIDTHS = {
@@ -73,7 +72,7 @@ def patience(text: str, *, quiet: bool, seconds: float = 1.5) -> Iterator[None]:
         timer.cancel()
 
 
-class JsonLines(Watch):
+class JsonLines(Observer):
     """An object per line of the table."""
 
     def __init__(self) -> None:
@@ -93,7 +92,7 @@ class JsonLines(Watch):
         sys.stdout.flush()
 
 
-class Table(Watch):
+class Table(Observer):
     """The doubling table on standard output, and a progress bar where there is a terminal."""
 
     def __init__(self, stream: Any, passes: int = 1) -> None:
@@ -121,10 +120,10 @@ class Table(Watch):
             self._print("".join(f"{name:>{width}}" for name, width in self._columns.items()))
         self._print("".join(f" {texts[name]:>{width - 1}}" for name, width in self._columns.items()))
 
-    def moved(self, state: State) -> None:
+    def moved(self, step: Step) -> None:
         """Moves the bar."""
         if self._bar is not None:
-            self._bar.move(state.progress.rows, state.position, state.passes)
+            self._bar.move(step.rows, step.position, step.passes)
 
     def _print(self, text: str) -> None:
         if self._bar is not None and sys.stdout.isatty():

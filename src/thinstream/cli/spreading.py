@@ -1,10 +1,11 @@
 """``thinstream train --engine``: a run on many workers, with the face of one on this machine."""
 
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from thinstream.cli.groups import Reading
-from thinstream.cli.opening import options_of, require_place
+from thinstream.cli.opening import require_place
 from thinstream.cli.show import Unmeasured, say
 from thinstream.distributed.blueprint import require_separable
 from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
@@ -13,7 +14,7 @@ from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.streams.stream import START
-from thinstream.training import Watch
+from thinstream.training import Observer
 from thinstream.training.checkpoint import State
 
 #: What the address is called by each engine that takes one.
@@ -59,17 +60,17 @@ class SpreadRun:
         How files are read.
     model : Model
         What to begin with.
-    watch : Watch
+    watch : Observer
         Is told of the run.
     quiet : bool
         Whether nothing is said.
 
     """
 
-    def __init__(self, job: Any, reading: Reading, model: Model, watch: Watch, *, quiet: bool = False) -> None:
+    def __init__(self, job: Any, reading: Reading, model: Model, watch: Observer, *, quiet: bool = False) -> None:
         self.job, self.stream, self.model, self.watch, self._quiet = job, Unmeasured(), model, watch, quiet
-        options = options_of(reading, model.learner.dtype.name)
-        self.source = FileSource(job.data, reading.format, **{**options, "workers": reading.threads or 0})
+        reading = replace(reading, dtype=model.learner.dtype.name, threads=reading.threads or 0)
+        self.source = FileSource(job.data, **reading.given())
         self.state = State(model, Progress(len(model.classes)), 0, START)
         self._resumes = False
 

@@ -5,12 +5,10 @@ import json
 import math
 import shlex
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from thinstream.atomic import replacing
-from thinstream.cli.groups import Reading
 from thinstream.cli.tables import say_places, write_table
 from thinstream.learners import find
 from thinstream.tune.candidates import Setting
@@ -127,24 +125,9 @@ def train_command(job: Any, best: Setting) -> str:
     if weight is not None:
         words += ["--class-weight", weight if isinstance(weight, str) else shown(weight).replace(":", ",")]
     words += ["--dtype", job.studying.dtype] if job.studying.dtype != "float32" else []
-    words += _reading(job.reading)
+    words += job.reading.arguments()
     words += ["-m", str(job.model)] if job.model is not None else []
     return shlex.join(words)
-
-
-def _reading(reading: Reading) -> list[str]:
-    """The options of reading that were given."""
-    words: list[str] = []
-    for option in fields(reading):
-        value = getattr(reading, option.name)
-        if value == option.default:
-            continue
-        flag = f"--{option.name.replace('_', '-')}"
-        if isinstance(value, bool):
-            words.append(flag if value else f"--no-{option.name}")
-        else:
-            words += [flag, str(value)]
-    return words
 
 
 def shown(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.learning import costs_of
 from thinstream.cli.opening import classes_of
-from thinstream.cli.predicting import remembered, told
+from thinstream.cli.predicting import told
 from thinstream.cli.show import say
 from thinstream.cli.studies import Studying
 from thinstream.cli.tables import (
@@ -29,6 +29,7 @@ from thinstream.evaluate.tally import POSITIVES
 from thinstream.learners import Frozen, find
 from thinstream.models.file import write
 from thinstream.models.model import Model, Names
+from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN
 from thinstream.tune import charts, drawing
 from thinstream.tune.path import Path as Swept

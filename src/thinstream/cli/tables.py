@@ -17,14 +17,15 @@ from thinstream.cli.opening import classes_of, opened, require_apart, require_pl
 from thinstream.cli.show import Bar, patience, say
 from thinstream.cli.studies import Studying, bytes_of
 from thinstream.errors import InvalidParameterError
+from thinstream.evaluate.observer import Observer, Step
 from thinstream.streams.sources import resolve
 from thinstream.tune import drawing
-from thinstream.tune.passes import Terms, Watch, in_words
+from thinstream.tune.passes import Terms, in_words
 
 WAITING = "looking at the first rows, and compiling this algorithm where it is used for the first time …"
 
 
-class _Passes(Watch):
+class _Passes(Observer):
     """Says why there are several passes; shows a bar where there is a terminal."""
 
     def __init__(self, stream: Any, quiet: bool, waiting: ExitStack) -> None:
@@ -38,11 +39,12 @@ class _Passes(Watch):
             sizes = f"all models at once need {in_words(needed)}, the limit is {in_words(limit)}"
             say(f"thinstream: {sizes}: {passes} passes")
 
-    def moved(self, rows: int, position: Any, number: int, of: int) -> None:
+    def moved(self, step: Step) -> None:
         """Moves the bar; a new one, where passes have become more."""
         self._waiting.close()
         if self._quiet or not sys.stderr.isatty():
             return
+        rows, position, number, of, _ = step
         if self._bar is None or of != self._of:
             self.close()
             self._bar, self._of = Bar(self._stream, of), of
@@ -59,7 +61,7 @@ class _Passes(Watch):
 
 
 @contextmanager
-def watching(stream: Any, output: Output) -> Iterator[Watch]:
+def watching(stream: Any, output: Output) -> Iterator[Observer]:
     """A watch for the length of the block."""
     gc.enable()
     with ExitStack() as waiting:
@@ -73,9 +75,10 @@ def watching(stream: Any, output: Output) -> Iterator[Watch]:
 
 def two_sided(data: list[str], reading: Reading, dtype: str) -> Any:
     """The stream of a study, which compares models of two classes."""
-    if len(classes_of(reading)) > 2:
+    classes = classes_of(reading)
+    if len(classes) > 2:
         raise InvalidParameterError(
-            f"models are compared on two classes only, --classes {reading.classes} are {len(classes_of(reading))}; "
+            f"models are compared on two classes only, --classes {','.join(map(str, classes))} are {len(classes)}; "
             "label one class against the rest, or `train` with all of them"
         )
     return opened(data, reading, dtype)

@@ -10,7 +10,7 @@ from thinstream.cli.grids import grid_of
 from thinstream.cli.groups import Output, Reading
 from thinstream.cli.learning import SIGNS, costs_of
 from thinstream.cli.opening import classes_of
-from thinstream.cli.predicting import remembered, told
+from thinstream.cli.predicting import told
 from thinstream.cli.show import say
 from thinstream.cli.standings import Standings
 from thinstream.cli.studies import Studying
@@ -20,8 +20,9 @@ from thinstream.evaluate.report import Tradeoff
 from thinstream.learners import Frozen, find, make_learner
 from thinstream.models.file import write
 from thinstream.models.model import Model, Names
+from thinstream.streams.options import remembered
 from thinstream.streams.sources import STDIN
-from thinstream.training import Run, Unwatched
+from thinstream.training import NullObserver, Run
 from thinstream.tune.candidates import Setting, grid, lanes_of, sample
 from thinstream.tune.paper import FOLDS, paper_grid
 from thinstream.tune.passes import Terms, is_repeatable
@@ -156,7 +157,7 @@ def _model(job: Job, stream: Any, best: Lane, outcome: Outcome) -> Model:
         fit_intercept=best.fit_intercept,
         **best.parameters,
     )
-    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=Unwatched())
+    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=NullObserver())
     return _kept(job, run.run(), run.names(), {"progressive": run.state.progress.report().as_dict()})
 
 

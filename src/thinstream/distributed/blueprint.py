@@ -6,7 +6,7 @@ from typing import Any, Self
 from thinstream.engine import rule as rules
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidParameterError, WeightsOnlyError
-from thinstream.learners import AnyClasses, Classes, Learner, make_learner
+from thinstream.learners import Classes, Learner, make_learner
 from thinstream.learners.memory import is_full
 from thinstream.learners.registry import find, rule_of
 from thinstream.models.model import Model
@@ -23,7 +23,7 @@ class Blueprint:
     algorithm: str
     parameters: dict[str, Any]
     costs: tuple[Costs, ...]
-    classes: AnyClasses
+    classes: Classes
     n_features: int
     dtype: str
     grow: bool
@@ -99,9 +99,9 @@ def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:
         )
 
 
-def together(models: list[Learner], n_mistakes: int, classes: AnyClasses) -> AnyLearner:
+def together(models: list[Learner], n_mistakes: int, classes: Classes) -> AnyLearner:
     """Learners of all classes as one model."""
-    return models[0] if isinstance(classes, Classes) else OneVsRest(models, n_mistakes)
+    return models[0] if len(classes) == 2 else OneVsRest(models, n_mistakes)
 
 
 def answers(rule: Any, name: str) -> bool:

@@ -14,7 +14,7 @@ from thinstream.distributed.arrays import BatchSource
 from thinstream.distributed.fitting import train
 from thinstream.errors import InvalidParameterError
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
-from thinstream.learners import classes_of
+from thinstream.learners import Classes
 
 
 def _can(name: str) -> Any:
@@ -74,7 +74,7 @@ class DistributedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         rows = csr_of(self, X, reset=True)
         labels = labels_of(y, len(rows))
         check_classification_targets(labels)
-        known = classes_of(labels)
+        known = Classes.of(labels)
         weights = weights_of(sample_weight, len(rows))
         batch = Batch.of(*rows).labelled(known.coded(labels), weights)
         fitted = train(

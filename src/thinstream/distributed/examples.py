@@ -22,7 +22,7 @@ from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import START
 from thinstream.training.checkpoint import Checkpoints, State
-from thinstream.training.run import Interrupted, Line, Unwatched, Watch
+from thinstream.training.run import Interrupted, Line, NullObserver, Observer, step_of
 from thinstream.training.stopping import Stopping, stopping
 
 #: Rows of a worker in its first round, and the most in any.
@@ -42,7 +42,7 @@ def learn_examples(
     passes: int = 1,
     checkpoints: Checkpoints | None = None,
     resume: bool = False,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
 ) -> State:
     """The model after all workers have learned their shards of the source.
 
@@ -65,11 +65,11 @@ def learn_examples(
         Written at merges, if they are due.
     resume : bool
         Whether to go on from the checkpoint, if there is one.
-    watch : Watch, optional
+    watch : Observer, optional
         Is told of the run.
 
     """
-    return Driver(launcher, source, model, merge_every, merge, passes, checkpoints, watch or Unwatched()).run(resume)
+    return Driver(launcher, source, model, merge_every, merge, passes, checkpoints, watch or NullObserver()).run(resume)
 
 
 def rows_of_round(taken: int, workers: int) -> int:
@@ -98,7 +98,7 @@ class Driver:
         way: str | None,
         passes: int,
         checkpoints: Checkpoints | None,
-        watch: Watch,
+        watch: Observer,
     ) -> None:
         if merge_every is not None and merge_every < 1:
             raise InvalidParameterError(f"merge_every must be a whole number > 0, or None, got {merge_every!r}")
@@ -141,7 +141,7 @@ class Driver:
             self.version, self.taken = self.version + 1, self.taken + rows
             change = delta(before, self.base) if self.launcher.remembers and not all(self.over) else None
             self._change = None if change is None else self.launcher.share(change)
-            self.watch.moved(self._state())
+            self.watch.moved(step_of(self._state(), self.passes))
             self._report()
             asked.check()
 

@@ -26,7 +26,7 @@ from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostEr
 from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.training.checkpoint import State
-from thinstream.training.run import Line, Unwatched, Watch
+from thinstream.training.run import Line, NullObserver, Observer, step_of
 from thinstream.training.stopping import stopping
 
 __all__ = ["clear", "gather", "learn_features"]
@@ -45,7 +45,7 @@ def learn_features(
     passes: int = 1,
     checkpoint: Path | None = None,
     resume: bool = False,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
     segment: int = SEGMENT,
     timeout: float = TIMEOUT,
     n_features: int | None = None,
@@ -70,7 +70,7 @@ def learn_features(
         again.
     resume : bool
         Whether to go on from the folder's manifest, if there is one.
-    watch : Watch
+    watch : Observer
         Told lines at the end of each segment.
     segment : int
         Rows between two checkpoints and reports, rounded up to whole mini-batches.
@@ -88,7 +88,7 @@ def learn_features(
     if not assemble and checkpoint is None:
         raise InvalidParameterError("assemble=False leaves the slices in a folder: checkpoint must name one, got None")
     run = _Driver(launcher, source, model, Blueprint.of(model, n_features), batch, passes, checkpoint, timeout)
-    run.watch = watch or Unwatched()
+    run.watch = watch or NullObserver()
     new = checkpoint is not None and not checkpoint.exists()
     if checkpoint is not None:
         checkpoint.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ class _Driver:
         self.described = {"source": source.fingerprint(), "batch": batch, "passes": passes}
         self.first = launcher.share(model.learner) if model.learner.t else None
         self.answers = list[Answer]()
-        self.watch: Watch = Unwatched()
+        self.watch: Observer = NullObserver()
         self._restart()
 
     def resume(self) -> None:
@@ -221,7 +221,7 @@ class _Driver:
         self._arrive(answer.place, answer.progress, answer.names)
         for line in answer.lines:
             self.watch.line(line)
-        self.watch.moved(self.state)
+        self.watch.moved(step_of(self.state, self.passes))
 
     def _arrive(self, place: Place, progress: dict[str, Any], names: dict[str, Any]) -> None:
         self.place = place

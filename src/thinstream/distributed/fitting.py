@@ -17,7 +17,7 @@ from thinstream.distributed.shards import FileSource, Source
 from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError, listed
 from thinstream.models.model import Model
 from thinstream.training.checkpoint import Checkpoints, State
-from thinstream.training.run import Unwatched, Watch
+from thinstream.training.run import NullObserver, Observer
 
 ENGINES = ("ray", "spark", "local")
 MODES = ("examples", "features")
@@ -40,7 +40,7 @@ def train(
     passes: int | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
-    progress: Watch | None = None,
+    progress: Observer | None = None,
     engine_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
@@ -72,7 +72,7 @@ def train(
         A file (mode "examples") or a folder (mode "features") that a run can go on from. It is removed at the end.
     resume : bool
         Whether to go on from the checkpoint, if there is one.
-    progress : Watch, optional
+    progress : Observer, optional
         Is told of the run as it goes.
     engine_options : mapping, optional
         For the engine's launcher: ``{"address": …}`` of a Ray cluster, ``{"session": …}`` of Spark.
@@ -145,13 +145,13 @@ def learn(
     checkpoint_every: int | None = None,
     checkpoint_seconds: float | None = None,
     resume: bool = False,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
 ) -> State:
     """`train` without estimators: what the command line does. The checkpoint stays; see `clear`."""
     _require_mode(mode)
     if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
         raise InvalidParameterError(f"passes must be a whole number > 0, got {passes!r}")
-    watch = watch or Unwatched()
+    watch = watch or NullObserver()
     if checkpoint is not None:
         require_kind(checkpoint, mode)
     if mode == "features":

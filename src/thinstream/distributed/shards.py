@@ -82,7 +82,7 @@ class FileSource:
     Parameters
     ----------
     paths, format, **options
-        As `thinstream.open_stream` takes them; ``workers``, the threads that parse in each worker, is 0 by default:
+        As `thinstream.open_stream` takes them; ``threads``, those that parse in each worker, are 0 by default:
         a worker has one core, on which it parses and learns in turns.
 
     Examples
@@ -101,7 +101,7 @@ class FileSource:
             if not Path(file).is_file():
                 raise InvalidInputError(f"{file}: workers read files; standard input and pipes have one reader only")
         self.format = format or format_of(self.files[0])
-        self.options = {"workers": 0, **options}
+        self.options = {"threads": 0, **options}
         if self.format == "libsvm" and options.get("zero_based") == "auto":  # of all files, not of each shard
             self.options["zero_based"] = begins_at_zero(list(self.files))
         self._stream = open_stream(list(self.files), format, **self.options)

@@ -19,7 +19,7 @@ from thinstream.distributed.blueprint import Blueprint
 from thinstream.distributed.slices import Slice, assembled
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, ModelFileError
-from thinstream.learners import Classes, ManyClasses
+from thinstream.learners import Classes
 from thinstream.models.container import canonical, digest, get, put, storable
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
@@ -97,7 +97,7 @@ class Manifest:
                 raise ModelFileError("is damaged, or of another version")
             plan = head["blueprint"]
             costs, labels = tuple(Costs(*each) for each in plan["costs"]), [label(each) for each in plan["classes"]]
-            classes = Classes(*labels) if len(labels) == 2 else ManyClasses(labels)
+            classes = Classes(*labels)
             blueprint = Blueprint(**{**plan, "costs": costs, "classes": classes})
             place = Place(**{**head["place"], "position": Position(*head["place"]["position"])})
         except ModelFileError as error:

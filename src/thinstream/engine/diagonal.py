@@ -1,7 +1,7 @@
 """Two ways to keep a diagonal covariance Σ under Σ⁻¹ += c·xxᵀ.
 
 Exact keeps the precision A_j = 1/σ_j, a sum that only grows. Drop keeps σ_j: the diagonal of the full rank-one update
-with everything off the diagonal dropped, in the form that cannot turn negative by rounding.
+with everything off the diagonal dropped, in the form that cannot turn negative by rounding (specification §2, D5).
 """
 
 from typing import Annotated, Any, NamedTuple, TypeVar

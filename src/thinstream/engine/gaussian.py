@@ -1,6 +1,7 @@
 """The family of confidence-weighted learners: a mean μ and a covariance Σ, diagonal or full, started at a·I.
 
-Every update has the form  μ += α·y·Σx (old Σ),  Σ⁻¹ += c·xxᵀ; a rule adds the ``step`` that finds α and c.
+Every update has the form  μ += α·y·Σx (old Σ),  Σ⁻¹ += c·xxᵀ; a rule adds the ``step`` that finds
+α and c (specification §4).
 """
 
 import math

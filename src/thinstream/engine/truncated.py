@@ -1,4 +1,4 @@
-"""The family of truncated-gradient learners, STG and FOBOS: what of the lazy form they share.
+"""The family of truncated-gradient learners, STG and FOBOS: what of the lazy form they share (specification §3).
 
 The model keeps P, the sum of all truncations so far, each weight the P_j it has taken. Between its gradients a weight
 only shrinks, and soft(soft(v, a), b) = soft(v, a + b), so taking P − P_j at once is exact. A round's own truncation

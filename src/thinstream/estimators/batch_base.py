@@ -21,9 +21,8 @@ from thinstream.batch_learners.rows import Examples, require_finite
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.batch_streams import BatchStreaming
 from thinstream.estimators.inputs import labels_of, weights_of
-from thinstream.estimators.streaming import two_classes
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.learners import Classes, class_costs, classes_of
+from thinstream.learners import Classes, class_costs
 from thinstream.learners.learner import LARGEST
 
 #: Precision of those that have no choice.
@@ -70,8 +69,8 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
             rows = self._rows(X, reset=True)
             labels = labels_of(y, rows.shape[0])
             check_classification_targets(labels)
-            classes, found = two_classes(classes_of(labels)), np.unique(labels)
-            examples = Examples(rows, classes.signs(labels), self._weights(sample_weight, len(labels)))
+            classes, found = Classes.of(labels).require_two(), np.unique(labels)
+            examples = Examples(rows, classes.coded(labels), self._weights(sample_weight, len(labels)))
             if not examples.weights.any():
                 raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
             learner = self._new_learner(classes, rows.shape[1])
@@ -173,7 +172,7 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
         self._learned_with = {n: v for n, v in given.items() if n not in ("shuffle", "random_state")}
         learner: BatchLearner = self._learner_class()(
             width=n_features,
-            costs=class_costs(given["class_weight"], classes, self._declared.name),
+            costs=class_costs(given["class_weight"], classes, self._declared.name)[0],
             dtype=given.get("dtype", WIDE),
             fit_intercept=given["fit_intercept"],
             **{parameter.name: given[parameter.name] for parameter in self._declared.parameters},

@@ -12,7 +12,7 @@ from thinstream.batch import Batch
 from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.rows import Examples, of_width, stacked
 from thinstream.errors import InvalidInputError
-from thinstream.estimators.streaming import classes_for, two_classes
+from thinstream.estimators.streaming import classes_for
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes
 from thinstream.streams.stream import Stream
@@ -32,7 +32,7 @@ class BatchStreaming:
         with as_before_on_error(me):
             me._check_common_parameters()
             every, found = classes_for(stream, classes)
-            known = two_classes(every)
+            known = every.require_two()
             learner = self._taught_by(stream, known)
             me._learner, me._classes, me.classes_ = learner, known, found
             me.n_features_in_ = learner.n_features

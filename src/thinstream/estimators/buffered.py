@@ -129,7 +129,7 @@ class BufferedClassifier(BatchClassifier):
             self._check_unchanged_parameters()
             if classes is not None and not np.array_equal(np.unique(classes), found):
                 raise InvalidInputError(f"classes={classes!r} differ from those of the first call, {found.tolist()!r}")
-        examples = Examples(rows, known.signs(labels), self._weights(sample_weight, len(labels)))
+        examples = Examples(rows, known.coded(labels), self._weights(sample_weight, len(labels)))
         if learner.rule.batch_size:
             require_finite(examples)  # a row that waits must not turn out bad later
         out = learner.learn(examples)
@@ -155,7 +155,7 @@ class BufferedClassifier(BatchClassifier):
 def _first_classes(labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
     if classes is not None:
         try:
-            return Classes.of(classes), np.unique(classes)
+            return Classes.of(classes).require_two(), np.unique(classes)
         except InvalidInputError as error:
             raise InvalidInputError(f"classes= must name the two labels, got {classes!r}: {error}") from None
     check_classification_targets(labels)

@@ -20,7 +20,7 @@ from thinstream.estimators.inputs import common_names, csr_of, extend_names, fea
 from thinstream.estimators.probabilities import probabilities
 from thinstream.estimators.streaming import Streaming
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.learners import AnyClasses, classes_of
+from thinstream.learners import Classes
 from thinstream.one_vs_rest import AnyLearner, merge, model_for
 
 COMMON_PARAMETERS: dict[str, Any] = {
@@ -111,7 +111,7 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
         X = csr_of(self, X, reset=True)
         labels = labels_of(y, len(X))
         check_classification_targets(labels)
-        classes, found = classes_of(labels), np.unique(labels)
+        classes, found = Classes.of(labels), np.unique(labels)
         learner = self._new_learner(classes, X.n_features)
         coded, weights = classes.coded(labels), weights_of(sample_weight, len(X))
         if weights is not None and not weights.any():
@@ -167,20 +167,20 @@ class OnlineClassifier(Streaming, ClassifierMixin, BaseEstimator):
             extend_names(self, names)
         return out
 
-    def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[AnyClasses, NDArray[Any]]:
+    def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
         if classes is not None:
             try:
-                return classes_of(classes), np.unique(classes)
+                return Classes.of(classes), np.unique(classes)
             except InvalidInputError as error:
                 raise InvalidInputError(f"classes= must name all labels, got {classes!r}: {error}") from None
         check_classification_targets(labels)
         found = np.unique(labels)
         if from_y and len(found) > 1:
-            return classes_of(found), found
+            return Classes.of(found), found
         unless = "learn unless y holds them all" if from_y else "partial_fit"
         raise ValueError(f"classes= must be passed on the first call to {unless}; y holds {found.tolist()[:5]!r}")
 
-    def _new_learner(self, classes: AnyClasses, n_features: int) -> AnyLearner:
+    def _new_learner(self, classes: Classes, n_features: int) -> AnyLearner:
         parameters = self.get_params(deep=False)
         self.__dict__.pop("_meaning", None)  # what feature numbers meant in a model that was loaded and is now replaced
         self._learned_with = {n: v for n, v in parameters.items() if n not in ONLY_FIT}

@@ -19,10 +19,10 @@ from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
 from thinstream.estimators.splits import checked_folds, is_number, splits_of
-from thinstream.estimators.streaming import classes_for, meaning_of, two_classes
+from thinstream.estimators.streaming import classes_for, meaning_of
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.evaluate.report import P3
-from thinstream.learners import Classes, classes_of
+from thinstream.learners import Classes
 from thinstream.streams.stream import Stream
 from thinstream.tune.candidates import COMMON, Setting, grid, lanes_of, sample
 from thinstream.tune.passes import Terms, is_repeatable
@@ -150,10 +150,10 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
             rows = csr_of(self, X, reset=True)
             labels, weights = labels_of(y, len(rows)), weights_of(sample_weight, len(rows))
             check_classification_targets(labels)
-            classes = two_classes(classes_of(labels))
+            classes = Classes.of(labels).require_two()
             if weights is not None and not weights.any():
                 raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
-            batch = Batch.of(*rows).labelled(classes.signs(labels), weights)
+            batch = Batch.of(*rows).labelled(classes.coded(labels), weights)
             orders = self._orders(len(rows))
             folds, roles = splits_of(self.cv, X, labels, groups, explicit=bool(orders))
             outcome = self._search(Matrix(batch, roles, orders), settings, classes, folds, rows.n_features)
@@ -179,7 +179,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
             if self.cv is not None and not is_number(self.cv):
                 raise InvalidParameterError(f"cv of a stream must be a number of folds or None, got {self.cv!r}")
             every, found = classes_for(stream, classes)
-            known = two_classes(every)
+            known = every.require_two()
             folds, again = 0 if self.cv is None else checked_folds(self.cv), is_repeatable(stream)
             width = getattr(stream, "n_features", None) or 0
             outcome = self._search(stream, settings, known, folds, width, models=not again)

@@ -12,11 +12,10 @@ from thinstream.estimators.batch_base import BatchClassifier
 from thinstream.estimators.batch_saving import load_batch
 from thinstream.estimators.classifier import ONLY_FIT, OnlineClassifier
 from thinstream.estimators.factory import estimator
-from thinstream.learners import AnyClasses, Learner
+from thinstream.learners import Classes, class_weight_of
 from thinstream.models import Model, Names, read, write
 from thinstream.models.batch_file import is_batch_file
 from thinstream.models.plain import plain
-from thinstream.one_vs_rest import AnyLearner
 
 #: The entry of ``Model.extra`` with what only estimators have.
 _KEY = "estimator"
@@ -86,7 +85,7 @@ def model_of(fitted: OnlineClassifier) -> Model:
 def estimator_of(model: Model) -> OnlineClassifier:
     """A model as the fitted estimator of its algorithm."""
     learner, classes, extra = model.learner, model.classes, model.extra.get(_KEY, {})
-    weight = extra.get("class_weight", _class_weight(learner, classes))
+    weight = extra.get("class_weight", class_weight_of(tuple(model.costs for model in learner.models), classes))
     parameters = {
         **learner.parameters,
         "class_weight": dict(weight) if isinstance(weight, list) else weight,
@@ -105,21 +104,12 @@ def estimator_of(model: Model) -> OnlineClassifier:
     return fitted
 
 
-def _class_weight(learner: AnyLearner, classes: AnyClasses) -> Any:
-    """The ``class_weight`` that gives the learner's costs."""
-    costs = [model.costs for model in learner.models]
-    if costs[0].balanced:
-        return "balanced"
-    weights = list(costs[0][:2]) if isinstance(learner, Learner) else [each.positive for each in costs]
-    return None if all(weight == 1.0 for weight in weights) else dict(zip(classes, weights, strict=True))
-
-
 def _seed(random_state: Any) -> int | None:
     """A seed, if it is one; a generator's state is not kept."""
     return int(random_state) if isinstance(random_state, int | np.integer) else None
 
 
-def _labels(classes: AnyClasses, kind: str | None) -> NDArray[Any]:
+def _labels(classes: Classes, kind: str | None) -> NDArray[Any]:
     """``classes_``, of the type it had."""
     if kind is None:
         return np.array(list(classes))

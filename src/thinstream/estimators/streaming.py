@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.learners import AnyClasses, Classes, ManyClasses
+from thinstream.learners import Classes
 from thinstream.models import Names
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import Stream
@@ -38,7 +38,7 @@ def meaning_of(stream: Stream) -> tuple[dict[str, Any], Names | None]:
     return stream.feature_space, Names.of(list(found.values()), list(found))
 
 
-def classes_for(stream: Stream, classes: Any) -> tuple[AnyClasses, Any]:
+def classes_for(stream: Stream, classes: Any) -> tuple[Classes, Any]:
     """The labels a stream's coded ones stand for, in this order, and ``classes_``: given, told by the stream, or ∓1."""
     told = stream.classes or (-1, 1)
     labels = told if classes is None else tuple(classes)
@@ -47,20 +47,10 @@ def classes_for(stream: Stream, classes: Any) -> tuple[AnyClasses, Any]:
             f"classes: the stream was opened with {len(told)} classes, {told!r}, got {labels!r}; "
             "tell it of all: open_stream(…, classes=…)"
         )
-    return Classes(*labels) if len(labels) == 2 else ManyClasses(labels), np.array(labels)
+    return Classes(*labels), np.array(labels)
 
 
-def two_classes(classes: AnyClasses) -> Classes:
-    """The classes, if they are two: what tunes, and the batch methods, take no more."""
-    if not isinstance(classes, Classes):
-        raise InvalidInputError(
-            f"Only binary classification is supported here, {len(classes)} classes were given; "
-            "give labels of two values, one class against the rest"
-        )
-    return classes
-
-
-def _require_same_classes(classes: AnyClasses, stream: Stream) -> None:
+def _require_same_classes(classes: Classes, stream: Stream) -> None:
     """Numbers of more than two classes must mean the same."""
     told = stream.classes or (-1, 1)
     if max(len(told), len(classes)) > 2 and tuple(told) != tuple(classes):

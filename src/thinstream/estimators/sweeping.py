@@ -14,8 +14,8 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.classifier import ONLY_FIT, OnlineClassifier
 from thinstream.estimators.factory import make
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
-from thinstream.estimators.streaming import classes_for, meaning_of, two_classes
-from thinstream.learners import Classes, Learner, class_costs, classes_of
+from thinstream.estimators.streaming import classes_for, meaning_of
+from thinstream.learners import Classes, Learner, class_costs
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.memory import from_memory
 from thinstream.tune.passes import Terms
@@ -54,11 +54,11 @@ def from_matrix(owner: Any, base: OnlineClassifier, X: Any, y: Any, sample_weigh
     rows = csr_of(owner, X, reset=True)
     labels = labels_of(y, len(rows))
     check_classification_targets(labels)
-    classes, weights = two_classes(classes_of(labels)), weights_of(sample_weight, len(rows))
+    classes, weights = Classes.of(labels).require_two(), weights_of(sample_weight, len(rows))
     if weights is not None and not weights.any():
         raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
     matrix = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(len(rows), rows.n_features))
-    signs, given = classes.signs(labels), base.get_params(deep=False)
+    signs, given = classes.coded(labels), base.get_params(deep=False)
     if given["shuffle"]:
         order = check_random_state(given["random_state"]).permutation(len(rows))
         matrix, signs = matrix[order], signs[order]
@@ -72,7 +72,7 @@ def from_stream(base: OnlineClassifier, stream: Stream, classes: Any) -> Source:
     if base.get_params(deep=False)["shuffle"]:
         raise InvalidParameterError(f"{base._algorithm}: a stream is taken in its order, shuffle must be False")
     every, labels = classes_for(stream, classes)
-    known = two_classes(every)
+    known = every.require_two()
     return Source(stream, known, labels, getattr(stream, "n_features", None) or 0)
 
 
@@ -81,7 +81,7 @@ def rows_to_test(owner: Any, base: OnlineClassifier, classes: Classes, test: Any
     X, y = test
     rows = csr_of(owner, X, reset=False)
     matrix = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(len(rows), rows.n_features))
-    signs = classes.signs(labels_of(y, len(rows)))
+    signs = classes.coded(labels_of(y, len(rows)))
     found: Stream = cast(Any, from_memory(matrix, signs, dtype=base.get_params(deep=False)["dtype"]))
     return found
 
@@ -91,7 +91,7 @@ def lane_of(base: OnlineClassifier, classes: Classes) -> Lane:
     given = base.get_params(deep=False)
     return Lane(
         {name: given[name] for name in base._own_parameters},
-        class_costs(given["class_weight"], classes, base._algorithm),
+        class_costs(given["class_weight"], classes, base._algorithm)[0],
         bool(given["fit_intercept"]),
     )
 

@@ -52,7 +52,7 @@ class Grown(NamedTuple):
         return cls(np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape))
 
 
-class Watch:
+class Growth:
     """Judges weights along a run; a candidate that was denser than a level once is past it for good."""
 
     def __init__(self, data: Task, candidates: int) -> None:
@@ -77,39 +77,39 @@ class Watch:
 
 def grown(algorithm: str, settings: Settings, data: Task, seed: int, passes: int) -> Grown:
     """All candidates on one shuffled copy of the training rows, in as many passes, as lanes."""
-    watch, rows = Watch(data, len(settings)), len(data.train.y)
+    growth, rows = Growth(data, len(settings)), len(data.train.y)
     batch = batch_of(data.train, np.random.default_rng(seed).permutation(rows))
-    watch.see(np.zeros((data.width, len(settings))), range(len(settings)))
+    growth.see(np.zeros((data.width, len(settings))), range(len(settings)))
     lanes = Lanes(algorithm, settings, n_features=data.width, dtype="float64", fit_intercept=False)
     here, basis, done = list(range(len(settings))), units(data.width), 0
     for stop in halts(rows, passes):
         start = done % rows
         lanes.learn(batch.take(np.arange(start, start + stop - done)))
         done = stop
-        watch.see(np.asarray(lanes.scores(basis), dtype=np.float64), here)
-        left = watch.left()
+        growth.see(np.asarray(lanes.scores(basis), dtype=np.float64), here)
+        left = growth.left()
         if not left:
             break
         if len(left) < len(here):
             lanes.keep([here.index(lane) for lane in left])
             here = left
-    return watch.found
+    return growth.found
 
 
 def descended(data: Task, seed: int, passes: int) -> Grown:
     """SCD: the first k of the same random coordinates, for more and more k."""
     import thinstream as ts
 
-    watch = Watch(data, len(L1))
+    growth = Growth(data, len(L1))
     order = np.random.default_rng(seed).integers(data.width, size=passes * data.width)
     for lane, l1 in enumerate(L1):
-        watch.see(np.zeros((data.width, 1)), [lane])
+        growth.see(np.zeros((data.width, 1)), [lane])
         for stop in coordinates(data.width, passes):
             model = ts.SCD(l1=l1, coordinates=order[:stop], fit_intercept=False).fit(data.train.X, data.train.y)
-            watch.see(model.coef_.T, [lane])
-            if lane not in watch.left():
+            growth.see(model.coef_.T, [lane])
+            if lane not in growth.left():
                 break
-    return watch.found
+    return growth.found
 
 
 def coordinates(width: int, passes: int) -> list[int]:

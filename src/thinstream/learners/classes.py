@@ -1,7 +1,6 @@
 """Classes of any kind of label, and what an error on each costs."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,127 +15,133 @@ _SHOWN = 5
 _TEXT = "UST"
 
 
-class Classes(NamedTuple):
-    """The negative and the positive label.
+class Classes(tuple[Any, ...]):
+    """The labels of two or more classes, in order; of two the second is the positive one.
 
-    >>> Classes.of(["spam", "ham"])
-    Classes(negative='ham', positive='spam')
-    """
-
-    negative: Any
-    positive: Any
-
-    @classmethod
-    def of(cls, labels: Any) -> "Classes":
-        """The two distinct labels among these; the larger is positive."""
-        found = np.unique(np.asarray(labels))
-        if len(found) != 2:
-            shown = ", ".join(repr(label) for label in found[:_SHOWN].tolist()) + ", …" * (len(found) > _SHOWN)
-            trouble = "only one class was given" if len(found) == 1 else f"{len(found)} classes were given"
-            raise InvalidInputError(f"two classes are needed, {trouble}: {shown}")
-        return cls(*found.tolist())
-
-    def signs(self, labels: Any) -> NDArray[np.int8]:
-        """−1 and +1 for labels; an unknown one raises, with its row."""
-        labels = np.asarray(labels)
-        positive, negative = labels == self.positive, labels == self.negative
-        if np.count_nonzero(positive) + np.count_nonzero(negative) != labels.size:
-            row = int(np.flatnonzero(~(positive | negative))[0])
-            raise _unknown(labels, row, listed(self))
-        return np.asarray(positive, dtype=np.int8) * np.int8(2) - np.int8(1)
-
-    def coded(self, labels: Any) -> NDArray[Any]:
-        """Labels as a batch has them: −1 and +1."""
-        return self.signs(labels)
-
-    def chosen(self, scores: NDArray[Any]) -> NDArray[np.intp]:
-        """Numbers of the classes that scores speak for; a score of exactly 0 is the negative one."""
-        return (scores > 0).astype(np.intp)
-
-
-class ManyClasses(tuple[Any, ...]):
-    """More than two labels; their order numbers them.
-
-    >>> classes = ManyClasses(["ham", "spam", "news"])
-    >>> classes.coded(["news", "ham"])
+    >>> classes = Classes.of(["spam", "ham", "spam"])
+    >>> classes, classes.positive, classes.coded(["ham", "spam"])
+    (Classes('ham', 'spam'), 'spam', array([-1,  1], dtype=int8))
+    >>> Classes("ham", "spam", "news").coded(["news", "ham"])
     array([2, 0], dtype=int32)
     """
 
     __slots__ = ()
 
-    def __new__(cls, labels: Iterable[Any]) -> "ManyClasses":
+    def __new__(cls, *labels: Any) -> Self:
         """In the given order."""
         found = super().__new__(cls, labels)
-        if len(found) < 3 or len(set(found)) < len(found):
-            raise InvalidInputError(f"three different classes are needed at least, got {list(found)!r}")
+        if len(found) < 2 or len(set(found)) < len(found):
+            raise InvalidInputError(f"classes must be two different labels or more, got {list(found)!r}")
         return found
 
+    @classmethod
+    def of(cls, labels: Any) -> Self:
+        """The distinct labels among these, sorted."""
+        found = np.unique(np.asarray(labels)).tolist()
+        if len(found) < 2:
+            given = f"only one class was given: {found[0]!r}" if found else "none was given"
+            raise InvalidInputError(f"two classes are needed at least, {given}")
+        return cls(*found)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    def __repr__(self) -> str:
+        return f"Classes({', '.join(map(repr, self))})"
+
+    @property
+    def n_models(self) -> int:
+        """Rows of weights a model of them has: one for two classes, else one for each class against the rest."""
+        return 1 if len(self) == 2 else len(self)
+
+    @property
+    def negative(self) -> Any:
+        """The first of two labels."""
+        return self.require_two()[0]
+
+    @property
+    def positive(self) -> Any:
+        """The second of two labels."""
+        return self.require_two()[1]
+
+    def require_two(self) -> Self:
+        """Itself, if it is two classes: what tunes, and the batch methods, take no more."""
+        if len(self) > 2:
+            raise InvalidInputError(
+                f"Only binary classification is supported here, {len(self)} classes were given; "
+                "give labels of two values, one class against the rest"
+            )
+        return self
+
     def coded(self, labels: Any) -> NDArray[Any]:
-        """Labels as a batch has them: the numbers of their classes. An unknown one raises, with its row."""
-        labels, known = np.asarray(labels), np.array(self)
-        order = np.argsort(known)
+        """Labels as a batch has them: −1 and +1, or the numbers of more classes; an unknown one raises."""
+        labels = np.asarray(labels)
+        if len(self) == 2:
+            positive, negative = labels == self[1], labels == self[0]
+            self._require_known(labels, positive | negative)
+            return np.asarray(positive, dtype=np.int8) * np.int8(2) - np.int8(1)
+        known = np.array(self)
         if (labels.dtype.kind in _TEXT) == (known.dtype.kind in _TEXT):
+            order = np.argsort(known)
             place = order[np.minimum(np.searchsorted(known, labels, sorter=order), len(known) - 1)]
             same = np.asarray(known[place] == labels)
         else:  # numpy would compare numbers as text, and has no order for objects of several kinds
             place = np.array([self.index(label) if label in self else -1 for label in labels.tolist()], np.intp)
             same = place >= 0
-        if not np.all(same):
-            raise _unknown(labels, int(np.flatnonzero(~same)[0]), self.shown())
+        self._require_known(labels, same)
         return np.asarray(place, dtype=np.int32)
 
+    def _require_known(self, labels: NDArray[Any], known: NDArray[np.bool_]) -> None:
+        if not np.all(known):
+            row = int(np.flatnonzero(~np.broadcast_to(known, labels.shape))[0])
+            few = len(self) <= 2 * _SHOWN
+            allowed = listed(self) if few else f"among {len(self)} classes, {listed(self[:3])} for three"
+            given = labels.reshape(-1)[row : row + 1].tolist()[0]
+            raise InvalidInputError(f"y: labels must be {allowed}, got {given!r} at row {row}")
+
     def chosen(self, scores: NDArray[Any]) -> NDArray[np.intp]:
-        """Numbers of the classes of highest score; the first of several."""
+        """Numbers of the classes that scores speak for.
+
+        Of two a score above 0 is the second, of more the highest score wins, the first of several.
+        """
+        if len(self) == 2:
+            return (scores > 0).astype(np.intp)
         return np.asarray(np.argmax(scores, axis=1))
-
-    def shown(self) -> str:
-        """All of a few, or how many there are."""
-        return listed(self) if len(self) <= 2 * _SHOWN else f"among {len(self)} classes, {listed(self[:3])} for three"
-
-
-AnyClasses = Classes | ManyClasses
-
-
-def classes_of(labels: Any) -> AnyClasses:
-    """The distinct labels among these, sorted.
-
-    >>> classes_of([3, 1, 2, 1])
-    (1, 2, 3)
-    """
-    found = np.unique(np.asarray(labels))
-    return Classes.of(found) if len(found) < 3 else ManyClasses(found.tolist())
-
-
-def _unknown(labels: NDArray[Any], row: int, allowed: str) -> InvalidInputError:
-    given = labels.reshape(-1)[row : row + 1].tolist()[0]
-    return InvalidInputError(f"y: labels must be {allowed}, got {given!r} at row {row}")
 
 
 _COST = Interval()
 
 
-def class_costs(class_weight: Any, classes: Classes, owner: str) -> Costs:
-    """c₋ and c₊ of ``class_weight``: None, "balanced" or {label: weight}, labels left out weighing 1."""
-    weights = _weights(class_weight, classes, owner)
-    return Costs(balanced=True) if weights is None else Costs(weights[0], weights[1])
+def class_costs(class_weight: Any, classes: Classes, owner: str) -> tuple[Costs, ...]:
+    """The costs of each model: c₋ and c₊ of two classes, or of each class against all others, which cost 1.
 
+    ``class_weight`` is None, "balanced" or {label: weight}, labels left out weighing 1.
 
-def costs_of_each(class_weight: Any, classes: ManyClasses, owner: str) -> list[Costs]:
-    """The same for each class against all others, which cost 1."""
-    weights = _weights(class_weight, classes, owner)
-    return [Costs(balanced=True)] * len(classes) if weights is None else [Costs(1.0, weight) for weight in weights]
-
-
-def _weights(class_weight: Any, classes: AnyClasses, owner: str) -> list[float] | None:
-    """Weights of the classes; None: balanced."""
+    >>> class_costs({"spam": 5}, Classes("ham", "spam"), "FSOL")
+    (Costs(negative=1.0, positive=5.0, balanced=False),)
+    """
     if class_weight is None:
-        return [1.0] * len(classes)
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        return None
-    if not isinstance(class_weight, dict):
+        weights = [1.0] * len(classes)
+    elif isinstance(class_weight, str) and class_weight == "balanced":
+        return (Costs(balanced=True),) * classes.n_models
+    elif isinstance(class_weight, dict):
+        weights = _given_weights(class_weight, classes, owner)
+    else:
         raise InvalidParameterError(
             f"{owner}: class_weight must be None, 'balanced' or a dict {{label: weight}}, got {class_weight!r}"
         )
+    return (Costs(weights[0], weights[1]),) if len(weights) == 2 else tuple(Costs(1.0, weight) for weight in weights)
+
+
+def class_weight_of(costs: tuple[Costs, ...], classes: Classes) -> Any:
+    """The ``class_weight`` that gives these costs."""
+    if costs[0].balanced:
+        return "balanced"
+    weights = costs[0][:2] if len(costs) == 1 else tuple(each.positive for each in costs)
+    return None if all(weight == 1.0 for weight in weights) else dict(zip(classes, weights, strict=True))
+
+
+def _given_weights(class_weight: dict[Any, Any], classes: Classes, owner: str) -> list[float]:
     for label, cost in class_weight.items():
         if label not in tuple(classes):
             known = " and ".join(map(repr, classes)) if len(classes) == 2 else ", ".join(map(repr, classes))

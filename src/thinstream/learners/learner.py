@@ -23,6 +23,7 @@ from thinstream.engine.loop import (
 from thinstream.engine.records import Memory
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.memory import allocate, columns, grown
+from thinstream.learners.protocol import ReadsOnce
 from thinstream.learners.registry import find, rule_of
 
 #: Non-zeros the loop takes at a time where rows have to be converted first, so that memory stays that of the input.
@@ -63,7 +64,7 @@ def require_range(batch: Batch, dtype: np.dtype[Any]) -> None:
     batch.require_below(limit, f"{dtype.name} allows {limit:g}: sums of squares would overflow{more}")
 
 
-class Learner:
+class Learner(ReadsOnce):
     """One model and its run so far.
 
     Parameters

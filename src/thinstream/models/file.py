@@ -18,7 +18,7 @@ import numpy as np
 from thinstream import __version__
 from thinstream.atomic import replacing
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError, listed
-from thinstream.learners import Classes, Learner, ManyClasses
+from thinstream.learners import Classes
 from thinstream.models import packing
 from thinstream.models.container import Arrays, canonical, digest, get, put, storable
 from thinstream.models.model import Model, Names
@@ -47,7 +47,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
     >>> path = Path(tempfile.mkdtemp()) / "spam.model"
     >>> write(path, model)
     >>> read(path).classes
-    Classes(negative='ham', positive='spam')
+    Classes('ham', 'spam')
 
     """
     if grade not in GRADES:
@@ -64,7 +64,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
     arrays |= _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
     head = packing.described(learner) | {
-        "format": 1 if isinstance(model.classes, Classes) else FORMAT,
+        "format": 1 if len(model.classes) == 2 else FORMAT,
         "library": __version__,
         "grade": grade,
         "classes": [label(each) for each in model.classes],
@@ -134,9 +134,9 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
     if head["grade"] not in GRADES:
         raise ModelFileError(f"its grade is {head['grade']!r}, not {listed(GRADES)}")
     learner, labels = packing.unpacked(head, arrays), [label(each) for each in head["classes"]]
-    classes = Classes(*labels) if isinstance(learner, Learner) else ManyClasses(labels)
-    if isinstance(classes, Classes) and classes.negative == classes.positive:
-        raise ModelFileError(f"its two classes are the same, {classes.negative!r}")
+    if len(set(labels)) < len(labels):
+        raise ModelFileError(f"its classes are not different, {labels!r}")
+    classes = Classes(*labels)
     own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
     return Model(learner, classes, dict(head["space"]), _names_in(arrays), dict(head["extra"]), own)
 

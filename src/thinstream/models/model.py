@@ -1,15 +1,18 @@
-"""What a model file holds: a learner, and what its numbers mean."""
+"""The one fitted thing: a learner, and what its numbers mean."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.errors import InvalidInputError
-from thinstream.learners import AnyClasses
-from thinstream.one_vs_rest import AnyLearner, OneVsRest
+from thinstream.batch import Batch
+from thinstream.errors import InvalidInputError, MergeError
+from thinstream.learners.classes import Classes
+from thinstream.learners.protocol import AnyLearner
+from thinstream.one_vs_rest import merge, model_for
 
 
 class Names(NamedTuple):
@@ -39,36 +42,110 @@ class Names(NamedTuple):
             raise InvalidInputError("names: indices must be ≥ 0, sorted and unique")
         return self
 
+    def as_dict(self) -> dict[int, str]:
+        """Feature → name."""
+        return dict(zip(self.indices.tolist(), self.texts, strict=True))
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A learner and what its feature numbers and labels mean.
+    """A learner and what its feature numbers and labels mean: what is saved, served, exported and gone on with.
 
     Parameters
     ----------
-    learner : Learner, Frozen or OneVsRest
-        Frozen: weights only. OneVsRest: more than two classes.
-    classes : Classes or ManyClasses
+    learner : AnyLearner
+        Of any algorithm and any number of classes.
+    classes : Classes
         The negative and the positive label, or the labels of all classes: strings, numbers or booleans.
     feature_space : dict
-        What feature numbers mean, as JSON has it; {}: they are column numbers.
+        How rows are prepared and what feature numbers mean, as JSON has it; {}: they are column numbers.
     names : Names or None
         Readable names of some features.
     extra : dict
         Whatever else is to be kept, as JSON has it: the position in the source, say.
     arrays : dict of str to array
         More arrays that travel with a model saved in full.
+    reading : dict
+        Options of reading its data that are no part of the feature space: which column is the label, say.
+    report : dict or None
+        Progressive metrics of the run it came from, as JSON has them.
+
+    Examples
+    --------
+    >>> model = Model.fresh("fsol", Classes("ham", "spam"), n_features=3)
+    >>> model.classes, model.learner.n_features
+    (Classes('ham', 'spam'), 3)
 
     """
 
     learner: AnyLearner
-    classes: AnyClasses
+    classes: Classes
     feature_space: dict[str, Any] = field(default_factory=dict)
     names: Names | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    reading: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        given, needed = len(self.classes), len(self.learner) if isinstance(self.learner, OneVsRest) else 2
-        if given != needed:
-            raise InvalidInputError(f"a model of {needed} classes needs as many labels, got {given}")
+        models = sum(1 for _ in self.learner.models)
+        if models != self.classes.n_models:
+            raise InvalidInputError(
+                f"a model of {max(models, 2)} classes needs as many labels, got {len(self.classes)}"
+            )
+
+    @classmethod
+    def fresh(
+        cls,
+        algorithm: str,
+        classes: Classes,
+        class_weight: Any = None,
+        *,
+        feature_space: Mapping[str, Any] | None = None,
+        names: Names | None = None,
+        **options: Any,
+    ) -> Self:
+        """A model that has seen nothing; ``options`` are those of `learners.make_learner`, parameters included."""
+        learner = model_for(algorithm, classes, class_weight, **options)
+        return cls(learner, classes, dict(feature_space or {}), names)
+
+    def copy(self) -> Self:
+        """One that can learn while this one stays as it is."""
+        return replace(self, learner=copy.deepcopy(self.learner))
+
+    def predict(self, batch: Batch) -> NDArray[np.intp]:
+        """Numbers of the classes of rows."""
+        return self.classes.chosen(self.learner.scores(batch))
+
+    def require_features(self, feature_space: Mapping[str, Any], source: str, model: str = "the model") -> None:
+        """Raises where the features of a source mean something else than the model's."""
+        if dict(feature_space) != self.feature_space:
+            raise InvalidInputError(
+                f"{model}: its features were read as {self.feature_space or 'column numbers'}, those of {source} are "
+                f"{dict(feature_space) or 'column numbers'}; they would not mean the same"
+            )
+
+    def merge(self, *others: "Model", average: bool = False) -> "Model":
+        """A new model out of several that learned from disjoint parts of the data; they are left as they are.
+
+        Classes, feature spaces and reading options must agree. Names are those of all, the first model's where they
+        differ. How learners are merged: `thinstream.learners.merge_table`.
+        """
+        for other in others:
+            for what in ("classes", "feature_space", "reading"):
+                one, two = getattr(self, what), getattr(other, what)
+                if one != two:
+                    raise MergeError(
+                        f"models to merge must agree in their {what.replace('_', ' ')}, got {one} and {two}"
+                    )
+        learner = merge([self.learner, *(other.learner for other in others)], average=average)
+        named = [model.names.as_dict() for model in (*reversed(others), self) if model.names is not None]
+        names = {index: text for each in named for index, text in each.items()}
+        return Model(
+            learner,
+            self.classes,
+            self.feature_space,
+            Names.of(list(names.values()), list(names)) if named else None,
+            reading=self.reading,
+            extra={key: value for key, value in self.extra.items() if key == "estimator"},
+        )

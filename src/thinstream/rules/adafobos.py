@@ -1,7 +1,7 @@
 """Ada-FOBOS: forward-backward splitting with AdaGrad's diagonal metric.
 
-Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline
-of P0.
+Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline of
+P0. Specification §3.
 
 Lazy form: between two touches of a feature its H_j stands still, so the thresholds of the rounds it missed add up to
 (t − 1 − n_j)·λη/H_j, n_j being the rounds it has taken.

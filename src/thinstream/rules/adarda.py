@@ -1,7 +1,7 @@
 """Ada-RDA: dual averaging with AdaGrad's diagonal metric.
 
-Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline
-of P0.
+Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization (2011); a baseline of
+P0. Specification §3.
 """
 
 from typing import NamedTuple

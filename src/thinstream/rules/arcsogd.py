@@ -1,7 +1,7 @@
 """ARCSOGD: adaptively regularised cost-sensitive online gradient descent.
 
 Zhao, Zhuang, Wu, Li, Hoi: Cost-Sensitive Online Classification with Adaptive Regularization and Its Applications (P3,
-2015), Algorithm 1, with a full covariance or a diagonal one ("ARCSOGD_diag").
+2015), Algorithm 1, with a full covariance or a diagonal one ("ARCSOGD_diag"). Specification §7, D15, D16.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
 """AROW: adaptive regularisation of weight vectors.
 
-Crammer, Kulesza, Dredze: Adaptive Regularization of Weight Vectors (2009); a baseline of P1.
+Crammer, Kulesza, Dredze: Adaptive Regularization of Weight Vectors (2009); a baseline of P1. Specification §4.
 """
 
 from typing import NamedTuple

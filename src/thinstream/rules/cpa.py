@@ -1,7 +1,7 @@
 """CPA: prediction-based cost-sensitive passive-aggressive learning.
 
 Crammer, Dekel, Keshet, Shalev-Shwartz, Singer: Online Passive-Aggressive Algorithms (2006), the prediction-based
-update; a baseline of P0 and P3 ("CPA_PB").
+update; a baseline of P0 and P3 ("CPA_PB"). Specification §3.
 """
 
 import math

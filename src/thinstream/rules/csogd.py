@@ -1,6 +1,6 @@
 """CS-OGD: cost-sensitive online gradient descent.
 
-Wang, Zhao, Hoi: Cost-Sensitive Online Classification (2012); a baseline of P0 and P3 ("CSOGD-I").
+Wang, Zhao, Hoi: Cost-Sensitive Online Classification (2012); a baseline of P0 and P3 ("CSOGD-I"). Specification §3, D8.
 """
 
 from typing import Annotated, NamedTuple

@@ -1,7 +1,7 @@
 """CW: confidence-weighted learning, variance and standard-deviation form.
 
 Dredze, Crammer, Pereira: Confidence-Weighted Linear Classification (2008); Crammer, Dredze, Pereira: Exact Convex
-Confidence-Weighted Learning (2008). A baseline of P1.
+Confidence-Weighted Learning (2008). A baseline of P1. Specification §4.
 """
 
 import math

@@ -1,6 +1,7 @@
 """FOBOS with the l1 norm: forward-backward splitting.
 
 Duchi, Singer: Efficient Online and Batch Learning using Forward Backward Splitting (2009); a baseline of P0.
+Specification §3, D7.
 
 Lazy form: `truncated`, with P = λ·Σ η_k.
 """

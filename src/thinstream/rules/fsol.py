@@ -1,7 +1,7 @@
 """FSOL: dual averaging with a soft threshold.
 
-Wang, Wu, Zhao, Hoi: A Framework of Sparse Online Learning and Its Applications (P0), Algorithm 3; with class costs
-Algorithm 6 (CS-FSOL).
+Wang, Wu, Zhao, Hoi: A Framework of Sparse Online Learning and Its Applications (P0, 2015), Algorithm 3; with class
+costs Algorithm 6 (CS-FSOL). Specification §2, E4.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,7 @@
 """NAROW: AROW with a regularisation that adapts to the example, in the form of the LIBOL toolbox.
 
-Orabona, Crammer: New Adaptive Algorithms for Online Classification (2010); a baseline of P1, which compared
-with this form.
+Orabona, Crammer: New Adaptive Algorithms for Online Classification (2010); a baseline of P1, which compared with this
+form. Specification §4, D18, E13.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,7 @@
 """PA: passive-aggressive learning, PA, PA-I and PA-II.
 
 Crammer, Dekel, Keshet, Shalev-Shwartz, Singer: Online Passive-Aggressive Algorithms (2006); a baseline of P0 and P3.
+Specification §3.
 """
 
 from typing import Annotated, NamedTuple

@@ -1,7 +1,7 @@
 """PAUM: the perceptron algorithm with uneven margins.
 
 Li, Zaragoza, Herbrich, Shawe-Taylor, Kandola: The Perceptron Algorithm with Uneven Margins (2002); a baseline of P0 and
-P3, without the original's bias, as P3's tables show.
+P3, without the original's bias, as P3's tables show. Specification §3, D2.
 """
 
 from typing import NamedTuple

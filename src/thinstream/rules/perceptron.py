@@ -1,7 +1,7 @@
 """The Perceptron.
 
 Rosenblatt: The Perceptron: a Probabilistic Model for Information Storage and Organization in the Brain (1958); a
-baseline of P3.
+baseline of P3. Specification §3.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,7 @@
 """RDA with the l1 norm: regularised dual averaging, plain and enhanced.
 
 Xiao: Dual Averaging Methods for Regularized Stochastic Learning and Online Optimization (2010); a baseline of P0.
+Specification §3.
 """
 
 import math

@@ -1,7 +1,7 @@
 """SCW: soft confidence-weighted learning, SCW-I and SCW-II.
 
 Wang, Zhao, Hoi: Exact Soft Confidence-Weighted Learning (2012); a baseline of P1. The formulas are the published ones,
-not those of the LIBOL toolbox, whose SCW-II has a slip.
+not those of the LIBOL toolbox, whose SCW-II has a slip. Specification §4, E14.
 """
 
 import math

@@ -1,6 +1,7 @@
 """SMIDAS: stochastic mirror descent made sparse.
 
-Shalev-Shwartz, Tewari: Stochastic Methods for l1-regularized Loss Minimization (2011); a baseline of P2.
+Shalev-Shwartz, Tewari: Stochastic Methods for l1-regularized Loss Minimization (2011); a baseline of P2. Specification
+§6, E17.
 
 The threshold moves every θ_j and with it ‖θ‖_p, on which every weight hangs: there is no lazy form. A round costs
 O(nnz(θ)), not O(d): the features of θ_j ≠ 0 form a linked list inside ``Memory``.

@@ -1,6 +1,7 @@
 """SOFS: second-order online feature selection.
 
 Wu, Hoi, Mei, Yu: Large-Scale Online Feature Selection for Ultra-High Dimensional Sparse Data (2017); a baseline of P1.
+Specification §4, D10.
 
 The B features of smallest (σ_j, j) are kept in an indexed heap whose top is the one to leave next. σ only falls, and
 only on features of the example, so only they can enter.

@@ -1,6 +1,7 @@
 """SOP: the second-order perceptron.
 
-Cesa-Bianchi, Conconi, Gentile: A Second-Order Perceptron Algorithm (2005); a baseline of P0, P1 and P3.
+Cesa-Bianchi, Conconi, Gentile: A Second-Order Perceptron Algorithm (2005); a baseline of P0, P1 and P3. Specification
+§4, D9.
 """
 
 from typing import Annotated, Any, NamedTuple

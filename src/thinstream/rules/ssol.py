@@ -1,7 +1,7 @@
 """SSOL: second-order dual averaging with a soft threshold.
 
-Wang, Wu, Zhao, Hoi: A Framework of Sparse Online Learning and Its Applications (P0), Algorithm 5 (diagonal) and 4 (full
-matrix); with class costs Algorithm 7 (CS-SSOL).
+Wang, Wu, Zhao, Hoi: A Framework of Sparse Online Learning and Its Applications (P0, 2015), Algorithm 5 (diagonal) and 4
+(full matrix); with class costs Algorithm 7 (CS-SSOL). Specification §2, D3 to D5.
 """
 
 from typing import Annotated, Any, NamedTuple

@@ -1,6 +1,7 @@
 """The numerically stable sparse perceptron of P2.
 
-Numerically stable sparse learning (P2), Algorithm 1.
+Xie, Fan, Verscheure, Ren: Efficient and Numerically Stable Sparse Learning (P2, 2010), Algorithm 1. Specification §6,
+D14.
 """
 
 import math

@@ -1,6 +1,7 @@
 """STG: stochastic truncated gradient.
 
-Langford, Li, Zhang: Sparse Online Learning via Truncated Gradient (2009); "STG" in P0, "TG" in P2.
+Langford, Li, Zhang: Sparse Online Learning via Truncated Gradient (2009); "STG" in P0, "TG" in P2. Specification §3,
+D6.
 
 Lazy form: `truncated`; a weight with |w_j| > θ stands still until its next gradient.
 """

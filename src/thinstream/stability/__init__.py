@@ -1,4 +1,7 @@
-"""Where numbers go wrong: what a model's weights, its data and its parameters say about its numerical health (P2)."""
+"""Where numbers go wrong: what a model's weights, its data and its parameters say about its numerical health.
+
+P2; specification §6 and §11, E16, E18.
+"""
 
 from thinstream.stability.bounds import generalisation_bound, mistake_bound, norm_rounds
 from thinstream.stability.diagnosis import Diagnosis, Finding, diagnose

@@ -39,4 +39,4 @@ def signs_of(y: Any, classes: Classes | None = None) -> NDArray[np.int8]:
     labels = np.asarray(y)
     if classes is None and set(np.unique(labels).tolist()) <= {-1, 1}:
         return labels.astype(np.int8)
-    return (classes or Classes.of(labels)).signs(labels)
+    return (classes or Classes.of(labels).require_two()).coded(labels)

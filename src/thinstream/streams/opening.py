@@ -1,8 +1,8 @@
 """A stream from file names: the format by the ending, or as asked for."""
 
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ from thinstream.learners.learner import LARGEST
 from thinstream.streams.compression import CODECS
 from thinstream.streams.formats.libsvm import Libsvm, begins_at_zero
 from thinstream.streams.normalise import UnitRows
-from thinstream.streams.reading import MAX_ERRORS, TextStream
+from thinstream.streams.options import BITS, OPTIONS, Options, feature_space
+from thinstream.streams.reading import TextStream
 from thinstream.streams.sources import STDIN, resolve
 from thinstream.streams.stream import Stream
 
@@ -44,78 +45,6 @@ CONCERNED = {
     "signed": ("vw", "csv", "tsv", "jsonl", "parquet", "arrow"),
     "names": ("vw", "csv", "tsv", "jsonl"),
 }
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a source is read; each format takes those that concern it and refuses the others.
-
-    Parameters
-    ----------
-    classes : (negative, positive), more labels, or None
-        The labels. None: they are numbers, positive above 0.
-    zero_based : bool or "auto"
-        Whether libsvm indices begin at 0; "auto" looks through the files first.
-    dtype : {"float32", "float64"}
-        Of the values.
-    normalize : "l2" or None
-        Whether rows are scaled to unit length.
-    on_error : {"raise", "skip"}
-        What becomes of bad records; skipped ones are counted, up to ``max_errors``.
-    workers : int or None
-        Threads that parse; 0: none, the one that asks for batches parses; None: one per core.
-    label, weight : str
-        Columns of the label and of the examples' weights.
-    labels : bool
-        Whether every example must have a label.
-    strict : bool
-        Whether columns that are named here must be there.
-    text, categorical, numeric, ignore : names of columns
-        Split into words; categories; numbers; left out.
-    header : bool
-        Whether CSV files begin with the names of their columns.
-    bits, signed : int, bool
-        Named features are hashed into 2^bits numbers, with a random sign if signed.
-    names : int
-        How many names of hashed features to remember.
-
-    """
-
-    classes: tuple[Any, ...] | None = None
-    zero_based: bool | str = False
-    dtype: str = "float32"
-    normalize: str | None = None
-    on_error: str = "raise"
-    max_errors: int = MAX_ERRORS
-    workers: int | None = None
-    label: str = "label"
-    weight: str | None = None
-    labels: bool = True
-    strict: bool = True
-    text: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    header: bool = True
-    bits: int | None = None
-    signed: bool = False
-    names: int = 0
-
-    def check(self) -> None:
-        """Raises on a value that is not allowed."""
-        allowed: dict[str, Iterable[Any]] = {
-            "zero_based": (False, True, "auto"),
-            "dtype": tuple(LARGEST),
-            "normalize": (None, "l2"),
-            "on_error": ("raise", "skip"),
-        }
-        for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise InvalidParameterError(f"{name} must be {listed(values)}, got {getattr(self, name)!r}")
-        if self.workers is not None and self.workers < 0:
-            raise InvalidParameterError(
-                f"workers must be a number of threads, 0 or more, or None, got {self.workers!r}"
-            )
 
 
 def format_of(path: str) -> str:
@@ -156,19 +85,21 @@ def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, *
     >>> folder.cleanup()
 
     """
-    unknown = sorted(set(options) - set(Options.__dataclass_fields__))
+    unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
-        raise InvalidParameterError(
-            f"no option is called {unknown[0]!r}; there are {listed(Options.__dataclass_fields__)}"
-        )
-    chosen = Options(**options)
-    chosen.check()
+        raise InvalidParameterError(f"no option is called {unknown[0]!r}; there are {listed(OPTIONS)}")
+    return open_files(paths, Options(format, **options), cache=cache)
+
+
+def open_files(paths: Any, options: Options, *, cache: bool = False) -> Stream:
+    """The examples of files, read as the options say; see `open_stream`."""
+    options.check()
     files = resolve(paths)
-    kind = format or _one_format(files)
+    kind = options.format or _one_format(files)
     if kind not in FORMATS:
-        raise InvalidParameterError(f"format must be {listed(FORMATS)}, got {format!r}")
-    _require_concerned(kind, chosen)
-    stream = _OPENERS[kind](files, kind, chosen)
+        raise InvalidParameterError(f"format must be {listed(FORMATS)}, got {options.format!r}")
+    _require_concerned(kind, options)
+    stream = _OPENERS[kind](files, kind, options)
     return _cached(stream, files) if cache and kind != "cache" else stream
 
 
@@ -198,25 +129,10 @@ def _one_format(files: list[str]) -> str:
     return next(iter(found))
 
 
-def feature_space_of(kind: str, options: Options) -> dict[str, Any]:
-    """What feature numbers mean: all that a model must find again when it predicts."""
-    space: dict[str, Any] = {}
-    if kind in ("vw", "csv", "tsv", "jsonl", "parquet", "arrow"):
-        space["hashing"] = _hashing(options).as_dict()
-        for name in ("text", "categorical"):
-            if getattr(options, name):
-                space[name] = sorted(getattr(options, name))
-    elif options.zero_based is True:
-        space["zero_based"] = True
-    if options.normalize is not None:
-        space["normalize"] = options.normalize
-    return space
-
-
 def _hashing(options: Options) -> Any:
     from thinstream.streams.formats.hashing import Hashing
 
-    return Hashing(bits=options.bits or 22, signed=options.signed)
+    return Hashing(bits=options.bits or BITS, signed=options.signed)
 
 
 def _names(options: Options) -> Any:
@@ -233,14 +149,14 @@ def _text_stream(files: list[str], kind: str, form: Any, options: Options) -> Te
     return TextStream(
         files,
         form,
-        feature_space=feature_space_of(kind, options),
+        feature_space=feature_space(options, hashed=kind != "libsvm"),
         reading=reading,
         labels=options.labels,
         classes=options.classes,
         normalize=options.normalize,
         on_error=options.on_error,
         max_errors=options.max_errors,
-        workers=(os.cpu_count() or 1) if options.workers is None else options.workers,
+        threads=(os.cpu_count() or 1) if options.threads is None else options.threads,
     )
 
 

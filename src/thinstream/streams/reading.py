@@ -18,11 +18,9 @@ from thinstream.streams.compression import ending
 from thinstream.streams.formats.names import Names
 from thinstream.streams.formats.text import Parsed, TextFormat, Trouble
 from thinstream.streams.normalise import unit_rows
+from thinstream.streams.options import MAX_ERRORS
 from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, lines_before, pieces
 from thinstream.streams.stream import START, Skipped
-
-#: Errors passed over before it is one too many.
-MAX_ERRORS = 1000
 
 
 class Span(NamedTuple):
@@ -55,7 +53,7 @@ class TextStream:
     normalize: str | None = None
     on_error: str = "raise"
     max_errors: int = MAX_ERRORS
-    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     labels: bool = True  # whether rows must have them
     skipped: Skipped = field(default_factory=Skipped)
     spans: tuple[Span, ...] = ()  # what of each file is read; (): all
@@ -105,7 +103,7 @@ class TextStream:
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on."""
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="parsing") if self.workers else _Here() as pool:
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="parsing") if self.threads else _Here() as pool:
             row = start.row
             for part in range(start.part, len(self.files)):
                 begin = start if part == start.part else Position(part=part)
@@ -118,7 +116,7 @@ class TextStream:
         file, line, row = self.files[start.part], start.line, start.row
         first, stop = self._span(start.part)
         waiting: deque[tuple[Piece, Future[Rows]]] = deque()
-        most = self.workers + 2 if self.workers else 1
+        most = self.threads + 2 if self.threads else 1
         with closing(pieces(file, self.form, max(start.offset, first), lambda: not waiting, stop)) as source:
             try:
                 while True:

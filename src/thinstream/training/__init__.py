@@ -1,6 +1,6 @@
 """A learner going over a stream: scores, metrics, checkpoints, and going on after a stop."""
 
 from thinstream.training.checkpoint import Checkpoints
-from thinstream.training.run import Interrupted, Line, Run, Unwatched, Watch
+from thinstream.training.run import Interrupted, Line, NullObserver, Observer, Run, Step
 
-__all__ = ["Checkpoints", "Interrupted", "Line", "Run", "Unwatched", "Watch"]
+__all__ = ["Checkpoints", "Interrupted", "Line", "NullObserver", "Observer", "Run", "Step"]

@@ -1,50 +1,18 @@
 """The run: batch after batch is scored, learned and counted; lines are told, checkpoints written, signals heeded."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
+from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
 from thinstream.evaluate.progress import LabelOrder, Progress
-from thinstream.evaluate.report import P3, Report, Tradeoff
+from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.models.model import Model, Names
 from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
 from thinstream.training.stopping import Interrupted, Stopping, stopping
 
-__all__ = ["Interrupted", "Line", "Run", "Unwatched", "Watch"]
-
-
-class Line(NamedTuple):
-    """What is reported of a run now and then: metrics since its start and since the line before."""
-
-    total: Report
-    since: Report
-    nnz: int | None  # None where counting it would hold up the run
-    n_features: int
-
-
-class Watch:
-    """Follows a run; the command line has one that shows it."""
-
-    lines = True  # whether it wants to be told lines
-
-    def line(self, line: Line) -> None:
-        """Called at 1, 2, 4, 8 … examples of a run, and at its end."""
-
-    def moved(self, state: State) -> None:
-        """Called after each batch."""
-
-    def wants_nnz(self, n_features: int) -> bool:
-        """Whether the next line is to count the non-zero weights, which takes time for each feature."""
-        return True
-
-
-class Unwatched(Watch):
-    """Looks away."""
-
-    lines = False
+__all__ = ["Interrupted", "Line", "NullObserver", "Observer", "Run", "Step"]
 
 
 class Run:
@@ -58,7 +26,7 @@ class Run:
     passes : int
         Over the stream.
     checkpoints : Checkpoints or None
-    watch : Watch
+    watch : Observer
     tradeoff : Tradeoff
         Of the weighted sum and the cost in the reports.
 
@@ -71,11 +39,11 @@ class Run:
         *,
         passes: int = 1,
         checkpoints: Checkpoints | None = None,
-        watch: Watch | None = None,
+        watch: Observer | None = None,
         tradeoff: Tradeoff = P3,
     ) -> None:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
-        self.watch, self.tradeoff = watch or Unwatched(), tradeoff
+        self.watch, self.tradeoff = watch or NullObserver(), tradeoff
         self.state = State(model, Progress(len(model.classes)), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         self._since = 0  # rows since the last checkpoint
@@ -130,7 +98,7 @@ class Run:
                 self._learn(batch, asked)
                 if batch.position is not None:
                     self.state = self.state._replace(position=batch.position, skipped=self._skipped_now())
-                self.watch.moved(self.state)
+                self.watch.moved(step_of(self.state, self.passes))
                 if self.checkpoints is not None and self.checkpoints.is_late():
                     self._checkpoint()
             self.state = self.state._replace(passes=self.state.passes + 1, position=START, skipped=0)
@@ -214,6 +182,11 @@ class Run:
         if known is not None:  # of the model that the run began with
             found |= dict(zip(known.indices.tolist(), known.texts, strict=True))
         return Names.of(list(found.values()), list(found))
+
+
+def step_of(state: State, passes: int) -> Step:
+    """How far a run of so many passes is."""
+    return Step(state.progress.rows, state.position, state.passes, passes, state.skipped)
 
 
 def _is_doubling(rows: int) -> bool:

@@ -80,7 +80,7 @@ def lanes_of(algorithm: str, settings: Sequence[Setting], base: Mapping[str, Any
         intercept = every.get("fit_intercept", False)
         if not isinstance(intercept, bool | np.bool_):
             raise InvalidParameterError(f"{name}: fit_intercept must be True or False, got {intercept!r}")
-        costs = class_costs(every.get("class_weight"), classes, name)
+        costs = class_costs(every.get("class_weight"), classes, name)[0]
         parameters = {key: value for key, value in every.items() if key in own}
         make_learner(name, n_features=0, grow=True, **parameters)  # raises if it could not be made
         lanes.append(Lane(parameters, costs, bool(intercept), candidate=number))

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.report import Tradeoff
 from thinstream.evaluate.tally import POSITIVES
 from thinstream.learners import find
 from thinstream.streams.stream import Stream
 from thinstream.tune.ahead import Ahead
-from thinstream.tune.passes import Terms, Watch, study_stream
+from thinstream.tune.passes import Terms, study_stream
 from thinstream.tune.picks import measured
 from thinstream.tune.study import Lane
 from thinstream.tune.tallies import Counted
@@ -72,7 +73,7 @@ def study_costs(
     weights: Sequence[float] = WEIGHTS,
     *,
     ratio: float | None = None,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
 ) -> CostCurves:
     """Sweeps the trade-off over a stream; ``lane`` has all but the costs.
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thinstream.batch import Position
 from thinstream.errors import InvalidInputError
+from thinstream.evaluate.observer import NullObserver, Observer, Step
 from thinstream.lanes import Lanes
 from thinstream.learners.memory import physical_memory
 from thinstream.tune.sources import Halts, Source, cut, pieces
@@ -33,16 +33,6 @@ class Terms(NamedTuple):
     def limit(self) -> int:
         """Bytes."""
         return physical_memory() // 2 if self.memory is None else self.memory
-
-
-class Watch:
-    """Follows the passes; the command line has one that shows them."""
-
-    def split(self, passes: int, needed: int, limit: int) -> None:
-        """Called when all lanes at once would need too much memory: they go in several passes."""
-
-    def moved(self, rows: int, position: Position | None, number: int, of: int) -> None:
-        """Called after each batch of pass ``number`` (from 0) ``of``."""
 
 
 class Found(NamedTuple):
@@ -77,7 +67,7 @@ def study_stream(
     during: Visit | None = None,
     halts: Halts | None = None,
     finish: Visit | None = None,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
 ) -> Found:
     """Takes the lanes over the stream (or `Matrix`). Beyond the memory limit in several passes, from a pipe not at all.
 
@@ -86,7 +76,7 @@ def study_stream(
     """
     if terms.n_passes > 1 or terms.final:
         _require_repeatable_for("several passes" if terms.n_passes > 1 else "scoring with the final models", stream)
-    watch, groups = watch or Watch(), _groups(terms, lanes, terms.n_features)
+    watch, groups = watch or NullObserver(), _groups(terms, lanes, terms.n_features)
     if len(groups) > 1:
         _require_repeatable(stream, terms, lanes, terms.n_features)
         watch.split(len(groups), _needed(terms, lanes, terms.n_features), terms.limit)
@@ -125,7 +115,7 @@ class _Pass:
         self.all = lanes
 
     def run(
-        self, during: Visit | None, halts: Halts | None, finish: Visit | None, watch: Watch, place: tuple[int, int]
+        self, during: Visit | None, halts: Halts | None, finish: Visit | None, watch: Observer, place: tuple[int, int]
     ) -> Study:
         terms = self.terms
         study = Study(
@@ -156,7 +146,7 @@ class _Pass:
         number: int,
         during: Visit | None,
         halts: Halts | None,
-        watch: Watch,
+        watch: Observer,
         place: tuple[int, int],
     ) -> None:
         """All rows, once."""
@@ -168,7 +158,7 @@ class _Pass:
             study.take(batch, roles)
             if during is not None:
                 self._visited(study, during)
-            watch.moved(study.rows, batch.position, *place)
+            watch.moved(Step(study.rows, batch.position, *place))
         if study.rows == 0:
             raise InvalidInputError("the stream has no example")
 

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.evaluate.tally import ROWS
 from thinstream.learners import Frozen, Learner, find
 from thinstream.streams.stream import Stream
 from thinstream.tune.ahead import Ahead, HeldOut
-from thinstream.tune.passes import Terms, Watch, is_repeatable, study_stream
+from thinstream.tune.passes import Terms, is_repeatable, study_stream
 from thinstream.tune.picks import (
     METRICS,
     UNLIMITED,
@@ -181,7 +182,7 @@ def sweep_stream(
     sweep: Sweep = DEFAULT,
     *,
     test: Stream | None = None,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
     tradeoff: Tradeoff = P3,
 ) -> Path:
     """Sweeps l1 over a stream; ``lane`` has all else.

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
+from thinstream.evaluate.observer import Observer
 from thinstream.learners import Learner
 from thinstream.tune.elimination import Elimination
-from thinstream.tune.passes import Terms, Watch, study_stream
+from thinstream.tune.passes import Terms, study_stream
 from thinstream.tune.scoring import Scoring
 from thinstream.tune.sources import Source
 from thinstream.tune.study import Lane, Study
@@ -45,7 +46,7 @@ def search(
     *,
     eliminate: bool = False,
     models: bool = False,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
 ) -> Outcome:
     """Tries the candidates (a lane each, its split left open) in one pass where memory allows.
 

@@ -1,0 +1,50 @@
+"""Observers: told how far a run or a study is, and what its metrics are."""
+
+from typing import NamedTuple
+
+from thinstream.batch import Position
+from thinstream.evaluate.report import Report
+
+
+class Line(NamedTuple):
+    """What is reported of a run now and then: metrics since its start and since the line before."""
+
+    total: Report
+    since: Report
+    nnz: int | None  # None where counting it would hold up the run
+    n_features: int
+
+
+class Step(NamedTuple):
+    """How far a run or a study is."""
+
+    rows: int  # taken, all passes together where one model learns, those of this pass where many do
+    position: Position | None  # in this pass
+    passes: int  # done
+    of: int
+    skipped: int = 0  # bad records passed over in this pass
+
+
+class Observer:
+    """Follows a run or a study; the command line has some that show it."""
+
+    lines = True  # whether it wants to be told lines
+
+    def line(self, line: Line) -> None:
+        """Called at 1, 2, 4, 8 … examples of a run, and at its end."""
+
+    def moved(self, step: Step) -> None:
+        """Called after each batch."""
+
+    def split(self, passes: int, needed: int, limit: int) -> None:
+        """Called when all models of a study at once would need too many bytes: they go in several passes."""
+
+    def wants_nnz(self, n_features: int) -> bool:
+        """Whether the next line is to count the non-zero weights, which takes time for each feature."""
+        return True
+
+
+class NullObserver(Observer):
+    """Ignores every event."""
+
+    lines = False

@@ -1,0 +1,292 @@
+"""How a source is read: every option declared once, with its help and what the command line calls it.
+
+`open_stream`, the options of commands, model files and caches follow from the fields of `Options`. Nothing heavy is
+imported here, as ``thinstream --help`` needs it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, NamedTuple
+
+from thinstream.errors import InvalidParameterError, listed
+
+#: Bad records passed over before it is one too many.
+MAX_ERRORS = 1000
+#: Named features are hashed into 2^BITS numbers unless told otherwise.
+BITS = 22
+COLUMNS = "Columns and features"
+
+
+class Spelling(NamedTuple):
+    """What is known of an option besides its default."""
+
+    help: str
+    panel: str | None = "Reading"  # under which the command line's help lists it; None: a command sets it itself
+    parse: Callable[[str], Any] | None = None  # from a text of the command line to a value; None: typer knows how
+    metavar: str | None = None
+    choices: tuple[Any, ...] = ()  # all values there are; (): any
+    minimum: int | None = None
+    maximum: int | None = None
+    switch: str | None = None  # flags of a bool
+    remembered: bool = False  # whether a model file keeps it: it tells what is no feature
+    in_space: bool = False  # whether it is part of what feature numbers mean
+
+
+def spelling(option: Field[Any]) -> Spelling:
+    """What a field of `Options` declares."""
+    found: Spelling = option.metadata["spelling"]
+    return found
+
+
+def _option(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 (typer's word)
+    return field(default=default, metadata={"spelling": Spelling(help, **more)})
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Names of columns.
+
+    >>> parse_names("city, zip")
+    ('city', 'zip')
+    """
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def parse_classes(text: str) -> tuple[Any, ...]:
+    """Labels, numbers where all are.
+
+    >>> parse_classes("ham,spam"), parse_classes("0,1.0,2.5")
+    (('ham', 'spam'), (0, 1, 2.5))
+    """
+    parts = [part.strip() for part in text.split(",")]
+    labels: list[Any] = parts
+    try:
+        numbers = [float(part) for part in parts]
+        labels = [int(number) if number.is_integer() else number for number in numbers]
+    except (ValueError, OverflowError):
+        pass
+    if len(labels) < 2 or not all(parts) or len(set(labels)) < len(labels):
+        raise InvalidParameterError(f"--classes must be two labels, NEG,POS, or more, got {text!r}")
+    return tuple(labels)
+
+
+_ZERO_BASED: dict[str, bool | str] = {"no": False, "yes": True, "auto": "auto"}
+
+
+def parse_zero_based(text: str) -> bool | str:
+    """False, True or "auto".
+
+    >>> parse_zero_based("yes")
+    True
+    """
+    if text not in _ZERO_BASED:
+        raise InvalidParameterError(f"--zero-based must be {listed(_ZERO_BASED)}, got {text!r}")
+    return _ZERO_BASED[text]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a source is read; each format takes the options that concern it and refuses the others."""
+
+    format: str | None = _option(
+        None, "libsvm, vw, csv, tsv, jsonl, parquet, arrow or cache; by default the file's ending tells, else libsvm."
+    )
+    classes: tuple[Any, ...] | None = _option(
+        None,
+        "The two labels NEG,POS, or more: A,B,C. By default labels are numbers, positive above 0.",
+        metavar="NEG,POS",
+        parse=parse_classes,
+    )
+    zero_based: bool | str = _option(
+        False,
+        "Whether libsvm indices begin at 0: no, yes, or auto (looks through the files first).",
+        parse=parse_zero_based,
+        choices=(False, True, "auto"),
+        in_space=True,
+    )
+    normalize: str | None = _option(
+        None, "Scale each row to unit length: l2.", metavar="l2", choices=(None, "l2"), in_space=True
+    )
+    on_error: str = _option(
+        "raise", "What to do with a bad record: raise (stop) or skip (count and report).", choices=("raise", "skip")
+    )
+    max_errors: int = _option(MAX_ERRORS, f"Bad records skipped at most (default {MAX_ERRORS}).", minimum=0)
+    threads: int | None = _option(
+        None, "Threads that parse (default: one per core); 0: the one that learns parses, too.", minimum=0
+    )
+    label: str = _option("label", "Column (or key) of the label (default label).", panel=COLUMNS, remembered=True)
+    weight: str | None = _option(None, "Column of the examples' weights.", panel=COLUMNS, remembered=True)
+    text: tuple[str, ...] = _option(
+        (), "Columns of text, split into words: a,b,c.", panel=COLUMNS, parse=parse_names, in_space=True
+    )
+    categorical: tuple[str, ...] = _option(
+        (),
+        "Columns that are categories even where they look like numbers.",
+        panel=COLUMNS,
+        parse=parse_names,
+        in_space=True,
+    )
+    numeric: tuple[str, ...] = _option(
+        (), "Columns that must be numbers.", panel=COLUMNS, parse=parse_names, remembered=True
+    )
+    ignore: tuple[str, ...] = _option((), "Columns left out.", panel=COLUMNS, parse=parse_names, remembered=True)
+    header: bool = _option(
+        True,
+        "Whether the first line of a CSV file names its columns (else c1, c2 …).",
+        panel=COLUMNS,
+        switch="--header/--no-header",
+        remembered=True,
+    )
+    bits: int | None = _option(
+        None,
+        f"Named features are hashed into 2^bits numbers (default {BITS}).",
+        panel=COLUMNS,
+        minimum=1,
+        maximum=31,
+        in_space=True,
+    )
+    signed: bool = _option(
+        False, "Give hashed features a random sign.", panel=COLUMNS, switch="--signed", in_space=True
+    )
+    names: int = _option(
+        0, "Remember up to this many names of hashed features (default 0: none).", panel=COLUMNS, minimum=0
+    )
+    dtype: str = _option("float32", "Type of the values.", panel=None, choices=("float32", "float64"))
+    labels: bool = _option(True, "Whether every example must have a label.", panel=None)
+    strict: bool = _option(True, "Whether columns that are named here must be there.", panel=None)
+
+    def check(self) -> None:
+        """Raises on a value that is not allowed."""
+        for option in fields(self):
+            value, choices = getattr(self, option.name), spelling(option).choices
+            if choices and value not in choices:
+                raise InvalidParameterError(f"{option.name} must be {listed(choices)}, got {value!r}")
+        if self.threads is not None and self.threads < 0:
+            raise InvalidParameterError(
+                f"threads must be a number of threads, 0 or more, or None, got {self.threads!r}"
+            )
+
+    def given(self) -> dict[str, Any]:
+        """The options that are not at their defaults."""
+        return {o.name: getattr(self, o.name) for o in fields(self) if getattr(self, o.name) != o.default}
+
+    def arguments(self) -> list[str]:
+        """The words of a command line that give these options.
+
+        >>> Options(classes=(0, 2), header=False, zero_based=True).arguments()
+        ['--classes', '0,2', '--zero-based', 'yes', '--no-header']
+        """
+        words: list[str] = []
+        for name, value in self.given().items():
+            declared = spelling(OPTIONS[name])
+            if declared.switch is not None:
+                words.append(declared.switch.split("/")[0 if value else -1])
+            elif declared.panel is not None:
+                text = ("yes" if value else "no") if isinstance(value, bool) else _shown(value)
+                words += [f"--{name.replace('_', '-')}", text]
+        return words
+
+
+#: The declarations by name.
+OPTIONS: dict[str, Field[Any]] = {option.name: option for option in fields(Options)}
+Options.__doc__ = f"{Options.__doc__}\n\nParameters\n----------\n" + "\n".join(
+    f"{option.name} : {getattr(option.type, '__name__', option.type)}\n    {spelling(option).help}"
+    for option in OPTIONS.values()
+)
+
+
+def remembered(options: Options) -> dict[str, Any]:
+    """What a model file keeps of how its data was read, besides its feature space, as JSON has it.
+
+    >>> remembered(Options(label="spam", ignore=("id",), bits=18))
+    {'label': 'spam', 'ignore': ['id']}
+    """
+    kept = {name: value for name, value in options.given().items() if spelling(OPTIONS[name]).remembered}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+
+
+def as_learned(
+    options: Options,
+    format: str,  # noqa: A002
+    feature_space: Mapping[str, Any],
+    classes: tuple[Any, ...],
+    remembered: Mapping[str, Any],
+    model: str,
+) -> Options:
+    """The options with what a model was trained with, as far as the format takes it; contradictions raise.
+
+    Parameters
+    ----------
+    options
+        Those that were given.
+    format
+        That of the data to be read.
+    feature_space, classes, remembered
+        Of the model; see `remembered`.
+    model
+        What errors call it.
+
+    """
+    from thinstream.streams.opening import concerns
+
+    learned = in_feature_space(feature_space)
+    if tuple(classes) != (-1, 1):
+        learned["classes"] = tuple(classes)
+    given = options.given()
+    for name, value in learned.items():
+        # zero_based may be "auto"; if that finds otherwise, the feature spaces will differ
+        if name in given and name != "zero_based" and not _same(name, given[name], value):
+            raise InvalidParameterError(
+                f"{model} learned with {name} {_shown(value)}; it cannot be used with {_shown(given[name])}"
+            )
+    kept = {**{name: _from_json(name, value) for name, value in remembered.items()}, **learned}
+    return replace(options, **{n: value for n, value in kept.items() if n not in given and concerns(n, format)})
+
+
+def feature_space(options: Options, *, hashed: bool) -> dict[str, Any]:
+    """What feature numbers mean: all that a model must find again when it predicts.
+
+    >>> feature_space(Options(normalize="l2"), hashed=False)
+    {'normalize': 'l2'}
+    """
+    space: dict[str, Any] = {}
+    if hashed:
+        from thinstream.streams.formats.hashing import Hashing
+
+        space["hashing"] = Hashing(bits=options.bits or BITS, signed=options.signed).as_dict()
+        space |= {name: sorted(getattr(options, name)) for name in ("text", "categorical") if getattr(options, name)}
+    elif options.zero_based is True:
+        space["zero_based"] = True
+    if options.normalize is not None:
+        space["normalize"] = options.normalize
+    return space
+
+
+def in_feature_space(space: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that give a feature space, those at their defaults left out.
+
+    >>> in_feature_space({"hashing": {"bits": 18, "signed": False}, "text": ["subject"]})
+    {'text': ('subject',), 'bits': 18}
+    """
+    found = {**space, **space.get("hashing", {})}
+    values = {n: found[n] for n, option in OPTIONS.items() if n in found and spelling(option).in_space}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return {name: value for name, value in values.items() if value != OPTIONS[name].default}
+
+
+def _same(name: str, given: Any, learned: Any) -> bool:
+    """Whether two values of an option mean the same: labels as they are written, columns in any order."""
+    if name == "classes":
+        return [*map(str, given)] == [*map(str, learned)]
+    return sorted(given) == sorted(learned) if isinstance(given, tuple) else bool(given == learned)
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _from_json(name: str, value: Any) -> Any:
+    """A value from a model file; older ones have names of columns as the command line had them."""
+    parse = spelling(OPTIONS[name]).parse
+    if isinstance(value, str) and parse is not None:
+        return parse(value)
+    return tuple(value) if isinstance(value, list) else value
