@@ -23,7 +23,7 @@ import numpy as np
 
 from thinstream.batch import Batch
 from thinstream.datasets import find
-from thinstream.distributed.combining import rule_for
+from thinstream.distributed.combining import combining_of
 from thinstream.distributed.deltas import copied, delta, merge
 from thinstream.distributed.examples import rows_of_round
 from thinstream.learners import Learner
@@ -75,7 +75,7 @@ def main():
 def measured(name, train, test):
     """(error %, balanced accuracy %) by (shards, way, periodic); serial: shards 1."""
     new = fresh(name, train.n_features)
-    default = rule_for(new)
+    default = combining_of(new)
     found = {(1, default.way, True): quality(learned(name, train, 1, default.way, False), test)}
     for shards in SHARDS:
         for way in default.ways if shards == COMPARED else default.ways[:1]:

@@ -69,7 +69,7 @@ import sys, time
 import mmap
 import numpy as np
 from thinstream.batch import plain
-from thinstream.streams.formats.libsvm import Libsvm
+from thinstream.streams.text.libsvm import Libsvm
 from thinstream.streams.sources import pieces
 form = Libsvm()
 for warm in (True, False):

@@ -5,7 +5,7 @@ are finite and not zero. Duplicate indices would silently change every second-or
 passed on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -211,6 +211,41 @@ class Batch:
             row = int(np.searchsorted(self.indptr, place, side="right")) - 1
             where = f"row {self.first_row + row}, column {self.indices[place]}"
             raise InvalidInputError(f"X has {self.values[place]} at {where}; {why}")
+
+    def require_labels(self, purpose: str = "learn from") -> NDArray[Any]:
+        """The labels; raises where there are none."""
+        if self.y is None:
+            raise InvalidInputError(f"the rows to {purpose} need labels, row {self.first_row} has none")
+        return self.y
+
+    @classmethod
+    def concatenate(cls, batches: "Sequence[Batch]") -> "Batch":
+        """One batch of several, in order, with the position of the last.
+
+        >>> one = Batch.of(np.array([0, 1]), np.array([3]), np.array([0.5]), 4, y=np.array([1], np.int8))
+        >>> Batch.concatenate([one, one]).indptr
+        array([0, 1, 2])
+        """
+        if len(batches) == 1:
+            return batches[0]
+        lengths = np.concatenate([np.diff(batch.indptr) for batch in batches])
+        used = [slice(int(batch.indptr[0]), int(batch.indptr[-1])) for batch in batches]
+        weighted = any(batch.weights is not None for batch in batches)
+        labels = [batch.y for batch in batches if batch.y is not None]
+        return replace(
+            batches[0],
+            indptr=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+            indices=np.concatenate([batch.indices[part] for batch, part in zip(batches, used, strict=True)]),
+            values=np.concatenate([batch.values[part] for batch, part in zip(batches, used, strict=True)]),
+            n_features=max(batch.n_features for batch in batches),
+            y=np.concatenate(labels) if len(labels) == len(batches) else None,
+            weights=np.concatenate([np.ones(len(b)) if b.weights is None else b.weights for b in batches])
+            if weighted
+            else None,
+            largest=max(batch.largest for batch in batches),
+            checked=all(batch.checked for batch in batches),
+            position=batches[-1].position,
+        )
 
     def labelled(self, y: NDArray[Any], weights: NDArray[np.float64] | None = None) -> "Batch":
         """The same rows with labels (and weights)."""

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinstream.batch import Batch
-from thinstream.distributed.combining import RULES, rule_for
+from thinstream.distributed.combining import combining_of
 from thinstream.distributed.deltas import Delta, applied, copied, delta, merge
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidParameterError, MergeError
@@ -15,7 +15,7 @@ from thinstream.learners.memory import columns, kept
 from thinstream.one_vs_rest import OneVsRest
 
 pytestmark = pytest.mark.interpreted
-NAMES = sorted(RULES)
+NAMES = sorted(a.name for a in algorithms() if a.rule().merge_rule().declared)
 few = settings(max_examples=8, deadline=None)
 PARAMETERS = {
     "SSOL": {"diagonal": "exact"},
@@ -77,7 +77,7 @@ def test_merging_leaves_the_base_and_adds_counters(name):
     before = bits(base)
     workers = [went_on(base, seed, n) for seed, n in ((2, 7), (3, 12), (4, 3))]
     deltas = [delta(base, worker) for worker in workers]
-    for way in rule_for(base).ways:
+    for way in combining_of(base).ways:
         merged = merge(base, deltas, way)
         assert merged.t == 10 + 7 + 12 + 3
         assert merged.n_updates == base.n_updates + sum(worker.n_updates - base.n_updates for worker in workers)
@@ -201,10 +201,10 @@ def test_more_than_two_classes():
 
 def test_what_is_refused_says_why():
     with pytest.raises(MergeError, match="StableSparsePerceptron cannot be merged: it thresholds"):
-        rule_for(Learner("stablesparseperceptron", n_features=3))
+        combining_of(Learner("stablesparseperceptron", n_features=3))
     with pytest.raises(InvalidParameterError, match=r"AROW: merge must be 'touched', 'precision'.* got 'sum'"):
-        rule_for(Learner("arow", n_features=3), "sum")
+        combining_of(Learner("arow", n_features=3), "sum")
     with pytest.raises(InvalidParameterError, match="SSOL: merge must be 'touched' or 'mean', got 'sum'"):
-        rule_for(Learner("ssol", n_features=3), "sum")
-    refused = {a.name for a in algorithms()} - set(RULES)
+        combining_of(Learner("ssol", n_features=3), "sum")
+    refused = {a.name for a in algorithms()} - set(NAMES)
     assert refused == {"StableSparsePerceptron"}

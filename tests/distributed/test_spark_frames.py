@@ -14,10 +14,10 @@ from thinstream.distributed.on_spark import DataFrameSource, source_for
 from thinstream.distributed.spark_columns import listed_vectors
 from thinstream.distributed.spark_frames import Stretch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams.formats.hashing import Hashing
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_tables import ArrowTables
 from thinstream.streams.tables.numbering import Numbering
+from thinstream.streams.text.hashing import Hashing
 
 pytestmark = pytest.mark.spark
 

@@ -77,16 +77,16 @@ def check(parsed, text):
 
 
 def check_place(parsed, text):
-    """Lines and bytes taken fit the text, and trouble lies within them."""
-    taken, trouble = parsed.taken, parsed.trouble
+    """Lines and bytes taken fit the text, and error lies within them."""
+    taken, error = parsed.taken, parsed.error
     require(0 <= taken <= len(text), "more bytes taken than there are", taken, len(text))
-    require(trouble is not None or taken == len(text), "without trouble all bytes are taken", taken, len(text))
+    require(error is not None or taken == len(text), "without error all bytes are taken", taken, len(text))
     lines = text.count(b"\n", 0, taken) + (taken > 0 and text[taken - 1 : taken] != b"\n")
     require(parsed.lines == lines, "lines are not those of the bytes taken", parsed.lines, lines)
     require(taken == len(text) or text[taken - 1 : taken] == b"\n", "a record does not end there", taken)
-    if trouble is not None:
-        require(0 <= trouble.offset <= taken, "trouble outside of what was taken", trouble.offset, taken)
-        require(isinstance(trouble.message, str) and trouble.message, "trouble without a message", trouble)
+    if error is not None:
+        require(0 <= error.offset <= taken, "error outside of what was taken", error.offset, taken)
+        require(isinstance(error.message, str) and error.message, "error without a message", error)
 
 
 def check_cut(form, whole, text, limit, place):
@@ -98,16 +98,16 @@ def check_cut(form, whole, text, limit, place):
     head = form.parse(place(text[:cut]))
     check(head, text[:cut])
     pieces = [(head, 0)]
-    if head.trouble is None:
+    if head.error is None:
         tail = form.parse(place(text[cut:]))
         check(tail, text[cut:])
         pieces.append((tail, cut))
     rows = [row for piece, _ in pieces for row in rows_of(piece)]
     require(rows == rows_of(whole), f"cut at {cut} of {len(text)} the rows are others")
     last, offset = pieces[-1]
-    place_of = None if last.trouble is None else (last.trouble.offset + offset, last.trouble.message)
-    there = None if whole.trouble is None else tuple(whole.trouble)
-    require(place_of == there, f"cut at {cut} the trouble is another", place_of, there)
+    place_of = None if last.error is None else (last.error.offset + offset, last.error.message)
+    there = None if whole.error is None else tuple(whole.error)
+    require(place_of == there, f"cut at {cut} the error is another", place_of, there)
 
 
 def rows_of(parsed):

@@ -15,16 +15,16 @@ class Known(NamedTuple):
 
 
 FORMATS = {
-    "libsvm": Known("thinstream.streams.formats.libsvm:Libsvm", twin="tests.streams.naive_libsvm:disagreement"),
+    "libsvm": Known("thinstream.streams.text.libsvm:Libsvm", twin="tests.streams.naive_libsvm:disagreement"),
     "libsvm-wide": Known(
-        "thinstream.streams.formats.libsvm:Libsvm",
+        "thinstream.streams.text.libsvm:Libsvm",
         {"zero_based": True, "dtype": "float64", "limit": 1e300},
         "tests.streams.naive_libsvm:disagreement",
         seeds="libsvm",
     ),
-    "vw": Known("thinstream.streams.formats.vw:VW"),
-    "csv": Known("thinstream.streams.formats.csv:CSV"),
-    "jsonl": Known("thinstream.streams.formats.jsonl:JSONLines", {"weight": "weight", "text": ("text",)}),
+    "vw": Known("thinstream.streams.text.vw:VW"),
+    "csv": Known("thinstream.streams.text.csv:CSV"),
+    "jsonl": Known("thinstream.streams.text.jsonl:JSONLines", {"weight": "weight", "text": ("text",)}),
 }
 
 

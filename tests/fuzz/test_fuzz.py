@@ -15,7 +15,7 @@ from tests.fuzz.formats import FORMATS, exists, maker
 from tests.fuzz.guard import Guarded, copied
 from tests.fuzz.replay import files_in
 from tests.streams import naive_libsvm
-from thinstream.streams.formats.text import Parsed, Trouble
+from thinstream.streams.text.protocol import Parsed, ParseError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="guard pages by mprotect; atheris")
 
@@ -125,11 +125,11 @@ GOOD = Parsed(
 
 
 def test_checks_pass_what_is_right():
-    """Rows, no rows, trouble."""
+    """Rows, no rows, error."""
     checks.check(GOOD, TEXT)
     none = np.empty(0)
     checks.check(Parsed(none, np.array([0]), np.empty(0, np.int32), none, 0, 0.0, 0, 0), b"")
-    checks.check(GOOD._replace(lines=4, taken=len(TEXT) + 2, trouble=Trouble(len(TEXT), "no")), TEXT + b"x\n+1\n")
+    checks.check(GOOD._replace(lines=4, taken=len(TEXT) + 2, error=ParseError(len(TEXT), "no")), TEXT + b"x\n+1\n")
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_checks_pass_what_is_right():
         ({"lines": 2}, "lines are not"),
         ({"taken": 12}, "all bytes"),
         ({"taken": 99}, "more bytes"),
-        ({"taken": 9, "lines": 1, "trouble": Trouble(2, "no")}, "does not end there"),
-        ({"trouble": Trouble(20, "no")}, "outside"),
-        ({"trouble": Trouble(2, "")}, "without a message"),
+        ({"taken": 9, "lines": 1, "error": ParseError(2, "no")}, "does not end there"),
+        ({"error": ParseError(20, "no")}, "outside"),
+        ({"error": ParseError(2, "")}, "without a message"),
         ({"weights": np.array([1.0])}, "weights"),
         ({"weights": np.array([1.0, -1.0])}, "weights"),
         ({"tags": ["a"]}, "tags"),
@@ -177,7 +177,7 @@ class Vague(toys.Toy):
 
     def parse(self, text):
         parsed = super().parse(text)
-        return parsed._replace(trouble=parsed.trouble and parsed.trouble._replace(message=f"in {len(text)} bytes"))
+        return parsed._replace(error=parsed.error and parsed.error._replace(message=f"in {len(text)} bytes"))
 
 
 def test_cuts_are_noticed():
@@ -185,7 +185,7 @@ def test_cuts_are_noticed():
     checks.outcome(toys.Toy, None, b"+123\n+456\n", copied)
     with pytest.raises(checks.Finding, match="cut at 4 of 9 the rows are others"):
         checks.outcome(Forgets, None, b"+12345678", copied)
-    with pytest.raises(checks.Finding, match="cut at 5 the trouble is another"):
+    with pytest.raises(checks.Finding, match="cut at 5 the error is another"):
         checks.outcome(Vague, None, b"+123\n\n+4a\n+1", copied)
 
 

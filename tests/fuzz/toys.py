@@ -8,7 +8,7 @@ import ctypes
 import numba
 import numpy as np
 
-from thinstream.streams.formats.text import Parsed, Trouble
+from thinstream.streams.text.protocol import Parsed, ParseError
 
 NEWLINE, PLUS, MINUS, ZERO, NINE = 10, 43, 45, 48, 57
 LIMIT = 10**9
@@ -86,10 +86,10 @@ class Toy:
     def parse(self, text):
         labels, indices = np.empty(len(text) + 1), np.empty(len(text) + 1, np.int64)
         rows, lines, taken, bad = self.scan(text, labels, indices)
-        trouble = None if bad < 0 else Trouble(int(bad), "a line is a sign and digits")
+        error = None if bad < 0 else ParseError(int(bad), "a line is a sign and digits")
         width = int(indices[:rows].max()) + 1 if rows else 0
         return Parsed(
-            labels[:rows], np.arange(rows + 1), indices[:rows], np.ones(rows), width, 1.0, lines, taken, trouble=trouble
+            labels[:rows], np.arange(rows + 1), indices[:rows], np.ones(rows), width, 1.0, lines, taken, error=error
         )
 
     def records(self, text):

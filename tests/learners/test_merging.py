@@ -1,6 +1,5 @@
 """Merging: against the table of rules computed densely on the twins, and the laws a merge must keep."""
 
-import copy
 import pickle
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -15,21 +14,18 @@ from hypothesis import strategies as st
 import thinstream as ts
 from tests.rules.conformance import TOLERANCE, class_weights, streams
 from tests.rules.golden import twins
-from tests.rules.twin import soft
 from thinstream.batch import Batch
 from thinstream.datasets import sparse_gaussian
 from thinstream.engine import heap
 from thinstream.engine.loop import Costs
+from thinstream.engine.merge_rule import UNDECLARED
 from thinstream.errors import InvalidParameterError, MergeError
 from thinstream.learners import Learner, algorithms, merge, merge_table, merging, require_mergeable
 from thinstream.learners.memory import columns
-from thinstream.learners.merge_rules import MERGES, REFUSALS
 
 TWINS = twins()
-MERGEABLE = sorted(MERGES)
-SUMS = {"FSOL": ["theta"], "RDA": ["G"], "AdaRDA": ["G", "S"], "SOP": ["v", "S"], "Perceptron": ["w"]}
-WEIGHTS = {"PA", "CPA", "PAUM", "CSOGD", "STG", "FOBOS", "AdaFOBOS"}
-GAUSSIANS = {"AROW", "NAROW", "CW", "SCW", "ARCSOGD", "SOFS"}
+RULES = {algorithm.name: algorithm.rule() for algorithm in algorithms()}
+MERGEABLE = sorted(name for name, rule in RULES.items() if rule.merge_rule().declared)
 some = settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
@@ -105,47 +101,34 @@ def cases(name, **fixed):
     return case()
 
 
-def naively_merged(name, one, other):
-    """The rules written out on dense vectors of the twins."""
-    new = copy.deepcopy(one)
-    new.edge = min(one.edge, other.edge)
-    for counter in ("t", "mistakes", "updates", "loss", "positives", "negatives"):
-        setattr(new, counter, getattr(one, counter) + getattr(other, counter))
-    for field in SUMS.get(name, []):
-        setattr(new, field, getattr(one, field) + getattr(other, field))
-    if name == "SSOL":
-        new.theta = one.theta + other.theta
-        new.sigma = 1 / (1 / one.sigma + 1 / other.sigma - 1)
-    if name in ("RDA", "AdaRDA") and new.t:
-        if name == "AdaRDA":
-            new.w = -new.eta / (new.delta + np.sqrt(new.S)) * soft(new.G, new.t * new.l1)
-        else:
-            beta = new.gamma * {"sqrt": np.sqrt(new.t), "linear": new.t, "const": 1}[new.beta]
-            new.w = -soft(new.G, new.t * (new.l1 + new.gamma * new.rho / np.sqrt(new.t))) / beta
-    if name == "AdaFOBOS":
-        new.S = one.S + other.S
-    if name in WEIGHTS and new.t:
-        new.w = (one.t * one.w + other.t * other.w) / new.t
-    if name == "SMIDAS" and new.t:
-        new.theta = (one.t * one.theta + other.t * other.theta) / new.t
-    if name in GAUSSIANS:
-        P1, P2, P0 = 1 / one.sigma, 1 / other.sigma, 1 / getattr(one, "a", 1.0)
-        new.sigma = 1 / (P1 + P2 - P0)
-        new.mu = new.sigma * (P1 * one.mu + P2 * other.mu)
-    if name == "SOFS":
-        new.past = [(*p, None, *q) for p, q in zip(one.past, other.past)]
-        new.cut()
-    return new
-
-
 def test_every_algorithm_has_a_rule_or_a_reason():
-    """None is forgotten, here or there."""
-    names = {algorithm.name for algorithm in algorithms()}
-    assert set(MERGES) | set(REFUSALS) == names
-    assert set(SUMS) | WEIGHTS | GAUSSIANS | {"SSOL", "SMIDAS"} == set(MERGES)
+    """What a rule declares and what its twin defines go together; what cannot be merged says why."""
+    declared = {name: rule.merge_rule() for name, rule in RULES.items()}
+    assert set(MERGEABLE) == {name for name, (twin, _) in TWINS.items() if twin.can_merge()}
+    assert all(declared[name].refused for name in set(RULES) - set(MERGEABLE))
     table = merge_table()
-    assert all(f"| `{name}" in table for name in names)
-    assert len(table.splitlines()) == 2 + len(names) + 2
+    assert all(f"| `{name}" in table for name in RULES)
+    assert len(table.splitlines()) == 2 + len(RULES) + 2
+
+
+def test_a_rule_that_declares_nothing_refuses_by_name(monkeypatch):
+    """No guess is made."""
+    parts = [Learner("rda", n_features=1) for _ in range(2)]
+    for part in parts:
+        part.learn(rows([[1.0]], [1]))
+    monkeypatch.setattr(type(parts[0].rule), "merge_rule", lambda p: UNDECLARED)
+    for average in (False, True):
+        with pytest.raises(MergeError, match="RDA cannot be merged: it declares no merge_rule"):
+            merge(parts, average=average)
+
+
+def test_what_a_rule_declares_are_its_fields():
+    """A field that is not there would be found out late."""
+    for algorithm in algorithms():
+        rule = algorithm.rule().merge_rule()
+        named = {*rule.sums, *rule.means, *(rule.belief or ()), *([rule.weight] if rule.weight else [])}
+        named |= set(rule.clocks(1, algorithm.totals()))
+        assert named <= set(algorithm.coordinate._fields)
 
 
 @pytest.mark.twin
@@ -157,7 +140,8 @@ def test_merged_models_and_their_future_are_those_of_the_definition(name):
     @given(case=cases(name))
     def check(case):
         with np.errstate(all="ignore"):  # twins whose variance has collapsed are discarded below
-            naive = naively_merged(name, case.twin(name, 0), case.twin(name, 1))
+            naive = case.twin(name, 0)
+            naive.merge(case.twin(name, 1))
             merged_weights, merged_counts = naive.weights().copy(), (naive.t, naive.mistakes, naive.updates)
             naive.scores = []
             taught(naive, case.part(2))

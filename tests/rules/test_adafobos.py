@@ -10,6 +10,7 @@ from tests.rules.twin import Round, soft
 
 class NaiveAdaFOBOS(GradientTwin):
     eta, l1, delta = 1.0, 0.0, 1.0
+    adds, averages = ("S",), ("w",)
 
     def start(self):
         self.w = np.zeros(self.d)

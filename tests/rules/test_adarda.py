@@ -10,6 +10,7 @@ from tests.rules.twin import Round, soft
 
 class NaiveAdaRDA(GradientTwin):
     eta, l1, delta = 1.0, 0.0, 1.0
+    adds = ("G", "S")
 
     def start(self):
         self.G = np.zeros(self.d)
@@ -21,9 +22,17 @@ class NaiveAdaRDA(GradientTwin):
         loss, g, updated = self.slope(x, e, s)
         self.G = self.G + g
         self.S = self.S + g**2
+        self.solve()
+        return Round(s, loss, updated)
+
+    def solve(self):
         H = self.delta + np.sqrt(self.S)
         self.w = -(self.eta / H) * soft(self.G, self.t * self.l1)
-        return Round(s, loss, updated)
+
+    def merge(self, other):
+        super().merge(other)
+        if self.t:
+            self.solve()
 
     def weights(self):
         return self.w

@@ -28,6 +28,13 @@ class NaiveARCSOGD(Twin):
             self.mu = self.mu + self.eta * e.weight * e.y * self.sigma * x  # the new Σ, unlike AROW
         return Round(s, loss, loss > 0)
 
+    def merge(self, other):
+        """The product of both beliefs, the prior counted once."""
+        super().merge(other)
+        P, Q = 1 / self.sigma, 1 / other.sigma
+        self.sigma = 1 / (P + Q - 1)
+        self.mu = self.sigma * (P * self.mu + Q * other.mu)
+
     def weights(self):
         return self.mu
 

@@ -33,6 +33,13 @@ class GaussianTwin(Twin):
         else:
             self.sigma = self.sigma - c / (1.0 + c * v) * self.sigma**2 * x**2
 
+    def merge(self, other):
+        """The product of both beliefs, the prior counted once."""
+        super().merge(other)
+        P, Q = 1 / self.sigma, 1 / other.sigma
+        self.sigma = 1 / (P + Q - 1 / self.a)
+        self.mu = self.sigma * (P * self.mu + Q * other.mu)
+
     def weights(self):
         return self.mu
 

@@ -9,6 +9,7 @@ from tests.rules.twin import Round, Twin
 
 class NaiveCPA(Twin):
     variant, C = "PA", 1.0
+    averages = ("w",)
 
     def start(self):
         self.w = np.zeros(self.d)

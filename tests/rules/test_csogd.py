@@ -10,6 +10,7 @@ from tests.rules.twin import Round, Twin
 
 class NaiveCSOGD(Twin):
     eta, variant, rate = 1.0, "I", "const"
+    averages = ("w",)
 
     def start(self):
         self.w = np.zeros(self.d)

@@ -10,6 +10,7 @@ from tests.rules.twin import Round, soft
 
 class NaiveFOBOS(GradientTwin):
     eta, l1, rate = 1.0, 0.0, "inv_sqrt"
+    averages = ("w",)
 
     def start(self):
         self.w = np.zeros(self.d)

@@ -9,6 +9,7 @@ from tests.rules.twin import Round, Twin, hinge, soft
 
 class NaiveFSOL(Twin):
     eta, l1, l1_schedule = 1.0, 0.0, "eta"
+    adds = ("theta",)
 
     def start(self):
         self.theta = np.zeros(self.d)

@@ -9,6 +9,7 @@ from tests.rules.twin import Round, Twin, hinge
 
 class NaivePA(Twin):
     variant, C = "PA-I", 1.0
+    averages = ("w",)
 
     def start(self):
         self.w = np.zeros(self.d)

@@ -8,6 +8,7 @@ from tests.rules.twin import Round, Twin
 
 class NaivePAUM(Twin):
     eta = 1.0
+    averages = ("w",)
 
     def start(self):
         self.w = np.zeros(self.d)

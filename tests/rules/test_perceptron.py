@@ -7,6 +7,8 @@ from tests.rules.twin import Round, Twin
 
 
 class NaivePerceptron(Twin):
+    adds = ("w",)
+
     def start(self):
         self.w = np.zeros(self.d)
 

@@ -10,6 +10,7 @@ from tests.rules.twin import Round, soft
 
 class NaiveRDA(GradientTwin):
     gamma, l1, rho, beta = 1.0, 0.0, 0.0, "sqrt"
+    adds = ("G",)
 
     def start(self):
         self.G = np.zeros(self.d)
@@ -19,11 +20,19 @@ class NaiveRDA(GradientTwin):
         s = self.w @ x
         loss, g, updated = self.slope(x, e, s)
         self.G = self.G + g
+        self.solve()
+        return Round(s, loss, updated)
+
+    def solve(self):
         t = self.t
         lam = self.l1 + self.gamma * self.rho / np.sqrt(t)
         beta = {"sqrt": self.gamma * np.sqrt(t), "linear": self.gamma * t, "const": self.gamma}[self.beta]
         self.w = -soft(self.G, t * lam) / beta
-        return Round(s, loss, updated)
+
+    def merge(self, other):
+        super().merge(other)
+        if self.t:
+            self.solve()
 
     def weights(self):
         return self.w

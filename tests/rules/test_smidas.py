@@ -13,6 +13,7 @@ from tests.rules.twin import Round, Twin, soft
 
 class NaiveSMIDAS(Twin):
     eta, l1, p, threshold = 0.1, 0.0, None, "l1"
+    averages = ("theta",)
 
     def start(self):
         self.theta = np.zeros(self.d)
@@ -55,7 +56,7 @@ def test_the_list_holds_what_is_not_zero(stream, eta, l1, p):
     memory, rule = model._learner.memory, model._learner.rule
     assert rule.sound(memory)
     before = [array.copy() for array in memory]
-    rule.relink(memory)
+    rule.rebuild(memory)
     assert rule.sound(memory)
     np.testing.assert_allclose(memory.state, before[0], rtol=1e-12)
 

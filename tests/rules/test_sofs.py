@@ -25,6 +25,11 @@ class NaiveSOFS(GaussianTwin):
             self.cut()
         return Round(s, loss, loss > 0)
 
+    def merge(self, other):
+        super().merge(other)
+        self.past = [(*p, None, *q) for p, q in zip(self.past, other.past)]
+        self.cut()
+
     def cut(self):
         order = sorted(range(self.d), key=lambda j: (self.sigma[j], j))  # [D10]
         keep, drop = order[: self.B], order[self.B :]

@@ -9,6 +9,7 @@ from tests.rules.twin import Round, Twin
 
 class NaiveSOP(Twin):
     a, update_on = 1.0, "mistake"
+    adds = ("v", "S")
 
     def start(self):
         self.v = np.zeros(self.d)

@@ -44,6 +44,12 @@ class NaiveSSOL(Twin):
             self.theta = self.theta + self.eta * e.c * e.weight * e.y * x
         return Round(s, e.c * e.weight * loss, loss > 0)
 
+    def merge(self, other):
+        """Of diagonal="exact" alone; A starts as the identity, which counts once."""
+        super().merge(other)
+        self.theta = self.theta + other.theta
+        self.sigma = 1 / (1 / self.sigma + 1 / other.sigma - 1)
+
     def weights(self):  # [D3] with A_T, but λ_{T+1}
         return soft(self.sigma * self.theta, self.threshold(self.t + 1))
 

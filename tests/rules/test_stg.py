@@ -31,6 +31,7 @@ def decay(rate, eta, t):
 
 class NaiveSTG(GradientTwin):
     eta, l1, period, ceiling, rate = 1.0, 0.0, 1, None, "inv_sqrt"
+    averages = ("w",)
 
     def start(self):
         self.w = np.zeros(self.d)

@@ -35,7 +35,13 @@ def hinge(score, y):
 
 
 class Twin:
-    """Common bookkeeping. A subclass gives ``start``, ``round`` and ``weights`` (and ``variance`` if it has one)."""
+    """Common bookkeeping. A subclass gives ``start``, ``round`` and ``weights`` (and ``variance`` if it has one).
+
+    It also says how two of it become one: vectors that add up, vectors that are averaged by t, or its own ``merge``.
+    """
+
+    adds: tuple[str, ...] = ()
+    averages: tuple[str, ...] = ()
 
     def __init__(self, d, class_weight=None, **parameters):
         self.d = d
@@ -69,6 +75,23 @@ class Twin:
         self.loss += loss
         self.updates += bool(updated)
         self.mistakes += (1.0 if score > 0 else -1.0) != y
+
+    def merge(self, other):
+        """What the other twin has learned, too, from a part of the stream of its own."""
+        t = self.t + other.t
+        for name in self.adds:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in self.averages:
+            if t:
+                setattr(self, name, (self.t * getattr(self, name) + other.t * getattr(other, name)) / t)
+        for counter in ("t", "mistakes", "updates", "loss", "positives", "negatives"):
+            setattr(self, counter, getattr(self, counter) + getattr(other, counter))
+        self.edge = min(self.edge, other.edge)
+
+    @classmethod
+    def can_merge(cls):
+        """Whether it says how two of it become one."""
+        return bool(cls.adds or cls.averages) or cls.merge is not Twin.merge
 
     def decide(self, value, threshold):
         """Remembers how close a comparison came; an exact tie (0 against 0, say) is no rounding accident."""

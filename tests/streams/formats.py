@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.streams.test_hashing import naive
-from thinstream.streams.formats.text import Parsed
+from thinstream.streams.text.protocol import Parsed
 
 LIMIT = {"float32": 1e15, "float64": 1e150}
 
@@ -34,11 +34,11 @@ def check(parsed: Parsed, data: bytes, dtype="float32"):
         parsed.taken == 0
     )
     assert parsed.weights is None or (parsed.weights >= 0).all()
-    if parsed.trouble is None:
+    if parsed.error is None:
         assert parsed.taken == len(data)
     else:
-        assert 0 <= parsed.trouble.offset <= parsed.taken
-        assert parsed.trouble.message.isprintable()
+        assert 0 <= parsed.error.offset <= parsed.taken
+        assert parsed.error.message.isprintable()
 
 
 def rows_of(parsed):
@@ -69,15 +69,15 @@ def in_pieces(form, data, cuts):
         size = form.records(as_text(data[start:cut])) if cut < len(data) else len(data) - start
         if size > 0:
             parsed = form.parse(as_text(data[start : start + size], b"9|:,"))
-            assert parsed.trouble is None
+            assert parsed.error is None
             found += list(rows_of(parsed))
             start += size
     return found
 
 
-def trouble(form, data):
-    """(offset, message) of the first trouble in the text."""
+def parse_error(form, data):
+    """(offset, message) of the first error in the text."""
     parsed = form.parse(as_text(data))
     check(parsed, data)
-    assert parsed.trouble is not None
-    return tuple(parsed.trouble)
+    assert parsed.error is not None
+    return tuple(parsed.error)

@@ -86,10 +86,10 @@ def disagreement(parsed, text, form):
             return f"row {i} is {row}, must be {other}"
     if len(found) != len(naive.rows):
         return f"{len(found)} rows, must be {len(naive.rows)}"
-    if (parsed.trouble is None) != (naive.bad is None):
-        return f"trouble is {parsed.trouble}, the first bad line {naive.bad}"
-    if naive.bad is not None and not naive.bad[0] <= parsed.trouble.offset <= naive.bad[1]:
-        return f"trouble at {parsed.trouble.offset}, must be within {naive.bad}"
+    if (parsed.error is None) != (naive.bad is None):
+        return f"error is {parsed.error}, the first bad line {naive.bad}"
+    if naive.bad is not None and not naive.bad[0] <= parsed.error.offset <= naive.bad[1]:
+        return f"error at {parsed.error.offset}, must be within {naive.bad}"
     if (parsed.lines, parsed.taken) != (naive.lines, naive.taken):
         return f"lines and bytes taken are {(parsed.lines, parsed.taken)}, must be {(naive.lines, naive.taken)}"
     if parsed.width > naive.width:

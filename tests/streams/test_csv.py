@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.streams.formats import as_text, check, hashed, in_pieces, rows_of, trouble
+from tests.streams.formats import as_text, check, hashed, in_pieces, parse_error, rows_of
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams.formats import csv_parser
-from thinstream.streams.formats.csv import CSV
-from thinstream.streams.formats.hashing import Hashing
-from thinstream.streams.formats.jsonl import JSONLines
-from thinstream.streams.formats.names import Names
+from thinstream.streams.text import csv_parser
+from thinstream.streams.text.csv import CSV
+from thinstream.streams.text.hashing import Hashing
+from thinstream.streams.text.jsonl import JSONLines
+from thinstream.streams.text.names import NameTable
 
 COLUMNS = ["y", "w", "num", "cat", "body", "skip", "any", "ü,ber"]
 numbers = st.floats(-1e9, 1e9).map(repr) | st.integers(-99, 99).map(str) | st.sampled_from([" 5 ", "+.5", "-0", "1e3"])
@@ -104,7 +104,7 @@ def test_rows(given_records, order, newline, quoting, delimiter, final, cuts, ho
     data = data[begin:]
     parsed = form.parse(as_text(data))
     check(parsed, data, dtype)
-    assert parsed.trouble is None
+    assert parsed.error is None
     settings = {"dtype": dtype, "bits": bits, "signed": signed}
     assert list(rows_of(parsed)) == [expected(record, order, **settings) for record in given_records]
     assert in_pieces(form, data, cuts) == list(rows_of(parsed))
@@ -112,10 +112,10 @@ def test_rows(given_records, order, newline, quoting, delimiter, final, cuts, ho
 
 @given(st.lists(st.sampled_from([*b',"\n\r\t 1.e-a', 0, 200]), max_size=40).map(bytes), st.binary(max_size=3))
 def test_any_bytes(data, behind):
-    form = CSV("a", "b", text=["d"], columns=["a", "b", "c", "d"], names=Names())
+    form = CSV("a", "b", text=["d"], columns=["a", "b", "c", "d"], names=NameTable())
     alone, before_more = form.parse(as_text(data)), form.parse(as_text(data, behind))
     check(alone, data)
-    assert alone.trouble == before_more.trouble
+    assert alone.error == before_more.error
     assert alone.named == before_more.named
     assert list(rows_of(alone)) == list(rows_of(before_more))
     assert 0 <= form.records(as_text(data)) <= len(data)
@@ -158,7 +158,7 @@ MALFORMED = [
 def test_malformed(text, offset, message, given):
     form = CSV(weight="w", numeric=["num"])
     assert form.header(as_text((HEAD + text).encode())) == len(HEAD)
-    found = trouble(form, text.encode())
+    found = parse_error(form, text.encode())
     assert found[0] == offset
     assert message in found[1]
     assert found[1].endswith(f"got {given}")
@@ -173,17 +173,17 @@ def test_reading_goes_on_behind_a_bad_record():
 
 
 def test_words_of_a_bad_record_are_not_taken():
-    form = CSV(text=["t"], columns=["t", "label"], names=Names())
+    form = CSV(text=["t"], columns=["t", "label"], names=NameTable())
     parsed = form.parse(as_text(b"one two,1\nthree,0\nfour five,x\n"))
     assert parsed.indptr.tolist() == [0, 2, 3]
     assert parsed.named.names == ["t^one", "t^two", "t^three"]
-    assert parsed.trouble.offset == 28
+    assert parsed.error.offset == 28
 
 
 def test_equal_features_may_sum_up_to_too_much():
     form = CSV(None, columns=["a", "b"], hashing=Hashing(bits=1, seed=3))
     assert Hashing(bits=1, seed=3).index("a") == Hashing(bits=1, seed=3).index("b")
-    assert trouble(form, b"1,1\n8e14,8e14\n")[0] == 4
+    assert parse_error(form, b"1,1\n8e14,8e14\n")[0] == 4
 
 
 def test_files_with_the_same_columns_in_another_order():
@@ -217,7 +217,7 @@ def test_rows_without_a_header():
     assert form.header(as_text(data)) == 0
     assert [label for label, _, _ in rows_of(form.parse(as_text(data)))] == [1.0, -1.0]
     assert form.header(as_text(b"1,2,3\n")) == 0
-    assert trouble(form, b"1,2,3\n")[1] == "a record must have 2 cells, as many as there are columns, got 3"
+    assert parse_error(form, b"1,2,3\n")[1] == "a record must have 2 cells, as many as there are columns, got 3"
     empty = CSV("c2", numbered=True)
     assert empty.header(as_text(b"\n\n")) == 0
     assert len(empty.parse(as_text(b"\n\n")).labels) == 0
@@ -229,12 +229,12 @@ def test_classes():
     form = CSV(classes=("ham", 'the "spam"'), columns=["label"])
     parsed = form.parse(as_text(b'ham\n"the ""spam"""\n""\n"ham"\n'))
     assert [label for label, _, _ in rows_of(parsed)] == [-1.0, 1.0, None, -1.0]
-    assert trouble(form, b"ha\n")[1] == "a label must be 'ham' or 'the \"spam\"', got 'ha'"
+    assert parse_error(form, b"ha\n")[1] == "a label must be 'ham' or 'the \"spam\"', got 'ha'"
     assert CSV(classes=(2, 1), columns=["label"]).parse(as_text(b"1\n2.0\n")).labels.tolist() == [1.0, -1.0]
 
 
 def test_names():
-    form = CSV(text=["t"], columns=["label", "a", "t", "b"], names=Names())
+    form = CSV(text=["t"], columns=["label", "a", "t", "b"], names=NameTable())
     parsed = form.parse(as_text(b'1,3,One two,"x ""y"""\n0,z,one,\n'))
     assert parsed.named.names == ["a", "t^one", "t^two", 'b=x "y"', "a=z"]
     pairs = [("a", ""), ("one", "t"), ("two", "t"), ('x "y"', "b="), ("z", "a=")]

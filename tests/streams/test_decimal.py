@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinstream.streams.formats.decimal import number
+from thinstream.streams.text.decimal import number
 
 
 @numba.njit

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.formats.hashing import Hashing, collected, hashed, murmur
+from thinstream.streams.text.hashing import Hashing, collected, hashed, murmur
 
 M = 2**32 - 1
 
@@ -72,7 +72,7 @@ def test_any_bytes_anywhere(data, before, behind, seed):
 
 def test_the_same_numbers_in_every_process():
     ask = "print(Hashing().index('free'), Hashing(31, seed=7).index('ü', 'ns'))"
-    code = f"from thinstream.streams.formats.hashing import Hashing; {ask}"
+    code = f"from thinstream.streams.text.hashing import Hashing; {ask}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.split() == ["4088942", "1921417431"]
     assert Hashing(31, seed=7).index("ü", "ns") == naive("ü".encode(), naive(b"ns", 7)) & 2**31 - 1

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.streams.formats import as_text, check, hashed, in_pieces, rows_of, trouble
+from tests.streams.formats import as_text, check, hashed, in_pieces, parse_error, rows_of
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.formats.hashing import Hashing
-from thinstream.streams.formats.jsonl import JSONLines
-from thinstream.streams.formats.names import Names
-from thinstream.streams.formats.vw import VW
+from thinstream.streams.text.hashing import Hashing
+from thinstream.streams.text.jsonl import JSONLines
+from thinstream.streams.text.names import NameTable
+from thinstream.streams.text.vw import VW
 
 keys = st.text("ab.é=", min_size=1, max_size=3)
 strings = st.text('aB é,"\\_1\n\u2028', max_size=8)
@@ -70,7 +70,7 @@ def test_rows(given_rows, newline, final, ascii_only, cuts, how):
     form = JSONLines(weight="w", text=["body", "in.body"], ignore=("a",), hashing=Hashing(bits, signed), dtype=dtype)
     parsed = form.parse(as_text(data))
     check(parsed, data, dtype)
-    assert parsed.trouble is None
+    assert parsed.error is None
     assert list(rows_of(parsed)) == [expected(row, bits=bits, signed=signed, dtype=dtype) for row in given_rows]
     assert in_pieces(form, data, cuts) == list(rows_of(parsed))
 
@@ -111,20 +111,20 @@ MALFORMED = [
 
 @pytest.mark.parametrize(("text", "offset", "message", "given"), MALFORMED)
 def test_malformed(text, offset, message, given):
-    found = trouble(JSONLines(weight="w", text=["t"]), text.encode())
+    found = parse_error(JSONLines(weight="w", text=["t"]), text.encode())
     assert found[0] == offset
     assert message in found[1]
     assert found[1].endswith(f"got {given}")
 
 
 def test_features_of_a_bad_row_are_not_taken():
-    parsed = JSONLines(names=Names()).parse(as_text(b'{"a": 1}\n{"b": 1, "c": [[]]}\n'))
+    parsed = JSONLines(names=NameTable()).parse(as_text(b'{"a": 1}\n{"b": 1, "c": [[]]}\n'))
     assert (parsed.indptr.tolist(), parsed.indices.tolist()) == ([0, 1], [Hashing().index("a")])
     assert parsed.named == ([Hashing().index("a")], ["a"])
 
 
 def test_bytes_that_are_no_text():
-    assert trouble(JSONLines(), b'{"a": 1}\n{"a": "\xff"}\n') == (16, "a line must be UTF-8, got byte 0xff")
+    assert parse_error(JSONLines(), b'{"a": 1}\n{"a": "\xff"}\n') == (16, "a line must be UTF-8, got byte 0xff")
 
 
 @pytest.mark.parametrize("depth", [500, 5000, 200_000])
@@ -133,20 +133,20 @@ def test_deep_nesting_is_no_crash(depth, left, right):
     data = b'{"a":1}\n' + (left * depth + "1" + right * depth).encode()
     parsed = JSONLines().parse(as_text(data))
     check(parsed, data)
-    assert parsed.trouble is not None or depth < sys.getrecursionlimit()
+    assert parsed.error is not None or depth < sys.getrecursionlimit()
 
 
 def test_classes():
     form = JSONLines(classes=("ham", "spam"))
     parsed = form.parse(as_text(b'{"label": "spam"}\n{"label": "ham"}\n{"x": 1}\n'))
     assert [label for label, _, _ in rows_of(parsed)] == [1.0, -1.0, None]
-    assert trouble(form, b'{"label": 1}') == (0, 'a label must be "ham" or "spam", got 1.0')
+    assert parse_error(form, b'{"label": 1}') == (0, 'a label must be "ham" or "spam", got 1.0')
     parsed = JSONLines(classes=(2, 1)).parse(as_text(b'{"label": 1}\n{"label": 2}\n'))
     assert parsed.labels.tolist() == [1.0, -1.0]
 
 
 def test_names_and_agreement_with_vw():
-    names = Names()
+    names = NameTable()
     parsed = JSONLines(text=["s"], names=names).parse(
         as_text(b'{"age": 3, "s": "Hi you", "city": "Oslo", "v": [0, 2]}\n')
     )

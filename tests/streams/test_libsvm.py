@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from thinstream.streams.formats.libsvm import Libsvm
+from thinstream.streams.text.libsvm import Libsvm
 
 
 def text_of(content):
@@ -61,7 +61,7 @@ def files(draw):
 def test_equals_the_loader_of_scikit_learn(content):
     raw = content.encode()
     found = parsed(raw)
-    assert found.trouble is None
+    assert found.error is None
     assert found.taken == len(raw)
     assert found.lines == raw.count(b"\n") + (not raw.endswith(b"\n") and raw != b"")
     X, y = load_svmlight_file(io.BytesIO(raw), zero_based=False, dtype=np.float64) if found.labels.size else (None, [])
@@ -139,9 +139,9 @@ def test_bad_lines_are_told_with_their_place(line, tail):
     offset, message = BAD[line]
     head = "1 1:1\n# two\n\n-1 2:0.5 3:4\n"
     found = parsed((head + line + tail).encode(), limit=1e150)
-    assert found.trouble is not None
-    assert found.trouble.offset == len(head) + offset
-    assert message in found.trouble.message
+    assert found.error is not None
+    assert found.error.offset == len(head) + offset
+    assert message in found.error.message
     assert found.labels.tolist() == [1.0, -1.0]
     assert found.lines == 5
     assert (head + line + tail)[found.taken :] == tail[1:]
@@ -176,6 +176,6 @@ def test_classes():
     assert found.labels.tolist() == [-1.0, 1.0]
     found = parsed(b"1 1:1\n# c\n 3 1:1\n2 1:1\n", classes=(1, 2))
     assert found.labels.tolist() == [-1.0]
-    assert found.trouble is not None
-    assert found.trouble.message == "a label must be 1 or 2, got '3'"
-    assert (found.trouble.offset, found.lines, found.taken) == (11, 3, 17)
+    assert found.error is not None
+    assert found.error.message == "a label must be 1 or 2, got '3'"
+    assert (found.error.offset, found.lines, found.taken) == (11, 3, 17)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.formats.names import Named, Names
+from thinstream.streams.text.names import Named, NameTable
 
 pairs = st.lists(st.tuples(st.integers(0, 12), st.text(max_size=4)), max_size=40)
 
@@ -19,7 +19,7 @@ def test_any_cut_of_the_stream_gives_the_same_names(pairs, limit, cuts):
     for index, name in pairs:
         if len(expected) < limit:
             expected.setdefault(index, name)
-    names = Names(limit)
+    names = NameTable(limit)
     bounds = [0, *sorted(cuts), len(pairs)]
     for low, high in pairwise(bounds):
         piece = pairs[low:high]
@@ -28,7 +28,7 @@ def test_any_cut_of_the_stream_gives_the_same_names(pairs, limit, cuts):
     names.add(None)
     assert list(names.items()) == list(expected.items())
     assert names.full == (len(expected) == limit)
-    again = Names.from_arrays(names.arrays())
+    again = NameTable.from_arrays(names.arrays())
     assert again == names
     again.add(Named([99], ["new"]))
     assert (again == names) == names.full
@@ -36,4 +36,4 @@ def test_any_cut_of_the_stream_gives_the_same_names(pairs, limit, cuts):
 
 def test_limit_is_checked():
     with pytest.raises(InvalidParameterError, match="limit must be an integer ≥ 1, got 0"):
-        Names(0)
+        NameTable(0)

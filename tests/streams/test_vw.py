@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.streams.formats import as_text, check, hashed, in_pieces, rows_of, trouble
+from tests.streams.formats import as_text, check, hashed, in_pieces, parse_error, rows_of
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.formats.hashing import Hashing
-from thinstream.streams.formats.names import Names
-from thinstream.streams.formats.vw import VW
+from thinstream.streams.text.hashing import Hashing
+from thinstream.streams.text.names import NameTable
+from thinstream.streams.text.vw import VW
 
 words = st.text("ab1é^=.#'", min_size=1, max_size=5)
 numbers = st.one_of(
@@ -69,7 +69,7 @@ def test_rows(given_records, blank, newline, final, how, dtype, cuts):
     form = VW(Hashing(*how), dtype)
     parsed = form.parse(as_text(data))
     check(parsed, data, dtype)
-    assert parsed.trouble is None
+    assert parsed.error is None
     settings = dict(zip(("bits", "signed", "seed"), how), dtype=dtype)
     assert list(rows_of(parsed)) == [expected(record, **settings) for record in given_records]
     tags = [record["tag"].removeprefix("'") for record in given_records]
@@ -81,7 +81,7 @@ def test_rows(given_records, blank, newline, final, how, dtype, cuts):
 def test_any_bytes(data, behind):
     alone, before_more = VW().parse(as_text(data)), VW().parse(as_text(data, behind))
     check(alone, data)
-    assert alone.trouble == before_more.trouble
+    assert alone.error == before_more.error
     assert list(rows_of(alone)) == list(rows_of(before_more))
 
 
@@ -116,7 +116,7 @@ MALFORMED = [
 
 @pytest.mark.parametrize(("text", "offset", "message", "given"), MALFORMED)
 def test_malformed(text, offset, message, given):
-    found = trouble(VW(), text.encode())
+    found = parse_error(VW(), text.encode())
     assert found[0] == offset
     assert message in found[1]
     assert found[1].endswith(f"got {given}")
@@ -125,11 +125,11 @@ def test_malformed(text, offset, message, given):
 def test_rows_before_the_trouble_are_kept():
     parsed = VW().parse(as_text(b"1 |a b\n\nx |a\n1 |a"))
     assert (len(parsed.labels), parsed.lines, parsed.taken) == (1, 3, 13)
-    assert parsed.trouble.offset == 8
+    assert parsed.error.offset == 8
 
 
 def test_names():
-    names = Names(4)
+    names = NameTable(4)
     form = VW(Hashing(18), names=names)
     parsed = form.parse(as_text(b"1 |s x y | z s:0\n-1 |s x:2 |ns \xff q\n"))
     assert parsed.named.names == ["s^x", "s^y", "z", "ns^\N{REPLACEMENT CHARACTER}", "ns^q"]
@@ -152,6 +152,6 @@ def test_parameters_are_checked():
         VW(dtype="int")
     with pytest.raises(InvalidParameterError, match="VW: hashing must be a Hashing, got 18"):
         VW(18)
-    with pytest.raises(InvalidParameterError, match="VW: names must be a Names or None, got 5"):
+    with pytest.raises(InvalidParameterError, match="VW: names must be a NameTable or None, got 5"):
         VW(names=5)
     assert VW().header(np.empty(0, np.uint8)) == 0

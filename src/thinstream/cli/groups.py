@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from thinstream.streams.formats import formats
 from thinstream.streams.options import Options as Reading
 from thinstream.streams.options import Spelling, spelling
 
@@ -74,7 +75,8 @@ def _reading_options() -> list[inspect.Parameter]:
 
 def _typer_option(declared: Spelling, panel: str) -> Any:
     names = () if declared.switch is None else (declared.switch,)
-    return _option(declared.help, panel, *names, metavar=declared.metavar, min=declared.minimum, max=declared.maximum)
+    text = declared.help.format(formats=", ".join(formats()))
+    return _option(text, panel, *names, metavar=declared.metavar, min=declared.minimum, max=declared.maximum)
 
 
 def _parameter(name: str, default: Any, kind: Any) -> inspect.Parameter:

@@ -19,8 +19,8 @@ from thinstream.evaluate.report import Report, Tradeoff
 from thinstream.models.file import read
 from thinstream.models.model import Model
 from thinstream.streams import options
+from thinstream.streams.formats import format_of
 from thinstream.streams.lines.outputs import Outputs
-from thinstream.streams.opening import format_of
 from thinstream.streams.sources import resolve
 
 

@@ -1,4 +1,4 @@
-"""How the increments of several workers become one, for each algorithm.
+"""How the increments of several workers become one, by what the rule declares (`engine.merge_rule`).
 
 Increments since a common base can be combined in these ways:
 
@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.engine.diagonal import Exact
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.records import Memory, split
 from thinstream.errors import InvalidParameterError, MergeError, listed
 from thinstream.learners import Learner
-from thinstream.learners.merge_rules import MERGES, REFUSALS
 
 Array = NDArray[np.float64]
 
@@ -79,34 +78,61 @@ _PLAIN: dict[str, Callable[[Array, Increments], Array]] = {
 # What becomes of records ----------------------------------------------------------------------------------------------
 
 
-def _fields(model: Learner, i: Increments, way: str) -> Any:
-    """Every field by itself."""
-    base, workers = _record(model, i.base), [_record(model, worker) for worker in i.workers]
-    return type(base)(
-        *(
-            start + _PLAIN[way](np.stack([term - start for term in terms]), i)
-            for start, *terms in zip(base, *workers, strict=True)
-        )
-    )
+class Combining(NamedTuple):
+    """How increments become one for a model: what its rule declares, and the way that was asked for."""
 
+    rule: MergeRule
+    way: str
 
-def _gaussian(model: Learner, i: Increments, way: str) -> Any:
-    """Mean and variance, or precision."""
-    smallest = np.finfo(model.dtype).tiny
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """All ways there are for the rule, the default first."""
+        return self.rule.ways
 
-    def flip(s: Array) -> Array:  # between what is stored and the precision, either way
-        return s if isinstance(model.rule.diagonal, Exact) else np.reciprocal(np.maximum(s, smallest))
+    def totals(self, i: Increments) -> Array:
+        """The cumulative loss adds, and so does what else is counted, except what goes as the weights do."""
+        base, others = i.base.totals, np.stack([worker.totals for worker in i.workers]) - i.base.totals
+        found = base + _sum(others, i)
+        if self.rule.totals_like_weights and self.way != "sum":
+            found[1:] = base[1:] + _mean(others[:, 1:], i)
+        return found
 
-    base, workers = _record(model, i.base), [_record(model, worker) for worker in i.workers]
-    mu, P = _beliefs(base.mu, [f.mu for f in workers], flip(base.s), [flip(f.s) for f in workers], way, i, model)
-    return base._replace(mu=mu, s=flip(P))
+    def records(self, model: Learner, i: Increments) -> tuple[Array, Array]:
+        """Rows of state and of clocks, of a model whose counters are those of the result."""
+        names = split(model.algorithm.coordinate)
+        found = self._merged_fields(model, i)
+        base = _record(model, i.base)._asdict() | found
+        both = [np.empty((len(i.base.state), len(each))) for each in names]
+        for block, each in zip(both, names, strict=True):
+            for k, name in enumerate(each):
+                block[:, k] = base[name]
+        return both[0], both[1]
 
+    def _merged_fields(self, model: Learner, i: Increments) -> dict[str, Any]:
+        rule, base, workers = self.rule, _record(model, i.base), [_record(model, worker) for worker in i.workers]
+        found: dict[str, Any] = {}
+        for name in (*rule.sums, *rule.means):
+            found[name] = self._moved(getattr(base, name), [getattr(worker, name) for worker in workers], i)
+        if rule.weight:  # all thresholds taken
+            found[rule.weight] = self._moved(
+                _up_to_date(model, i.base), [_up_to_date(model, worker) for worker in i.workers], i
+            )
+        if rule.belief:
+            smallest = np.finfo(model.dtype).tiny
 
-def _ranked(model: Learner, i: Increments, way: str) -> Any:
-    """SOFS; which features are kept is seen to at the end."""
-    base, workers = _record(model, i.base), [_record(model, worker) for worker in i.workers]
-    mu, A = _beliefs(base.mu, [f.mu for f in workers], base.A, [f.A for f in workers], way, i, model)
-    return base._replace(mu=mu, A=A)
+            def flip(s: Array) -> Array:  # between what is stored and the precision, either way
+                return s if rule.stores_precision else np.reciprocal(np.maximum(s, smallest))
+
+            mean, spread = rule.belief
+            means, spreads = ([getattr(worker, name) for worker in workers] for name in rule.belief)
+            found[mean], P = _beliefs(
+                getattr(base, mean), means, flip(getattr(base, spread)), [flip(s) for s in spreads], self.way, i, model
+            )
+            found[spread] = flip(P)
+        return found | rule.clocks(model.t, model.rule.read_totals(model.memory.totals))
+
+    def _moved(self, base: Array, workers: Sequence[Array], i: Increments) -> Array:
+        return base + _PLAIN[self.way](np.stack([worker - base for worker in workers]), i)
 
 
 def _beliefs(
@@ -134,22 +160,6 @@ def _beliefs(
     return mean + _sum(moves * weights, i) / _sum(weights, i), total
 
 
-def _weights(model: Learner, i: Increments, way: str) -> Array:
-    """Weights, all thresholds taken."""
-    base = _up_to_date(model, i.base)
-    return base + _PLAIN[way](np.stack([_up_to_date(model, worker) - base for worker in i.workers]), i)
-
-
-def _truncated(model: Learner, i: Increments, way: str) -> Any:
-    """The weights are up to date, so each has taken all of the new model's P."""
-    return _record(model, i.base)._replace(w=_weights(model, i, way), P=model.memory.totals[1])
-
-
-def _adaptive(model: Learner, i: Increments, way: str) -> Any:
-    """The weights are up to date, so each has taken the thresholds of all rounds."""
-    return _fields(model, i, way)._replace(w=_weights(model, i, way), n=float(model.t))
-
-
 def _up_to_date(model: Learner, blocks: Blocks) -> Array:
     """Weights of some records of a model, by the loop that all weights come from."""
     alone = copy.copy(model)
@@ -165,80 +175,14 @@ def _record(model: Learner, blocks: Blocks) -> Any:
     return model.algorithm.coordinate(**views)
 
 
-# What each algorithm does ---------------------------------------------------------------------------------------------
-
-_SUMS, _BELIEFS = ("sum", "mean", "touched", "root"), ("precision", "gain", "mean", "touched")
-
-
-class Rule(NamedTuple):
-    """How increments become one for an algorithm; the first way is the default."""
-
-    function: Callable[[Learner, Increments, str], Any]
-    ways: tuple[str, ...]
-    way: str = ""
-    truncates: bool = False  # whether totals hold the truncations so far, which go as the weights do
-
-    def totals(self, i: Increments) -> Array:
-        """The cumulative loss adds, and so does what else is counted, except what goes as the weights do."""
-        base, others = i.base.totals, np.stack([worker.totals for worker in i.workers]) - i.base.totals
-        found = base + _sum(others, i)
-        if self.truncates and self.way != "sum":
-            found[1:] = base[1:] + _mean(others[:, 1:], i)
-        return found
-
-    def records(self, model: Learner, i: Increments) -> tuple[Array, Array]:
-        """Rows of state and of clocks."""
-        fields, clocks = split(model.algorithm.coordinate)
-        found, rows = self.function(model, i, self.way)._asdict(), len(i.base.state)
-        both = [np.empty((rows, len(names))) for names in (fields, clocks)]
-        for block, names in zip(both, (fields, clocks), strict=True):
-            for k, name in enumerate(names):
-                block[:, k] = found[name]
-        return both[0], both[1]
-
-    def finish(self, model: Learner) -> None:
-        """What a rule keeps beside its records follows from them."""
-        MERGES[model.algorithm.name].finish(model)
-
-
-def _first(default: str, ways: Sequence[str]) -> tuple[str, ...]:
-    return (default, *(way for way in ways if way != default))
-
-
-RULES: dict[str, Rule] = {
-    "FSOL": Rule(_fields, _first("touched", _SUMS)),
-    "SSOL": Rule(_fields, _first("root", _SUMS)),
-    "RDA": Rule(_fields, _first("root", _SUMS)),
-    "AdaRDA": Rule(_fields, _first("touched", _SUMS)),
-    "SOP": Rule(_fields, _first("touched", _SUMS)),
-    "Perceptron": Rule(_fields, _first("mean", _SUMS)),
-    "AdaFOBOS": Rule(_adaptive, _first("touched", _SUMS)),
-    "STG": Rule(_truncated, _first("touched", _SUMS), truncates=True),
-    "FOBOS": Rule(_truncated, _first("touched", _SUMS), truncates=True),
-    "SMIDAS": Rule(_fields, _first("mean", _SUMS)),
-    "CPA": Rule(_fields, _first("touched", _SUMS)),
-    "CSOGD": Rule(_fields, _first("touched", _SUMS)),
-    "PA": Rule(_fields, _first("touched", _SUMS)),
-    "PAUM": Rule(_fields, _first("mean", _SUMS)),
-    "ARCSOGD": Rule(_gaussian, _first("gain", _BELIEFS)),
-    "AROW": Rule(_gaussian, _first("touched", _BELIEFS)),
-    "CW": Rule(_gaussian, _first("gain", _BELIEFS)),
-    "NAROW": Rule(_gaussian, _first("touched", _BELIEFS)),
-    "SCW": Rule(_gaussian, _first("gain", _BELIEFS)),
-    "SOFS": Rule(_ranked, _first("precision", _BELIEFS)),
-}
-#: SSOL as printed: σ is no sum over examples, so that only averages mean anything.
-_DROP = Rule(_fields, ("touched", "mean"))
-
-
-def rule_for(model: Learner, way: str | None = None) -> Rule:
-    """How increments of models like this one become one; None: the default of its algorithm.
+def combining_of(model: Learner, way: str | None = None) -> Combining:
+    """How increments of models like this one become one; None: the default its rule declares.
 
     Examples
     --------
-    >>> rule_for(Learner("fsol", n_features=1)).way
+    >>> combining_of(Learner("fsol", n_features=1)).way
     'touched'
-    >>> rule_for(Learner("fsol", n_features=1), "gain")
+    >>> combining_of(Learner("fsol", n_features=1), "gain")
     Traceback (most recent call last):
     thinstream.errors.InvalidParameterError: FSOL: merge must be 'touched', 'sum', 'mean' or 'root', got 'gain'
 
@@ -246,11 +190,9 @@ def rule_for(model: Learner, way: str | None = None) -> Rule:
     name = model.algorithm.name
     if model.full:
         raise MergeError(f"{name} with covariance='full' cannot be merged in rounds: take covariance='diagonal'")
-    dropping = name == "SSOL" and model.parameters["diagonal"] == "drop"
-    rule = _DROP if dropping else RULES.get(name)
-    if rule is None:
-        why = REFUSALS.get(name, "no rule is declared for it")
-        raise MergeError(f"{name} cannot be merged: {why}; that is mode='features', --mode features")
+    rule: MergeRule = model.rule.merge_rule()
+    if not rule.declared:
+        raise MergeError(f"{name} cannot be merged: {rule.refused}; that is mode='features', --mode features")
     if way is not None and way not in rule.ways:
         raise InvalidParameterError(f"{name}: merge must be {listed(rule.ways)}, got {way!r}")
-    return rule._replace(way=rule.ways[0] if way is None else way)
+    return Combining(rule, rule.way if way is None else way)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.distributed.combining import Blocks, Increments, Rule, rule_for
+from thinstream.distributed.combining import Blocks, Combining, Increments, combining_of
 from thinstream.engine.loop import T
 from thinstream.engine.records import Memory
 from thinstream.errors import MergeError
@@ -118,7 +118,7 @@ def merge(base: AnyLearner, deltas: Sequence[Delta], rule: str | None = None) ->
     seen = [change for change in deltas if any(_examples(change, base))]
     if len(seen) < 2:
         return applied(base, seen[0]) if seen else copied(base)
-    chosen, models = rule_for(next(iter(base.models)), rule), []
+    chosen, models = combining_of(next(iter(base.models)), rule), []
     for k, model in enumerate(base.models):
         parts = [change.parts[k] for change in seen]
         models.append(_merged(_widened(model, width), parts, chosen))
@@ -165,7 +165,7 @@ def _widened(model: Learner, n_features: int) -> Learner:
     return new
 
 
-def _merged(model: Learner, parts: Sequence[Part], rule: Rule) -> Learner:
+def _merged(model: Learner, parts: Sequence[Part], combining: Combining) -> Learner:
     """``model``, a copy of the base, with the increments of all parts."""
     base, before = model.memory.counts.copy(), model.memory.totals.copy()
     where, place = _united([part.indices for part in parts], model.n_features + model.offset)
@@ -182,11 +182,11 @@ def _merged(model: Learner, parts: Sequence[Part], rule: Rule) -> Learner:
     for part in parts:
         model.memory.counts[:] += part.counts - base
     increments = Increments(Blocks(old[0], old[1], base, before), new, touched, seen / seen.sum())
-    model.memory.totals[:] = rule.totals(increments)
-    found = rule.records(model, increments)
+    model.memory.totals[:] = combining.totals(increments)
+    found = combining.records(model, increments)
     for rows, values in zip(_rows(model), found, strict=True):
         rows[where] = values
-    rule.finish(model)
+    model.rule.rebuild(model.memory)
     return model
 
 

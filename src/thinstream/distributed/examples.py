@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from thinstream.distributed.checkpoints import Saved, described, read, write
-from thinstream.distributed.combining import rule_for
+from thinstream.distributed.combining import combining_of
 from thinstream.distributed.deltas import Delta, delta, merge
 from thinstream.distributed.launcher import Launcher
 from thinstream.distributed.rounds import Answer, Forgotten, Idle, Place, Round
@@ -104,7 +104,7 @@ class Driver:
             raise InvalidParameterError(f"merge_every must be a whole number > 0, or None, got {merge_every!r}")
         first = next(iter(model.learner.models))
         if launcher.workers > 1 or way is not None:
-            way = rule_for(first, way).way  # refuses at once
+            way = combining_of(first, way).way  # refuses at once
         self.launcher, self.model, self.way, self.passes = launcher, model, way, passes
         self.merge_every, self.checkpoints, self.watch = merge_every, checkpoints, watch
         self.job, self.base, self.version = secrets.token_hex(8), model.learner, 0

@@ -12,12 +12,12 @@ import numpy as np
 from thinstream.distributed.ray_package import ray
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.streams.cache.checksum import checksum
-from thinstream.streams.formats.hashing import Hashing
 from thinstream.streams.normalise import UnitRows
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_package import pyarrow
 from thinstream.streams.tables.arrow_tables import ArrowTables
 from thinstream.streams.tables.numbering import Numbering
+from thinstream.streams.text.hashing import Hashing
 
 _HEAD = 1024  # rows that go into the fingerprint
 

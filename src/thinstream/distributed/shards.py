@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from thinstream.errors import InvalidInputError
-from thinstream.streams.formats.libsvm import begins_at_zero
-from thinstream.streams.opening import format_of, open_stream
+from thinstream.streams.formats import format_of, formats
+from thinstream.streams.opening import open_stream
 from thinstream.streams.reading import Span, TextStream
 from thinstream.streams.sources import is_mappable, resolve
 from thinstream.streams.stream import Stream
-
-#: Formats of text whose records are lines.
-_LINES = ("libsvm", "vw", "jsonl")
+from thinstream.streams.text.libsvm import begins_at_zero
 
 
 class Shard(Protocol):
@@ -133,7 +131,7 @@ class FileSource:
         """Whether every end of a line ends a record."""
         if Path(file).stat().st_size == 0:
             return True
-        return is_mappable(file) and (self.format in _LINES or not _has_quotes(file))
+        return is_mappable(file) and (formats()[self.format].lines or not _has_quotes(file))
 
     def _spans(self, workers: int) -> list[FileShard]:
         """Parts of equal size of all text, one file behind the other."""

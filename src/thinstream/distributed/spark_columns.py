@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.streams.formats.hashing import Hashing
 from thinstream.streams.normalise import UnitRows
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_columns import list_lengths
 from thinstream.streams.tables.arrow_package import pyarrow
 from thinstream.streams.tables.arrow_tables import ArrowTables
 from thinstream.streams.tables.numbering import Numbering
+from thinstream.streams.text.hashing import Hashing
 
 #: List columns that a column of Spark ML vectors becomes.
 INDICES, VALUES = "indices", "values"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from thinstream.engine import diagonal
 from thinstream.engine.full import Belief, Point
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.rule import Seen, Step
 from thinstream.jit import scalar
 
@@ -79,3 +80,12 @@ def stdev_c(alpha: float, v: float, phi: float) -> float:
     """C = αφ/√u with √u = 2v/(αvφ + √(α²v²φ² + 4v))."""
     avp = alpha * v * phi
     return alpha * phi * (avp + math.sqrt(avp * avp + 4.0 * v)) / (2.0 * v)
+
+
+def merge_rule(p: Any) -> MergeRule:
+    """The product of Gaussian beliefs."""
+    return MergeRule(
+        "precisions add (the prior counted once), means are weighted by precision",
+        belief=("mu", "s"),
+        stores_precision=isinstance(p.diagonal, diagonal.Exact),
+    )

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.rule import Step
 
 
@@ -24,3 +25,8 @@ def weight(p: Any, f: Coordinate, now: Any) -> float:
 def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coordinate:
     """w_j += size·x_j."""
     return Coordinate(f.w + step.size * x)
+
+
+def merge_rule(p: Any) -> MergeRule:
+    """A weight and nothing else."""
+    return MergeRule("weights are averaged by t", weight="w")

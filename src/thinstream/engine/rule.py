@@ -9,6 +9,8 @@ Functions of a coordinate (confidence, observe, weight, move) compute in the mod
     variance(p, f)      σ_j, if it has one (of a coordinate, or of a record of arrays)
     prepared(p, d)      the rule for d features, and needs_dimension(p): whether it must know d beforehand
     extra(p)            the first content of its own array in ``Memory``
+    merge_rule(p)       how its models become one, or why they cannot (a `MergeRule`)
+    rebuild(p, memory)  after a merge: what it keeps beside its coordinates, out of them
 
 and, if it has ``covariance="full"``, with its vector and matrix in a `full.Belief` b,
 
@@ -26,6 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from thinstream.engine import questions, records
+from thinstream.engine.merge_rule import UNDECLARED
 from thinstream.engine.parameters import Parameter, parameters_of
 from thinstream.engine.prox import like
 
@@ -117,7 +120,7 @@ def algorithm(
 
 
 def _of_family(family: Any) -> dict[str, Callable[..., Any]]:
-    asked = {"fresh", "variance", "predict_full", "update_full", "weights_full", *_QUESTIONS}
+    asked = {"fresh", "variance", "merge_rule", "predict_full", "update_full", "weights_full", *_QUESTIONS}
     return {name: answer for name, answer in vars(family).items() if name in asked} if family else {}
 
 
@@ -152,6 +155,8 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
         "extra": lambda p: np.empty(0),
         "prepared": lambda p, d: p,
         "needs_dimension": lambda p: False,
+        "merge_rule": lambda p: UNDECLARED,
+        "rebuild": lambda p, memory: None,
     }
 
 

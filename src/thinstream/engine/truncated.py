@@ -8,6 +8,7 @@ stays pending, as it comes after the round's gradient.
 from typing import Any, NamedTuple
 
 from thinstream.engine.gradient import descent
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.prox import like, rate_at, soft
 from thinstream.engine.records import Clock
 from thinstream.engine.rule import Example, Step
@@ -53,3 +54,13 @@ def step(p: Any, s: float, v: float, e: Example, now: Round) -> Step:
 def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
     """Brought up to date, then η_t·size·x."""
     return Coordinate(weight(p, f, now) + now.eta_t * step.size * x, now.P)
+
+
+def merge_rule(p: Any) -> MergeRule:
+    """A weight that is up to date has taken all of the model's P."""
+    return MergeRule(
+        "weights are brought up to date and averaged by t",
+        weight="w",
+        clocks=lambda t, totals: {"P": totals.P},
+        totals_like_weights=True,
+    )

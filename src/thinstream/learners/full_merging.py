@@ -9,8 +9,6 @@ from thinstream.engine.full import Matrix
 from thinstream.errors import MergeError
 from thinstream.learners.full import FullLearner
 
-#: Algorithms whose vector is a sum over examples; of the others it is the mean of a Gaussian belief.
-SUMS = ("SSOL", "SOP")
 HOW = "precisions add (the prior counted once); θ and v add, means are weighted by precision"
 
 
@@ -22,7 +20,7 @@ def merge_full(parts: Sequence[FullLearner], model: FullLearner) -> None:
     width = model.sigma.d
     prior = 1.0 / float(model.rule.variance(model.rule.fresh()))
     P, b = -(len(parts) - 1) * prior * np.eye(width), np.zeros(width)
-    sums = model.algorithm.name in SUMS
+    sums = model.rule.merge_rule().belief is None  # the vector is a sum over examples, else the mean of a belief
     for part in parts:
         d = part.sigma.d
         mean, one = part.belief.mean.astype(np.float64), _inverse(part.sigma.dense(), part.algorithm.name)

@@ -1,29 +1,46 @@
 """One model out of several that learned from disjoint parts of a stream.
 
-`merge_rules` says what becomes of the coordinates. Sums run in 64 bits and in an order that follows from the models,
-not from the order they are given in.
+What becomes of the coordinates is declared by the rule (`engine.merge_rule`). Sums run in 64 bits and in an order that
+follows from the models, not from the order they are given in.
 """
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.engine.loop import Costs
+from thinstream.engine.merge_rule import MergeRule
+from thinstream.engine.parameters import OneOf
 from thinstream.engine.records import Memory
+from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidParameterError, MergeError
 from thinstream.learners import full_merging
 from thinstream.learners.full import FullLearner
 from thinstream.learners.learner import BLOCK, Learner
 from thinstream.learners.making import make_learner
 from thinstream.learners.memory import columns, grown
-from thinstream.learners.merge_rules import Merge, Shard, fresh, merge_table, rule_for
+from thinstream.learners.registry import algorithms, rule_of
 
-__all__ = ["merge", "merge_table", "require_mergeable", "rule_for"]
+
+class Shard(NamedTuple):
+    """A block of one model's coordinates, in 64 bits; features it has never seen are fresh."""
+
+    f: Any  # the coordinates, a record of arrays
+    w: Callable[[], NDArray[np.float64]]  # their weights, all thresholds taken
+    share: float  # of the model in averages; shares add up to 1
+
+
+def require_rule(model: Learner, average: bool = False) -> MergeRule:
+    """How models like this one are merged; MergeError says why where they are not, and what can be done."""
+    rule: MergeRule = model.rule.merge_rule()
+    if rule.refused and not (average and rule.declared):
+        raise MergeError(f"{model.algorithm.name} cannot be merged: {rule.refused}")
+    return rule
 
 
 def require_mergeable(first: Learner, other: Learner) -> None:
@@ -85,7 +102,7 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
     if len(parts) < 2:
         model = _copied(parts[0][0] if parts else learners[0], width)
     else:
-        rule = None if learners[0].full else rule_for(learners[0], average)
+        rule = None if learners[0].full else require_rule(learners[0], average)
         if weights is not None and (rule is None or not rule.averages):
             name, how = learners[0].algorithm.name, full_merging.HOW if rule is None else rule.how
             raise MergeError(f"{name}: weights of models are for algorithms that average, but here {how}")
@@ -94,7 +111,7 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
     return model
 
 
-def _merged(parts: Sequence[tuple[Learner, float]], width: int, rule: Merge | None) -> Learner:
+def _merged(parts: Sequence[tuple[Learner, float]], width: int, rule: MergeRule | None) -> Learner:
     total = sum(weight for _, weight in parts)
     if not 0 < total < math.inf:
         raise InvalidParameterError(
@@ -119,11 +136,62 @@ def _merged(parts: Sequence[tuple[Learner, float]], width: int, rule: Merge | No
         return model
     for start in range(0, width + model.offset, BLOCK):  # so that copies in 64 bits stay small
         stop = min(start + BLOCK, width + model.offset)
-        merged = rule.function([_shard(part, start, stop, weight / total) for part, weight in parts], model)
+        merged = _coordinates(rule, [_shard(part, start, stop, weight / total) for part, weight in parts], model)
         for view, values in zip(columns(model.algorithm, model.memory, start, stop), merged, strict=True):
             view[:] = values
-    rule.finish(model)
+    model.rule.rebuild(model.memory)
     return model
+
+
+def _coordinates(rule: MergeRule, shards: Sequence[Shard], model: Learner) -> Any:
+    """What becomes of the shards' coordinates in the new model, whose counters are already added."""
+    new = _fresh(model)._asdict()
+    found: dict[str, Any] = {}
+    for name in rule.sums:
+        found[name] = _sum([getattr(shard.f, name) for shard in shards], new[name])
+    for name in rule.means:
+        found[name] = _mean(shards, [getattr(shard.f, name) for shard in shards])
+    if rule.weight:
+        found[rule.weight] = _mean(shards, [shard.w() for shard in shards])
+    if rule.belief:
+        mean, spread = rule.belief
+        found[mean], found[spread] = _multiplied(
+            [getattr(shard.f, mean) for shard in shards],
+            [getattr(shard.f, spread) for shard in shards],
+            new[spread],
+            rule.stores_precision,
+            model.memory.state.dtype,
+        )
+    found |= rule.clocks(model.t, model.rule.read_totals(model.memory.totals))
+    return shards[0].f._replace(**found)
+
+
+def _sum(terms: Sequence[NDArray[np.float64]], fresh: float = 0.0) -> NDArray[np.float64]:
+    """What all shards have added to a fresh coordinate."""
+    return np.asarray(sum(terms[1:], start=terms[0]) - (len(terms) - 1) * fresh)
+
+
+def _mean(shards: Sequence[Shard], terms: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    return _sum([shard.share * term for shard, term in zip(shards, terms, strict=True)])
+
+
+def _multiplied(means: Any, spreads: Any, prior: float, precise: bool, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Mean and spread of the product of Gaussian beliefs, the prior counted once."""
+
+    def flip(s: Any) -> Any:  # between what is stored and the precision, either way
+        return s if precise else np.reciprocal(np.maximum(s, np.finfo(dtype).tiny))
+
+    # a variance may have collapsed to 0: no precision so large that the sum would be infinite
+    most = np.finfo(dtype).max / (2 * len(spreads))
+    precisions = [np.minimum(flip(s), most) for s in spreads]
+    total = _sum(precisions, flip(prior))
+    return _sum([mu * (P / total) for mu, P in zip(means, precisions, strict=True)]), flip(total)
+
+
+def _fresh(model: Learner) -> Any:
+    """A feature never seen, as it is stored: unseen features come out of a merge bit for bit as they were."""
+    record = model.rule.fresh()
+    return type(record)(*np.array(record, dtype=model.memory.state.dtype).tolist())
 
 
 def _shard(learner: Learner, start: int, stop: int, share: float) -> Shard:
@@ -134,7 +202,7 @@ def _shard(learner: Learner, start: int, stop: int, share: float) -> Shard:
         return np.concatenate([values, np.full(stop - end, rest)])
 
     return Shard(
-        type(seen)(*map(filled, seen, fresh(learner))),
+        type(seen)(*map(filled, seen, _fresh(learner))),
         lambda: filled(learner._weight_block(start, end), 0.0),
         share,
     )
@@ -173,3 +241,36 @@ def _checked(weights: Sequence[float] | None, learners: Sequence[Learner]) -> Se
 
 def _shown(costs: Costs) -> str:
     return "balanced" if costs.balanced else f"{costs.negative} : {costs.positive}"
+
+
+# The table in the docs ------------------------------------------------------------------------------------------------
+
+
+def merge_table() -> str:
+    """Every algorithm with its rule and the kind of it, as a table in Markdown.
+
+    >>> print(merge_table().splitlines()[2])
+    | `AdaFOBOS` | S adds, weights are brought up to date and averaged by t | heuristic |
+    """
+    lines = ["| algorithm | rule | kind |", "|---|---|---|"]
+    for algorithm in algorithms():
+        for shown, rule in _declared(algorithm):
+            how, kind = rule.how, str(rule.kind)
+            if rule.refused:
+                how, kind = (f"refused; with `average=True` {how}", kind) if how else (f"refused: {rule.refused}", "–")
+            lines.append(f"| `{shown}` | {how} | {kind} |")
+    lines.append(
+        f'| any with `covariance="full"` | {full_merging.HOW} | formal for SSOL, SOP and AROW, else heuristic |'
+    )
+    return "\n".join(lines)
+
+
+def _declared(algorithm: Algorithm) -> list[tuple[str, MergeRule]]:
+    """What an algorithm declares; by the value of its parameter ``diagonal``, where it depends on it."""
+    choices = [p.constraint for p in algorithm.parameters if p.name == "diagonal"]
+    names = sorted(choices[0].choices, reverse=True) if choices and isinstance(choices[0], OneOf) else []
+    rules = {f'{algorithm.name}(diagonal="{name}")': rule_of(algorithm, {"diagonal": name}) for name in names}
+    found = {shown: rule.merge_rule() for shown, rule in rules.items()}
+    if len({rule.how for rule in found.values()}) < 2:
+        return [(algorithm.name, algorithm.rule().merge_rule())]
+    return list(found.items())

@@ -13,6 +13,7 @@ import numpy as np
 
 from thinstream.engine.gradient import descent
 from thinstream.engine.losses import HINGE, Loss
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, Positive
 from thinstream.engine.prox import like, soft
 from thinstream.engine.records import Clock
@@ -68,6 +69,14 @@ class AdaFOBOS(NamedTuple):
     l1: NonNegative = 0.0
     delta: Positive = 1.0
     loss: Loss = HINGE
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule(
+            "S adds, weights are brought up to date and averaged by t",
+            sums=("S",),
+            weight="w",
+            clocks=lambda t, totals: {"n": t},  # the thresholds of all rounds are taken
+        )
 
     def begin(p, t: int, totals: Nothing) -> Round:
         return Round(t - 1.0, p.l1 * p.eta)

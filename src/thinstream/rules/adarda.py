@@ -10,6 +10,7 @@ import numpy as np
 
 from thinstream.engine.gradient import descent
 from thinstream.engine.losses import HINGE, Loss
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
@@ -54,6 +55,9 @@ class AdaRDA(NamedTuple):
     l1: NonNegative = 0.0
     delta: Positive = 1.0
     loss: Loss = HINGE
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("G and S add", "formal", sums=("G", "S"))
 
     def begin(p, t: int, totals: Nothing) -> Round:
         return Round((t - 1) * p.l1)

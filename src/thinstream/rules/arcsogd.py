@@ -9,6 +9,7 @@ from typing import NamedTuple
 from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop, shrunk, variance
 from thinstream.engine.full import Belief, Point
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Positive
 from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
 
@@ -50,6 +51,9 @@ class ARCSOGD(NamedTuple):
 
     def fresh(p) -> gaussian.Coordinate:
         return gaussian.Coordinate(0.0, 1.0)
+
+    def merge_rule(p) -> MergeRule:
+        return gaussian.merge_rule(p)._replace(way="gain")
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         rho_t = e.rho if e.y > 0.0 else 1.0

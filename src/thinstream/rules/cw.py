@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 
 from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import OneOf, Positive
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
@@ -52,6 +53,9 @@ class CW(NamedTuple):
     form: Annotated[int, OneOf(variance=VARIANCE, stdev=STDEV)] = VARIANCE
     covariance: Covariance = DIAGONAL
     diagonal: ExactOrDrop = Exact()
+
+    def merge_rule(p) -> MergeRule:
+        return gaussian.merge_rule(p)._replace(way="gain")
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         m, phi = e.y * s, p.phi

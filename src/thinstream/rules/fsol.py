@@ -7,6 +7,7 @@ costs Algorithm 6 (CS-FSOL). Specification §2, E4.
 from typing import NamedTuple
 
 from thinstream.engine.losses import hinge
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, Positive
 from thinstream.engine.prox import ETA, L1Schedule, soft, threshold
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
@@ -48,6 +49,9 @@ class FSOL(NamedTuple):
     eta: Positive = 1.0
     l1: NonNegative = 0.0
     l1_schedule: L1Schedule = ETA
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("θ adds; exact if every example updates and costs are fixed", "formal", sums=("theta",))
 
     def begin(p, t: int, totals: Nothing) -> Round:
         return Round(threshold(p.l1_schedule, p.eta, p.l1, t))

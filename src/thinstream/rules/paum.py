@@ -7,6 +7,7 @@ P3, without the original's bias, as P3's tables show. Specification §3, D2.
 from typing import NamedTuple
 
 from thinstream.engine import linear
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Positive
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
@@ -33,6 +34,9 @@ class PAUM(NamedTuple):
     """
 
     eta: Positive = 1.0
+
+    def merge_rule(p) -> MergeRule:
+        return linear.merge_rule(p)._replace(way="mean")
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         margin = e.y * s

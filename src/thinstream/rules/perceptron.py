@@ -7,6 +7,7 @@ baseline of P3. Specification §3.
 from typing import NamedTuple
 
 from thinstream.engine import linear
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 
@@ -25,6 +26,9 @@ class Perceptron(NamedTuple):
     array([[0., 3.]], dtype=float32)
 
     """
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("the updates add", "formal", sums=("w",), way="mean")
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         mistake = (s > 0.0) != (e.y > 0.0)

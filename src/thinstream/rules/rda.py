@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 
 from thinstream.engine.gradient import descent
 from thinstream.engine.losses import HINGE, Loss
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
@@ -58,6 +59,9 @@ class RDA(NamedTuple):
     rho: NonNegative = 0.0
     beta: Annotated[int, OneOf(sqrt=SQRT, linear=LINEAR, const=CONST)] = SQRT
     loss: Loss = HINGE
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("G adds", "formal", sums=("G",), way="root")
 
     def begin(p, t: int, totals: Nothing) -> Round:
         n = max(t - 1, 1)  # w_1 = 0 whatever stands here, as G is still 0

@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 
 from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, OneOf, Positive
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 from thinstream.jit import scalar
@@ -75,6 +76,9 @@ class SCW(NamedTuple):
 
     def prepared(p, d: int) -> "SCW":
         return p._replace(phi=p.phi or PHI[p.variant])
+
+    def merge_rule(p) -> MergeRule:
+        return gaussian.merge_rule(p)._replace(way="gain")
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         m, asked = e.y * s, p.phi * math.sqrt(v)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thinstream.engine.gradient import descent
 from thinstream.engine.losses import LOGISTIC
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.records import Clock
@@ -135,13 +136,16 @@ class SMIDAS(NamedTuple):
             here = links[int(here) - 1]
         return here == END and not left and np.count_nonzero(memory.clocks) == np.count_nonzero(memory.state[::2])
 
-    def relink(p, memory: Any) -> None:
+    def rebuild(p, memory: Any) -> None:
         """List and weights anew from θ alone."""
         kept = np.flatnonzero(memory.state[::2])
         links = np.append(kept + 1.0, END)
         memory.extra[0], memory.clocks[:], memory.state[1::2] = links[0], 0.0, 0
         memory.clocks[kept] = links[1:]
         map_back(memory, float(p.p), float(np.abs(memory.state[::2]).max(initial=0.0)))
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("θ is averaged by t, weights follow from it", means=("theta",), way="mean")
 
     def weight(p, f: Coordinate, now: Nothing) -> float:
         return f.w

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thinstream.engine import heap
 from thinstream.engine.losses import hinge
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Count, Positive
 from thinstream.engine.records import Clock
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
@@ -64,6 +65,23 @@ class SOFS(NamedTuple):
         fine = (place == -1) | ((place == 0) & (numbers >= p.B))
         fine[kept] = np.where(place[kept] == 0, kept == p.B - 1 - slots, place[kept] == slots + 1)
         return bool(fine.all())
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule(
+            "precisions add and means are weighted by precision, then the B most certain features are kept",
+            belief=("mu", "A"),
+            way="precision",
+        )
+
+    def rebuild(p, memory: Any) -> None:
+        """The B features of largest precision (ties: lower j) stay, in a heap laid out anew (see `heap`)."""
+        mu, A = memory.state[::2], memory.state[1::2]
+        order = np.argsort(-A, kind="stable")
+        leaving = order[: p.B][::-1]  # the next to leave comes first: a sorted array is a heap
+        memory.extra[:] = np.concatenate([leaving, A[leaving]])
+        memory.clocks[:] = -1
+        memory.clocks[leaving] = np.arange(p.B) + 1
+        mu[order[p.B :]] = 0
 
     def variance(p, f: Any) -> Any:
         return np.reciprocal(f.A)

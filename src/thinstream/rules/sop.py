@@ -10,6 +10,7 @@ import numpy as np
 
 from thinstream.engine.diagonal import DIAGONAL, Covariance
 from thinstream.engine.full import Belief, Point
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import OneOf, Positive
 from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
 from thinstream.engine.when import EveryExample, OnUpdate, always
@@ -51,6 +52,9 @@ class SOP(NamedTuple):
 
     def fresh(p) -> Coordinate:
         return Coordinate(0.0, p.a)
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule("v and S add", "formal", sums=("v", "A"))
 
     def variance(p, f: Any) -> Any:
         return np.reciprocal(f.A)

@@ -12,6 +12,7 @@ from thinstream.engine import diagonal
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Drop, Exact, shrunk
 from thinstream.engine.full import Belief, Point
 from thinstream.engine.losses import hinge
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
 from thinstream.engine.prox import INV_T, L1Schedule, soft, threshold
 from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
@@ -71,6 +72,21 @@ class SSOL(NamedTuple):
     covariance: Covariance = DIAGONAL
     diagonal: Annotated[Drop | Exact, OneOf(drop=Drop(), exact=Exact())] = Drop()
     update_on: Annotated[EveryExample | OnUpdate, OneOf(every=EveryExample(), loss=OnUpdate())] = EveryExample()
+
+    def merge_rule(p) -> MergeRule:
+        if p.covariance == DIAGONAL and isinstance(p.diagonal, Drop):
+            return MergeRule(
+                "θ and σ are averaged by t",  # which keeps the scale of σ·θ
+                means=("theta", "s"),
+                refused="σ under diagonal='drop' depends on the order of the examples and is no sum; learn with "
+                "diagonal='exact', or let average=True average θ and σ",
+            )
+        return MergeRule(
+            "θ adds; A = A₁ + A₂ − I, which is exact if every example enters it",
+            "formal",
+            sums=("theta", "s"),
+            way="root",
+        )
 
     def variance(p, f: Any) -> Any:
         return diagonal.variance(p.diagonal, f.s)

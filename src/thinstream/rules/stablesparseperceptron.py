@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 
 from thinstream.engine import linear
 from thinstream.engine.linear import Coordinate
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, NonNegative, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
@@ -61,6 +62,12 @@ class StableSparsePerceptron(NamedTuple):
         while limit / d < p.max_density:
             limit += 1
         return p._replace(max_density=float(limit))
+
+    def merge_rule(p) -> MergeRule:
+        return MergeRule(
+            refused="it thresholds only what an example touches and stops by density, so neither sums nor averages of "
+            "shards mean anything; split the features instead of the examples: partial scores add exactly"
+        )
 
     def stopped(p, totals: Totals) -> bool:
         return totals.nnz >= p.max_density

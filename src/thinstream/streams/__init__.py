@@ -1,23 +1,23 @@
 """Examples from files, pipes and memory, as batches with a position from which to go on.
 
-`opening` makes a stream from file names; `sources` and `reading` cut text into pieces and have threads parse them;
-`formats` knows what text means, `tables` Parquet, Arrow, matrices, frames and dicts, `cache` the binary copy, `lines`
-shuffling and splitting.
+`opening` makes a stream from file names as `options` say; `formats` has a module for each format, which says how its
+files are opened. `sources` and `reading` cut text into pieces and have threads parse them with the parsers of `text`;
+`tables` reads Parquet, Arrow, matrices, frames and dicts, `cache` the binary copy; `lines` shuffles and splits files.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thinstream.streams.cache.mapped import Cache, write_cache
-    from thinstream.streams.formats.hashing import Hashing
     from thinstream.streams.opening import open_stream
     from thinstream.streams.tables.memory import from_memory
     from thinstream.streams.tables.numbering import Numbering
+    from thinstream.streams.text.hashing import Hashing
 
 __all__ = ["Cache", "Hashing", "Numbering", "from_memory", "open_stream", "write_cache"]
 _PLACES = {
     "Cache": "cache.mapped",
-    "Hashing": "formats.hashing",
+    "Hashing": "text.hashing",
     "Numbering": "tables.numbering",
     "from_memory": "tables.memory",
     "open_stream": "opening",

@@ -20,7 +20,7 @@ COLUMNS = "Columns and features"
 class Spelling(NamedTuple):
     """What is known of an option besides its default."""
 
-    help: str
+    help: str  # with {formats} where the names of all formats belong
     panel: str | None = "Reading"  # under which the command line's help lists it; None: a command sets it itself
     parse: Callable[[str], Any] | None = None  # from a text of the command line to a value; None: typer knows how
     metavar: str | None = None
@@ -30,6 +30,7 @@ class Spelling(NamedTuple):
     switch: str | None = None  # flags of a bool
     remembered: bool = False  # whether a model file keeps it: it tells what is no feature
     in_space: bool = False  # whether it is part of what feature numbers mean
+    common: bool = False  # whether all formats take it
 
 
 def spelling(option: Field[Any]) -> Spelling:
@@ -88,7 +89,9 @@ class Options:
     """How a source is read; each format takes the options that concern it and refuses the others."""
 
     format: str | None = _option(
-        None, "libsvm, vw, csv, tsv, jsonl, parquet, arrow or cache; by default the file's ending tells, else libsvm."
+        None,
+        "{formats}; by default the file's ending tells, else libsvm.",
+        common=True,
     )
     classes: tuple[Any, ...] | None = _option(
         None,
@@ -104,14 +107,19 @@ class Options:
         in_space=True,
     )
     normalize: str | None = _option(
-        None, "Scale each row to unit length: l2.", metavar="l2", choices=(None, "l2"), in_space=True
+        None, "Scale each row to unit length: l2.", metavar="l2", choices=(None, "l2"), in_space=True, common=True
     )
     on_error: str = _option(
-        "raise", "What to do with a bad record: raise (stop) or skip (count and report).", choices=("raise", "skip")
+        "raise",
+        "What to do with a bad record: raise (stop) or skip (count and report).",
+        choices=("raise", "skip"),
+        common=True,
     )
-    max_errors: int = _option(MAX_ERRORS, f"Bad records skipped at most (default {MAX_ERRORS}).", minimum=0)
+    max_errors: int = _option(
+        MAX_ERRORS, f"Bad records skipped at most (default {MAX_ERRORS}).", minimum=0, common=True
+    )
     threads: int | None = _option(
-        None, "Threads that parse (default: one per core); 0: the one that learns parses, too.", minimum=0
+        None, "Threads that parse (default: one per core); 0: the one that learns parses, too.", minimum=0, common=True
     )
     label: str = _option("label", "Column (or key) of the label (default label).", panel=COLUMNS, remembered=True)
     weight: str | None = _option(None, "Column of the examples' weights.", panel=COLUMNS, remembered=True)
@@ -150,9 +158,9 @@ class Options:
     names: int = _option(
         0, "Remember up to this many names of hashed features (default 0: none).", panel=COLUMNS, minimum=0
     )
-    dtype: str = _option("float32", "Type of the values.", panel=None, choices=("float32", "float64"))
-    labels: bool = _option(True, "Whether every example must have a label.", panel=None)
-    strict: bool = _option(True, "Whether columns that are named here must be there.", panel=None)
+    dtype: str = _option("float32", "Type of the values.", panel=None, choices=("float32", "float64"), common=True)
+    labels: bool = _option(True, "Whether every example must have a label.", panel=None, common=True)
+    strict: bool = _option(True, "Whether columns that are named here must be there.", panel=None, common=True)
 
     def check(self) -> None:
         """Raises on a value that is not allowed."""
@@ -188,10 +196,11 @@ class Options:
 
 #: The declarations by name.
 OPTIONS: dict[str, Field[Any]] = {option.name: option for option in fields(Options)}
-Options.__doc__ = f"{Options.__doc__}\n\nParameters\n----------\n" + "\n".join(
-    f"{option.name} : {getattr(option.type, '__name__', option.type)}\n    {spelling(option).help}"
-    for option in OPTIONS.values()
-)
+_LINES = [
+    f"{name} : {getattr(option.type, '__name__', option.type)}\n    {spelling(option).help}"
+    for name, option in OPTIONS.items()
+]
+Options.__doc__ = "\n".join([f"{Options.__doc__}\n\nParameters\n----------", *_LINES]).format(formats="A format's name")
 
 
 def remembered(options: Options) -> dict[str, Any]:
@@ -226,7 +235,7 @@ def as_learned(
         What errors call it.
 
     """
-    from thinstream.streams.opening import concerns
+    from thinstream.streams.formats import find_format
 
     learned = in_feature_space(feature_space)
     if tuple(classes) != (-1, 1):
@@ -239,7 +248,8 @@ def as_learned(
                 f"{model} learned with {name} {_shown(value)}; it cannot be used with {_shown(given[name])}"
             )
     kept = {**{name: _from_json(name, value) for name, value in remembered.items()}, **learned}
-    return replace(options, **{n: value for n, value in kept.items() if n not in given and concerns(n, format)})
+    known = find_format(format)
+    return replace(options, **{n: value for n, value in kept.items() if n not in given and known.takes(n)})
 
 
 def feature_space(options: Options, *, hashed: bool) -> dict[str, Any]:
@@ -250,9 +260,9 @@ def feature_space(options: Options, *, hashed: bool) -> dict[str, Any]:
     """
     space: dict[str, Any] = {}
     if hashed:
-        from thinstream.streams.formats.hashing import Hashing
+        from thinstream.streams.text.hashing import Hashing
 
-        space["hashing"] = Hashing(bits=options.bits or BITS, signed=options.signed).as_dict()
+        space["hashing"] = Hashing.of(options).as_dict()
         space |= {name: sorted(getattr(options, name)) for name in ("text", "categorical") if getattr(options, name)}
     elif options.zero_based is True:
         space["zero_based"] = True

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.compression import ending
-from thinstream.streams.formats.names import Names
-from thinstream.streams.formats.text import Parsed, TextFormat, Trouble
 from thinstream.streams.normalise import unit_rows
 from thinstream.streams.options import MAX_ERRORS
 from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, lines_before, pieces
 from thinstream.streams.stream import START, Skipped
+from thinstream.streams.text.names import NameTable
+from thinstream.streams.text.protocol import Parsed, ParseError, TextFormat
 
 
 class Span(NamedTuple):
@@ -70,7 +70,7 @@ class TextStream:
         return self.form.dtype
 
     @property
-    def names(self) -> Names | None:
+    def names(self) -> NameTable | None:
         """Names of features, if the format keeps them."""
         return getattr(self.form, "names", None)
 
@@ -128,9 +128,9 @@ class TextStream:
                     offset, rest, (parsed, y, unlabelled) = piece.offset, piece.text, future.result()
                     line += piece.passed
                     while True:
-                        if parsed.trouble is not None:
+                        if parsed.error is not None:
                             before = line + (lines_before(file, first) if first else 0)
-                            self._trouble(file, before, rest, parsed.trouble)
+                            self._trouble(file, before, rest, parsed.error)
                         if self.names is not None:
                             self.names.add(parsed.named)
                         offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
@@ -139,7 +139,7 @@ class TextStream:
                             raise InvalidInputError(f"{_shown(file)}: example {example} has no label, others have")
                         yield _batch(parsed, y, Position(start.part, offset, line, row))
                         rest = rest[parsed.taken :]
-                        if parsed.trouble is None or not len(rest):
+                        if parsed.error is None or not len(rest):
                             break
                         parsed, y, unlabelled = self._rows(rest)
             finally:
@@ -166,11 +166,11 @@ class TextStream:
             y = np.where(missing, 0, parsed.labels).astype(np.int32) if many else np.where(signs, 1, -1).astype(np.int8)
         return Rows(parsed, y, int(np.argmax(missing)) if some and missing.any() else -1)
 
-    def _trouble(self, file: str, line: int, text: Any, trouble: Trouble) -> None:
-        before = text[: trouble.offset]
+    def _trouble(self, file: str, line: int, text: Any, error: ParseError) -> None:
+        before = text[: error.offset]
         ends = np.flatnonzero(before == 10)
-        column = trouble.offset - (int(ends[-1]) + 1 if len(ends) else 0) + 1
-        reason = f"{_shown(file)}, line {line + len(ends) + 1}, column {column}: {trouble.message}"
+        column = error.offset - (int(ends[-1]) + 1 if len(ends) else 0) + 1
+        reason = f"{_shown(file)}, line {line + len(ends) + 1}, column {column}: {error.message}"
         if self.on_error == "raise":
             raise InvalidInputError(reason)
         self.skipped.add(reason)

@@ -17,7 +17,7 @@ import numpy as np
 from thinstream.batch import plain
 from thinstream.errors import InvalidInputError
 from thinstream.streams.compression import ending, open_read
-from thinstream.streams.formats.text import Text, TextFormat
+from thinstream.streams.text.protocol import Text, TextFormat
 
 #: Bytes parsed at a time: few enough to stay in a core's cache, so many that handing them about takes no time.
 PIECE = 1 << 22

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from thinstream.batch import Batch, Position
-from thinstream.streams.formats.names import Names
+from thinstream.streams.text.names import NameTable
 
 START = Position()
 
@@ -41,7 +41,7 @@ class Stream(Protocol):
         ...
 
     @property
-    def names(self) -> Names | None:
+    def names(self) -> NameTable | None:
         """Names of hashed features seen so far, where they are kept."""
         ...
 

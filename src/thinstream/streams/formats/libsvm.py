@@ -1,194 +1,30 @@
-"""libsvm (svmlight) text: ``label index:value …``, one row a line, indices from 1."""
+"""libsvm (svmlight) text."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from thinstream.streams.formats import libsvm_parser as parser
-from thinstream.streams.formats.lending import Lending
-from thinstream.streams.formats.libsvm_parser import Out, Result, Rules
-from thinstream.streams.formats.text import Parsed, Text, Trouble, given_at, last_line_end, line_end
-from thinstream.streams.sources import pieces
-
-_LENDING = Lending()
-_MESSAGES = {
-    parser.LABEL: "a row must begin with its label, a finite decimal number",
-    parser.AFTER_LABEL: "a label must be a decimal number followed by a blank",
-    parser.INDEX: "a feature must be index:value with the index in digits",
-    parser.COLON: "a feature must be index:value, the colon is missing",
-    parser.VALUE: "a value must be a finite decimal number",
-    parser.AFTER_VALUE: "a value must be a decimal number followed by a blank",
-}
+from thinstream.errors import InvalidParameterError
+from thinstream.streams.formats import Format, text_stream
+from thinstream.streams.options import Options
 
 
-@dataclass(frozen=True)
-class Libsvm:
-    r"""The libsvm format.
+def open_libsvm(known: Format, files: list[str], options: Options) -> Any:
+    """The rows of libsvm files."""
+    from thinstream.learners.learner import LARGEST
+    from thinstream.streams.sources import STDIN
+    from thinstream.streams.text.libsvm import Libsvm, begins_at_zero
 
-    Parameters
-    ----------
-    zero_based : bool
-        Whether indices begin at 0. By default at 1, and an index 0 is an error.
-    classes : (negative, positive), more numbers, or None
-        The labels, as numbers. None: labels above 0 are positive.
-    dtype : {"float32", "float64"}
-        Of the values.
-    limit : float
-        The highest |value| taken.
-    labelled : bool
-        Whether every row must begin with a label; without one it is NaN.
-
-    Examples
-    --------
-    >>> text = np.frombuffer(b"+1 1:0.5 4:2  # spam\n-1 2:1e-1\n", dtype=np.uint8)
-    >>> parsed = Libsvm().parse(text)
-    >>> parsed.labels, parsed.indptr, parsed.indices, parsed.values
-    (array([ 1., -1.]), array([0, 2, 3]), array([0, 3, 1], dtype=int32), array([0.5, 2. , 0.1], dtype=float32))
-
-    """
-
-    zero_based: bool = False
-    classes: tuple[float, ...] | None = None
-    dtype: str = "float32"
-    limit: float = 1e15
-    labelled: bool = True
-
-    def header(self, text: Text) -> int:
-        """Libsvm files have none."""
-        return 0
-
-    def records(self, text: Text) -> int:
-        """Up to the last end of line."""
-        return last_line_end(text)
-
-    def parse(self, text: Text) -> Parsed:
-        """The rows of whole lines, up to the first bad one."""
-        result, out = self._parse(text, np.dtype(np.int32))
-        if result.verdict == parser.WIDE:  # an index beyond 32 bits
-            result, out = self._parse(text, np.dtype(np.int64))
-        rows = result.rows
-        nnz = int(out.indptr[rows])
-        parsed = Parsed(
-            out.labels[:rows],
-            out.indptr[: rows + 1],
-            out.indices[:nnz],
-            out.values[:nnz],
-            result.width,
-            self.limit,
-            result.lines,
-            result.taken,
-        )
-        if result.verdict != parser.FINE:
-            end = line_end(text, result.taken)
-            trouble = Trouble(result.offset, self._message(result, text))
-            parsed = parsed._replace(lines=result.lines + 1, taken=end, trouble=trouble)
-        if result.untidy:
-            parsed = _tidied(parsed, text)
-        return parsed if self.classes is None else self._classed(parsed, text)
-
-    def _parse(self, text: Text, index: np.dtype[Any]) -> tuple[Result, Out]:
-        first = 0 if self.zero_based else 1
-        # in 32 bits with room for one more column, the intercept
-        widest = 2**31 - 2 if index == np.int32 else 2**62 - 1 - first
-        rules = Rules(first, widest, self.limit, not self.labelled)
-        # the shortest row is a digit and an end of line, the shortest feature a blank and 1:1
-        rows, features = len(text) // 2 + 1, len(text) // 4 + 1
-        out = Out(
-            _LENDING.empty(rows, np.float64),
-            _LENDING.empty(rows + 1, np.int64),
-            _LENDING.empty(features, index),
-            _LENDING.empty(features, self.dtype),
-        )
-        return parser.run(text, rules, out), out
-
-    def _message(self, result: Result, text: Text) -> str:
-        given = given_at(text, result.offset)
-        if result.verdict == parser.INDEX_0:
-            return (
-                "index 0, but indices begin at 1 in this format; if they begin at 0 here, say zero_based=True "
-                f"(--zero-based yes), got {given}"
+    if options.zero_based == "auto":
+        if STDIN in files:
+            raise InvalidParameterError(
+                "zero_based='auto' looks through the files first; standard input cannot be read twice"
             )
-        if result.verdict == parser.WIDE:
-            return f"an index must be below 2^62, got {given}"
-        if result.verdict == parser.LIMIT:
-            return f"|value| must be at most {self.limit:g} ({self.dtype}: sums of squares would overflow), got {given}"
-        return f"{_MESSAGES[result.verdict]}, got {given}"
-
-    def _classed(self, parsed: Parsed, text: Text) -> Parsed:
-        """Labels as −1 and +1, or as numbers of more classes; another label is trouble."""
-        known = np.array(self.classes, dtype=np.float64)
-        order = np.argsort(known)
-        number = order[np.minimum(np.searchsorted(known, parsed.labels, sorter=order), len(known) - 1)]
-        missing = np.isnan(parsed.labels)
-        labels = np.where(missing, np.nan, number * 2.0 - 1.0 if len(known) == 2 else number)
-        other = np.flatnonzero((known[number] != parsed.labels) & ~missing)
-        if len(other):
-            row = int(other[0])
-            offset = _row_start(text, row)
-            allowed = " or ".join([", ".join(f"{each:g}" for each in known[:-1]), f"{known[-1]:g}"])
-            message = f"a label must be {allowed}, got {given_at(text, offset)}"
-            parsed, labels = _cut(parsed, row, text, Trouble(offset, message)), labels[:row]
-        return parsed._replace(labels=labels)
+        options = replace(options, zero_based=begins_at_zero(files))
+    classes = options.classes
+    if classes is not None and not all(isinstance(label, int | float) for label in classes):
+        raise InvalidParameterError(f"labels of libsvm files are numbers, classes must be, too, got {classes!r}")
+    parser = Libsvm(bool(options.zero_based), classes, options.dtype, LARGEST[options.dtype], options.labels)
+    return text_stream(known, files, parser, options)
 
 
-def begins_at_zero(files: list[str]) -> bool:
-    """Whether an index 0 occurs in the files, up to the first bad line (which is for the reader to tell)."""
-    form = Libsvm(zero_based=True, dtype="float64", limit=np.inf)
-    for file in files:
-        for piece in pieces(file, form, 0):
-            parsed = form.parse(piece.text if piece else np.empty(0, dtype=np.uint8))
-            if np.any(parsed.indices == 0):
-                return True
-            if parsed.trouble is not None:
-                break
-    return False
-
-
-def _tidied(parsed: Parsed, text: Text) -> Parsed:
-    """Rows sorted, without zeros; one with a repeated index is trouble."""
-    indptr, indices, values = parsed.indptr, parsed.indices, parsed.values
-    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    order = np.lexsort((indices, rows))
-    rows, indices, values = rows[order], indices[order], values[order]
-    repeated = np.flatnonzero((np.diff(rows) == 0) & (np.diff(indices) == 0))
-    if len(repeated):
-        row = int(rows[repeated[0]])
-        offset = _row_start(text, row)
-        message = f"a feature may occur once in a row, but the one of column {indices[repeated[0]]} is repeated"
-        cut = _cut(parsed, row, text, Trouble(offset, message))
-        return _tidied(cut, text)
-    kept = values != 0
-    counts = np.bincount(rows[kept], minlength=len(indptr) - 1)
-    width = int(indices.max()) + 1 if len(indices) else 0
-    return parsed._replace(
-        indptr=np.concatenate([[0], np.cumsum(counts)]), indices=indices[kept], values=values[kept], width=width
-    )
-
-
-def _row_start(text: Text, row: int) -> int:
-    """Where the text of a row begins: lines without one are passed over."""
-    offset = 0
-    for line in bytes(text).split(b"\n"):
-        bare = line.split(b"#", 1)[0]
-        if bare.strip(b" \t\r"):
-            if row == 0:
-                return offset + len(bare) - len(bare.lstrip(b" \t"))
-            row -= 1
-        offset += len(line) + 1
-    return offset
-
-
-def _cut(parsed: Parsed, row: int, text: Text, trouble: Trouble) -> Parsed:
-    """The rows before ``row``, whose line is the trouble."""
-    nnz = parsed.indptr[row]
-    end = line_end(text, trouble.offset)
-    return parsed._replace(
-        labels=parsed.labels[:row],
-        indptr=parsed.indptr[: row + 1],
-        indices=parsed.indices[:nnz],
-        values=parsed.values[:nnz],
-        lines=int(np.count_nonzero(text[:end] == 10)) + int(text[end - 1] != 10),
-        taken=end,
-        trouble=trouble,
-    )
+FORMATS = (Format("libsvm", (".svm", ".libsvm"), ("zero_based", "classes"), open_libsvm, lines=True),)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.streams.formats.hashing import Hashing, hashed
+from thinstream.streams.text.hashing import Hashing, hashed
 
 
 @dataclass(frozen=True)

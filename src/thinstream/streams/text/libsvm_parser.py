@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from thinstream.batch import plain
 from thinstream.jit import Compiled, keyed_by, scalar
-from thinstream.streams.formats.decimal import number
-from thinstream.streams.formats.words import LITTLE, all_digits, digits_value, load, not_digits, trailing_zeros
+from thinstream.streams.text.decimal import number
+from thinstream.streams.text.digits import LITTLE, all_digits, digits_value, load, not_digits, trailing_zeros
 
 # Verdicts on a piece of text.
 FINE, LABEL, AFTER_LABEL, INDEX, INDEX_0, WIDE, COLON, VALUE, AFTER_VALUE, LIMIT = range(10)
@@ -258,7 +258,7 @@ def _make_parse(version: str) -> Callable[..., Any]:
     return parse
 
 
-_parse = Compiled(_make_parse, __name__, "thinstream.streams.formats.words", "thinstream.streams.formats.decimal")
+_parse = Compiled(_make_parse, __name__, "thinstream.streams.text.digits", "thinstream.streams.text.decimal")
 _ready: set[str] = set()
 
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.streams.formats.names import Named
+from thinstream.streams.text.names import Named
 
 Text = NDArray[np.uint8]
 
 
-class Trouble(NamedTuple):
+class ParseError(NamedTuple):
     """A record that cannot be read: where its first bad byte is, and what is wrong, allowed and given."""
 
     offset: int  # in the piece of text
@@ -37,8 +37,8 @@ class Parsed(NamedTuple):
     taken: int  # bytes taken, the bad record included
     weights: NDArray[np.float64] | None = None  # importance of each row
     tags: list[str] | None = None  # names of the rows, where the format has them
-    trouble: Trouble | None = None
-    named: Named | None = None  # new candidates for the format's `Names`, to be added in the order of the pieces
+    error: ParseError | None = None
+    named: Named | None = None  # new candidates for the format's `NameTable`, to be added in the order of the pieces
 
 
 class TextFormat(Protocol):

@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError
+from thinstream.streams.options import Options
+from thinstream.streams.text.hashing import Hashing
+from thinstream.streams.text.names import NameTable
 
 _WORD = re.compile(r"\w+")
 Class = str | float | bool
@@ -61,3 +64,17 @@ def require_classes(owner: str, classes: Any) -> None:
             f"{owner}: classes must be two different labels (negative, positive) or more, text or numbers, got "
             f"{classes!r}"
         )
+
+
+def shared_settings(options: Options) -> dict[str, Any]:
+    """What parsers of named columns take alike, from the reading options."""
+    return {
+        "label": options.label,
+        "weight": options.weight,
+        "text": options.text,
+        "ignore": options.ignore,
+        "classes": options.classes,
+        "hashing": Hashing.of(options),
+        "dtype": options.dtype,
+        "names": NameTable.of(options),
+    }

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.learners.learner import LARGEST
-from thinstream.streams.formats.hashing import Hashing, collected
-from thinstream.streams.formats.names import Named, Names
-from thinstream.streams.formats.text import Parsed, Text, Trouble
+from thinstream.streams.text.hashing import Hashing, collected
+from thinstream.streams.text.names import Named, NameTable
+from thinstream.streams.text.protocol import Parsed, ParseError, Text
 
 
 class Raw(NamedTuple):
@@ -28,23 +28,23 @@ class Raw(NamedTuple):
 def finished(
     text: Text,
     raw: Raw,
-    trouble: tuple[Trouble, int] | None,
+    error: tuple[ParseError, int] | None,
     dtype: str,
-    names: Names | None,
+    names: NameTable | None,
     name_at: Callable[[int], str],
     tags: list[str] | None = None,
 ) -> Parsed:
-    """The rows made tidy; ``trouble`` comes with the end of its record, ``name_at`` names a feature of ``raw``."""
+    """The rows made tidy; ``error`` comes with the end of its record, ``name_at`` names a feature of ``raw``."""
     taken, before = len(text), raw.indptr.copy()
     rows, indptr, indices, values, width, largest = collected(raw.indptr, raw.indices.copy(), raw.values, dtype)
     if rows < len(raw.labels):
         message = f"|values| of a row, equal features summed, must be at most {LARGEST[dtype]:g}"
-        trouble = (
-            Trouble(int(raw.starts[rows]), f"{message} ({dtype}: sums of squares would overflow), got more"),
+        error = (
+            ParseError(int(raw.starts[rows]), f"{message} ({dtype}: sums of squares would overflow), got more"),
             int(raw.ends[rows]),
         )
-    if trouble is not None:
-        taken = trouble[1]
+    if error is not None:
+        taken = error[1]
     named = None
     if names is not None:
         places = names.wanted(raw.indices[: before[rows]]).tolist()
@@ -60,7 +60,7 @@ def finished(
         taken,
         None if raw.weights is None else raw.weights[:rows],
         None if tags is None else tags[:rows],
-        None if trouble is None else trouble[0],
+        None if error is None else error[0],
         named,
     )
 
@@ -75,5 +75,5 @@ def require_hashing(hashing: Any, names: Any, owner: str) -> None:
     """Raises if these are not what they should be."""
     if not isinstance(hashing, Hashing):
         raise InvalidParameterError(f"{owner}: hashing must be a Hashing, got {hashing!r}")
-    if names is not None and not isinstance(names, Names):
-        raise InvalidParameterError(f"{owner}: names must be a Names or None, got {names!r}")
+    if names is not None and not isinstance(names, NameTable):
+        raise InvalidParameterError(f"{owner}: names must be a NameTable or None, got {names!r}")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from thinstream.batch import plain
 from thinstream.jit import Compiled, keyed_by, scalar
-from thinstream.streams.formats.decimal import number
-from thinstream.streams.formats.hashing import murmur, signed_by
+from thinstream.streams.text.decimal import number
+from thinstream.streams.text.hashing import murmur, signed_by
 
 # Kinds of columns.
 AUTO, NUMERIC, CATEGORICAL, TEXT, IGNORED, LABEL, WEIGHT = range(7)
@@ -250,7 +250,7 @@ def _make_records(version: str) -> Callable[..., Any]:
     return records
 
 
-_USED = ("thinstream.streams.formats.decimal", "thinstream.streams.formats.hashing")
+_USED = ("thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
 _parse, _records = Compiled(_make_parse, __name__, *_USED), Compiled(_make_records, __name__)
 
 

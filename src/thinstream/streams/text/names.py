@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError
+from thinstream.streams.options import Options
 
 
 class Named(NamedTuple):
@@ -25,7 +26,7 @@ def readable(namespace: str, name: str) -> str:
     return f"{namespace}^{name}" if namespace and not namespace.endswith("=") else namespace + name
 
 
-class Names:
+class NameTable:
     """A dictionary from feature numbers to names: the first name seen of each, of the first ``limit`` numbers seen.
 
     Formats that hold one find candidates on their threads (`wanted` tells what is known already, which spares work and
@@ -33,7 +34,7 @@ class Names:
 
     Examples
     --------
-    >>> names = Names(limit=2)
+    >>> names = NameTable(limit=2)
     >>> names.add(Named([7, 3, 7, 5], ["a", "b", "c", "d"]))
     >>> names[7], names[3], names.get(5), names.full
     ('a', 'b', None, True)
@@ -42,9 +43,14 @@ class Names:
 
     def __init__(self, limit: int = 1_000_000) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InvalidParameterError(f"Names: limit must be an integer ≥ 1, got {limit!r}")
+            raise InvalidParameterError(f"NameTable: limit must be an integer ≥ 1, got {limit!r}")
         self.limit = limit
         self._found: dict[int, str] = {}
+
+    @classmethod
+    def of(cls, options: Options) -> "NameTable | None":
+        """What the reading options ask for; None: names are not kept."""
+        return cls(options.names) if options.names else None
 
     def add(self, named: Named | None) -> None:
         """Takes names in the order of the stream."""
@@ -76,7 +82,7 @@ class Names:
         return self._found[index]
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Names) and self.limit == other.limit
+        same = isinstance(other, NameTable) and self.limit == other.limit
         return same and list(self._found.items()) == list(other._found.items())  # type: ignore[attr-defined]
 
     __hash__ = None  # type: ignore[assignment]
@@ -101,10 +107,10 @@ class Names:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Goes back to what ``arrays`` was called on."""
-        self._found = Names.from_arrays(arrays)._found
+        self._found = NameTable.from_arrays(arrays)._found
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Names":
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "NameTable":
         """The inverse of ``arrays``."""
         names, text, start = cls(int(arrays["limit"][0])), bytes(arrays["text"]), 0
         words: Sequence[int] = arrays["ends"].tolist()

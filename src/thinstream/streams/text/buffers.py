@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 KEPT = 32
 
 
-class Lending:
+class BufferPool:
     """Lends arrays; the memory of one comes back when it and all its views are gone.
 
     Examples
     --------
-    >>> lending = Lending()
-    >>> array = lending.empty(1000, np.float64)
+    >>> pool = BufferPool()
+    >>> array = pool.empty(1000, np.float64)
     >>> view, place = array[10:], array.ctypes.data
     >>> del array, view
-    >>> lending.empty(900, np.float64).ctypes.data == place
+    >>> pool.empty(900, np.float64).ctypes.data == place
     True
 
     """

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import Compiled, keyed_by, scalar
 from thinstream.learners.learner import LARGEST
+from thinstream.streams.options import BITS, Options
 
 _LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
 _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
@@ -80,7 +81,7 @@ class Hashing:
 
     """
 
-    bits: int = 22
+    bits: int = BITS
     signed: bool = False
     seed: int = 0
 
@@ -112,6 +113,11 @@ class Hashing:
     def as_dict(self) -> dict[str, Any]:
         """All that decides an index, as JSON can hold it."""
         return {"hash": "murmur3_x86_32", **asdict(self)}
+
+    @classmethod
+    def of(cls, options: Options) -> "Hashing":
+        """What the reading options ask for."""
+        return cls(bits=options.bits or BITS, signed=options.signed)
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> "Hashing":

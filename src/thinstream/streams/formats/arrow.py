@@ -1,0 +1,32 @@
+"""Parquet and Arrow IPC files."""
+
+from typing import Any
+
+from thinstream.streams.formats import HASHING, LABELS_AND_WEIGHTS, Format
+from thinstream.streams.options import Options
+
+
+def open_arrow(known: Format, files: list[str], options: Options) -> Any:
+    """The rows of Parquet or Arrow files."""
+    from thinstream.streams.normalise import UnitRows
+    from thinstream.streams.tables.arrow import ArrowFiles
+    from thinstream.streams.tables.numbering import Numbering
+    from thinstream.streams.text.hashing import Hashing
+
+    stream = ArrowFiles(
+        *files,
+        label=options.label if options.labels else None,
+        weight=options.weight,
+        hasher=Numbering(Hashing.of(options)),
+        ignore=options.ignore if options.labels else (*options.ignore, options.label),
+        classes=options.classes,
+        dtype=options.dtype,
+    )
+    return stream if options.normalize is None else UnitRows(stream)
+
+
+_OPTIONS = (*LABELS_AND_WEIGHTS, *HASHING)
+FORMATS = (
+    Format("parquet", (".parquet",), _OPTIONS, open_arrow),
+    Format("arrow", (".arrow", ".feather", ".ipc"), _OPTIONS, open_arrow),
+)

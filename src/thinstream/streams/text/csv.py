@@ -1,0 +1,301 @@
+"""CSV (and TSV): a record a line, columns by name, names hashed.
+
+Cells follow RFC 4180: in quotes they may hold delimiters, newlines and doubled quotes. What a cell gives is decided by
+the cell: a finite number is a value of the feature named as its column, any other text is the feature ``column=text``
+with value 1, an empty cell is absent. Columns can be declared, which also finds errors: ``numeric`` ones take nothing
+but finite numbers (and NA, N/A, NaN, nan, null and NULL, which are absent), ``categorical`` ones take numbers for text.
+Declare columns of codes: 17297e88 may be meant as eight letters, but it is a number, too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.learners.learner import LARGEST
+from thinstream.streams.text import csv_parser as parser
+from thinstream.streams.text.columns import Class, joined, require_classes, require_columns, words
+from thinstream.streams.text.hashing import Hashing, hashed
+from thinstream.streams.text.names import NameTable, readable
+from thinstream.streams.text.protocol import Parsed, ParseError, Text
+from thinstream.streams.text.rows import Raw, finished, require_dtype, require_hashing
+
+_DELIMITERS = (",", "\t", ";", "|")
+_MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
+
+
+_NO_COLUMNS = parser.Columns(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+
+class _Words(NamedTuple):
+    """Words of the cells of text: in which column, and at which place among all features."""
+
+    names: list[str]
+    columns: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+
+@dataclass
+class CSV:
+    r"""CSV with a header in each file; files of one stream have the same columns, in any order.
+
+    Parameters
+    ----------
+    label : str or None
+        The column of the label: a number (above 0 is positive) or one of ``classes``; empty: no label. None: no labels.
+    weight : str or None
+        The column of the weight, a number ≥ 0; 1 where it is empty.
+    numeric, categorical, text, ignore : names
+        Declared columns; those of text are taken apart into words, each counted.
+    classes : (negative, positive), more labels, or None
+        The labels.
+    columns : names or None
+        For files without a header: names of all columns, in order.
+    numbered : bool
+        For files without a header: columns are called c1, c2, …
+    delimiter : {",", "\\t", ";", "|"}
+        What stands between cells.
+    labelled, strict : bool
+        Whether the column of the label must be there, and the others that are named.
+    hashing, dtype, names
+        As in `VW`.
+
+    Examples
+    --------
+    >>> form = CSV(label="spam", text=["subject"], hashing=Hashing(bits=10))
+    >>> text = np.frombuffer(b'spam,size,to,subject\n1,2.5,joe,"free, FREE offer"\n0,,ann,Hello\n', np.uint8)
+    >>> parsed = form.parse(text[form.header(text):])
+    >>> parsed.labels, parsed.indptr, parsed.values
+    (array([1., 0.]), array([0, 4, 6]), array([1. , 2. , 1. , 2.5, 1. , 1. ], dtype=float32))
+
+    """
+
+    label: str | None = "label"
+    weight: str | None = None
+    numeric: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    text: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    classes: tuple[Class, ...] | None = None
+    columns: Sequence[str] | None = None
+    numbered: bool = False
+    delimiter: str = ","
+    hashing: Hashing = field(default_factory=Hashing)
+    dtype: str = "float32"
+    names: NameTable | None = None
+    labelled: bool = True
+    strict: bool = True
+
+    def __post_init__(self) -> None:
+        require_columns("CSV", **self._roles())
+        require_classes("CSV", self.classes)
+        require_dtype(self.dtype, "CSV")
+        require_hashing(self.hashing, self.names, "CSV")
+        if self.delimiter not in _DELIMITERS:
+            raise InvalidParameterError(f"CSV: delimiter must be {listed(_DELIMITERS)}, got {self.delimiter!r}")
+        if self.columns is not None and self.numbered:
+            raise InvalidParameterError("CSV: columns may be named or numbered, got both")
+        self._headed = self.columns is None and not self.numbered
+        self._order: list[str] = []  # columns as the file has them that was begun last
+        self._layout: parser.Columns | None = None
+        self._classes = _classes(self.classes)
+        if self.columns is not None:
+            require_columns("CSV", columns=self.columns)
+            self._lay_out(list(self.columns))
+
+    def _roles(self) -> dict[str, Any]:
+        return {role: getattr(self, role) for role in ("label", "weight", "numeric", "categorical", "text", "ignore")}
+
+    def header(self, text: Text) -> int:
+        """Takes in the names of the columns; raises if they are not those of the files before."""
+        mark = len(_MARK) if bytes(text[:3]) == _MARK else 0
+        if not self._headed and self._layout is not None:
+            return mark
+        if self.numbered:
+            start = mark
+            while blank := parser.blank_line(text, start):
+                start += blank
+            found, _ = _first_record(text, start, ord(self.delimiter))
+            if found:
+                self._lay_out([f"c{k}" for k in range(1, len(found) + 1)])
+            return mark
+        found, end = _first_record(text, mark, ord(self.delimiter))
+        if not found:
+            if len(text) == mark:
+                return mark  # an empty file
+            raise InvalidInputError("the first line of a CSV file must name its columns, got an empty line")
+        if self._order and sorted(self._order) != sorted(found):
+            extra, missing = sorted({*found} - {*self._order}), sorted({*self._order} - {*found})
+            more = f"; more: {', '.join(map(repr, extra))}" if extra else ""
+            less = f"; missing: {', '.join(map(repr, missing))}" if missing else ""
+            raise InvalidInputError(
+                f"the files of a stream must have the same columns, in any order, got others{more}{less}"
+            )
+        self._lay_out(found)
+        return end
+
+    def _lay_out(self, order: list[str]) -> None:
+        """From names of columns to what is done with each."""
+        if len({*order}) < len(order):
+            twice = next(name for k, name in enumerate(order) if name in order[:k])
+            raise InvalidInputError(f"columns of a CSV file must have different names, got {twice!r} twice")
+        kinds = dict.fromkeys(order, parser.AUTO)
+        codes = (parser.LABEL, parser.WEIGHT, parser.NUMERIC, parser.CATEGORICAL, parser.TEXT, parser.IGNORED)
+        for (role, given), code in zip(self._roles().items(), codes, strict=True):
+            for name in [given] if role in ("label", "weight") else given:
+                if name is None:
+                    continue
+                if name not in kinds and (not self.strict or (role == "label" and not self.labelled)):
+                    continue
+                if name not in kinds:
+                    hint = "; for rows without labels say label=None" if role == "label" else ""
+                    shown = ", ".join(map(repr, order[:20])) + (", …" if len(order) > 20 else "")
+                    raise InvalidInputError(f"{role}: there is no column {name!r} among {shown}{hint}")
+                kinds[name] = code
+        self._order = order
+        self._layout = parser.Columns(
+            np.array(list(kinds.values()), np.int64),
+            np.array([self.hashing.code(name) for name in order], np.uint64),
+            np.array([self.hashing.namespace(f"{name}=") for name in order], np.uint64),
+        )
+
+    def records(self, text: Text) -> int:
+        """Up to the end of the last record that is whole: newlines in quotes end none."""
+        return parser.whole_records(text, ord(self.delimiter))
+
+    def parse(self, text: Text) -> Parsed:
+        """The rows of whole records, up to the first bad one."""
+        layout, how = self._layout, self.hashing
+        if layout is None:
+            if bytes(text).strip(b"\r\n"):
+                raise InvalidInputError("the columns of a CSV file are known from its header, got rows before a header")
+            layout = _NO_COLUMNS
+        names = None if self.names is None or self.names.full else self.names
+        most = len(text) // 2 + 2  # a row, or a feature, takes a character and what ends it
+        out = parser.Out(
+            np.empty(most),
+            np.empty(most),
+            np.empty(most + 1, np.int64),
+            np.empty(most, np.int32),
+            np.empty(most),
+            np.empty(most, np.int64),
+            np.empty(most, np.int64),
+            np.empty((0 if names is None else most, 4), np.int64),
+            np.empty((len(text) + 1 if self.text else 0, 5), np.int64),
+        )
+        verdict, offset, where, end, rows, texts = parser.run(
+            text, ord(self.delimiter), layout, self._classes, how.mask, how.signed, LARGEST[self.dtype], out
+        )
+        nnz = int(out.indptr[rows])
+        indptr, indices, values = out.indptr[: rows + 1], out.indices[:nnz], out.values[:nnz]
+        found = None
+        if texts:
+            cells = out.texts[:texts]
+            found, indptr, indices, values = self._with_words(text, cells, out.ends[:rows], indptr, indices, values)
+        raw = Raw(
+            out.labels[:rows],
+            None if self.weight is None else out.weights[:rows],
+            indptr,
+            indices,
+            values,
+            out.starts[:rows],
+            out.ends[:rows],
+        )
+        error = (
+            None if verdict == parser.FINE else (ParseError(offset, self._message(verdict, text, offset, where)), end)
+        )
+
+        def name_at(place: int) -> str:
+            if found is not None:
+                k = int(np.searchsorted(found.places, place))
+                if k < len(found.places) and found.places[k] == place:
+                    return readable(self._order[found.columns[k]], found.names[k])
+                place -= k
+            column, start, stop, doubled = out.spans[place].tolist()
+            if column >= 0:
+                return readable("", self._order[column])
+            return readable(f"{self._order[-column - 1]}=", _cell_text(text, start, stop, doubled))
+
+        return finished(text, raw, error, self.dtype, names, name_at)
+
+    def _with_words(
+        self,
+        text: Text,
+        cells: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        values: NDArray[np.float64],
+    ) -> tuple[_Words, NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """The features with the words of the cells of text among them."""
+        last = int(ends[-1]) if len(ends) else 0
+        cells = cells[cells[:, 3] <= last]  # not those of a bad record
+        found = [words(_cell_text(text, start, stop, doubled)) for _, _, start, stop, doubled in cells.tolist()]
+        counts = np.array([*map(len, found)], np.int64)
+        names = [*chain.from_iterable(found)]
+        where, columns = np.repeat(cells[:, 0], counts), np.repeat(cells[:, 1], counts)
+        seeds = np.array([self.hashing.namespace(name) for name in self._order], np.uint64)
+        counted = np.ones(len(names))
+        numbers = hashed(*joined(names), seeds[columns], counted, self.hashing)
+        per_row = np.zeros(len(indptr) - 1, np.int64)
+        np.add.at(per_row, np.searchsorted(ends, cells[:, 2], side="right")[counts > 0], counts[counts > 0])
+        added = np.concatenate([[0], np.cumsum(per_row)])
+        behind = _Words(names, columns, where + np.arange(len(where)))
+        return behind, indptr + added, np.insert(indices, where, numbers), np.insert(values, where, counted)
+
+    def _message(self, verdict: int, text: Text, offset: int, where: int) -> str:
+        if verdict == parser.OPEN:
+            return "a quote that opens a cell must be closed again, got the end of the text"
+        if verdict == parser.COUNT:
+            return f"a record must have {len(self._order)} cells, as many as there are columns, got {where}"
+        _, start, stop, _, _ = parser.cell(text, offset, ord(self.delimiter))
+        given = repr(bytes(text[start : min(stop, start + 40)]).decode("utf-8", "backslashreplace"))
+        name = repr(self._order[where]) if where < len(self._order) else f"number {where + 1}"
+        if verdict == parser.AFTER_QUOTE:
+            allowed = f"column {name}: a closing quote must be followed by a delimiter or the end of the line"
+        elif verdict == parser.BAD_LABEL and self.classes is not None:
+            allowed = f"a label must be {listed(self.classes)}"
+        elif verdict == parser.BAD_LABEL:
+            allowed = "a label must be a finite number (for text, name the classes)"
+        elif verdict == parser.BAD_WEIGHT:
+            allowed = "a weight must be a finite number ≥ 0"
+        elif verdict == parser.BAD_NUMBER:
+            allowed = f"column {name} is declared numeric, so a cell must be a finite number, empty or NA"
+        else:
+            limit = f"{LARGEST[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
+            allowed = f"column {name}: |value| must be at most {limit}, or the column declared categorical or ignored"
+        return f"{allowed}, got {given}"
+
+
+def _cell_text(text: Text, start: int, stop: int, doubled: int) -> str:
+    """A cell as text; bytes that are no UTF-8 are replaced."""
+    found = bytes(text[start:stop]).decode("utf-8", "replace")
+    return found.replace('""', '"') if doubled else found
+
+
+def _first_record(text: Text, start: int, delimiter: int) -> tuple[list[str], int]:
+    """The cells of the first record, and its end; no cells if it is an empty line."""
+    if start >= len(text) or parser.blank_line(text, start):
+        return [], start
+    found: list[str] = []
+    while True:
+        verdict, begin, stop, doubled, end = parser.cell(text, start, delimiter)
+        if verdict != parser.FINE:
+            raise InvalidInputError("the header of a CSV file must have its quotes closed, each at the end of its cell")
+        found.append(_cell_text(text, begin, stop, doubled))
+        start = end + 1
+        if end >= len(text) or text[end] != delimiter:
+            return found, min(start, len(text))
+
+
+def _classes(classes: tuple[Class, ...] | None) -> parser.Classes:
+    if classes is None:
+        return parser.Classes(np.empty(0), np.empty(0, np.uint8), np.empty(0, np.int64))
+    words = [str(kind).encode() for kind in classes]
+    numbers = [np.nan if isinstance(kind, str | bool) else float(kind) for kind in classes]
+    text = np.frombuffer(bytearray(b"".join(words)), np.uint8)
+    return parser.Classes(np.array(numbers), text, np.cumsum([len(word) for word in words], dtype=np.int64))

@@ -1,0 +1,268 @@
+"""JSON Lines: one object a line, keys are columns, names are hashed.
+
+    {"label": 1, "age": 31, "city": "Oslo", "tags": ["a", "b"], "size": [2, 0.5], "user": {"paid": true}}
+
+A number is a feature under its key, a string is the feature ``key=string`` with value 1, true is 1; false and null are
+absent. Lists hold numbers (``key[0]``, ``key[1]``, …) or strings (each counted as ``key=string``); an object inside is
+written with points (``user.paid``). Keys named as text are taken apart into words, each counted.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from thinstream.streams.text.columns import Class, joined, require_classes, require_columns, words
+from thinstream.streams.text.hashing import Hashing, hashed
+from thinstream.streams.text.names import NameTable, readable
+from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at, last_line_end
+from thinstream.streams.text.rows import Raw, finished, require_dtype, require_hashing
+
+_MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
+_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
+
+
+class _Refused(Exception):
+    """What JSON allows, or Python's reader does, and a row does not; with the place in the line if it is known."""
+
+    def __init__(self, message: str, place: int = 0) -> None:
+        super().__init__(message)
+        self.message, self.place = message, place
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for k, key in enumerate(keys) if key in keys[:k])
+        raise _Refused(f"a key may occur once in an object, got {_shown(twice)} again")
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise _Refused(f"numbers must be finite, got {name}", -1)
+
+
+def _shown(value: Any) -> str:
+    shown = json.dumps(value) if not isinstance(value, float) or math.isfinite(value) else "a number beyond 1.8e308"
+    return shown if len(shown) <= 40 else shown[:40] + "…"
+
+
+# integers as doubles at once: no limit on their digits, no second conversion
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_int=float, parse_constant=_constant)
+
+
+class _Features:
+    """Features of all rows of a piece, in order: namespace, name, value."""
+
+    def __init__(self, text: frozenset[str], ignore: frozenset[str]) -> None:
+        self.text, self.ignore = text, ignore
+        self.met: set[str] = set()  # of the keys that are named
+        self.spaces: list[str] = []
+        self.names: list[str] = []
+        self.values: list[float] = []
+
+    def add(self, space: str, name: str, value: float) -> None:
+        self.spaces.append(space)
+        self.names.append(name)
+        self.values.append(value)
+
+    def take(self, key: str, value: Any) -> None:
+        """What an entry of an object gives."""
+        if key in self.ignore or key in self.text:
+            self.met.add(key)
+        if key in self.ignore or value is None or value is False:
+            return
+        if key in self.text:
+            for part in value if isinstance(value, list) else [value]:
+                if not isinstance(part, str):
+                    raise _Refused(f"{_shown(key)} is named as text, so it must be a string, got {_shown(part)}")
+                found = words(part)
+                self.spaces += [key] * len(found)
+                self.names += found
+                self.values += [1.0] * len(found)
+        elif isinstance(value, dict):
+            for inner, part in value.items():
+                self.take(f"{key}.{inner}", part)
+        elif isinstance(value, list):
+            for k, part in enumerate(value):
+                if isinstance(part, list | dict):
+                    raise _Refused(f"a list must hold numbers or strings, got {_shown(part)} in {_shown(key)}")
+                self.scalar(key, part, f"{key}[{k}]")
+        else:
+            self.scalar(key, value, key)
+
+    def scalar(self, key: str, value: Any, name: str) -> None:
+        if isinstance(value, str):
+            self.add(f"{key}=", value, 1.0)
+        elif value is not None and value is not False and value != 0:
+            if not math.isfinite(value):
+                raise _Refused(f"numbers must be finite, got {_shown(value)} in {_shown(key)}")
+            self.add("", name, float(value))
+
+
+@dataclass(frozen=True)
+class JSONLines:
+    r"""JSON Lines.
+
+    Parameters
+    ----------
+    label : str
+        The key of the label: a number (above 0 is positive), true or false, or one of ``classes``. Rows without it (or
+        with null) have no label.
+    weight : str or None
+        The key of the weight, a number ≥ 0; 1 where it is missing.
+    text : names
+        Keys of texts, taken apart into words; a key inside an object is written with points.
+    ignore : names
+        Keys to leave out.
+    classes : (negative, positive), more labels, or None
+        The labels.
+    hashing, dtype, names
+        As in `VW`.
+
+    Examples
+    --------
+    >>> form = JSONLines(text=["subject"], classes=("ham", "spam"), hashing=Hashing(bits=10))
+    >>> line = b'{"label": "spam", "subject": "free, FREE offer", "size": 2.5, "to": ["joe", "ann"]}\n'
+    >>> parsed = form.parse(np.frombuffer(line, np.uint8))
+    >>> parsed.labels, parsed.values
+    (array([1.]), array([1. , 2. , 1. , 1. , 2.5], dtype=float32))
+
+    """
+
+    label: str = "label"
+    weight: str | None = None
+    text: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    classes: tuple[Class, ...] | None = None
+    hashing: Hashing = field(default_factory=Hashing)
+    dtype: str = "float32"
+    names: NameTable | None = None
+    met: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        require_columns("JSONLines", label=self.label, weight=self.weight, text=self.text, ignore=self.ignore)
+        require_classes("JSONLines", self.classes)
+        require_dtype(self.dtype, "JSONLines")
+        require_hashing(self.hashing, self.names, "JSONLines")
+
+    @property
+    def unmet(self) -> list[str]:
+        """Keys that were named as text or to be left out, and that no row had so far."""
+        return sorted({*self.text, *self.ignore} - self.met)
+
+    def header(self, text: Text) -> int:
+        """These files have none, but perhaps a byte order mark."""
+        return len(_MARK) if bytes(text[:3]) == _MARK else 0
+
+    def records(self, text: Text) -> int:
+        """Up to the last end of line."""
+        return last_line_end(text)
+
+    def parse(self, text: Text) -> Parsed:
+        """The rows of whole lines, up to the first bad one."""
+        features = _Features(frozenset(self.text), frozenset(self.ignore))
+        labels, weights, starts, ends, counts = [], [], [], [], [0]
+        begin, error = 0, None
+        for line in bytes(text).split(b"\n"):
+            end = min(begin + len(line) + 1, len(text))
+            if line.strip(b" \t\r"):
+                try:
+                    label, weight = self._row(line, features)
+                except RecursionError:
+                    error = ParseError(begin, "a line must be one JSON object, got one that is nested too deeply"), end
+                    break
+                except _Refused as refused:
+                    place = begin + (refused.place or len(line) - len(line.lstrip(b" \t\r")))
+                    error = ParseError(place, refused.message), end
+                    break
+                labels.append(label)
+                weights.append(weight)
+                starts.append(begin)
+                ends.append(end)
+                counts.append(len(features.names))
+            begin = end
+        # a bad row may have left features behind the last count, where nobody looks
+        hashes = {space: self.hashing.namespace(space) for space in set(features.spaces)}
+        seeds = np.array([hashes[space] for space in features.spaces], np.uint64)
+        values = np.array(features.values, np.float64)
+        self.met.update(features.met)
+        found, stops = joined(features.names)
+        raw = Raw(
+            np.array(labels, np.float64),
+            None if self.weight is None else np.array(weights, np.float64),
+            np.array(counts, np.int64),
+            hashed(found, stops, seeds, values, self.hashing),
+            values,
+            np.array(starts, np.int64),
+            np.array(ends, np.int64),
+        )
+        return finished(
+            text,
+            raw,
+            error,
+            self.dtype,
+            None if self.names is None or self.names.full else self.names,
+            lambda place: readable(features.spaces[place], features.names[place]),
+        )
+
+    def _row(self, line: bytes, features: _Features) -> tuple[float, float]:
+        """Label and weight of a line; its features are added."""
+        entries = _decoded(line)
+        label = self._label(entries.pop(self.label, None))
+        weight = 1.0 if self.weight is None else self._weight(entries.pop(self.weight, None))
+        for key, value in entries.items():
+            features.take(key, value)
+        return label, weight
+
+    def _label(self, given: Any) -> float:
+        if given is None:
+            return math.nan
+        if self.classes is not None:
+            if isinstance(given, bool) and str(given) in self.classes:  # True and False, as other formats write them
+                given = str(given)
+            if given not in self.classes:
+                *others, last = map(_shown, self.classes)
+                raise _Refused(f"a label must be {', '.join(others)} or {last}, got {_shown(given)}")
+            number = self.classes.index(given)
+            return float(number) if len(self.classes) > 2 else 2.0 * number - 1.0
+        if isinstance(given, bool):
+            return 1.0 if given else -1.0
+        if not isinstance(given, float) or not math.isfinite(given):
+            allowed = "a finite number, true or false (for text, name the classes)"
+            raise _Refused(f"a label must be {allowed}, got {_shown(given)}")
+        return given
+
+    def _weight(self, given: Any) -> float:
+        if given is None:
+            return 1.0
+        if not isinstance(given, float) or not math.isfinite(given) or given < 0:
+            raise _Refused(f"a weight must be a finite number ≥ 0, got {_shown(given)}")
+        return given
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    """The object of a line."""
+    try:
+        document = line.decode()
+    except UnicodeDecodeError as error:
+        raise _Refused(f"a line must be UTF-8, got byte {line[error.start]:#04x}", error.start) from None
+    try:
+        found = _decoder.decode(document)
+    except json.JSONDecodeError as error:
+        place = len(document[: error.pos].encode())
+        given = given_at(np.frombuffer(line, np.uint8), place)
+        raise _Refused(f"a line must be one JSON object: {error.msg}, got {given}", place) from None
+    except _Refused as refused:
+        if refused.place < 0:
+            place = next(match.start() for match in _CONSTANT.finditer(document) if match[1])
+            refused.place = len(document[:place].encode())
+        raise
+    if not isinstance(found, dict):
+        raise _Refused(f"a line must be one JSON object, got {_shown(found)}")
+    return found

@@ -1,0 +1,262 @@
+"""Vowpal Wabbit text, every feature hashed.
+
+    line  =  [label [importance [initial]]] [tag]|[namespace[:scale]] {feature[:value]} {|…}
+
+A tag touches the bar or begins with a quote. All names are hashed, those that look like integers too; so numbers of
+features equal those of other tools only where they hash in the same way.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import plain
+from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.learners.learner import LARGEST
+from thinstream.streams.text.decimal import number
+from thinstream.streams.text.hashing import Hashing, murmur, signed_by
+from thinstream.streams.text.names import NameTable, readable
+from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at, last_line_end
+from thinstream.streams.text.rows import Raw, finished, require_dtype, require_hashing
+
+_FINE, _HEAD, _BAR, _IMPORTANCE, _SCALE, _NAME, _VALUE, _LIMIT = range(8)
+_MESSAGES = {
+    _HEAD: "before the | there may be a label, an importance and an initial value, finite decimal numbers, and a tag",
+    _BAR: "a row must have a | before its features",
+    _IMPORTANCE: "an importance must be a finite decimal number ≥ 0",
+    _SCALE: "the scale of a namespace must be a finite decimal number followed by a blank",
+    _NAME: "a feature must have a name",
+    _VALUE: "a value must be a finite decimal number followed by a blank",
+}
+_SPACE, _TAB, _NEWLINE, _RETURN, _COLON, _PIPE, _QUOTE = 32, 9, 10, 13, 58, 124, 39
+
+
+class _Out(NamedTuple):
+    labels: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    tags: NDArray[np.int64]  # start and stop per row
+    spans: NDArray[np.int64]  # of namespace and name per feature; without room if nobody asks
+
+
+@scalar
+def _blank(c: Any) -> Any:
+    return (c == _SPACE) | (c == _TAB)
+
+
+@scalar
+def _skipped(text: Any, i: Any, stop: Any) -> Any:
+    while i < stop and _blank(text[i]):
+        i += 1
+    return i
+
+
+@scalar
+def _word_end(text: Any, i: Any, stop: Any) -> Any:
+    """Where a name is over: at a blank, a colon, a bar."""
+    while i < stop and not (_blank(text[i]) or text[i] == _COLON or text[i] == _PIPE):
+        i += 1
+    return i
+
+
+@scalar
+def _over(text: Any, i: Any, stop: Any) -> Any:
+    """Whether a number may end here."""
+    return i >= stop or _blank(text[i]) or text[i] == _PIPE
+
+
+@scalar
+def _head(text: Any, i: Any, stop: Any) -> Any:
+    """What is before the bar: (verdict, offset, label, importance, whether it was given, start and stop of the tag)."""
+    label, importance, weighted, count = np.nan, 1.0, False, 0
+    while True:
+        i = _skipped(text, i, stop)
+        if i >= stop:
+            return _BAR, i, label, importance, weighted, i, i
+        if text[i] == _PIPE:
+            return _FINE, i, label, importance, weighted, i, i
+        end = i
+        while end < stop and not _blank(text[end]) and text[end] != _PIPE:
+            end += 1
+        if text[i] == _QUOTE or (end < stop and text[end] == _PIPE):  # a tag
+            bar = _skipped(text, end, stop)
+            if bar >= stop or text[bar] != _PIPE:
+                return _BAR, bar, label, importance, weighted, i, i
+            return _FINE, bar, label, importance, weighted, (i + 1 if text[i] == _QUOTE else i), end
+        value, last = number(text, i, end)
+        if last < end or count == 3 or not abs(value) < np.inf:
+            return (_IMPORTANCE if count == 1 else _HEAD), i, label, importance, weighted, i, i
+        if count == 0:
+            label = value
+        elif count == 1:
+            if value < 0:
+                return _IMPORTANCE, i, label, importance, weighted, i, i
+            importance, weighted = value, True
+        count += 1
+        i = end
+
+
+def _make_parse(version: str) -> Callable[..., Any]:
+    def parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any) -> Any:
+        """(verdict, offset of the first bad byte, end of its line, rows, whether there are importances, and tags)."""
+        keyed_by(version)
+        begin, size, rows, nnz = 0, len(text), 0, 0
+        weighted, tagged = False, False
+        out.indptr[0] = 0
+        while begin < size:
+            stop = begin
+            while stop < size and text[stop] != _NEWLINE:
+                stop += 1
+            end = min(stop + 1, size)
+            if stop > begin and text[stop - 1] == _RETURN:
+                stop -= 1
+            if _skipped(text, begin, stop) >= stop:
+                begin = end
+                continue
+            verdict, i, label, importance, given, tag, tag_stop = _head(text, begin, stop)
+            if verdict != _FINE:
+                return verdict, i, end, rows, weighted, tagged
+            while i < stop:  # at a bar
+                space = i + 1
+                i = _word_end(text, space, stop)
+                space_stop, scale = i, 1.0
+                space_seed = murmur(text, space, space_stop, seed)
+                if i < stop and text[i] == _COLON:
+                    scale, last = number(text, i + 1, stop)
+                    if last == i + 1 or not abs(scale) < np.inf or not _over(text, last, stop):
+                        return _SCALE, i + 1, end, rows, weighted, tagged
+                    i = last
+                while True:
+                    i = _skipped(text, i, stop)
+                    if i >= stop or text[i] == _PIPE:
+                        break
+                    name, value = i, scale
+                    i = _word_end(text, i, stop)
+                    name_stop = i
+                    if name_stop == name:
+                        return _NAME, i, end, rows, weighted, tagged
+                    if i < stop and text[i] == _COLON:
+                        value, last = number(text, i + 1, stop)
+                        if last == i + 1 or not abs(value) < np.inf or not _over(text, last, stop):
+                            return _VALUE, i + 1, end, rows, weighted, tagged
+                        value *= scale
+                        i = last
+                    if not abs(value) <= limit:
+                        return _LIMIT, name, end, rows, weighted, tagged
+                    if value != 0:
+                        hashed = murmur(text, name, name_stop, space_seed)
+                        out.indices[nnz] = np.int32(hashed & np.uint64(mask))
+                        out.values[nnz] = signed_by(hashed, signed, value)
+                        if len(out.spans) > 0:
+                            out.spans[nnz, 0], out.spans[nnz, 1] = space, space_stop
+                            out.spans[nnz, 2], out.spans[nnz, 3] = name, name_stop
+                        nnz += 1
+            out.labels[rows], out.weights[rows] = label, importance
+            out.starts[rows], out.ends[rows] = begin, end
+            out.tags[rows, 0], out.tags[rows, 1] = tag, tag_stop
+            weighted, tagged = weighted or given, tagged or tag_stop > tag
+            rows += 1
+            out.indptr[rows] = nnz
+            begin = end
+        return _FINE, size, size, rows, weighted, tagged
+
+    return parse
+
+
+_parse = Compiled(_make_parse, __name__, "thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
+
+
+@dataclass(frozen=True)
+class VW:
+    r"""Vowpal Wabbit's text format. Labels above 0 are positive; importances are weights; initial values are ignored.
+
+    Parameters
+    ----------
+    hashing : Hashing
+        How names become feature numbers; the namespace's hash is the seed of the name's.
+    dtype : {"float32", "float64"}
+        Of the values.
+    names : NameTable or None
+        Where readable names (``namespace^feature``) are to be kept.
+
+    Examples
+    --------
+    >>> text = np.frombuffer(b"1 2.0 'first|subject free offer:0.5\n-1 |subject:2 hello |from joe\n", np.uint8)
+    >>> parsed = VW(Hashing(bits=10)).parse(text)
+    >>> parsed.labels, parsed.weights, parsed.tags
+    (array([ 1., -1.]), array([2., 1.]), ['first', ''])
+    >>> parsed.indptr, parsed.values
+    (array([0, 2, 4]), array([1. , 0.5, 2. , 1. ], dtype=float32))
+
+    """
+
+    hashing: Hashing = field(default_factory=Hashing)
+    dtype: str = "float32"
+    names: NameTable | None = None
+
+    def __post_init__(self) -> None:
+        require_dtype(self.dtype, "VW")
+        require_hashing(self.hashing, self.names, "VW")
+
+    def header(self, text: Text) -> int:
+        """These files have none."""
+        return 0
+
+    def records(self, text: Text) -> int:
+        """Up to the last end of line."""
+        return last_line_end(text)
+
+    def parse(self, text: Text) -> Parsed:
+        """The rows of whole lines, up to the first bad one."""
+        # the shortest row is a bar and an end of line, the shortest feature a letter and a blank
+        most, how, wanted = len(text) // 2 + 2, self.hashing, self.names is not None and not self.names.full
+        out = _Out(
+            np.empty(most),
+            np.empty(most),
+            np.empty(most + 1, np.int64),
+            np.empty(most, np.int32),
+            np.empty(most),
+            np.empty(most, np.int64),
+            np.empty(most, np.int64),
+            np.empty((most, 2), np.int64),
+            np.empty((most if wanted else 0, 4), np.int64),
+        )
+        text = plain(text)
+        seed, mask, limit = np.uint64(how.seed), np.uint64(how.mask), LARGEST[self.dtype]
+        verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, out)
+        nnz = out.indptr[rows]
+        raw = Raw(
+            out.labels[:rows],
+            out.weights[:rows] if weighted else None,
+            out.indptr[: rows + 1],
+            out.indices[:nnz],
+            out.values[:nnz],
+            out.starts[:rows],
+            out.ends[:rows],
+        )
+
+        def word(start: int, stop: int) -> str:
+            return bytes(text[start:stop]).decode("utf-8", "replace")
+
+        def name_at(place: int) -> str:
+            space, space_stop, name, name_stop = out.spans[place].tolist()
+            return readable(word(space, space_stop), word(name, name_stop))
+
+        tags = [word(start, stop) for start, stop in out.tags[:rows].tolist()] if tagged else None
+        error = None if verdict == _FINE else (ParseError(offset, self._message(verdict, text, offset)), end)
+        return finished(text, raw, error, self.dtype, self.names if wanted else None, name_at, tags)
+
+    def _message(self, verdict: int, text: Text, offset: int) -> str:
+        if verdict == _LIMIT:
+            largest = LARGEST[self.dtype]
+            allowed = f"|value · scale| must be at most {largest:g} ({self.dtype}: sums of squares would overflow)"
+        else:
+            allowed = _MESSAGES[verdict]
+        return f"{allowed}, got {given_at(text, offset)}"
