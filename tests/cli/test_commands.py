@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import ROWS
-from thinstream.cli.show import cells, fitting
+from thinstream.cli.render import cells, fit_columns
 from thinstream.evaluate import Progress
 from thinstream.models.file import read
 from thinstream.training.run import Line
@@ -49,13 +49,13 @@ def test_a_last_line_at_a_doubling_is_not_repeated(data, thin):
 def test_narrow_terminals_get_fewer_columns(n_classes, most):
     report = Progress(n_classes).report()
     texts = cells(Line(report, report, 0, 0), 0.0)
-    assert len(fitting(texts)) == most
-    names = fitting(texts, 80)
+    assert len(fit_columns(texts)) == most
+    names = fit_columns(texts, 80)
     assert {"examples", "error %", "since", "non-zeros", "rows/s"} <= set(names)
     assert "cost" not in names
     assert ("AUC" in names) == (n_classes == 2)
     for width in range(40 if n_classes == 2 else 58, 140):
-        assert sum(fitting(texts, width).values()) <= width
+        assert sum(fit_columns(texts, width).values()) <= width
 
 
 def test_json_lines(data, thin):

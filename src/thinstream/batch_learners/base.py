@@ -1,18 +1,32 @@
 """What batch learners share: weights, counters, scores, and their state as arrays."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.declaration import BatchAlgorithm
 from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
 from thinstream.batch_learners.rows import Arrays, Examples, Waiting, of_width
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
+from thinstream.engine.rule import Algorithm, register
 from thinstream.errors import InvalidInputError, ModelFileError, WeightsOnlyError
 from thinstream.learners.learner import dtype_of
+from thinstream.learners.registry import rule_of
 
 EQUAL_COSTS = Costs()
+Class = TypeVar("Class", bound=type)
+
+
+def runs(rule: Any, *, paper: str, order: str) -> Callable[[Class], Class]:
+    """Declares that the decorated learner runs the algorithm of these parameters; estimator and docs follow from it."""
+
+    def declare(learner: Class) -> Class:
+        declared = register(rule, paper=paper, order=order, kind="batch", learner=learner)
+        learner.algorithm = declared  # type: ignore[attr-defined]
+        return learner
+
+    return declare
 
 
 class BatchLearner:
@@ -20,12 +34,14 @@ class BatchLearner:
 
     Parameters
     ----------
-    width : int
-        Number of features.
+    n_features : int
+        Width of the model.
     costs : Costs
         Class costs c₋, c₊.
     dtype : {"float32", "float64"}
         Precision of state and matrix work; counters and decisions have 64 bits.
+    grow : bool
+        Whether a wider batch extends the model instead of raising.
     fit_intercept : bool
         Whether a constant feature 1 is learned along, as coordinate 0.
     **parameters
@@ -33,7 +49,7 @@ class BatchLearner:
 
     """
 
-    algorithm: BatchAlgorithm
+    algorithm: Algorithm
     takes_dense = False  # whether dense rows are wanted as they are
     selects = False  # whether most weights are zero, so that it chooses features
     merge: Any = None  # makes one learner out of several
@@ -42,22 +58,23 @@ class BatchLearner:
     def __init__(
         self,
         *,
-        width: int,
+        n_features: int,
         costs: Costs = EQUAL_COSTS,
         dtype: str = "float32",
+        grow: bool = False,
         fit_intercept: bool = False,
         **parameters: Any,
     ) -> None:
         name = self.algorithm.name
-        self.rule: Any = self.algorithm.rule_of(parameters)
+        self.rule: Any = rule_of(self.algorithm, parameters)
         self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
         self.dtype = dtype_of(dtype, name)
-        self.n_features, self.costs, self.offset = width, costs, int(fit_intercept)
-        self.w = np.zeros(width + self.offset, dtype=self.dtype)
+        self.n_features, self.costs, self.offset = n_features, costs, int(fit_intercept)
+        self.w = np.zeros(n_features + self.offset, dtype=self.dtype)
         self.counts = np.zeros(5, dtype=np.int64)
         self.loss = 0.0
         self.frozen = False  # whether it has its weights only
-        self.grows = False  # whether rows may be of any width, as in a stream
+        self.grow = grow  # whether rows may be of any width, as in a stream
         self.start()
 
     def start(self) -> None:
@@ -79,7 +96,7 @@ class BatchLearner:
                 f"this {self.algorithm.name} has its weights only, without the state it learned with: it predicts, and "
                 "cannot go on learning; only a model saved in full can"
             )
-        if examples.n_features != self.n_features and not self.grows:
+        if examples.n_features != self.n_features and not self.grow:
             raise InvalidInputError(f"X has {examples.n_features} features, but the model has {self.n_features}")
 
     def entering(self, examples: Examples) -> Examples:
@@ -205,12 +222,12 @@ class BufferedLearner(BatchLearner):
         chosen = examples.weights > 0
         rows, n_waiting, done = self.entering(examples), len(self.waiting), []
         for batch in self.waiting.batches(rows, last=last):
-            if self.grows:  # by what the batch holds, not by what was read so far: reading ahead must change nothing
+            if self.grow:  # by what the batch holds, not by what was read so far: reading ahead must change nothing
                 self.widen(int(batch.X.indices.max(initial=-1)) + 1 - self.offset)
                 batch = Examples(of_width(batch.X, len(self.w)), batch.y, batch.weights)
             done.append(self.absorb(batch))
         learned = np.concatenate([np.empty(0, self.dtype), *done])[n_waiting:]
-        if self.grows or len(learned) == len(examples):
+        if self.grow or len(learned) == len(examples):
             return learned
         found = self.scores(examples.X)
         found[np.flatnonzero(chosen)[: len(learned)]] = learned

@@ -12,16 +12,15 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import BatchLearner, BufferedLearner
+from thinstream.batch_learners.base import BatchLearner, BufferedLearner, runs
 from thinstream.batch_learners.blas import cholesky, times, whitened
 from thinstream.batch_learners.costs import running_costs
 from thinstream.batch_learners.covariance import ByFeatures, ByRows, Covariance, by_features, covariance_of
-from thinstream.batch_learners.declaration import WholeOrNone, runs
 from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
 from thinstream.batch_learners.rows import Arrays, Examples, require_finite
 from thinstream.batch_learners.steps import take_steps, walk
 from thinstream.engine.loop import POSITIVES, T
-from thinstream.engine.parameters import OneOf, Positive
+from thinstream.engine.parameters import CountOrNone, OneOf, Positive
 from thinstream.errors import MergeError
 
 #: Rows on a device that are decided on at a time: each time their products come to the host.
@@ -59,7 +58,7 @@ class BCW(NamedTuple):
 
     C: Positive = 1.0
     loss: Annotated[int, OneOf(hinge=1, squared_hinge=2)] = 1
-    batch_size: Annotated[int, WholeOrNone()] = 0
+    batch_size: CountOrNone = 0
 
 
 @runs(BCW, paper="P1 Alg. 1", order="second")
@@ -69,7 +68,7 @@ class BCWLearner(BufferedLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = BCWLearner(width=2, dtype="float64")
+    >>> model = BCWLearner(n_features=2, dtype="float64")
     >>> model.learn(rows)
     array([0., 0.])
     >>> model.weights(), model.variance()
@@ -165,7 +164,7 @@ def merged(learners: Sequence[BCWLearner]) -> BCWLearner:
         _require_like(first, other)
     seen = sorted((each for each in learners if each.t), key=lambda each: (each.t, each.w.tobytes(), each.loss))
     model = BCWLearner(
-        width=first.n_features,
+        n_features=first.n_features,
         costs=first.costs,
         dtype=first.dtype.name,
         fit_intercept=bool(first.offset),

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import BatchLearner, Choosing
+from thinstream.batch_learners.base import BatchLearner, Choosing, runs
 from thinstream.batch_learners.costs import batch_costs
-from thinstream.batch_learners.declaration import runs
 from thinstream.batch_learners.groups import best, cut
 from thinstream.batch_learners.omega import prox
 from thinstream.batch_learners.rows import Examples
@@ -61,7 +60,7 @@ class FGMLearner(Choosing, BatchLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = FGMLearner(width=2, group_size=1, n_groups=2, dtype="float64")
+    >>> model = FGMLearner(n_features=2, group_size=1, n_groups=2, dtype="float64")
     >>> _ = model.learn(rows)
     >>> model.groups, model.converged
     ([array([1]), array([0])], True)

@@ -13,11 +13,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.declaration import runs
+from thinstream.batch_learners.base import runs
 from thinstream.batch_learners.passes import Passes
 from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.batch_learners.spectral import squared_norm
-from thinstream.engine.parameters import Count, Interval
+from thinstream.engine.parameters import Count, CountOrNone, Interval
 from thinstream.errors import InvalidParameterError
 
 
@@ -58,7 +58,7 @@ class GraDes(NamedTuple):
     """
 
     gamma: Annotated[float, Interval(none=math.inf)] = math.inf
-    n_nonzero: Annotated[int, Interval(low=1, closed=True, whole=True, none=0)] = 0
+    n_nonzero: CountOrNone = 0
     n_iter: Count = 10
 
 

@@ -14,16 +14,15 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import BufferedLearner, Choosing
+from thinstream.batch_learners.base import BufferedLearner, Choosing, runs
 from thinstream.batch_learners.blas import cholesky, inverse_of_lower
 from thinstream.batch_learners.blocks import Blocks
 from thinstream.batch_learners.costs import running_costs
-from thinstream.batch_learners.declaration import WholeOrNone, runs
 from thinstream.batch_learners.groups import Chosen, best, cut
 from thinstream.batch_learners.rows import Arrays, Examples
 from thinstream.batch_learners.sbcw_pass import Pass, ascend
 from thinstream.engine.loop import POSITIVES, T
-from thinstream.engine.parameters import Count, NonNegative, OneOf, Positive
+from thinstream.engine.parameters import Count, CountOrNone, NonNegative, OneOf, Positive
 
 
 class SBCW(NamedTuple):
@@ -41,9 +40,9 @@ class SBCW(NamedTuple):
 
     Parameters
     ----------
-    n_features : int or None, default=None
-        Features wanted; with it group_size is n_features / n_groups, rounded up, so that up to n_groups − 1 more than
-        wanted may be chosen.
+    n_features_to_select : int or None, default=None
+        Features wanted; with it group_size is n_features_to_select / n_groups, rounded up, so that up to n_groups − 1
+        more than wanted may be chosen.
     group_size : int, default=10
         Features of a group.
     n_groups : int, default=15
@@ -68,18 +67,18 @@ class SBCW(NamedTuple):
 
     """
 
-    n_features: Annotated[int, WholeOrNone()] = 0
+    n_features_to_select: CountOrNone = 0
     group_size: Count = 10
     n_groups: Count = 15
     C: Positive = 1.0
     loss: Annotated[int, OneOf(hinge=1, squared_hinge=2)] = 1
     sigma: Positive = 1e-3
     tol: NonNegative = 0.0
-    batch_size: Annotated[int, WholeOrNone()] = 0
+    batch_size: CountOrNone = 0
 
     def size(p) -> int:
         """Features of a group."""
-        return math.ceil(p.n_features / p.n_groups) if p.n_features else p.group_size
+        return math.ceil(p.n_features_to_select / p.n_groups) if p.n_features_to_select else p.group_size
 
 
 @runs(SBCW, paper="P1 Alg. 2, 3", order="second")
@@ -89,7 +88,7 @@ class SBCWLearner(Choosing, BufferedLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = SBCWLearner(width=2, group_size=1, n_groups=2, dtype="float64", sigma=1.0)
+    >>> model = SBCWLearner(n_features=2, group_size=1, n_groups=2, dtype="float64", sigma=1.0)
     >>> model.learn(rows)
     array([0., 0.])
     >>> model.groups

@@ -12,11 +12,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.declaration import WholeNumbersOrNone, runs
+from thinstream.batch_learners.base import runs
 from thinstream.batch_learners.passes import Passes
 from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.losses import LOGISTIC, loss_and_slope
-from thinstream.engine.parameters import Count, NonNegative, Positive
+from thinstream.engine.parameters import Count, NonNegative, Positive, WholeNumbers
 from thinstream.engine.prox import soft
 from thinstream.errors import InvalidInputError
 from thinstream.jit import Compiled, keyed_by
@@ -61,7 +61,7 @@ class SCD(NamedTuple):
     l1: NonNegative = 0.001
     beta: Positive = 0.25
     n_epochs: Count = 10
-    coordinates: Annotated[Any, WholeNumbersOrNone()] = None
+    coordinates: Annotated[Any, WholeNumbers()] = None
 
 
 def _make_descend(version: str) -> Callable[..., Any]:

@@ -9,9 +9,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import BatchLearner
+from thinstream.batch_learners.base import BatchLearner, runs
 from thinstream.batch_learners.costs import batch_costs
-from thinstream.batch_learners.declaration import runs
 from thinstream.batch_learners.rows import Examples
 from thinstream.engine.parameters import Count, NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
@@ -94,7 +93,7 @@ class SparDCALearner(BatchLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = SparDCALearner(width=2, dtype="float64", l1=0.6)
+    >>> model = SparDCALearner(n_features=2, dtype="float64", l1=0.6)
     >>> _ = model.learn(rows)
     >>> model.a
     array([1.  , 0.55])

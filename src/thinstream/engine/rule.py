@@ -23,7 +23,7 @@ and, if it has ``covariance="full"``, with its vector and matrix in a `full.Beli
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -66,16 +66,18 @@ class Nothing(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """A rule and what was declared with it."""
+    """What was declared of an algorithm, online or batch."""
 
-    rule: Any
+    rule: Any  # the NamedTuple of its parameters
     name: str
     paper: str
-    order: str
+    order: str  # "first" or "second"
     summary: str
     parameters: tuple[Parameter, ...]
-    coordinate: Any
-    totals: Any
+    kind: Literal["online", "batch"] = "online"
+    coordinate: Any = None  # online: the record kept per feature
+    totals: Any = None  # online: the record of its own sums
+    learner: Any = None  # batch: the class that runs it; every online algorithm has the same
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.summary} {self.paper}>"
@@ -110,13 +112,18 @@ def algorithm(
             if name not in vars(rule):
                 setattr(rule, name, answer)
         _check_signatures(rule)
-        summary = (rule.__doc__ or "").strip().split("\n")[0]
-        REGISTRY[rule.__name__.lower()] = Algorithm(
-            rule, rule.__name__, paper, order, summary, parameters_of(rule), record, totals
-        )
+        register(rule, paper=paper, order=order, coordinate=record, totals=totals)
         return rule
 
     return declare
+
+
+def register(rule: Any, **declared: Any) -> Algorithm:
+    """Makes an algorithm known by the name of the class of its parameters, whose docstring begins with a summary."""
+    name, summary = rule.__name__, (rule.__doc__ or "").strip().split("\n")[0]
+    found = Algorithm(rule, name, summary=summary, parameters=parameters_of(rule), **declared)
+    REGISTRY[name.lower()] = found
+    return found
 
 
 def _of_family(family: Any) -> dict[str, Callable[..., Any]]:

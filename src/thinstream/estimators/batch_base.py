@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thinstream.batch import Batch
 from thinstream.batch_learners.base import BatchLearner
-from thinstream.batch_learners.declaration import BatchAlgorithm
 from thinstream.batch_learners.devices import is_device_array
 from thinstream.batch_learners.rows import Examples, require_finite
+from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.batch_streams import BatchStreaming
 from thinstream.estimators.inputs import labels_of, weights_of
@@ -57,7 +57,7 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
 
     """
 
-    _declared: BatchAlgorithm
+    _declared: Algorithm
     _common: tuple[str, ...] = ("class_weight", "fit_intercept", "dtype")
     n_features_in_: int
     classes_: NDArray[Any]
@@ -171,7 +171,7 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
         given = self.get_params(deep=False)
         self._learned_with = {n: v for n, v in given.items() if n not in ("shuffle", "random_state")}
         learner: BatchLearner = self._learner_class()(
-            width=n_features,
+            n_features=n_features,
             costs=class_costs(given["class_weight"], classes, self._declared.name)[0],
             dtype=given.get("dtype", WIDE),
             fit_intercept=given["fit_intercept"],

@@ -20,6 +20,8 @@ _WEIGHTS = ("w", "counts", "loss")
 #: How further arrays begin that a file of weights only has, and those of parameters too long for its header.
 _CHOSEN = ("groups.", "found.")
 _GIVEN = "given."
+#: Names that parameters had when a file was written.
+_RENAMED = {("SBCW", "n_features"): "n_features_to_select"}
 
 
 def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
@@ -76,7 +78,8 @@ def _estimator_of(model: BatchModel) -> BatchClassifier:
         "random_state": head["random_state"],
     }
     long = {name.removeprefix(_GIVEN): a for name, a in model.arrays.items() if name.startswith(_GIVEN)}
-    fitted: Any = cls(**head["parameters"], **long, **{name: common[name] for name in cls._common})
+    given = {_RENAMED.get((head["algorithm"], name), name): value for name, value in head["parameters"].items()}
+    fitted: Any = cls(**given, **long, **{name: common[name] for name in cls._common})
     classes = Classes(*(label(each) for each in head["classes"]))
     learner = fitted._new_learner(classes, head["n_features"])
     learner.costs = Costs(*head["costs"])

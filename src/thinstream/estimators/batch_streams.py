@@ -78,7 +78,7 @@ def _all(stream: Stream) -> Examples:
 
 
 def _learn_in_batches(learner: BatchLearner, stream: Stream) -> None:
-    learner.grows, width, seen = True, 0, 0
+    learner.grow, width, seen = True, 0, 0
     for batch in stream.batches():
         rows = examples_of(batch)
         width, seen = max(width, rows.n_features), seen + len(rows)
@@ -87,5 +87,5 @@ def _learn_in_batches(learner: BatchLearner, stream: Stream) -> None:
         raise InvalidInputError("the stream has no example")
     nothing = Examples(sp.csr_matrix((0, width), dtype=learner.dtype), np.empty(0, np.int8), np.empty(0))
     learner.learn(nothing, last=True)
-    learner.grows = False
+    learner.grow = False
     learner.widen(width)

@@ -112,8 +112,8 @@ class Learner(ReadsOnce):
     ) -> None:
         self.algorithm = find(algorithm)
         rule = rule_of(self.algorithm, parameters)
-        if (getattr(rule, "covariance", DIAGONAL) == FULL) != self.full:
-            raise InvalidParameterError(f"{self.algorithm.name}: make_learner makes learners with covariance='full'")
+        if self.algorithm.kind == "batch" or (getattr(rule, "covariance", DIAGONAL) == FULL) != self.full:
+            raise InvalidParameterError(f"{self.algorithm.name}: make_learner makes the learner that can run it")
         kind = dtype_of(dtype, self.algorithm.name)
         _require_representable(rule, kind, self.algorithm.name)
         if grow and rule.needs_dimension():

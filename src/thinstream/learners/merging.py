@@ -253,7 +253,7 @@ def merge_table() -> str:
     | `AdaFOBOS` | S adds, weights are brought up to date and averaged by t | heuristic |
     """
     lines = ["| algorithm | rule | kind |", "|---|---|---|"]
-    for algorithm in algorithms():
+    for algorithm in algorithms("online"):
         for shown, rule in _declared(algorithm):
             how, kind = rule.how, str(rule.kind)
             if rule.refused:

@@ -1,0 +1,92 @@
+"""How results are shown: lines of a run, summaries, tables, CSV and JSON, remarks."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from thinstream.atomic import replacing
+from thinstream.training.run import Line
+
+#: Widths of the table's columns.
+WIDTHS = {
+    "examples": 11, "error %": 8, "since": 7, "sens %": 7, "spec %": 7, "sum %": 7, "cost": 11, "log-loss": 9, "AUC": 7,
+    "recall %": 9, "F1 %": 9, "non-zeros": 11, "sparsity %": 11, "rows/s": 10,
+}  # fmt: skip
+#: What is left out first where a terminal is narrow; the summary at the end has all of it.
+DISPENSABLE = ("cost", "sum %", "sparsity %", "log-loss", "spec %", "sens %", "AUC", "since")
+
+
+def fit_columns(columns: Iterable[str], width: int | None = None) -> dict[str, int]:
+    """The columns that a terminal has room for, and their widths.
+
+    >>> len(fit_columns(WIDTHS)), len(fit_columns(WIDTHS, 80))
+    (14, 9)
+    """
+    shown = {name: WIDTHS[name] for name in columns}
+    for name in DISPENSABLE:
+        if width is not None and sum(shown.values()) > width:
+            shown.pop(name, None)
+    return shown
+
+
+def cells(line: Line, rate: float) -> dict[str, str]:
+    """A line of the table, by column; what is undefined so far is a dash."""
+    total, since = line.total, line.since.error
+    weights = line.n_features * total.n_models
+    sparsity = None if line.nnz is None or not weights else 100.0 * (1.0 - line.nnz / weights)
+    return {
+        "examples": f"{total.rows:,}",
+        "error %": _percent(total.error),
+        "since": _percent(since),
+        **total.columns(),
+        "non-zeros": "–" if line.nnz is None else f"{line.nnz:,}",
+        "sparsity %": "–" if sparsity is None else f"{sparsity:.2f}",
+        "rows/s": f"{rate:,.0f}",
+    }
+
+
+def _percent(share: float) -> str:
+    return "–" if share != share else f"{100.0 * share:.2f}"
+
+
+def say(text: str) -> None:
+    """A line for people, where it does not mix with data."""
+    sys.stderr.write(f"{text}\n")
+
+
+def report_skipped(stream: Any, quiet: bool) -> None:
+    """Says how many bad records were passed over."""
+    if stream.skipped is not None and stream.skipped.count and not quiet:
+        say(
+            f"thinstream: {stream.skipped.count:,} bad records were passed over, the first: {stream.skipped.reasons[0]}"
+        )
+
+
+def write_table(head: Sequence[str], rows: Sequence[Sequence[str]], chosen: int | None) -> None:
+    """To standard output, columns lined up, an asterisk at the row that was chosen."""
+    widths = [max(len(row[k]) for row in (head, *rows)) + 2 for k in range(len(head))]
+    for number, row in enumerate((head, *rows)):
+        line = "".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        print(line + (" *" if chosen is not None and number == chosen + 1 else ""))
+
+
+def write_csv(path: Path, table: Mapping[str, NDArray[Any]]) -> None:
+    """Numbers as they are; what is not there is empty."""
+    with replacing(path) as new, open(new, "w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(table)
+        lines.writerows(
+            zip(*(["" if v != v else v for v in column.tolist()] for column in table.values()), strict=True)
+        )
+
+
+def write_json(table: Mapping[str, NDArray[Any]]) -> None:
+    """An object a row; what is not there is null."""
+    for row in zip(*(column.tolist() for column in table.values()), strict=True):
+        values = {name: None if value != value else value for name, value in zip(table, row, strict=True)}
+        sys.stdout.write(json.dumps(values) + "\n")
