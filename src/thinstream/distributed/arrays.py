@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from xxhash import xxh3_64_intdigest
+
 from thinstream.batch import Batch, Position
-from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.stream import START
 
 #: Rows of a batch.
@@ -45,7 +46,7 @@ class BatchStream:
         return {
             "rows": len(batch),
             "features": batch.n_features,
-            "checksum": checksum(batch.values[: batch.nnz].tobytes()),
+            "checksum": xxh3_64_intdigest(batch.values[: batch.nnz].tobytes()),
         }
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
