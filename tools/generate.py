@@ -7,8 +7,7 @@ import inspect
 from pathlib import Path
 
 import thinstream as ts
-from thinstream.batch_learners.declaration import WholeNumbersOrNone, WholeOrNone
-from thinstream.engine.parameters import Interval, OneOf, Parameter
+from thinstream.engine.parameters import Interval, OneOf, Parameter, WholeNumbers
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import named
 from thinstream.learners import merge_table
@@ -28,21 +27,20 @@ from numpy.typing import NDArray
 from thinstream import datasets as datasets
 from thinstream import stability as stability
 from thinstream import theory as theory
-from thinstream.batch_learners import BatchAlgorithm
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
 from thinstream.estimators.batch_base import BatchClassifier, Selecting
 from thinstream.estimators.buffered import BufferedClassifier
-from thinstream.estimators.costs import cost_curve as cost_curve
+from thinstream.estimators.cost_curve import cost_curve as cost_curve
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
-from thinstream.estimators.path import SparsityPath as SparsityPath
 from thinstream.estimators.repeating import RepeatingClassifier
+from thinstream.estimators.sparsity_path import SparsityPath as SparsityPath
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
 
 __version__: str
 
-def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm | BatchAlgorithm, ...]: ...
+def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm, ...]: ...
 def load(path: str | PathLike[str]) -> Any: ...
 def make(name: str, **parameters: Any) -> Any: ...
 def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream: ...
@@ -130,7 +128,7 @@ def stub() -> str:
         defaults = inspect.signature(named(algorithm.name)).parameters
         shared = [f"        {n}: {k} = {_literal(defaults[n].default)}," for n, k in COMMON.items() if n in defaults]
         bases = ", ".join(base.__name__ for base in named(algorithm.name).__bases__)
-        found = getattr(getattr(algorithm, "learner", None), "attributes", {})
+        found = getattr(algorithm.learner, "attributes", {})
         fields = [f"    {n}_: {'float' if k is float else 'NDArray[float64]'}\n" for n, k in found.items()]
         parts.append(
             f"class {algorithm.name}({bases}):\n"
@@ -150,9 +148,7 @@ def _type(parameter: Parameter) -> str:
     constraint = parameter.constraint
     if isinstance(constraint, OneOf):
         return f"Literal[{', '.join(_literal(name) for name in constraint.choices)}]"
-    if isinstance(constraint, WholeOrNone):
-        return "int | None"
-    if isinstance(constraint, WholeNumbersOrNone):
+    if isinstance(constraint, WholeNumbers):
         return "Sequence[int] | NDArray[Any] | None"
     assert isinstance(constraint, Interval)
     return ("int" if constraint.whole else "float") + (" | None" if constraint.none is not None else "")

@@ -10,9 +10,9 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "OnlineGridSearchCV": "thinstream.estimators.grid_search",
-    "SparsityPath": "thinstream.estimators.path",
-    "algorithms": "thinstream.batch_learners",
-    "cost_curve": "thinstream.estimators.costs",
+    "SparsityPath": "thinstream.estimators.sparsity_path",
+    "algorithms": "thinstream.learners.registry",
+    "cost_curve": "thinstream.estimators.cost_curve",
     "load": "thinstream.estimators",
     "make": "thinstream.estimators",
     "open_stream": "thinstream.streams.opening",
@@ -37,6 +37,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from thinstream.batch_learners import algorithms
+    from thinstream.learners.registry import algorithms
 
     return sorted([*(a.name for a in algorithms()), *_PLACES, *_MODULES, "__version__"])

@@ -10,21 +10,20 @@ from numpy.typing import NDArray
 from thinstream import datasets as datasets
 from thinstream import stability as stability
 from thinstream import theory as theory
-from thinstream.batch_learners import BatchAlgorithm
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
 from thinstream.estimators.batch_base import BatchClassifier, Selecting
 from thinstream.estimators.buffered import BufferedClassifier
-from thinstream.estimators.costs import cost_curve as cost_curve
+from thinstream.estimators.cost_curve import cost_curve as cost_curve
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
-from thinstream.estimators.path import SparsityPath as SparsityPath
 from thinstream.estimators.repeating import RepeatingClassifier
+from thinstream.estimators.sparsity_path import SparsityPath as SparsityPath
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
 
 __version__: str
 
-def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm | BatchAlgorithm, ...]: ...
+def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm, ...]: ...
 def load(path: str | PathLike[str]) -> Any: ...
 def make(name: str, **parameters: Any) -> Any: ...
 def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream: ...
@@ -303,7 +302,7 @@ class SBCW(Selecting, BufferedClassifier):
     def __init__(
         self,
         *,
-        n_features: int | None = None,
+        n_features_to_select: int | None = None,
         group_size: int = 10,
         n_groups: int = 15,
         C: float = 1.0,

@@ -24,7 +24,8 @@ from tests.batch_learners.streams import (
     streams,
 )
 from tests.batch_learners.twins import NaiveSBCW, run
-from thinstream.batch_learners.omega import conjugate_map, prox
+from thinstream.batch_learners.fgm import prox
+from thinstream.batch_learners.sbcw.ascent import conjugate_map
 
 
 @pytest.mark.twin
@@ -139,7 +140,7 @@ def data():
 
 def test_wanted_features_set_the_size_of_groups(data):
     X, y = data
-    model = ts.SBCW(n_features=20, n_groups=6).fit(X, y)
+    model = ts.SBCW(n_features_to_select=20, n_groups=6).fit(X, y)
     assert [len(J) for J in model._learner.groups] == [4] * 6
     assert model.nnz_ <= 24
     chosen = np.concatenate(model._learner.groups)

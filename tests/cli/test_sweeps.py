@@ -13,7 +13,7 @@ import pytest
 from tests.cli.commands import finished, process
 from tests.tune.sweeps import drawn
 from thinstream.models.file import read
-from thinstream.tune.charts import short
+from thinstream.tune.text_tables import short
 
 
 @pytest.fixture

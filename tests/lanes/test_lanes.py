@@ -17,7 +17,7 @@ WIDTH = 12
 
 
 def cases():
-    for algorithm in algorithms():
+    for algorithm in algorithms("online"):
         for dtype in ("float64", "float32"):
             daily = algorithm.name in DAILY and dtype == "float64"
             yield pytest.param(algorithm.name, dtype, marks=() if daily else pytest.mark.slow)
@@ -69,7 +69,7 @@ def same(found, model):
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_a_lane_is_a_run_of_its_own(name, dtype, data, seed):
     rng, lanes = np.random.default_rng(seed), data.draw(st.integers(1, 5))
-    algorithm = next(a for a in algorithms() if a.name == name)
+    algorithm = next(a for a in algorithms("online") if a.name == name)
     parameters = drawn(data, algorithm, lanes)
     costs = [data.draw(st.sampled_from([Costs(), Costs(0.5, 3.0), Costs(balanced=True)])) for _ in range(lanes)]
     intercepts = [data.draw(st.booleans()) for _ in range(lanes)]

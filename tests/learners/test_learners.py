@@ -71,7 +71,7 @@ def test_scoring_while_learning(stream):
         assert a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("name", [algorithm.name for algorithm in algorithms()])
+@pytest.mark.parametrize("name", [algorithm.name for algorithm in algorithms("online")])
 def test_weights_are_what_scores_are_made_of(name, stream):
     """w·x with the weights read out is the score; sparse and dense weights agree."""
     model = Learner(name, n_features=stream.n_features, dtype="float64")

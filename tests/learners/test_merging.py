@@ -24,7 +24,7 @@ from thinstream.learners import Learner, algorithms, merge, merge_table, merging
 from thinstream.learners.memory import columns
 
 TWINS = twins()
-RULES = {algorithm.name: algorithm.rule() for algorithm in algorithms()}
+RULES = {algorithm.name: algorithm.rule() for algorithm in algorithms("online")}
 MERGEABLE = sorted(name for name, rule in RULES.items() if rule.merge_rule().declared)
 some = settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
@@ -124,7 +124,7 @@ def test_a_rule_that_declares_nothing_refuses_by_name(monkeypatch):
 
 def test_what_a_rule_declares_are_its_fields():
     """A field that is not there would be found out late."""
-    for algorithm in algorithms():
+    for algorithm in algorithms("online"):
         rule = algorithm.rule().merge_rule()
         named = {*rule.sums, *rule.means, *(rule.belief or ()), *([rule.weight] if rule.weight else [])}
         named |= set(rule.clocks(1, algorithm.totals()))

@@ -23,7 +23,7 @@ from thinstream.models import Model, Names, read, write
 from thinstream.models.container import canonical, digest, put
 from thinstream.models.file import FORMAT
 
-NAMES = [algorithm.name for algorithm in algorithms()]
+NAMES = [algorithm.name for algorithm in algorithms("online")]
 PARAMETERS = {
     "SOFS": {"B": 5},
     "SMIDAS": {"p": 3.0, "l1": 0.01},

@@ -8,9 +8,8 @@ from tests.tune.sweeps import Pipe, drawn, streamed
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate import Progress, Tradeoff
 from thinstream.lanes import Lanes
-from thinstream.tune.costs import WEIGHTS, study_costs
-from thinstream.tune.passes import Terms
-from thinstream.tune.study import Lane
+from thinstream.tune.cost_curves import WEIGHTS, study_costs
+from thinstream.tune.study import StudyConfig, Trial
 
 X, Y = drawn(1200, positive=1.0)
 RARE = (Y < 0).sum() / (Y > 0).sum()
@@ -46,7 +45,7 @@ def test_both_curves_are_those_of_single_runs():
 
 
 def test_a_stream_tells_its_ratio_by_its_first_rows_also_a_pipe():
-    terms, lane = Terms("arcsogd"), Lane({"eta": 0.5})
+    terms, lane = StudyConfig("arcsogd"), Trial({"eta": 0.5})
     one = ts.cost_curve(ts.ARCSOGD(eta=0.5), X, Y, weights=AT)
     for stream in (streamed(X, Y), Pipe(streamed(X, Y))):
         found = study_costs(stream, terms, lane, AT)
@@ -70,7 +69,7 @@ def test_beyond_the_memory_limit_in_several_passes():
     assert several.passes > one.passes == 1
     assert np.array_equal(one.cost.tuned, several.cost.tuned)
     with pytest.raises(InvalidInputError, match="read a file"):
-        study_costs(Pipe(streamed(X, Y)), Terms("arcsogd", memory=limit), Lane({}))
+        study_costs(Pipe(streamed(X, Y)), StudyConfig("arcsogd", memory=limit), Trial({}))
 
 
 @pytest.mark.parametrize("weights", [[], [0.0, 0.5], [1.0], [float("nan")]])

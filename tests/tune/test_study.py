@@ -13,12 +13,14 @@ from thinstream.evaluate.progressive import Progress
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
 from thinstream.streams.tables.memory import from_memory
-from thinstream.tune.passes import Terms, study_stream
-from thinstream.tune.study import Lane, Study
-from thinstream.tune.tallies import ABSENT, HELD_OUT, LEARNED
+from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED
+from thinstream.tune.multipass import study_stream
+from thinstream.tune.study import Study, StudyConfig, Trial
 
 WIDTH = 30
-LANES = [Lane({"eta": eta}, split=fold, candidate=c) for c, eta in enumerate((0.1, 0.5, 2.0)) for fold in (-1, 0, 1, 2)]
+LANES = [
+    Trial({"eta": eta}, split=fold, candidate=c) for c, eta in enumerate((0.1, 0.5, 2.0)) for fold in (-1, 0, 1, 2)
+]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def same(one, other):
 
 
 def test_a_row_is_held_out_from_the_fold_of_its_number_and_each_lane_is_a_run_of_its_own(rows):
-    study = Study("fsol", LANES, folds=3, losses=True)
+    study = Study(StudyConfig("fsol", folds=3, losses=True), LANES)
     for cut in (rows.until(251), rows.after(251)):
         study.take(cut)
     for k, lane in enumerate(LANES):
@@ -69,7 +71,7 @@ def test_roles_say_for_each_split_what_is_learned_scored_or_left_out(rows):
     roles = np.full((len(rows), 2), ABSENT, np.int8)
     roles[:200, 0], roles[200:300, 0] = LEARNED, HELD_OUT
     roles[100:, 1] = LEARNED
-    study = Study("fsol", [Lane({}, split=0), Lane({}, split=1), Lane({})])
+    study = Study(StudyConfig("fsol"), [Trial({}, split=0), Trial({}, split=1), Trial({})])
     study.take(rows, roles)
     present = rows.weights > 0
     assert study.tallies.learned.counts[0].tolist() == [present[:200].sum(), present[100:].sum(), present.sum()]
@@ -77,7 +79,7 @@ def test_roles_say_for_each_split_what_is_learned_scored_or_left_out(rows):
 
 
 def test_scoring_again_counts_what_is_held_out_with_the_final_weights(rows):
-    study = Study("fsol", LANES, folds=3)
+    study = Study(StudyConfig("fsol", folds=3), LANES)
     study.take(rows)
     study.tallies.forget()
     study.rows = 0
@@ -92,7 +94,10 @@ def test_scoring_again_counts_what_is_held_out_with_the_final_weights(rows):
 
 
 def test_the_bits_do_not_depend_on_how_the_stream_is_cut(rows, monkeypatch):
-    whole, cut = Study("fsol", LANES, folds=3, losses=True), Study("fsol", LANES, folds=3, losses=True)
+    whole, cut = (
+        Study(StudyConfig("fsol", folds=3, losses=True), LANES),
+        Study(StudyConfig("fsol", folds=3, losses=True), LANES),
+    )
     whole.take(rows)
     monkeypatch.setattr("thinstream.tune.study.CELLS", 50)
     cut.take(rows)
@@ -102,9 +107,9 @@ def test_the_bits_do_not_depend_on_how_the_stream_is_cut(rows, monkeypatch):
 
 def test_rows_without_labels_or_with_numbers_of_classes_are_refused(rows):
     with pytest.raises(InvalidInputError, match="need labels"):
-        Study("fsol", LANES).take(replace(rows, y=None))
+        Study(StudyConfig("fsol"), LANES).take(replace(rows, y=None))
     with pytest.raises(InvalidInputError, match="two classes only"):
-        Study("fsol", LANES).take(replace(rows, y=np.zeros(len(rows), np.int32)))
+        Study(StudyConfig("fsol"), LANES).take(replace(rows, y=np.zeros(len(rows), np.int32)))
 
 
 class Notes(Observer):
@@ -126,7 +131,7 @@ def limit_for(lanes, width=WIDTH):
 def test_beyond_the_limit_lanes_go_in_several_passes_with_the_same_result(stream, known):
     many = LANES * 8
     many = [lane._replace(candidate=k // 4) for k, lane in enumerate(many)]
-    terms = Terms("fsol", folds=3, n_features=known)
+    terms = StudyConfig("fsol", folds=3, n_features=known)
     one = study_stream(stream, terms, many)
     notes = Notes()
     limit = limit_for(many) // 3
@@ -155,12 +160,12 @@ def test_what_can_be_read_once_only_is_refused_beyond_the_limit(stream):
 
     many = [lane._replace(candidate=k) for k, lane in enumerate(LANES * 8)]
     with pytest.raises(InvalidInputError, match="read a file"):
-        study_stream(Pipe(), Terms("fsol", folds=3, memory=limit_for(many) // 3), many)
+        study_stream(Pipe(), StudyConfig("fsol", folds=3, memory=limit_for(many) // 3), many)
 
 
 def test_one_candidate_too_large_is_refused_with_advice(stream):
     with pytest.raises(InvalidInputError, match=r"lanes of fsol on .* features need"):
-        study_stream(stream, Terms("fsol", folds=3, n_features=WIDTH, memory=100), LANES)
+        study_stream(stream, StudyConfig("fsol", folds=3, n_features=WIDTH, memory=100), LANES)
 
 
 def test_a_visit_may_drop_lanes_whose_counts_stay_as_they_were(stream):
@@ -170,8 +175,8 @@ def test_a_visit_may_drop_lanes_whose_counts_stay_as_they_were(stream):
             return [numbers[0], numbers[2]]
         return numbers
 
-    found = study_stream(stream, Terms("fsol", folds=3), LANES, during=during)
-    whole = study_stream(stream, Terms("fsol", folds=3), LANES)
+    found = study_stream(stream, StudyConfig("fsol", folds=3), LANES, during=during)
+    whole = study_stream(stream, StudyConfig("fsol", folds=3), LANES)
     assert np.array_equal(found.learned.counts[:, [0, 2]], whole.learned.counts[:, [0, 2]])
     assert (found.learned.counts[0, [1, 3]] < whole.learned.counts[0, [1, 3]]).all()
     assert found.rows == 600

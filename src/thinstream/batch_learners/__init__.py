@@ -2,8 +2,3 @@
 
 Each algorithm is a file: its parameters as a NamedTuple, and the learner that runs it. scipy is imported when it runs.
 """
-
-from thinstream.batch_learners.declaration import BatchAlgorithm
-from thinstream.batch_learners.registry import algorithms, find, find_batch
-
-__all__ = ["BatchAlgorithm", "algorithms", "find", "find_batch"]

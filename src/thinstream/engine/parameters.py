@@ -9,6 +9,9 @@ import numbers
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Protocol, get_args, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thinstream.errors import InvalidParameterError, listed
 
 
@@ -74,9 +77,28 @@ class OneOf:
         return listed(self.choices)
 
 
+class WholeNumbers:
+    """A sequence of whole numbers, or None."""
+
+    def encode(self, value: Any) -> NDArray[np.int64] | None:
+        if value is None:
+            return None
+        found = np.asarray(value)
+        if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+            raise ValueError
+        return found.astype(np.int64)
+
+    def decode(self, value: Any) -> Any:
+        return value
+
+    def allowed(self) -> str:
+        return "a sequence of whole numbers, or None"
+
+
 Positive = Annotated[float, Interval()]
 NonNegative = Annotated[float, Interval(closed=True)]
 Count = Annotated[int, Interval(low=1, closed=True, whole=True)]
+CountOrNone = Annotated[int, Interval(low=1, closed=True, whole=True, none=0)]
 
 
 class Parameter(NamedTuple):

@@ -16,17 +16,17 @@ from thinstream.models.plain import label
 
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
-_WEIGHTS = ("w", "counts", "loss")
-#: How further arrays begin that a file of weights only has, and those of parameters too long for its header.
-_CHOSEN = ("groups.", "found.")
+#: How arrays begin that are parameters too long for a file's header.
 _GIVEN = "given."
+#: Names that parameters had when a file was written.
+_RENAMED = {("SBCW", "n_features"): "n_features_to_select"}
 
 
 def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
     """Writes a fitted batch estimator."""
     check_is_fitted(fitted)
     learner, given = fitted._learner, fitted.get_params(deep=False)
-    if learner.frozen and not weights_only:
+    if learner.weights_only and not weights_only:
         raise WeightsOnlyError(f"{os.fspath(path)}: this {fitted._declared.name} has its weights only")
     learned, seed = fitted._learned_with, given.get("random_state")
     weight = learned["class_weight"]
@@ -38,16 +38,14 @@ def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights
         "n_features": learner.n_features,
         "dtype": learner.dtype.name,
         "fit_intercept": bool(learner.offset),
-        "frozen": bool(weights_only or learner.frozen),
+        "frozen": bool(weights_only or learner.weights_only),
         "classes": [label(each) for each in fitted._classes],
         "classes_dtype": fitted.classes_.dtype.str if fitted.classes_.dtype.kind in _KINDS else None,
         "class_weight": [[*pair] for pair in weight.items()] if isinstance(weight, dict) else weight,
         "shuffle": bool(given.get("shuffle", False)),
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
     }
-    arrays = learner.arrays()
-    if weights_only:
-        arrays = {name: array for name, array in arrays.items() if name in _WEIGHTS or name.startswith(_CHOSEN)}
+    arrays = learner.arrays(weights_only=weights_only)
     arrays |= {_GIVEN + name: np.asarray(value, dtype=np.int64) for name, value in long.items()}
     names = getattr(fitted, "feature_names_in_", None)
     write_batch(path, BatchModel(description, arrays, None if names is None else Names.of(list(names))))
@@ -76,7 +74,8 @@ def _estimator_of(model: BatchModel) -> BatchClassifier:
         "random_state": head["random_state"],
     }
     long = {name.removeprefix(_GIVEN): a for name, a in model.arrays.items() if name.startswith(_GIVEN)}
-    fitted: Any = cls(**head["parameters"], **long, **{name: common[name] for name in cls._common})
+    given = {_RENAMED.get((head["algorithm"], name), name): value for name, value in head["parameters"].items()}
+    fitted: Any = cls(**given, **long, **{name: common[name] for name in cls._common})
     classes = Classes(*(label(each) for each in head["classes"]))
     learner = fitted._new_learner(classes, head["n_features"])
     learner.costs = Costs(*head["costs"])

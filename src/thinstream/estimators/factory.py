@@ -5,8 +5,8 @@ import re
 from functools import cache
 from typing import Any
 
-from thinstream.batch_learners import BatchAlgorithm, find, find_batch
-from thinstream.batch_learners.base import BatchLearner, BufferedLearner
+from thinstream.batch_learners.base import BatchLearner
+from thinstream.batch_learners.buffered import BufferedLearner
 from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import UnknownNameError
@@ -14,6 +14,7 @@ from thinstream.estimators.batch_base import BatchClassifier, Selecting
 from thinstream.estimators.buffered import BufferedClassifier
 from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
 from thinstream.estimators.repeating import RepeatingClassifier, found_attribute
+from thinstream.learners.registry import find
 
 #: Which estimator a batch learner gets, by the first kind that it is.
 _FACES: tuple[tuple[type[BatchLearner], type[BatchClassifier]], ...] = (
@@ -34,17 +35,12 @@ def make(name: str, **parameters: Any) -> Any:
 
 def estimator(name: str) -> type[OnlineClassifier]:
     """The estimator class of an algorithm that learns online."""
-    from thinstream import learners
-
-    return _estimator(learners.find(name))
+    return _estimator(find(name))
 
 
 def batch_estimator(name: str) -> type[BatchClassifier]:
     """The estimator class of an algorithm that learns in batches."""
-    found = find_batch(name)
-    if found is None:
-        raise UnknownNameError(f"no batch algorithm is called {name!r}")
-    return _batch_estimator(found)
+    return _batch_estimator(find(name))
 
 
 def named(name: str) -> Any:
@@ -55,7 +51,7 @@ def named(name: str) -> Any:
         return None
     if algorithm.name != name:
         return None
-    return _batch_estimator(algorithm) if isinstance(algorithm, BatchAlgorithm) else _estimator(algorithm)
+    return _batch_estimator(algorithm) if algorithm.kind == "batch" else _estimator(algorithm)
 
 
 @cache
@@ -66,7 +62,7 @@ def _estimator(algorithm: Algorithm) -> type[OnlineClassifier]:
 
 
 @cache
-def _batch_estimator(algorithm: BatchAlgorithm) -> type[BatchClassifier]:
+def _batch_estimator(algorithm: Algorithm) -> type[BatchClassifier]:
     learner = algorithm.learner
     base = next(face for kind, face in _FACES if issubclass(learner, kind))
     bases = (Selecting, base) if learner.selects else (base,)

@@ -18,17 +18,17 @@ from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
-from thinstream.estimators.splits import checked_folds, is_number, splits_of
+from thinstream.estimators.splits import check_folds, is_number, splits_of
 from thinstream.estimators.streaming import classes_for, meaning_of
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.evaluate.report import P3
 from thinstream.learners import Classes
 from thinstream.streams.stream import Stream
-from thinstream.tune.candidates import COMMON, Setting, grid, lanes_of, sample
-from thinstream.tune.passes import Terms, is_repeatable
+from thinstream.tune.candidates import COMMON, Setting, grid, make_trials, sample
 from thinstream.tune.scoring import scoring_of
 from thinstream.tune.search import Outcome, search
-from thinstream.tune.sources import Matrix, Source, rewind
+from thinstream.tune.sources import Matrix, Source, is_repeatable, rewind
+from thinstream.tune.study import StudyConfig
 
 HELD_OUT_CHOICES = ("auto", "passing", "final")
 
@@ -180,7 +180,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 raise InvalidParameterError(f"cv of a stream must be a number of folds or None, got {self.cv!r}")
             every, found = classes_for(stream, classes)
             known = every.require_two()
-            folds, again = 0 if self.cv is None else checked_folds(self.cv), is_repeatable(stream)
+            folds, again = 0 if self.cv is None else check_folds(self.cv), is_repeatable(stream)
             width = getattr(stream, "n_features", None) or 0
             outcome = self._search(stream, settings, known, folds, width, models=not again)
             self._conclude(outcome, settings, folds)
@@ -223,7 +223,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     ) -> Outcome:
         estimator = self.estimator
         base = {name: getattr(estimator, name) for name in (*estimator._own_parameters, *COMMON)}
-        terms = Terms(
+        config = StudyConfig(
             estimator._algorithm,
             folds=folds,
             n_features=width,
@@ -235,8 +235,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         )
         return search(
             source,
-            terms,
-            lanes_of(estimator._algorithm, settings, base, classes),
+            config,
+            make_trials(estimator._algorithm, settings, base, classes),
             scoring_of(self.scoring, self.tradeoff or P3),
             eliminate=self.eliminate,
             models=bool(self.refit) and (models or not folds),

@@ -9,8 +9,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED
 from thinstream.tune.sources import Roles
-from thinstream.tune.tallies import ABSENT, HELD_OUT, LEARNED
 
 
 def is_number(cv: Any) -> bool:
@@ -18,7 +18,7 @@ def is_number(cv: Any) -> bool:
     return isinstance(cv, numbers.Number)
 
 
-def checked_folds(cv: Any) -> int:
+def check_folds(cv: Any) -> int:
     """A number of folds."""
     if isinstance(cv, bool) or not isinstance(cv, numbers.Integral) or cv < 2:
         raise InvalidParameterError(
@@ -37,7 +37,7 @@ def splits_of(cv: Any, X: Any, y: NDArray[Any], groups: Any, explicit: bool) -> 
     if cv is None:
         return 0, None
     if is_number(cv):
-        folds = checked_folds(cv)
+        folds = check_folds(cv)
         if n < folds:
             raise InvalidInputError(f"cv={folds} needs as many rows at least, got {n}")
         by_number = np.arange(n)[:, np.newaxis] % folds == np.arange(folds)

@@ -12,13 +12,11 @@ from thinstream.engine.loop import Costs
 from thinstream.experiments.data import Data, split
 from thinstream.experiments.experiment import Row
 from thinstream.lanes import Lanes
-from thinstream.tune.candidates import grid
-from thinstream.tune.paper import FOLDS, paper_grid
-from thinstream.tune.passes import Terms
+from thinstream.tune.candidates import FOLDS, grid, paper_grid
 from thinstream.tune.scoring import scoring_of
 from thinstream.tune.search import search
 from thinstream.tune.sources import Matrix
-from thinstream.tune.study import Lane
+from thinstream.tune.study import StudyConfig, Trial
 
 Numbers = NDArray[np.float64]
 
@@ -85,10 +83,12 @@ def tuned(
     space = paper_grid(contestant.algorithm)
     if smoke:
         space = {name: values[5:7] for name, values in space.items()}
-    lanes = [Lane({**contestant.fixed, **setting}, costs, fit_intercept=False) for setting in grid(space)]
-    terms = Terms(contestant.algorithm, FOLDS, n_features=rows.n_features, dtype="float64", final=True, memory=MEMORY)
-    found = search(Matrix(rows), terms, lanes, scoring_of(scoring))
-    return dict(lanes[found.best].parameters)
+    trials = [Trial({**contestant.fixed, **setting}, costs, fit_intercept=False) for setting in grid(space)]
+    config = StudyConfig(
+        contestant.algorithm, FOLDS, n_features=rows.n_features, dtype="float64", final=True, memory=MEMORY
+    )
+    found = search(Matrix(rows), config, trials, scoring_of(scoring))
+    return dict(trials[found.best].parameters)
 
 
 class Measured(NamedTuple):

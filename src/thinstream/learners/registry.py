@@ -1,45 +1,51 @@
-"""Finding algorithms by name."""
+"""Finding algorithms by name: those that learn online (rules/) and those that learn in batches (batch_learners/).
+
+The file of an algorithm is named after it, in lower case, so that one can be found without loading the others.
+"""
 
 import difflib
+import importlib
+import importlib.util
+import pkgutil
 from functools import cache
 from typing import Any
 
-from thinstream import rules
 from thinstream.engine.rule import REGISTRY, Algorithm
 from thinstream.errors import InvalidParameterError, UnknownNameError, listed
 
+#: Where the algorithms of each kind are.
+PACKAGES = {"online": "thinstream.rules", "batch": "thinstream.batch_learners"}
+KINDS = ("all", *PACKAGES)
 
-@cache
-def _loaded() -> None:
-    rules.load_all()
 
-
-def algorithms() -> tuple[Algorithm, ...]:
-    """Every algorithm, sorted by name, with its paper, parameters and summary.
+def algorithms(kind: str = "all") -> tuple[Algorithm, ...]:
+    """Algorithms, sorted by name, with paper, parameters and summary: all, those that learn online, or in batches.
 
     >>> [a.name for a in algorithms()][:3]
     ['AdaFOBOS', 'AdaRDA', 'ARCSOGD']
+    >>> [a.name for a in algorithms("batch")]
+    ['BCW', 'FGM', 'GraDes', 'SBCW', 'SCD', 'SparDCA']
     """
-    _loaded()
-    return tuple(REGISTRY[name] for name in sorted(REGISTRY))
+    if kind not in KINDS:
+        raise InvalidParameterError(f"algorithms: kind must be {listed(KINDS)}, got {kind!r}")
+    for each in PACKAGES if kind == "all" else (kind,):
+        _load_all(PACKAGES[each])
+    return tuple(REGISTRY[name] for name in sorted(REGISTRY) if kind in ("all", REGISTRY[name].kind))
 
 
 def find(name: str) -> Algorithm:
     """The algorithm of that name, in any case.
 
-    >>> find("ssol").paper
-    'P0 Alg. 5, 7'
+    >>> find("ssol").paper, find("bcw").kind
+    ('P0 Alg. 5, 7', 'batch')
     """
     key = name.lower()
     if key not in REGISTRY:
-        rules.load(key)  # its file is named after it: the others need not be loaded
+        _load(key)
     if key not in REGISTRY:
-        _loaded()
-    if key not in REGISTRY:
-        near = difflib.get_close_matches(key, REGISTRY, n=1)
-        hint = (
-            f"did you mean {REGISTRY[near[0]].name!r}?" if near else f"there are {listed(a.name for a in algorithms())}"
-        )
+        known = {algorithm.name.lower(): algorithm.name for algorithm in algorithms()}
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean {known[near[0]]!r}?" if near else f"there are {listed(known.values())}"
         raise UnknownNameError(f"no algorithm is called {name!r}; {hint}")
     return REGISTRY[key]
 
@@ -52,3 +58,17 @@ def rule_of(algorithm: Algorithm, parameters: dict[str, Any]) -> Any:
             allowed = f"it has {listed(known)}" if known else "it has none"
             raise InvalidParameterError(f"{algorithm.name} has no parameter {name!r}; {allowed}")
     return algorithm.rule(**{n: known[n].encode(value, algorithm.name) for n, value in parameters.items()})
+
+
+def _load(key: str) -> None:
+    """Imports the file of an algorithm, which declares it, if there is one."""
+    for package in PACKAGES.values():
+        if key.isidentifier() and importlib.util.find_spec(f"{package}.{key}") is not None:
+            importlib.import_module(f"{package}.{key}")
+            return
+
+
+@cache
+def _load_all(package: str) -> None:
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")

@@ -1,4 +1,4 @@
-"""What is tried: the points of a grid, or a random sample of them, checked before anything is read."""
+"""Candidates: all points of a grid, which may be the papers', or a random sample; checked before anything is read."""
 
 import itertools
 import math
@@ -9,7 +9,13 @@ import numpy as np
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.learners import Classes, class_costs, find, make_learner
-from thinstream.tune.study import Lane
+from thinstream.tune.study import Trial
+
+#: P0, section 5.1: folds of the cross-validation; learning rates from 2^-1 to 2^9, other parameters from 2^-5 to 2^5.
+FOLDS = 5
+RATES, OTHERS = ("eta",), ("r", "C", "gamma", "delta", "b")
+#: Of algorithms that have none of these.
+INSTEAD = ("phi", "a")
 
 #: What can be searched besides the algorithm's own parameters.
 COMMON = ("fit_intercept", "class_weight")
@@ -44,7 +50,7 @@ def grid(spaces: Spaces) -> list[Setting]:
     found: list[Setting] = []
     for space in _spaces(spaces):
         names = sorted(space)
-        values = [_listed(name, space[name]) for name in names]
+        values = [_values(name, space[name]) for name in names]
         found += [dict(zip(names, point, strict=True)) for point in itertools.product(*values)]
     return found
 
@@ -63,15 +69,31 @@ def sample(spaces: Spaces, n: int, generator: np.random.Generator) -> list[Setti
     found = []
     for _ in range(n):
         space = every[int(generator.integers(len(every)))]
-        found.append({name: _drawn(name, space[name], generator) for name in sorted(space)})
+        found.append({name: _draw(name, space[name], generator) for name in sorted(space)})
     return found
 
 
-def lanes_of(algorithm: str, settings: Sequence[Setting], base: Mapping[str, Any], classes: Classes) -> list[Lane]:
-    """A lane per candidate: its own values upon those of ``base``. What is not allowed raises."""
+def paper_grid(algorithm: str) -> dict[str, list[float]]:
+    """The grid of the papers: values of what an algorithm has to tune besides l1.
+
+    >>> paper_grid("pa")
+    {'C': [0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]}
+    """
+    found = find(algorithm)
+    names = [parameter.name for parameter in found.parameters]
+    space = {name: _powers(-1, 9) if name in RATES else _powers(-5, 5) for name in names if name in RATES + OTHERS}
+    if not space:
+        space = {name: _powers(-5, 5) for name in INSTEAD if name in names}
+    if not space:
+        raise InvalidParameterError(f"{found.name} has nothing to tune; name a grid, of class_weight, say")
+    return space
+
+
+def make_trials(algorithm: str, settings: Sequence[Setting], base: Mapping[str, Any], classes: Classes) -> list[Trial]:
+    """A trial per candidate: its own values upon those of ``base``. What is not allowed raises."""
     name = find(algorithm).name
     own = [parameter.name for parameter in find(algorithm).parameters]
-    lanes = []
+    trials = []
     for number, setting in enumerate(settings):
         for unknown in setting:
             if unknown not in own and unknown not in COMMON:
@@ -83,8 +105,8 @@ def lanes_of(algorithm: str, settings: Sequence[Setting], base: Mapping[str, Any
         costs = class_costs(every.get("class_weight"), classes, name)[0]
         parameters = {key: value for key, value in every.items() if key in own}
         make_learner(name, n_features=0, grow=True, **parameters)  # raises if it could not be made
-        lanes.append(Lane(parameters, costs, bool(intercept), candidate=number))
-    return lanes
+        trials.append(Trial(parameters, costs, bool(intercept), candidate=number))
+    return trials
 
 
 def _spaces(spaces: Any) -> list[Mapping[str, Any]]:
@@ -94,7 +116,7 @@ def _spaces(spaces: Any) -> list[Mapping[str, Any]]:
     return every
 
 
-def _listed(name: str, values: Any) -> list[Any]:
+def _values(name: str, values: Any) -> list[Any]:
     """The values, numpy's as Python's."""
     if _is_distribution(values):
         raise InvalidParameterError(
@@ -113,9 +135,13 @@ def _is_distribution(values: Any) -> bool:
     return hasattr(values, "rvs")
 
 
-def _drawn(name: str, values: Any, generator: np.random.Generator) -> Any:
+def _draw(name: str, values: Any, generator: np.random.Generator) -> Any:
     if _is_distribution(values):
         value = values.rvs(random_state=generator)
         return value.item() if isinstance(value, np.generic) else value
-    choices = _listed(name, values)
+    choices = _values(name, values)
     return choices[int(generator.integers(len(choices)))]
+
+
+def _powers(first: int, last: int) -> list[float]:
+    return [2.0**e for e in range(first, last + 1)]

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.scoring import Scoring
-from thinstream.tune.study import Lane, Study
-from thinstream.tune.tallies import Counted
+from thinstream.tune.study import Study, Trial
 
 #: Rows before anyone is judged; a power of two, as all later times.
 FIRST = 512
@@ -28,7 +28,7 @@ class Elimination:
 
     Parameters
     ----------
-    lanes : sequence of Lane
+    lanes : sequence of Trial
         All of them.
     scoring : Scoring
     held_out : bool
@@ -36,7 +36,7 @@ class Elimination:
 
     """
 
-    def __init__(self, lanes: Sequence[Lane], scoring: Scoring, held_out: bool) -> None:
+    def __init__(self, lanes: Sequence[Trial], scoring: Scoring, held_out: bool) -> None:
         self.scoring, self.held_out = scoring, held_out
         self.dropped: dict[int, int] = {}  # candidate: rows there were
         self._candidates = np.array([lane.candidate for lane in lanes])
@@ -55,7 +55,7 @@ class Elimination:
         """Looks at a study where a stretch ends."""
         candidates = np.unique(self._candidates[numbers])
         if study is not self._study:  # another pass, or the same from its beginning
-            self._study, self._marks, self._gaps = study, list[Counted](), dict[int, float]()
+            self._study, self._marks, self._gaps = study, list[LaneCounts](), dict[int, float]()
             self.dropped = {c: rows for c, rows in self.dropped.items() if c not in candidates}
         if study.rows < FIRST // 2 or study.rows % ((1 << (study.rows.bit_length() - 1)) // STRETCHES):
             return numbers
@@ -72,7 +72,7 @@ class Elimination:
         self._marks = [mark.take([c not in hopeless for c in candidates]) for mark in self._marks]
         return [numbers[k] for k in kept]
 
-    def _pooled(self, study: Study, numbers: list[int], candidates: NDArray[np.int64]) -> Counted:
+    def _pooled(self, study: Study, numbers: list[int], candidates: NDArray[np.int64]) -> LaneCounts:
         """The counts of each candidate's lanes together."""
         counted = study.tallies.held_out if self.held_out else study.tallies.learned
         places = np.where(self._judged[numbers], np.searchsorted(candidates, self._candidates[numbers]), -1)

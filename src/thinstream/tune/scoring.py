@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.report import P3, Report, Tradeoff
-from thinstream.tune.picks import METRICS, standard_errors
-from thinstream.tune.tallies import Counted
+from thinstream.tune.lane_counts import LaneCounts
+from thinstream.tune.selection import METRICS, standard_errors
 
 
 class Scoring(NamedTuple):
@@ -22,7 +22,7 @@ class Scoring(NamedTuple):
     tradeoff: Tradeoff = P3
     losses: bool = False  # whether sums of losses are needed
 
-    def score(self, counted: Counted, lane: int = 0) -> float:
+    def score(self, counted: LaneCounts, lane: int = 0) -> float:
         """Of what was counted of a lane; NaN where it is undefined, as sensitivity without a positive is."""
         found = counted.report(lane, self.tradeoff)
         return self.sign * float(self.measure(found)) if found.rows else math.nan
@@ -31,7 +31,7 @@ class Scoring(NamedTuple):
         """A score, or an array of them, as people know it."""
         return self.sign * score
 
-    def standard_errors(self, counted: Counted) -> NDArray[np.float64]:
+    def standard_errors(self, counted: LaneCounts) -> NDArray[np.float64]:
         """Of the score of independent rows, of each lane, from counts alone; NaN for losses and one's own functions."""
         if self.name not in METRICS:
             return np.full(counted.counts.shape[1], math.nan)

@@ -11,12 +11,11 @@ from thinstream.errors import InvalidInputError
 from thinstream.evaluate.observer import Observer
 from thinstream.learners import Learner
 from thinstream.tune.elimination import Elimination
-from thinstream.tune.passes import Terms, study_stream
+from thinstream.tune.lane_counts import LaneCounts
+from thinstream.tune.multipass import study_stream
 from thinstream.tune.scoring import Scoring
 from thinstream.tune.sources import Source
-from thinstream.tune.study import Lane, Study
-from thinstream.tune.tallies import Counted
-from thinstream.tune.warmup import WarmUp
+from thinstream.tune.study import Study, StudyConfig, Trial
 
 Numbers = NDArray[np.float64]
 
@@ -40,8 +39,8 @@ class Outcome(NamedTuple):
 
 def search(
     source: Source,
-    terms: Terms,
-    candidates: Sequence[Lane],
+    config: StudyConfig,
+    candidates: Sequence[Trial],
     scoring: Scoring,
     *,
     eliminate: bool = False,
@@ -50,14 +49,14 @@ def search(
 ) -> Outcome:
     """Tries the candidates (a lane each, its split left open) in one pass where memory allows.
 
-    With ``terms.folds`` each has a lane per fold, which is judged by the rows of that fold and learns from the others;
+    With ``config.folds`` each has a lane per fold, which is judged by the rows of that fold and learns from the others;
     without, one lane, judged by each row before it learns it. ``models`` asks for the best one's model of all rows:
     with folds at the price of one more lane per candidate.
     """
-    splits = [*range(terms.folds), *([-1] if models or not terms.folds else [])]
+    splits = [*range(config.folds), *([-1] if models or not config.folds else [])]
     lanes = [lane._replace(candidate=c, split=s) for c, lane in enumerate(candidates) for s in splits]
-    judge = _Judge(lanes, len(candidates), terms, scoring)
-    dropping = Elimination(lanes, scoring, held_out=terms.folds > 0) if eliminate else None
+    judge = _Judge(lanes, len(candidates), config, scoring)
+    dropping = Elimination(lanes, scoring, held_out=config.folds > 0) if eliminate else None
     kept: dict[int, Learner] = {}
 
     def during(study: Study, numbers: list[int]) -> list[int]:
@@ -78,7 +77,7 @@ def search(
 
     found = study_stream(
         source,
-        terms._replace(losses=scoring.losses),
+        config._replace(losses=scoring.losses),
         lanes,
         during=during,
         halts=halts,
@@ -93,12 +92,12 @@ def search(
     if not np.isfinite(mean[dropped == 0]).any():
         raise InvalidInputError(
             f"the {scoring.name} of every candidate is undefined: "
-            + ("some fold's held-out rows" if terms.folds else "the rows")
+            + ("some fold's held-out rows" if config.folds else "the rows")
             + " lack a class, or scores are not finite; more rows or fewer folds may help, or shuffling rows that are "
             + "sorted by class"
         )
-    if terms.folds:
-        error = scores.std(axis=1, ddof=1) / math.sqrt(terms.folds) if terms.folds > 1 else np.full(len(mean), np.nan)
+    if config.folds:
+        error = scores.std(axis=1, ddof=1) / math.sqrt(config.folds) if config.folds > 1 else np.full(len(mean), np.nan)
     else:
         error = scoring.standard_errors(judge.warm_up.learned(found.learned, everyone))
     progressive = judge.pooled(found.learned, everyone)
@@ -124,12 +123,12 @@ def search(
 class _Judge:
     """Scores of candidates from the counts of their lanes."""
 
-    def __init__(self, lanes: Sequence[Lane], n: int, terms: Terms, scoring: Scoring) -> None:
-        self.lanes, self.n, self.folds, self.scoring = lanes, n, terms.folds, scoring
+    def __init__(self, lanes: Sequence[Trial], n: int, config: StudyConfig, scoring: Scoring) -> None:
+        self.lanes, self.n, self.folds, self.scoring = lanes, n, config.folds, scoring
         self.warm_up = WarmUp(len(lanes))
-        self.passing = terms.n_passes == 1 and not terms.final  # else held-out rows meet models that have seen all
+        self.passing = config.n_passes == 1 and not config.final  # else held-out rows meet models that have seen all
 
-    def means(self, learned: Counted, held_out: Counted, numbers: list[int]) -> tuple[Numbers, Numbers]:
+    def means(self, learned: LaneCounts, held_out: LaneCounts, numbers: list[int]) -> tuple[Numbers, Numbers]:
         """Scores candidate × split, and what candidates are ranked by; NaN for those that are not there."""
         scores = np.full((self.n, self.folds), np.nan)
         if not self.folds:
@@ -141,7 +140,7 @@ class _Judge:
                 scores[lane.candidate, lane.split] = self.scoring.score(counted, place)
         return scores, scores.mean(axis=1)
 
-    def pooled(self, learned: Counted, numbers: Sequence[int]) -> Numbers:
+    def pooled(self, learned: LaneCounts, numbers: Sequence[int]) -> Numbers:
         """The score of each candidate on rows before they were learned."""
         candidates = np.array([self.lanes[number].candidate for number in numbers])
         together = learned.pooled(candidates, self.n)
@@ -154,3 +153,47 @@ def _ranks(mean: Numbers, dropped: NDArray[np.int64]) -> NDArray[np.int64]:
     keys = [(-int(rows), -score if math.isfinite(score) else math.inf) for rows, score in zip(late, mean, strict=True)]
     order = sorted(keys)
     return np.array([order.index(key) + 1 for key in keys])
+
+
+class WarmUp:
+    """Leaves out the first rows, on which no candidate is good yet; its `visit` and `halts` are for `study_stream`.
+
+    Counted are the rows after the largest power of two that is no more than half of all: a half to three quarters. That
+    takes two snapshots, and no knowledge of how long a stream is. With all rows counted fast starters were picked too
+    often on the sets of `benchmarks/tuning_quality.py`.
+
+    >>> [rows + WarmUp.halts(rows) for rows in (0, 1, 5, 8)]
+    [1, 2, 8, 16]
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self._study: Study | None = None
+        # of the last power of two, and of the one before
+        self._held_out = (LaneCounts.nothing(lanes), LaneCounts.nothing(lanes))
+        self._learned = (LaneCounts.nothing(lanes), LaneCounts.nothing(lanes))
+
+    @staticmethod
+    def halts(rows: int) -> int:
+        """Rows until the next power of two."""
+        return (1 << rows.bit_length()) - rows
+
+    def visit(self, study: Study, numbers: list[int]) -> list[int]:
+        """Looks at a study where the number of rows is a power of two."""
+        if study is not self._study:  # another pass, or the same from its beginning
+            self._study, nothing = study, LaneCounts.nothing(len(numbers))
+            for kept in (*self._held_out, *self._learned):
+                kept.put(numbers, nothing)
+        if study.rows & (study.rows - 1) == 0:
+            pairs = ((self._held_out, study.tallies.held_out), (self._learned, study.tallies.learned))
+            for (last, before), now in pairs:
+                before.put(numbers, last.take(numbers))
+                last.put(numbers, now)
+        return numbers
+
+    def held_out(self, counted: LaneCounts, numbers: list[int]) -> LaneCounts:
+        """Of held-out rows, what was counted since."""
+        return counted.minus(self._held_out[1].take(numbers))
+
+    def learned(self, counted: LaneCounts, numbers: list[int]) -> LaneCounts:
+        """Of learned rows, what was counted since."""
+        return counted.minus(self._learned[1].take(numbers))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,14 @@ def rewind(source: Source) -> None:
     skipped = getattr(source, "skipped", None)
     if skipped is not None:
         skipped.count = 0
+
+
+def is_repeatable(stream: Source) -> bool:
+    """Whether rows can be read again; those of a pipe cannot."""
+    files = getattr(stream, "files", None)
+    if files is not None:  # a compressed one does not know its size
+        return all(Path(file).is_file() for file in files)
+    return stream.size is not None
 
 
 def cut(found: Iterator[Piece], halts: Halts | None) -> Iterator[Piece]:

@@ -11,14 +11,34 @@ from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.order import Order
 from thinstream.lanes import Lanes
-from thinstream.tune.tallies import ABSENT, HELD_OUT, LEARNED, Tallies
+from thinstream.learners.memory import physical_memory
+from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED, LaneTallies
 
 #: Rows × lanes taken at a time, so that scores and masks stay small.
 CELLS = 1 << 20
 
 
-class Lane(NamedTuple):
-    """A model of a study."""
+class StudyConfig(NamedTuple):
+    """How a study is made, whatever is tried in it."""
+
+    algorithm: str
+    folds: int = 0
+    n_features: int = 0  # where it is known before; the lanes grow
+    dtype: str = "float32"
+    threads: int = 1
+    losses: bool = False
+    n_passes: int = 1  # rows learned in the first are counted before they are, held-out ones in the last
+    final: bool = False  # whether held-out rows are scored by the final models, in a further pass
+    memory: int | None = None  # bytes all lanes may take; None: half of the machine's
+
+    @property
+    def limit(self) -> int:
+        """Bytes."""
+        return physical_memory() // 2 if self.memory is None else self.memory
+
+
+class Trial(NamedTuple):
+    """A model of a study: one lane."""
 
     parameters: Mapping[str, Any]  # of the algorithm
     costs: Costs = Costs()
@@ -35,50 +55,35 @@ class Study:
 
     Parameters
     ----------
-    algorithm : str
-    lanes : sequence of Lane
-    folds : int
-        Number of splits; 0 without any.
-    n_features, dtype, threads
-        As of `Lanes`, which grow with the stream.
-    losses : bool
-        Whether hinge and log-loss are summed, too (slower).
+    config : StudyConfig
+    trials : sequence of Trial
+        A lane each, in this order.
 
     Examples
     --------
     >>> rows = Batch.of(np.array([0, 1, 2]), np.array([0, 0]), np.array([1.0, 1.0]), 1, y=np.array([1, 1], np.int8))
-    >>> study = Study("fsol", [Lane({}, split=0), Lane({})], folds=2)
+    >>> study = Study(StudyConfig("fsol", folds=2), [Trial({}, split=0), Trial({})])
     >>> study.take(rows)
     >>> study.tallies.held_out.counts[0], study.tallies.learned.counts[0]
     (array([1, 0]), array([1, 2]))
 
     """
 
-    def __init__(
-        self,
-        algorithm: str,
-        lanes: Sequence[Lane],
-        *,
-        folds: int = 0,
-        n_features: int = 0,
-        dtype: str = "float32",
-        threads: int = 1,
-        losses: bool = False,
-    ) -> None:
-        self.folds, self.rows = folds, 0
+    def __init__(self, config: StudyConfig, trials: Sequence[Trial]) -> None:
+        self.folds, self.rows = config.folds, 0
         self.lanes = Lanes(
-            algorithm,
-            [lane.parameters for lane in lanes],
-            n_features=n_features,
-            dtype=dtype,
+            config.algorithm,
+            [trial.parameters for trial in trials],
+            n_features=config.n_features,
+            dtype=config.dtype,
             grow=True,
-            fit_intercept=[lane.fit_intercept for lane in lanes],
-            costs=[lane.costs for lane in lanes],
-            threads=threads,
+            fit_intercept=[trial.fit_intercept for trial in trials],
+            costs=[trial.costs for trial in trials],
+            threads=config.threads,
         )
-        self.tallies, self.order = Tallies(len(lanes), losses), Order()
+        self.tallies, self.order = LaneTallies(len(trials), config.losses), Order()
         self._again = False
-        self._splits = np.array([lane.split for lane in lanes])
+        self._splits = np.array([trial.split for trial in trials])
 
     def take(self, batch: Batch, roles: NDArray[np.int8] | None = None) -> None:
         """The next rows. ``roles`` (see `tallies`) has a column per split; by default row number mod ``folds``."""

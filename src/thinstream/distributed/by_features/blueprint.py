@@ -1,0 +1,109 @@
+"""What a model is before it has any memory, and whether its features may live on several machines."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from thinstream.engine import rule as rules
+from thinstream.engine.loop import Costs
+from thinstream.errors import InvalidParameterError, WeightsOnlyError
+from thinstream.learners import Classes, Learner, make_learner
+from thinstream.learners.memory import is_full
+from thinstream.learners.registry import find, rule_of
+from thinstream.models.model import Model
+from thinstream.one_vs_rest import AnyLearner, OneVsRest
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What makes a model, without its memory, which need not fit on the machine that has the blueprint.
+
+    ``costs`` has one entry for two classes, else one per class.
+    """
+
+    algorithm: str
+    parameters: dict[str, Any]
+    costs: tuple[Costs, ...]
+    classes: Classes
+    n_features: int
+    dtype: str
+    grow: bool
+    fit_intercept: bool
+
+    @classmethod
+    def of(cls, model: Model, n_features: int | None = None) -> Self:
+        """The blueprint of a model, of another width if one is given; refused if it cannot be cut by features."""
+        learner = model.learner
+        if learner.weights_only:
+            raise WeightsOnlyError(f"this {learner.algorithm.name} has its weights only and cannot go on learning")
+        require_separable(learner.algorithm.name, learner.parameters)
+        return cls(
+            learner.algorithm.name,
+            dict(learner.parameters),
+            tuple(Costs(*each.costs) for each in learner.models),
+            model.classes,
+            learner.n_features if n_features is None else n_features,
+            learner.dtype.name,
+            learner.grow,
+            bool(learner.offset),
+        )
+
+    def whole(self, n_features: int) -> AnyLearner:
+        """A model of all features that has seen nothing."""
+        return together(
+            [self._learner(costs, n_features, fit_intercept=self.fit_intercept) for costs in self.costs],
+            0,
+            self.classes,
+        )
+
+    def slice(self, n_features: int, width: int) -> list[Learner]:
+        """The learners, one per class, of ``width`` of the coordinates of a model that has ``n_features``."""
+        models = [self._learner(costs, width) for costs in self.costs]
+        for model in models:  # thresholds on the share of non-zero weights are about the whole model
+            model.rule = rule_of(model.algorithm, self.parameters).prepared(n_features)
+        return models
+
+    def described(self) -> dict[str, Any]:
+        """What must not differ between a run and its continuation, as JSON has it."""
+        return {
+            "algorithm": self.algorithm,
+            **self.parameters,
+            "costs": [list(costs) for costs in self.costs],
+            "dtype": self.dtype,
+            "fit_intercept": self.fit_intercept,
+        }
+
+    def _learner(self, costs: Costs, n_features: int, **more: Any) -> Learner:
+        options = {"dtype": self.dtype, "grow": self.grow, **more, **self.parameters}
+        return make_learner(self.algorithm, n_features=n_features, costs=costs, **options)
+
+
+def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:
+    """Raises unless each coordinate of the algorithm moves by itself, given s and v.
+
+    >>> require_separable("sofs", {})
+    Traceback (most recent call last):
+    thinstream.errors.InvalidParameterError: SOFS ranks or couples its coordinates, so they cannot live on several
+    machines; mode='features' is for algorithms that move each by itself
+    """
+    found = find(algorithm)
+    rule = rule_of(found, parameters)
+    if is_full(rule):
+        raise InvalidParameterError(
+            f"{found.name}: covariance='full' couples all coordinates, so they cannot live on several machines; "
+            "mode='features' needs covariance='diagonal'"
+        )
+    if answers(type(rule), "settle") or len(rule.extra()):
+        raise InvalidParameterError(
+            f"{found.name} ranks or couples its coordinates, so they cannot live on several machines; mode='features' "
+            "is for algorithms that move each by itself"
+        )
+
+
+def together(models: list[Learner], n_mistakes: int, classes: Classes) -> AnyLearner:
+    """Learners of all classes as one model."""
+    return models[0] if len(classes) == 2 else OneVsRest(models, n_mistakes)
+
+
+def answers(rule: Any, name: str) -> bool:
+    """Whether a rule has a hook of its own."""
+    return bool(getattr(rule, name).__module__ != rules.__name__)

@@ -1,0 +1,135 @@
+"""The hooks of a rule: what the loop calls, each an ordinary function that calls the method of its first argument.
+
+Compiled code finds the method at compile time by the type of p, so every rule is inlined into its own copy of the loop;
+interpreted code simply calls it. Numba wants the same parameter names in hook and method.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from numba import types
+
+from thinstream.engine.records import check_precision
+from thinstream.jit import compiles
+
+Stub = TypeVar("Stub", bound=Callable[..., Any])
+
+
+def hook(stub: Stub) -> Stub:
+    """Makes ``stub(p, …)`` call ``type(p).stub(p, …)``, interpreted and compiled."""
+    name, names = stub.__name__, list(inspect.signature(stub).parameters)
+    arguments = ", ".join(names)
+    scope: dict[str, Any] = {"method": _method}
+    exec(
+        f"def {name}({arguments}):\n return type({names[0]}).{name}({arguments})\n"
+        f"def pick({arguments}):\n return method({name!r}, {arguments})\n",
+        scope,
+    )
+    made: Stub = scope[name]
+    made.__doc__, made.__module__ = stub.__doc__, stub.__module__
+    compiles(made, inline="always" if name in ("read", "write") else "never")(scope["pick"])
+    return made
+
+
+def _method(name: str, p: Any, *rest: Any) -> Any:
+    """The method of a compiled p; None tells numba that there is none."""
+    if not isinstance(p, types.BaseNamedTuple):
+        return None
+    if name == "write":
+        memory, _, f = rest
+        check_precision(p.instance_class.__name__, f, memory.types[0])
+    return getattr(p.instance_class, name, None)
+
+
+@hook
+def begin(p: Any, t: Any, totals: Any) -> Any:
+    """Once per example: the scalars of round t (thresholds, rates), as a record."""
+
+
+@hook
+def confidence(p: Any, f: Any, x: Any) -> Any:
+    """Summed over the example into v."""
+
+
+@hook
+def observe(p: Any, f: Any, x: Any, v: Any, now: Any) -> Any:
+    """The coordinate as the score sees it, with the example taken in before predicting."""
+
+
+@hook
+def observes(p: Any) -> Any:
+    """Whether ``observe`` does anything."""
+
+
+@hook
+def keeps(p: Any) -> Any:
+    """Whether what ``observe`` returns stays, or was for this score only."""
+
+
+@hook
+def weight(p: Any, f: Any, now: Any) -> Any:
+    """w_j, summed times x_j into the score s."""
+
+
+@hook
+def step(p: Any, s: Any, v: Any, e: Any, now: Any) -> Any:
+    """Once per example: the loss, whether to update, how far (a ``Step``)."""
+
+
+@hook
+def move(p: Any, f: Any, x: Any, v: Any, step: Any, now: Any) -> Any:
+    """The coordinate after the update."""
+
+
+@hook
+def tally(p: Any, f: Any, g: Any) -> Any:
+    """Summed over the coordinates that moved from f to g, and given to ``end``."""
+
+
+@hook
+def settle(p: Any, memory: Any, rows: Any, a: Any, b: Any) -> Any:
+    """After an update on the row a:b, for rules that rank coordinates (see `rows.coordinate`)."""
+
+
+@hook
+def end(p: Any, totals: Any, t: Any, now: Any, change: Any) -> Any:
+    """The rule's own totals after round t."""
+
+
+@hook
+def stopped(p: Any, totals: Any) -> Any:
+    """True once the model is frozen for good."""
+
+
+# Generated from the rule's records by the decorator `algorithm`, never written by a rule itself.
+
+
+@hook
+def read(p: Any, memory: Any, j: Any) -> Any:
+    """Coordinate j."""
+
+
+@hook
+def write(p: Any, memory: Any, j: Any, f: Any) -> Any:
+    """Coordinate j becomes f."""
+
+
+@hook
+def read_totals(p: Any, totals: Any) -> Any:
+    """The rule's own totals."""
+
+
+@hook
+def write_totals(p: Any, totals: Any, own: Any) -> Any:
+    """The rule's own totals become ``own``."""
+
+
+@hook
+def width(p: Any) -> Any:
+    """Numbers per coordinate in ``Memory.state``."""
+
+
+@hook
+def clock_width(p: Any) -> Any:
+    """Numbers per coordinate in ``Memory.clocks``."""

@@ -1,0 +1,151 @@
+"""From an estimator and its input to lanes over a stream, and back."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast, overload
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.estimators.classifier import ONLY_FIT, OnlineClassifier
+from thinstream.estimators.factory import make
+from thinstream.estimators.inputs import csr_of, labels_of, weights_of
+from thinstream.estimators.streaming import classes_for, meaning_of
+from thinstream.learners import Classes, Learner, class_costs
+from thinstream.streams.stream import Stream
+from thinstream.streams.tables.memory import from_memory
+from thinstream.tune.sparsity_path import PathResult
+from thinstream.tune.study import StudyConfig, Trial
+
+#: What is swept where no estimator is given.
+DEFAULT = "AdaRDA"
+
+
+class Source(NamedTuple):
+    """Rows to learn from, and what their signs stand for."""
+
+    stream: Stream
+    classes: Classes
+    labels: NDArray[Any]
+    n_features: int  # 0 where it is not known before
+
+
+def base_of(estimator: Any) -> OnlineClassifier:
+    """A copy of the estimator that is swept, which must be one of ours and take rows as they come, once."""
+    given = make(DEFAULT) if estimator is None else estimator
+    if not isinstance(given, OnlineClassifier):
+        raise InvalidParameterError(
+            f"estimator must be an online one of thinstream (see ts.algorithms('online')) or None, got {given!r}"
+        )
+    base: OnlineClassifier = clone(given)
+    base._check_common_parameters()
+    if base.get_params(deep=False)["n_passes"] != 1:
+        raise InvalidParameterError(f"{base._algorithm}: lanes learn in one pass, n_passes must be 1, got {base!r}")
+    return base
+
+
+def from_matrix(owner: Any, base: OnlineClassifier, X: Any, y: Any, sample_weight: Any) -> Source:
+    """A matrix as a stream; ``owner`` gets the attributes that tell of its columns."""
+    rows = csr_of(owner, X, reset=True)
+    labels = labels_of(y, len(rows))
+    check_classification_targets(labels)
+    classes, weights = Classes.of(labels).require_two(), weights_of(sample_weight, len(rows))
+    if weights is not None and not weights.any():
+        raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
+    matrix = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(len(rows), rows.n_features))
+    signs, given = classes.coded(labels), base.get_params(deep=False)
+    if given["shuffle"]:
+        order = check_random_state(given["random_state"]).permutation(len(rows))
+        matrix, signs = matrix[order], signs[order]
+        weights = None if weights is None else weights[order]
+    stream: Any = from_memory(matrix, signs, weights, dtype=given["dtype"])
+    return Source(stream, classes, np.unique(labels), rows.n_features)
+
+
+def from_stream(base: OnlineClassifier, stream: Stream, classes: Any) -> Source:
+    """A stream as it is."""
+    if base.get_params(deep=False)["shuffle"]:
+        raise InvalidParameterError(f"{base._algorithm}: a stream is taken in its order, shuffle must be False")
+    every, labels = classes_for(stream, classes)
+    known = every.require_two()
+    return Source(stream, known, labels, getattr(stream, "n_features", None) or 0)
+
+
+def rows_to_test(owner: Any, base: OnlineClassifier, classes: Classes, test: Any) -> Stream:
+    """(X, y) as a stream of rows to score."""
+    X, y = test
+    rows = csr_of(owner, X, reset=False)
+    matrix = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(len(rows), rows.n_features))
+    signs = classes.coded(labels_of(y, len(rows)))
+    found: Stream = cast(Any, from_memory(matrix, signs, dtype=base.get_params(deep=False)["dtype"]))
+    return found
+
+
+def trial_of(base: OnlineClassifier, classes: Classes) -> Trial:
+    """What all lanes have of the estimator."""
+    given = base.get_params(deep=False)
+    return Trial(
+        {name: given[name] for name in base._own_parameters},
+        class_costs(given["class_weight"], classes, base._algorithm)[0],
+        bool(given["fit_intercept"]),
+    )
+
+
+def config_of(base: OnlineClassifier, source: Source, memory: int | None, threads: int) -> StudyConfig:
+    """How the study is made."""
+    return StudyConfig(
+        base._algorithm,
+        n_features=source.n_features,
+        dtype=np.dtype(base.get_params(deep=False)["dtype"]).name,
+        threads=threads,
+        memory=memory,
+    )
+
+
+class Models(Sequence[Any]):
+    """The models of a path as fitted estimators, each as it would be had it learned alone.
+
+    Those that have all they need to go on learning are made once. Others, which would take much memory as estimators,
+    are made whenever they are asked for.
+    """
+
+    def __init__(self, base: OnlineClassifier, path: PathResult, source: Source, names: Any) -> None:
+        self._base, self._path, self._names = base, path, names
+        self._classes, self._labels, self._meaning = source.classes, source.labels, meaning_of(source.stream)
+        self._made: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._path.l1)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    @overload
+    def __getitem__(self, k: int) -> Any: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[Any]: ...
+    def __getitem__(self, k: int | slice) -> Any:
+        if isinstance(k, slice):
+            return [self[each] for each in range(*k.indices(len(self)))]
+        k = range(len(self))[k]
+        if k in self._made:
+            return self._made[k]
+        found = self._fitted(self._path.model(k), float(self._path.l1[k]))
+        if found._learner is self._path.models[k]:
+            self._made[k] = found
+        return found
+
+    def _fitted(self, learner: Learner, l1: float) -> Any:
+        fitted = clone(self._base).set_params(l1=l1)
+        given = fitted.get_params(deep=False)
+        learner.grow = given["grow"]
+        fitted._learned_with = {name: value for name, value in given.items() if name not in ONLY_FIT}
+        fitted._learner, fitted._classes, fitted.classes_ = learner, self._classes, self._labels.copy()
+        fitted.n_features_in_, fitted._meaning = learner.n_features, self._meaning
+        if self._names is not None:
+            fitted.feature_names_in_ = self._names
+        return fitted

@@ -1,0 +1,135 @@
+"""What is counted of many lanes at once: mistakes on rows before they were learned, and on rows held out."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.evaluate.report import (
+    FALSE_NEGATIVES,
+    FALSE_POSITIVES,
+    HINGE,
+    LOG_LOSS,
+    P3,
+    POSITIVES,
+    ROWS,
+    Report,
+    Tally,
+    Tradeoff,
+    report,
+)
+from thinstream.jit import Compiled, keyed_by
+
+#: What a row is to a lane: held out (scored only), learned (scored before), or not there at all.
+HELD_OUT, LEARNED, ABSENT = 0, 1, -1
+
+_NO_BINS = np.zeros((2, 0), dtype=np.int64)
+
+
+class LaneCounts(NamedTuple):
+    """Counts and sums per lane, as `evaluate.report.Tally` has them for one model; no bins, so no AUC."""
+
+    counts: NDArray[np.int64]  # [count, lane]
+    totals: NDArray[np.float64]  # [loss, lane]; zeros unless losses were asked for
+
+    @classmethod
+    def nothing(cls, lanes: int) -> "LaneCounts":
+        """For lanes that have seen no row."""
+        return cls(np.zeros((4, lanes), np.int64), np.zeros((2, lanes)))
+
+    def take(self, lanes: Any) -> "LaneCounts":
+        """Those of some lanes."""
+        return LaneCounts(np.ascontiguousarray(self.counts[:, lanes]), np.ascontiguousarray(self.totals[:, lanes]))
+
+    def put(self, lanes: Any, these: "LaneCounts") -> None:
+        """Some lanes get these."""
+        self.counts[:, lanes], self.totals[:, lanes] = these.counts, these.totals
+
+    def minus(self, earlier: "LaneCounts") -> "LaneCounts":
+        """What was counted since."""
+        return LaneCounts(self.counts - earlier.counts, self.totals - earlier.totals)
+
+    def pooled(self, groups: NDArray[np.int64], n: int) -> "LaneCounts":
+        """The sums over groups of lanes; a group below 0 counts nowhere."""
+        member = (groups[:, np.newaxis] == np.arange(n)).astype(np.int64)
+        return LaneCounts(self.counts @ member, self.totals @ member)
+
+    def report(self, lane: int, tradeoff: Tradeoff = P3) -> Report:
+        """All metrics of a lane; the AUC is NaN."""
+        return report(Tally(self.counts[:, lane], self.totals[:, lane], _NO_BINS), tradeoff)
+
+
+def _make_count(version: str) -> Callable[..., None]:
+    def count(scores: Any, y: Any, roles: Any, counts: Any, totals: Any, losses: Any) -> None:
+        """``roles`` has a column per lane; counts and totals are [role, what, lane]."""
+        keyed_by(version)
+        for i in range(len(y)):
+            positive = y[i] > 0
+            for lane in range(scores.shape[1]):
+                role = roles[i, lane]
+                learned, held_out = np.int64(role == LEARNED), np.int64(role == HELD_OUT)
+                called = scores[i, lane] > 0
+                missed, false = np.int64(positive & (not called)), np.int64(called & (not positive))
+                counts[LEARNED, ROWS, lane] += learned
+                counts[HELD_OUT, ROWS, lane] += held_out
+                counts[LEARNED, POSITIVES, lane] += learned & positive
+                counts[HELD_OUT, POSITIVES, lane] += held_out & positive
+                counts[LEARNED, FALSE_NEGATIVES, lane] += learned & missed
+                counts[HELD_OUT, FALSE_NEGATIVES, lane] += held_out & missed
+                counts[LEARNED, FALSE_POSITIVES, lane] += learned & false
+                counts[HELD_OUT, FALSE_POSITIVES, lane] += held_out & false
+            if losses:
+                for lane in range(scores.shape[1]):
+                    role = roles[i, lane]
+                    if role >= 0:
+                        margin = y[i] * np.float64(scores[i, lane])
+                        totals[role, HINGE, lane] += max(0.0, 1.0 - margin)
+                        totals[role, LOG_LOSS, lane] += max(0.0, -margin) + np.log1p(np.exp(-np.abs(margin)))
+
+    return count
+
+
+_count = Compiled(_make_count, __name__, report.__module__)
+
+
+class LaneTallies:
+    """The counts of lanes, kept up to date row by row: any way of cutting a stream gives the same bits.
+
+    >>> tallies = LaneTallies(2)
+    >>> scores = np.array([[1.0, -1.0], [0.5, -2.0]])
+    >>> tallies.update(scores, np.array([1, -1], np.int8), np.array([[1, 0], [1, 0]], np.int8))
+    >>> tallies.learned.report(0).error, tallies.held_out.report(1).sensitivity
+    (0.5, 0.0)
+    """
+
+    def __init__(self, lanes: int, losses: bool = False) -> None:
+        self.losses = losses
+        self._counts = np.zeros((2, 4, lanes), dtype=np.int64)
+        self._totals = np.zeros((2, 2, lanes))
+
+    def update(self, scores: NDArray[Any], y: NDArray[np.int8], roles: NDArray[np.int8]) -> None:
+        """The next rows: scores and roles with a column per lane."""
+        arguments = (np.ascontiguousarray(scores), y, roles, self._counts, self._totals, self.losses)
+        _count.ensure(*arguments)
+        _count.function(*arguments)
+
+    @property
+    def learned(self) -> LaneCounts:
+        """Of rows that were learned, as scored before."""
+        return LaneCounts(self._counts[LEARNED], self._totals[LEARNED])
+
+    @property
+    def held_out(self) -> LaneCounts:
+        """Of rows that were held out."""
+        return LaneCounts(self._counts[HELD_OUT], self._totals[HELD_OUT])
+
+    def forget(self, role: int | None = None) -> None:
+        """All counts, or those of a role, begin again."""
+        which = slice(None) if role is None else role
+        self._counts[which], self._totals[which] = 0, 0.0
+
+    def keep(self, lanes: Any) -> None:
+        """Forgets all other lanes."""
+        self._counts = np.ascontiguousarray(self._counts[:, :, lanes])
+        self._totals = np.ascontiguousarray(self._totals[:, :, lanes])

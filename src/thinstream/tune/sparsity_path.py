@@ -1,0 +1,280 @@
+"""The sparsity path: models of one algorithm from dense to empty, a lane per l1, in one pass over a stream."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.engine.loop import Costs
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.evaluate.observer import Observer
+from thinstream.evaluate.report import P3, ROWS, Tradeoff
+from thinstream.learners import Frozen, Learner, find
+from thinstream.streams.stream import Stream
+from thinstream.tune.l1_range import find_l1_range
+from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LaneCounts, LaneTallies
+from thinstream.tune.multipass import study_stream
+from thinstream.tune.peekable import HoldoutStream, PeekableStream
+from thinstream.tune.selection import (
+    METRICS,
+    UNLIMITED,
+    Limits,
+    check_metric,
+    check_rule,
+    metric_values,
+    select_model,
+    standard_errors,
+)
+from thinstream.tune.sources import is_repeatable
+from thinstream.tune.study import CELLS, Study, StudyConfig, Trial
+
+#: With fewer rows held out than this, models are judged by their progressive metrics.
+ENOUGH = 100
+
+
+class Sweep(NamedTuple):
+    """Which values of l1, and what is held out."""
+
+    n: int = 20
+    l1_min: float | None = None  # None: found from the first rows, see `span`
+    l1_max: float | None = None
+    holdout: int = 10  # every so many-th row; 0: none
+
+    def check(self) -> "Sweep":
+        """The sweep, or InvalidParameterError."""
+        if isinstance(self.n, bool) or not isinstance(self.n, int | np.integer) or self.n < 2:
+            raise InvalidParameterError(f"n, the number of models, must be a whole number >= 2, got {self.n!r}")
+        for name, value in (("l1_min", self.l1_min), ("l1_max", self.l1_max)):
+            if value is not None and not 0.0 < value < math.inf:
+                raise InvalidParameterError(f"{name} must be a number > 0 or None, got {value!r}")
+        if self.l1_min is not None and self.l1_max is not None and self.l1_min >= self.l1_max:
+            raise InvalidParameterError(f"l1_min must be below l1_max, got {self.l1_min!r} and {self.l1_max!r}")
+        every = self.holdout
+        if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 0 or every == 1:
+            raise InvalidParameterError(f"holdout must be a whole number >= 2, or 0 for none, got {every!r}")
+        return self
+
+
+DEFAULT = Sweep()
+
+
+class SparseWeights(NamedTuple):
+    """A model as no more than predicting needs; `frozen` makes it one that does."""
+
+    algorithm: str
+    parameters: dict[str, Any]
+    n_features: int
+    where: NDArray[np.int64]
+    values: NDArray[Any]
+    intercept: float
+    counts: NDArray[np.int64]
+    loss: float
+    costs: Costs
+    fit_intercept: bool
+
+    @classmethod
+    def of(cls, model: Learner) -> "SparseWeights":
+        """What is kept of a learner."""
+        where, values = model.sparse_weights()
+        return cls(
+            model.algorithm.name,
+            model.parameters,
+            model.n_features,
+            where,
+            values,
+            model.intercept,
+            model.memory.counts.copy(),
+            model.cumulative_loss,
+            model.costs,
+            bool(model.offset),
+        )
+
+    def frozen(self) -> Frozen:
+        """A learner that predicts and cannot go on."""
+        return Frozen(
+            self.algorithm,
+            self.parameters,
+            n_features=self.n_features,
+            where=self.where,
+            values=self.values,
+            intercept=self.intercept,
+            counts=self.counts,
+            loss=self.loss,
+            costs=self.costs,
+            dtype=self.values.dtype.name,
+            grow=True,
+            fit_intercept=self.fit_intercept,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PathResult:
+    """Models from the densest to the sparsest, and how good they are.
+
+    ``learned`` counts each model's mistakes on rows before it learned them (progressive validation), ``held_out`` those
+    of final models on rows they never learned; nothing is counted there where no row was held out.
+    """
+
+    algorithm: str
+    l1: NDArray[np.float64]
+    nnz: NDArray[np.int64]
+    n_features: int
+    learned: LaneCounts
+    held_out: LaneCounts
+    models: tuple[Learner | SparseWeights, ...]
+    rows: int
+    passes: int  # over the stream: more than one where memory did not allow all lanes at once
+    tested: bool  # held_out is that of a stream of its own
+    looks_sorted: bool  # labels came in long runs: progressive numbers are too good
+    tradeoff: Tradeoff = P3  # of weighted sum and cost
+
+    @property
+    def judged_on_held_out(self) -> bool:
+        """Whether enough rows were held out to pick by them."""
+        return bool(self.held_out.counts[ROWS].min() >= ENOUGH)
+
+    def model(self, k: int) -> Learner:
+        """Model k; weights only where memory allowed no more."""
+        found = self.models[k]
+        return found.frozen() if isinstance(found, SparseWeights) else found
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The table: an array per column, ready for a data frame. ``cost`` is per row."""
+        width = max(self.n_features, 1)
+        table: dict[str, NDArray[Any]] = {
+            "l1": self.l1,
+            "nnz": self.nnz,
+            "density": self.nnz / width,
+            "sparsity": 1.0 - self.nnz / width,
+        }
+        for metric in METRICS:
+            table[metric] = self.progressive(metric)
+        for metric in METRICS:
+            table[f"held_out_{metric}"], table[f"held_out_{metric}_se"] = self.final(metric)
+        return table
+
+    def progressive(self, metric: str) -> NDArray[np.float64]:
+        """A metric of rows before they were learned."""
+        return metric_values(self.learned, metric, self.tradeoff)
+
+    def final(self, metric: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A metric of held-out rows, and its standard errors."""
+        values = metric_values(self.held_out, metric, self.tradeoff)
+        return values, np.where(np.isnan(values), np.nan, standard_errors(self.held_out, metric, self.tradeoff))
+
+    def pick(self, scoring: str = "error", rule: str = "one_se", limits: Limits = UNLIMITED) -> int:
+        """The number of the model to take, see `selection.select_model`; by held-out rows if there are enough."""
+        check_metric(scoring)
+        check_rule(rule, limits)
+        counted = self.held_out if self.judged_on_held_out else self.learned
+        values, errors = (
+            metric_values(counted, scoring, self.tradeoff),
+            standard_errors(counted, scoring, self.tradeoff),
+        )
+        return select_model(values, errors, self.nnz, self.n_features, metric=scoring, rule=rule, limits=limits)
+
+
+def sweep_stream(
+    stream: Stream,
+    config: StudyConfig,
+    trial: Trial,
+    sweep: Sweep = DEFAULT,
+    *,
+    test: Stream | None = None,
+    watch: Observer | None = None,
+    tradeoff: Tradeoff = P3,
+) -> PathResult:
+    """Sweeps l1 over a stream; ``trial`` has all else.
+
+    Every model learns from all rows. With ``holdout`` each has a twin, a second lane that never learns every so many-th
+    row; these rows are kept (some ten thousand at most, evenly spread) and scored by the twins as they are at the end.
+    With a ``test`` stream the models themselves are scored on it, and there are no twins.
+    """
+    sweep = sweep.check()
+    if "l1" not in {parameter.name for parameter in find(config.algorithm).parameters}:
+        raise InvalidParameterError(f"{find(config.algorithm).name} has no l1 to sweep")
+    if test is not None and not is_repeatable(test):
+        raise InvalidInputError("the test rows must be files, or data in memory: a pipe may be needed twice")
+    every = 0 if test is not None else sweep.holdout
+    ahead = PeekableStream(stream)
+    l1 = _values(ahead, config, trial, sweep)
+    source: Any = HoldoutStream(ahead, every) if every else ahead
+    lanes = []
+    for k, value in enumerate(l1.tolist()):
+        model = trial._replace(parameters={**trial.parameters, "l1": value}, split=-1, candidate=k)
+        lanes += [model, model._replace(split=every - 1)] if every else [model]
+    end = _End(config, lanes, lambda: test.batches() if test is not None else source.rows if every else [])
+    found = study_stream(source, config._replace(folds=every), lanes, finish=end, watch=watch)
+    mains = [k for k, each in enumerate(lanes) if each.split < 0]
+    judged = [k for k, each in enumerate(lanes) if each.split >= 0] if every else mains
+    return PathResult(
+        algorithm=find(config.algorithm).name,
+        l1=l1,
+        nnz=np.array([end.nnz[k] for k in mains], dtype=np.int64),
+        n_features=end.n_features,
+        learned=found.learned.take(mains),
+        held_out=end.held_out.take(judged),
+        models=tuple(end.models[k] for k in mains),
+        rows=found.rows,
+        passes=found.passes,
+        tested=test is not None,
+        looks_sorted=found.looks_sorted,
+        tradeoff=tradeoff,
+    )
+
+
+def _values(stream: PeekableStream, config: StudyConfig, trial: Trial, sweep: Sweep) -> NDArray[np.float64]:
+    """The values of l1, geometric."""
+    low, high = sweep.l1_min, sweep.l1_max
+    if low is None or high is None:
+        if not stream.look(1):
+            raise InvalidInputError("the stream has no example")
+        span = find_l1_range(stream, config, trial)
+        low = low if low is not None else span.low if high is None else min(span.low, high / 10.0)
+        high = high if high is not None else max(span.high, low * 10.0)
+    return np.geomspace(low, high, sweep.n)
+
+
+class _End:
+    """What is done at the end of a pass: rows are scored, twins dropped, models taken out."""
+
+    def __init__(self, config: StudyConfig, lanes: list[Trial], rows: Any) -> None:
+        self.config, self.lanes, self.rows = config, lanes, rows
+        self.held_out = LaneCounts.nothing(len(lanes))
+        self.models: dict[int, Learner | SparseWeights] = {}
+        self.nnz: dict[int, int] = {}
+        self.n_features = 0
+
+    def __call__(self, study: Study, numbers: list[int]) -> list[int]:
+        self.held_out.put(numbers, _scored(study, self.rows()))
+        mains = [place for place, k in enumerate(numbers) if self.lanes[k].split < 0]
+        study.keep(mains)
+        # a second copy of everything must fit, too, and be there at once
+        whole = len(numbers) == len(self.lanes) and 2 * study.lanes.nbytes <= self.config.limit
+        for place, k in enumerate(numbers[place] for place in mains):
+            model = study.lanes[place]
+            kept = SparseWeights.of(model)
+            self.nnz[k], self.models[k] = len(kept.where), model if whole else kept
+        self.n_features = study.lanes.n_features
+        return [numbers[place] for place in mains]
+
+
+def _scored(study: Study, batches: Iterable[Batch]) -> LaneCounts:
+    """What the lanes, as they are, get right and wrong."""
+    n = len(study.lanes)
+    tallies, size = LaneTallies(n), max(CELLS // n, 1)
+    for batch in batches:
+        if batch.y is None:
+            raise InvalidInputError(f"the rows to test on need labels, row {batch.first_row} has none")
+        for start in range(0, len(batch), size):
+            rows = batch.until(min(start + size, len(batch))).after(start)
+            roles = np.full((len(rows), n), HELD_OUT, np.int8)
+            if rows.weights is not None:
+                roles[rows.weights == 0] = ABSENT
+            assert rows.y is not None
+            tallies.update(study.lanes.scores(rows), rows.y, roles)
+    return tallies.held_out
