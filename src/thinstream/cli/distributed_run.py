@@ -9,7 +9,8 @@ from thinstream.cli.options import Distributed, Reading
 from thinstream.cli.progress import Unmeasured
 from thinstream.cli.render import say
 from thinstream.distributed.by_features.blueprint import require_separable
-from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
+from thinstream.distributed.engines.launcher import ENGINES, launcher_for
+from thinstream.distributed.fitting import MODES, clear, learn, require_kind, resumable
 from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.several import progress_for
