@@ -8,19 +8,9 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.diagonal import DIAGONAL, FULL
-from thinstream.engine.loop import (
-    FALSE_NEGATIVES,
-    FALSE_POSITIVES,
-    POSITIVES,
-    TRUSTED,
-    UPDATES,
-    Bounds,
-    Costs,
-    Rows,
-    T,
-    loop_for,
-)
+from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T, loop_for
 from thinstream.engine.records import Memory
+from thinstream.engine.rows import TRUSTED, Bounds, Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.memory import allocate, columns, grown
 from thinstream.learners.protocol import ReadsOnce
@@ -245,8 +235,8 @@ class Learner(ReadsOnce):
         return float(self.memory.totals[0])
 
     def _converts(self, batch: Batch) -> bool:
-        """Whether rows must be copied: for another dtype, or for the constant feature."""
-        return bool(self.offset) or batch.values.dtype != self.memory.state.dtype
+        """Whether values must be copied, because the model's precision is another."""
+        return batch.values.dtype != self.memory.state.dtype
 
     def _require_range(self, batch: Batch) -> None:
         require_range(batch, self.dtype)
@@ -275,18 +265,14 @@ class Learner(ReadsOnce):
             start = stop
 
     def _rows(self, batch: Batch, start: int, stop: int, y: NDArray[np.int8], weights: NDArray[np.float64]) -> Rows:
-        """A block of rows as the loop takes them, copied only where the type differs or there is an intercept."""
+        """A block of rows as the loop takes them, copied only where the precision differs."""
         indptr = batch.indptr[start : stop + 1].astype(np.int64, copy=False)
-        indices, values, dtype = batch.indices, batch.values, self.memory.state.dtype
+        indices, values = batch.indices, batch.values
         if self._converts(batch):
             used = slice(indptr[0], indptr[-1])
             indptr = indptr - indptr[0]
-            indices, values = indices[used], values[used].astype(dtype, copy=False)
-        if self.offset:
-            indices = np.insert(indices + indices.dtype.type(1), indptr[:-1], 0)
-            values = np.insert(values, indptr[:-1], 1)
-            indptr = indptr + np.arange(len(indptr))
-        return Rows(indptr, indices, values, y, weights)
+            indices, values = indices[used], values[used].astype(self.memory.state.dtype)
+        return Rows(indptr, indices, values, y, weights, self.offset)
 
     def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = TRUSTED) -> int:
         loop = loop_for(type(self.rule))
