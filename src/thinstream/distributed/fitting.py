@@ -18,6 +18,8 @@ from thinstream.training.run import NullObserver, Observer
 
 MODES = ("examples", "features")
 
+#: Rows of a mini-batch in mode features, if nothing else is said: with more, accuracy falls (docs/distributed.md).
+BATCH = 64
 #: Seconds between checkpoints, if nothing else is said.
 SECONDS = 30.0
 
@@ -31,7 +33,7 @@ def train(
     mode: str = "examples",
     merge_every: int | None = None,
     merge: str | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     passes: int | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -53,14 +55,14 @@ def train(
         How many.
     mode : {"examples", "features"}
         Whether each worker has a part of the examples and models are merged now and then, or a part of the features
-        and scores are summed for each mini-batch.
+        and scores are summed for each mini-batch. The second is experimental: for models wider than one machine.
     merge_every : int, optional
         Mode "examples": rows each worker learns between merges. None: 16, then an eighth of what it has learned, later
         half of it.
     merge : {"sum", "mean", "touched", "root", "precision", "gain"}, optional
         Mode "examples": how increments become one. None: what was measured to be best for the algorithm.
-    batch : int
-        Mode "features": rows of a mini-batch; 1 is the serial algorithm.
+    batch : int, optional
+        Mode "features": rows of a mini-batch; 1 is the serial algorithm, and slow. None: 64.
     passes : int, optional
         Over the source; None: the estimator's ``n_passes``.
     checkpoint : path, optional
@@ -134,7 +136,7 @@ def learn(
     mode: str = "examples",
     merge_every: int | None = None,
     merge: str | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     passes: int = 1,
     checkpoint: Path | None = None,
     checkpoint_every: int | None = None,
@@ -159,14 +161,14 @@ def learn(
             launcher,
             source,
             model,
-            batch=batch,
+            batch=BATCH if batch is None else batch,
             passes=int(passes),
             checkpoint=checkpoint,
             resume=resume,
             watch=watch,
             **more,
         )
-    if batch != 1:
+    if batch is not None:
         raise InvalidParameterError(
             f"batch is for mode 'features'; by examples merge_every says how often, got {batch}"
         )

@@ -18,6 +18,7 @@ from thinstream.distributed.by_features.minibatches import MiniBatches
 from thinstream.distributed.by_features.slice_files import MANIFEST, Manifest
 from thinstream.distributed.by_features.worker import _remembered
 from thinstream.distributed.engines.local import LocalLauncher
+from thinstream.distributed.fitting import learn
 from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, PeerLostError, WorkerLostError
 from thinstream.evaluate.several import progress_for
@@ -121,6 +122,14 @@ def test_a_run_is_the_serial_run(tmp_path_factory, workers, segment, passes, cut
         close(gather(where).learner, learner)
         clear(where)
         assert not where.exists()
+
+
+def test_mini_batches_are_of_64_rows_unless_told_otherwise():
+    found = [
+        learn(Threads(2), Everything(), model(l1=0.3), mode="features", batch=batch).model.learner.weights().tobytes()
+        for batch in (None, 64, 1)
+    ]
+    assert found[0] == found[1] != found[2]
 
 
 def test_segments_and_cuts_change_no_bit(tmp_path):
