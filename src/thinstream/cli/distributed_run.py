@@ -13,7 +13,7 @@ from thinstream.distributed.engines.launcher import ENGINES, launcher_for
 from thinstream.distributed.fitting import MODES, clear, learn, require_kind, resumable
 from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.streams.stream import START
 from thinstream.training import Observer
@@ -90,7 +90,7 @@ class DistributedRun:
         self.stream, self.model, self.watch, self._quiet = Unmeasured(), model, watch, quiet
         reading = replace(reading, dtype=model.learner.dtype.name, threads=reading.threads or 0)
         self.source = FileSource(data, **reading.given())
-        self.state = State(model, progress_for(len(model.classes)), 0, START)
+        self.state = State(model, Progress(len(model.classes)), 0, START)
         self._resumes = False
 
     def resume(self) -> bool:

@@ -5,11 +5,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from thinstream.distributed.engines.ray.package import ray
 from thinstream.distributed.engines.tables import TableColumns, TableShard, cut
 from thinstream.errors import InvalidInputError
-from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.tables.arrow_package import pyarrow
 
 _HEAD = 1024  # rows that go into the fingerprint
@@ -79,7 +79,7 @@ class RayDatasetSource:
             left -= rows
             if not left:
                 break
-        return f"{checksum(b''.join(seen)):016x}"
+        return f"{xxh3_64_intdigest(b''.join(seen)):016x}"
 
     def fingerprint(self) -> dict[str, Any]:
         """How many rows there are, a checksum of the first ones, and which columns are read as what."""
