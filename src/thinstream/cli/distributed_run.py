@@ -12,7 +12,7 @@ from thinstream.distributed.by_features.blueprint import require_separable
 from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
 from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.streams.stream import START
 from thinstream.training import Observer
@@ -89,7 +89,7 @@ class DistributedRun:
         self.stream, self.model, self.watch, self._quiet = Unmeasured(), model, watch, quiet
         reading = replace(reading, dtype=model.learner.dtype.name, threads=reading.threads or 0)
         self.source = FileSource(data, **reading.given())
-        self.state = State(model, progress_for(len(model.classes)), 0, START)
+        self.state = State(model, Progress(len(model.classes)), 0, START)
         self._resumes = False
 
     def resume(self) -> bool:

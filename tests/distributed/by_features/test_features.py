@@ -19,7 +19,7 @@ from thinstream.distributed.by_features.worker import _remembered
 from thinstream.distributed.engines.local import LocalLauncher
 from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, PeerLostError, WorkerLostError
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
@@ -35,7 +35,7 @@ def model(name="fsol", **options):
 def serial(given, passes=1):
     """The same run on one machine: the learner, and its metrics."""
     learner = pickle.loads(pickle.dumps(given.learner))
-    progress = progress_for(len(given.classes))
+    progress = Progress(len(given.classes))
     for _ in range(passes):
         for batch in Cut().batches():
             progress.update(learner.learn(batch), batch.y)

@@ -105,5 +105,5 @@ def together(models: list[Learner], n_mistakes: int, classes: Classes) -> AnyLea
 
 
 def answers(rule: Any, name: str) -> bool:
-    """Whether a rule has an answer of its own to a question."""
+    """Whether a rule has a hook of its own."""
     return bool(getattr(rule, name).__module__ != rules.__name__)

@@ -18,7 +18,7 @@ from thinstream.distributed.engines.ray.datasets import RayDatasetSource
 from thinstream.distributed.engines.ray.launcher import RayLauncher
 from thinstream.distributed.fitting import learn, train
 from thinstream.distributed.sources import FileSource
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.streams.stream import START, Stream
@@ -170,7 +170,7 @@ def bits(state: Any) -> list[bytes]:
 
 
 def serial(given: Model, source: Any) -> State:
-    progress = progress_for(2)
+    progress = Progress(2)
     for batch in source.shards(1)[0].open().batches():
         progress.update(given.learner.learn(batch), batch.y, batch.weights)
     return State(given, progress, 1, START)

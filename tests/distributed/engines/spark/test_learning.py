@@ -20,7 +20,7 @@ from thinstream.distributed.by_features.driver import learn_features
 from thinstream.distributed.engines.spark.frames import DataFrameSource
 from thinstream.distributed.engines.spark.launcher import SparkLauncher
 from thinstream.distributed.sources import FileSource
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.streams.stream import START, Stream
@@ -107,7 +107,7 @@ def bits(state: Any) -> list[bytes]:
 def test_one_worker_has_the_bits_of_the_serial_run(spark_cluster: Any, files: FileSource, frame: Any) -> None:
     alone = SparkLauncher(1)
     for source in (files, frame):
-        given, progress = model(), progress_for(2)
+        given, progress = model(), Progress(2)
         for batch in source.shards(1)[0].open().batches():
             progress.update(given.learner.learn(batch), batch.y, batch.weights)
         state = learn_examples(alone, source, model(), merge_every=60)

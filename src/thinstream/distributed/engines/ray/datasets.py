@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from thinstream.distributed.engines.ray.package import ray
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
-from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.normalise import UnitRows
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_package import pyarrow
@@ -141,7 +141,7 @@ class RayDatasetSource:
             left -= rows
             if not left:
                 break
-        return f"{checksum(b''.join(seen)):016x}"
+        return f"{xxh3_64_intdigest(b''.join(seen)):016x}"
 
     def fingerprint(self) -> dict[str, Any]:
         """How many rows there are, a checksum of the first ones, and which columns are read as what."""

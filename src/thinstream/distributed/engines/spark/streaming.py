@@ -17,7 +17,7 @@ from thinstream.distributed.engines.spark.columns import INDICES, VALUES, Column
 from thinstream.distributed.engines.spark.package import slots_of
 from thinstream.distributed.engines.spark.tasks import answers, packed, unpacked
 from thinstream.errors import InvalidInputError
-from thinstream.evaluate.several import AnyProgress, progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.tables.arrow_package import pyarrow
@@ -101,7 +101,7 @@ class BatchLearner:
         self._checkpoints, self._source = Checkpoints(checkpoint), _described(columns)
         model = _model(estimator, columns)
         state = self._checkpoints.read(self._source, model.learner)
-        fresh = State(model, progress_for(len(model.classes)), 0, Position(part=0))
+        fresh = State(model, Progress(len(model.classes)), 0, Position(part=0))
         self._state = state or fresh
 
     @property
@@ -159,7 +159,7 @@ class BatchLearner:
 
 class _Base(NamedTuple):
     learner: AnyLearner
-    progress: AnyProgress
+    progress: Progress
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class _Learn:
 
     def _learned(self, batches: Iterator[Any]) -> tuple[Delta, dict[str, NDArray[Any]]] | None:
         base, counted = self.base.value  # which this process may meet again
-        learner, progress, rows = copied(base), type(counted).from_arrays(counted.arrays()), 0
+        learner, progress, rows = copied(base), Progress.from_arrays(counted.arrays()), 0
         learner.grow = True
         for records in batches:
             width = 0
@@ -194,13 +194,13 @@ class _Learn:
         return (delta(base, learner), progress.arrays()) if rows else None
 
 
-def added(base: AnyProgress, parts: Sequence[dict[str, NDArray[Any]]]) -> AnyProgress:
+def added(base: Progress, parts: Sequence[dict[str, NDArray[Any]]]) -> Progress:
     """What several counted who went on from the same base; of one only, bit for bit what it counted."""
     if len(parts) == 1:
-        return type(base).from_arrays(parts[0])
+        return Progress.from_arrays(parts[0])
     before = base.arrays()
     now = {name: array + sum(part[name] - array for part in parts) for name, array in before.items()}
-    return type(base).from_arrays(now)
+    return Progress.from_arrays(now)
 
 
 def _model(estimator: Any, columns: Columns) -> Model:

@@ -1,4 +1,4 @@
-"""Single things that can be wrong with a model: how each is told, and what can be done about it."""
+"""Single things that can be wrong with a model: how each is recognised, and what can be done about it."""
 
 import math
 from typing import Any, Literal, NamedTuple
@@ -7,16 +7,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.batch_learners import spectral
-from thinstream.batch_learners.passes import Passes
-from thinstream.stability.exponents import exponents
-from thinstream.stability.replay import Replay
+from thinstream.batch_learners import grades
+from thinstream.batch_learners.repeating import Passes
 
 Level = Literal["problem", "note", "fine"]
 _LEVELS = ("problem", "note", "fine")
 
 #: Shares below which something counts as rare.
 FEW, RARE = 0.1, 0.01
+#: A run is looked at in this many parts.
+PARTS = 4
+
+
+class Part(NamedTuple):
+    """What is known of the model at the end of a part of the rows, and of its predictions in it."""
+
+    rows: int
+    nnz: int
+    error: float  # share called wrong before their update
+    score: float  # median |score| of rows not scored 0
+    finite: bool
+
+
+class Replay(NamedTuple):
+    """A run in parts."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def growth(self) -> float:
+        """Weights at the end over those at half time."""
+        half, end = self.parts[PARTS // 2 - 1].nnz, self.parts[-1].nnz
+        return end / half if half else 1.0
 
 
 class Finding(NamedTuple):
@@ -148,9 +170,48 @@ def coordinate_steps(batch: Batch, beta: float) -> Finding:
 
 def gradient_steps(batch: Batch, gamma: float, potential: NDArray[np.float64]) -> Finding:
     """GraDes: whether γ is large enough for X (without class weights), and what Ψ did."""
-    norm = spectral.squared_norm(Passes.of(batch.labelled(np.ones(len(batch), np.int8))))
+    norm = grades.squared_norm(Passes.of(batch.labelled(np.ones(len(batch), np.int8))))
     path = f"the potential went from {potential[0]:.3g} to {potential[-1]:.3g}"
     if potential[-1] > potential[0] or gamma < norm / 2:
         return Finding("problem", "divergence", f"gamma={gamma:.4g} is below half of ‖X‖₂² = {norm:.4g}; {path}"
                        if gamma < norm / 2 else path, "gamma=None, which takes ‖X‖₂²")  # fmt: skip
     return Finding("fine", "divergence", f"gamma={gamma:.4g} is large enough for ‖X‖₂² = {norm:.4g}; {path}")
+
+
+# How far apart the sizes of weights are, in powers of 2 (P2 Table 3) --------------------------------------------------
+
+
+class Exponents(NamedTuple):
+    """Statistics of ⌊log₂|w_j|⌋ over the non-zero weights; NaN and 0 where there are none."""
+
+    nonzero: int  # how many there are
+    within: float  # share whose exponent is in [largest − reach, largest]: the others are lost beside the largest
+    mean: float
+    std: float  # of the population
+    largest: int
+    smallest: int
+    reach: int  # 51 for float64, 22 for float32
+
+
+def exponents(w: Any, reach: int | None = None) -> Exponents:
+    """The exponents of a weight vector.
+
+    ``reach`` is how far below the largest a number still counts in a sum with it: by default one less than the bits of
+    the mantissa of w's type, as P2 has it. Numbers that are not finite have no exponent and are left out.
+
+    Examples
+    --------
+    >>> found = exponents([1.0, -0.3, 0.0, 2.0**-60])
+    >>> found.nonzero, found.largest, found.smallest, round(found.within, 2), round(found.std, 2)
+    (3, 0, -60, 0.67, 27.82)
+
+    """
+    values = np.ravel(np.asarray(w))
+    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    steps = int(np.finfo(values.dtype).nmant) - 1 if reach is None else reach
+    found = np.frexp(values[np.isfinite(values) & (values != 0)])[1].astype(np.int64) - 1  # exact, unlike log2
+    if len(found) == 0:
+        return Exponents(0, np.nan, np.nan, np.nan, 0, 0, steps)
+    largest, smallest = int(found.max()), int(found.min())
+    within = float(np.mean(found >= largest - steps))
+    return Exponents(len(found), within, float(found.mean()), float(found.std()), largest, smallest, steps)
