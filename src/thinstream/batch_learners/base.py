@@ -92,6 +92,11 @@ class BatchLearner(SingleModel):
     def start(self) -> None:
         """Makes the state of a learner that has seen nothing."""
 
+    @property
+    def n_waiting(self) -> int:
+        """Rows that wait to be learned."""
+        return sum(map(len, self._held))
+
     # Learning ---------------------------------------------------------------------------------------------------------
 
     def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
@@ -232,8 +237,12 @@ class BatchLearner(SingleModel):
 
     def merged_with(self, others: Sequence[Self]) -> Self:
         """One learner out of several that saw disjoint rows; they are left as they are."""
-        for other in others:
-            require_mergeable(self, other)
+        for each in (self, *others):
+            require_mergeable(self, each)
+            each.require_learnable(each.n_features)
+            if each.n_waiting:
+                rows = f"{self.algorithm.name}: {each.n_waiting} rows wait to be learned"
+                raise MergeError(f"{rows}; call flush() (of a learner, finish()) first")
         seen = [each for each in (self, *others) if each.t]
         return self.merge_all(seen) if len(seen) > 1 else copy.deepcopy((seen or [self])[0])
 

@@ -21,7 +21,6 @@ from thinstream.batch_learners.buffered import BufferedLearner
 from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
 from thinstream.batch_learners.rows import Arrays, Examples, require_finite
 from thinstream.engine.parameters import CountOrNone, OneOf, Positive
-from thinstream.errors import MergeError
 
 #: Rows on a device that are decided on at a time: each time their products come to the host.
 STRETCH = 1024
@@ -157,10 +156,6 @@ class BCWLearner(BufferedLearner):
         """Precisions add, which is exact; means are weighted by them."""
         from scipy.linalg import cho_solve
 
-        for each in learners:
-            if each.n_waiting:
-                size = each.rule.batch_size
-                raise MergeError(f"BCW: {each.n_waiting} rows wait for their batch of {size}; call flush() first")
         model = copy.deepcopy(learners[0])
         model.counts[:], model.cumulative_loss = 0, 0.0
         d, C, name = len(self.w), self.rule.C, self.algorithm.name
