@@ -83,7 +83,7 @@ class Checkpoints:
         if run is None:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
         self._require_same("source", run["source"], source)
-        self._require_same("model", _described(model.learner), _described(learner))
+        self._require_same("model", described(model.learner), described(learner))
         progress = Progress.from_arrays(model.arrays)
         names = {key.removeprefix(_NAMES): array for key, array in model.arrays.items() if key.startswith(_NAMES)}
         extra = {key: value for key, value in model.extra.items() if key != "run"}
@@ -104,7 +104,7 @@ class Checkpoints:
                 )
 
 
-def _described(learner: AnyLearner) -> dict[str, Any]:
+def described(learner: AnyLearner) -> dict[str, Any]:
     """What must not differ between a run and its continuation."""
     return {
         "algorithm": learner.algorithm.name,

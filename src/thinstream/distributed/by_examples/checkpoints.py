@@ -28,17 +28,6 @@ class Saved(NamedTuple):
     arrays: Arrays  # the metrics
 
 
-def described(learner: AnyLearner) -> dict[str, Any]:
-    """What must not differ between a run and its continuation, of the model."""
-    return {
-        "algorithm": learner.algorithm.name,
-        **learner.parameters,
-        "costs": [list(model.costs) for model in learner.models],
-        "dtype": learner.dtype.name,
-        "fit_intercept": bool(learner.offset),
-    }
-
-
 def write(to: Checkpoints, model: Model, saved: Saved, run: dict[str, Any]) -> None:
     """The state of the run ``run``, replacing the file in one step."""
     extra = {
