@@ -30,7 +30,7 @@ class BufferedLearner(BatchLearner):
     @property
     def n_waiting(self) -> int:
         """Rows that wait for their batch."""
-        return len(self.waiting)
+        return super().n_waiting + len(self.waiting)
 
     def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
         """Learns from every batch that fills; without a ``batch_size`` all rows are held until `finish`."""

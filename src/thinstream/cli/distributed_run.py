@@ -9,7 +9,8 @@ from thinstream.cli.options import Distributed, Reading
 from thinstream.cli.progress import Unmeasured
 from thinstream.cli.render import say
 from thinstream.distributed.by_features.blueprint import require_separable
-from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
+from thinstream.distributed.engines.launcher import ENGINES, launcher_for
+from thinstream.distributed.fitting import MODES, clear, learn, require_kind, resumable
 from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.progress import Progress
@@ -44,7 +45,7 @@ def require_possible(
                 raise InvalidParameterError(f"{name} is for --mode examples, it cannot be used with --mode features")
         if algorithm is not None:
             require_separable(algorithm, parameters)
-    elif distributed.mini_batch != 1:
+    elif distributed.mini_batch is not None:
         raise InvalidParameterError(
             "--mini-batch is for --mode features; by examples --merge-every says how often, "
             f"got {distributed.mini_batch}"
@@ -110,6 +111,8 @@ class DistributedRun:
         distributed, training = self.distributed, self.training
         engine = distributed.engine or ""
         more = {} if distributed.address is None else {_ADDRESS[engine]: distributed.address}
+        if distributed.mode == "features" and not self._quiet:
+            say("mode features is experimental: it is no faster than one machine, see docs/distributed.md")
         with closing(launcher_for(engine, distributed.workers, **more)) as launcher:
             self.state = learn(
                 launcher,

@@ -247,3 +247,31 @@ def _line_start(file: str, offset: int) -> int:
     with open(file, "rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as text:
         end = text.find(b"\n", offset - 1)
         return len(text) if end < 0 else end + 1
+
+
+def source_of(source: Any, engine: str | None = None, **options: Any) -> Source:
+    """What can be learned from, in shards: files by name, or what an engine has, for workers of ``engine``."""
+    if hasattr(source, "shards") and hasattr(source, "fingerprint"):
+        given: Source = source
+        return given
+    found: Source | None = None
+    package = type(source).__module__.split(".")[0]
+    if package == "ray":
+        from thinstream.distributed.engines.ray import datasets
+
+        if engine in ("local", "spark"):
+            raise InvalidInputError(f"a Ray Dataset can be read by workers of engine 'ray' only, got engine {engine!r}")
+        found = datasets.source_for(source, **options)
+    elif package == "pyspark":
+        from thinstream.distributed.engines.spark import frames
+
+        found = frames.source_for(source, **options)
+    if found is not None:
+        return found
+    files = source if isinstance(source, list | tuple) else [source]
+    if not all(isinstance(each, str | os.PathLike) for each in files):
+        raise InvalidInputError(
+            "a source is files (a path, a glob or a list of them), a Ray Dataset, a Spark DataFrame or a Source, got "
+            f"{type(source).__name__}; for arrays there is DistributedClassifier"
+        )
+    return FileSource(source, **options)

@@ -147,6 +147,6 @@ def test_from_a_frame_to_an_estimator(spark_cluster: Any, frame: Any) -> None:
     one = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=1)
     assert one.coef_.tobytes() == alone.coef_.tobytes()
     assert one.progressive_.rows == one.t_ == 200
-    two = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=2, mode="features")
+    two = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=2, mode="features", batch=1)
     np.testing.assert_allclose(two.coef_, one.coef_, rtol=0, atol=1e-9)
     assert spark_cluster.range(2).count() == 2  # the session is left as it was

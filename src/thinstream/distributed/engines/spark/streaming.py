@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Position
 from thinstream.distributed.by_examples.deltas import Delta, copied, delta, merge
-from thinstream.distributed.engines.spark.columns import INDICES, VALUES, Columns, columns_of, listed_vectors
+from thinstream.distributed.engines.spark.columns import FrameColumns, listed_vectors
 from thinstream.distributed.engines.spark.package import slots_of
 from thinstream.distributed.engines.spark.tasks import answers, packed, unpacked
+from thinstream.distributed.engines.tables import INDICES, VALUES
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
@@ -88,14 +89,14 @@ def foreach_batch(
         What the columns mean, see `DataFrameSource` (all but ``folder``).
 
     """
-    return BatchLearner(estimator, Path(checkpoint), merge, workers, columns_of(columns))
+    return BatchLearner(estimator, Path(checkpoint), merge, workers, FrameColumns.of(columns))
 
 
 class BatchLearner:
     """Learns micro-batches; called by Spark with each one and its number."""
 
     def __init__(
-        self, estimator: Any, checkpoint: Path, merge: str | None, workers: int | None, columns: Columns
+        self, estimator: Any, checkpoint: Path, merge: str | None, workers: int | None, columns: FrameColumns
     ) -> None:
         self._columns, self._merge, self._workers = columns, merge, workers
         self._checkpoints, self._source = Checkpoints(checkpoint), _described(columns)
@@ -129,7 +130,7 @@ class BatchLearner:
             return
         names, vector = self._columns.names(frame), self._columns.vector(frame)
         if model.learner.t == 0:
-            model = replace(model, feature_space=self._columns.stream([], names, vector is not None, 0).feature_space)
+            model = replace(model, feature_space=self._columns.rows([], names, vector is not None).feature_space)
         session = frame.sparkSession
         base = session.sparkContext.broadcast(_Base(model.learner, self._state.progress))
         try:
@@ -167,7 +168,7 @@ class _Learn:
     """Runs in the worker of a partition: its rows, from the base on."""
 
     base: Any
-    columns: Columns
+    columns: FrameColumns
     names: tuple[str, ...]
     vector: str | None
 
@@ -183,7 +184,7 @@ class _Learn:
             if self.vector is not None:
                 records, width = listed_vectors(records, self.vector)
             table = pyarrow().Table.from_batches([records])
-            stream = self.columns.stream(
+            stream = self.columns.rows(
                 [(lambda table=table: table, len(table))], self.names, self.vector is not None, width
             )
             for batch in stream.batches():
@@ -203,14 +204,14 @@ def added(base: Progress, parts: Sequence[dict[str, NDArray[Any]]]) -> Progress:
     return Progress.from_arrays(now)
 
 
-def _model(estimator: Any, columns: Columns) -> Model:
+def _model(estimator: Any, columns: FrameColumns) -> Model:
     """An estimator, fresh or fitted, as a model of its own."""
     from sklearn.base import clone
 
     from thinstream.estimators.saving import model_of
     from thinstream.estimators.streaming import classes_for
 
-    stream = columns.stream([], [INDICES, VALUES], False, 0)
+    stream = columns.rows([], [INDICES, VALUES], False)
     if estimator.__sklearn_is_fitted__():
         model = model_of(estimator)
         return replace(model, learner=copied(model.learner))
@@ -222,6 +223,6 @@ def _model(estimator: Any, columns: Columns) -> Model:
     return model_of(fresh)
 
 
-def _described(columns: Columns) -> dict[str, Any]:
+def _described(columns: FrameColumns) -> dict[str, Any]:
     reading = {**columns.reading, "hasher": columns.reading["hasher"].as_dict()}
     return {"kind": "structured streaming", "features": columns.features, "reading": repr(sorted(reading.items()))}
