@@ -243,14 +243,6 @@ def merge(models: Sequence[AnyLearner], *, average: bool = False) -> AnyLearner:
     sizes = {max(sum(1 for _ in model.models), 2) for model in models}
     if len(sizes) > 1:
         raise MergeError(f"models to merge must have the same classes, got {sorted(sizes)} of them")
-    merged = [_merge_one(shards, average) for shards in zip(*(model.models for model in models), strict=True)]
+    each = zip(*(model.models for model in models), strict=True)
+    merged = [merge_two_class(shards, average=average) for shards in each]
     return merged[0] if len(merged) == 1 else OneVsRest(merged, sum(model.n_mistakes for model in models))
-
-
-def _merge_one(shards: Sequence[Any], average: bool) -> Any:
-    first = shards[0]
-    if {shard.algorithm.kind for shard in shards} == {"online"}:
-        return merge_two_class(shards, average=average)
-    if len({shard.algorithm.name for shard in shards}) > 1:
-        raise MergeError(f"{first.algorithm.name}: only its own kind can be merged with it")
-    return first.merged_with(shards[1:])

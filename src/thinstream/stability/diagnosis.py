@@ -12,7 +12,7 @@ from thinstream.learners import Learner, make_learner
 from thinstream.learners.protocol import OneModel
 from thinstream.stability import findings
 from thinstream.stability.data import batch_of, signs_of
-from thinstream.stability.findings import PARTS, Finding, Level, Part, Replay
+from thinstream.stability.findings import PARTS, Finding, Level, Part, Run
 
 
 class Diagnosis(NamedTuple):
@@ -49,6 +49,7 @@ class Subject(NamedTuple):
     w: NDArray[Any]
     parameters: dict[str, Any]
     learner: Any = None  # of an algorithm of this library
+    classes: Any = None
 
 
 def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
@@ -58,7 +59,7 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
 
     Parameters
     ----------
-    model : estimator, Learner or array
+    model : estimator, Model, Learner or array
         Fitted; any linear model with ``coef_``, or its weights.
     X : matrix
         Rows like those it learns from; some thousands are enough.
@@ -80,7 +81,7 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
 
     """
     subject = _subject(model)
-    batch = batch_of(X, None if y is None else signs_of(y, getattr(getattr(model, "_model", None), "classes", None)))
+    batch = batch_of(X, None if y is None else signs_of(y, subject.classes))
     if subject.learner is None and len(subject.w) != batch.n_features:
         raise InvalidInputError(
             f"diagnose: X must have a column for each of the {len(subject.w)} weights, got {batch.n_features} columns"
@@ -90,8 +91,8 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
     return Diagnosis(subject.name, tuple(sorted(_findings(subject, batch, run), key=findings.severity)))
 
 
-def _findings(subject: Subject, batch: Batch, run: Replay | None) -> list[Finding]:
-    name, w, parameters, learner = subject
+def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
+    name, w, parameters, learner, _ = subject
     wrong = findings.finite(w)
     if wrong is not None:
         return [wrong]
@@ -110,9 +111,11 @@ def _findings(subject: Subject, batch: Batch, run: Replay | None) -> list[Findin
 
 
 def _subject(model: Any) -> Subject:
-    learner = model if isinstance(model, OneModel) else getattr(getattr(model, "_model", None), "learner", None)
+    holder = getattr(model, "_model", model)  # an estimator's, or a model itself
+    learner = getattr(holder, "learner", model)
     if isinstance(learner, OneModel):
-        return Subject(learner.algorithm.name, learner.weights(), dict(learner.parameters), learner)
+        classes = getattr(holder, "classes", None)
+        return Subject(learner.algorithm.name, learner.weights(), dict(learner.parameters), learner, classes)
     name = type(model).__name__
     w = getattr(model, "coef_", None if hasattr(model, "get_params") else model)
     if w is None:
@@ -135,7 +138,7 @@ def _underflown(learner: Any) -> int:
     return int(np.count_nonzero(state[::2])) - int(np.count_nonzero(state[1::2]))
 
 
-def replay(learner: Any, batch: Batch) -> Replay | None:
+def replay(learner: Any, batch: Batch) -> Run | None:
     """One pass of a fresh online learner like this one; None where there is none, or too few rows to tell anything."""
     if not isinstance(learner, Learner) or learner.weights_only or len(batch) < 10 * PARTS:
         return None
@@ -155,4 +158,4 @@ def replay(learner: Any, batch: Batch) -> Replay | None:
         error = (fresh.n_mistakes - before) / len(piece)
         score = float(np.median(told)) if len(told) else 0.0
         parts.append(Part(stop, fresh.nnz, error, score, bool(np.all(np.isfinite(sizes)))))
-    return Replay(tuple(parts))
+    return tuple(parts)

@@ -7,9 +7,8 @@ import numpy as np
 from thinstream.batch import Batch
 from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
-from thinstream.evaluate.order import looks_sorted
+from thinstream.evaluate.progress import LabelOrder, Progress
 from thinstream.evaluate.report import P3, Tradeoff
-from thinstream.evaluate.several import progress_for
 from thinstream.models.model import Model, Names
 from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
@@ -48,10 +47,10 @@ class Run:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
         self.watch, self.tradeoff = watch or NullObserver(), tradeoff
         model.require_features(stream.feature_space, "the data")
-        self.state = State(model, progress_for(len(model.classes)), 0, START)
+        self.state = State(model, Progress(len(model.classes)), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         self._since = 0  # rows since the last checkpoint
-        self._changes = 0  # of the label, from one row to the next
+        self._order = LabelOrder()
         self._most_skipped = 0  # in a pass that is over
         self._progressive = model.learner.reads == "once"  # others have no score of a row before it is learned
 
@@ -143,7 +142,7 @@ class Run:
 
     def _take(self, rows: Batch) -> None:
         y = rows.require_labels()
-        self._changes += int(np.count_nonzero(y[1:] != y[:-1]))
+        self._order.update(y)
         scores = self.state.model.learner.learn(rows, scores=self._progressive)
         if self._progressive:
             self.state.progress.update(scores, y, rows.weights)
@@ -190,8 +189,7 @@ class Run:
 
     def looks_sorted(self) -> bool:
         """Whether labels came in far longer runs than in any random order."""
-        report = self.state.progress.report()
-        return looks_sorted(report.rows, report.alternation, self._changes)
+        return self._order.looks_sorted
 
     def report(self) -> dict[str, Any] | None:
         """The progressive metrics, as JSON has them; None where no row was scored before it was learned."""
