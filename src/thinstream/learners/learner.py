@@ -1,7 +1,7 @@
 """A model that learns from batches: a rule, its memory, two classes and the counters of the run."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,57 @@ def make_rows(
     return Rows(indptr, indices, values, y, weights, offset)
 
 
-class Learner(ReadsOnce):
+class SingleModel:
+    """What learners share that are one model, of two classes or of one against the rest."""
+
+    n_features: int
+
+    def _counts(self) -> NDArray[np.int64]:
+        """The counters of ``Memory.counts``."""
+        raise NotImplementedError
+
+    @property
+    def models(self) -> Iterable[Self]:
+        """A model for each row of ``coef_``: this one."""
+        return (self,)
+
+    @property
+    def n_weights(self) -> int:
+        """Weights there are, zero or not; the intercept is none of them."""
+        return self.n_features
+
+    @property
+    def t(self) -> int:
+        """Examples seen."""
+        return int(self._counts()[T])
+
+    @property
+    def n_positives(self) -> int:
+        """Positive examples seen."""
+        return int(self._counts()[POSITIVES])
+
+    @property
+    def false_negatives(self) -> int:
+        """Positives called negative before their update."""
+        return int(self._counts()[FALSE_NEGATIVES])
+
+    @property
+    def false_positives(self) -> int:
+        """Negatives called positive before their update."""
+        return int(self._counts()[FALSE_POSITIVES])
+
+    @property
+    def n_mistakes(self) -> int:
+        """Examples called wrong before their update."""
+        return self.false_negatives + self.false_positives
+
+    @property
+    def n_updates(self) -> int:
+        """Rounds in which the update condition held."""
+        return int(self._counts()[UPDATES])
+
+
+class Learner(ReadsOnce, SingleModel):
     """One model and its run so far.
 
     Parameters
@@ -199,16 +249,6 @@ class Learner(ReadsOnce):
         return where, np.concatenate([self._weight_block(0, 0), *(w for _, w in found)])
 
     @property
-    def models(self) -> "Iterable[Learner]":
-        """A model for each row of ``coef_``: this one."""
-        return (self,)
-
-    @property
-    def n_weights(self) -> int:
-        """Weights there are, zero or not; the intercept is none of them."""
-        return self.n_features
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of state, values and row sums."""
         return self.memory.state.dtype
@@ -233,35 +273,8 @@ class Learner(ReadsOnce):
         width = self.n_features + self.offset
         return np.array(self.rule.variance(columns(self.algorithm, self.memory, self.offset, width)))
 
-    @property
-    def t(self) -> int:
-        """Examples seen."""
-        return int(self.memory.counts[T])
-
-    @property
-    def n_positives(self) -> int:
-        """Positive examples seen."""
-        return int(self.memory.counts[POSITIVES])
-
-    @property
-    def false_negatives(self) -> int:
-        """Positives called negative before their update."""
-        return int(self.memory.counts[FALSE_NEGATIVES])
-
-    @property
-    def false_positives(self) -> int:
-        """Negatives called positive before their update."""
-        return int(self.memory.counts[FALSE_POSITIVES])
-
-    @property
-    def n_mistakes(self) -> int:
-        """Examples called wrong before their update."""
-        return self.false_negatives + self.false_positives
-
-    @property
-    def n_updates(self) -> int:
-        """Rounds in which the update condition held."""
-        return int(self.memory.counts[UPDATES])
+    def _counts(self) -> NDArray[np.int64]:
+        return self.memory.counts
 
     @property
     def cumulative_loss(self) -> float:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from thinstream.atomic import sweep
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, ModelFileError
-from thinstream.evaluate.progressive import Progress
-from thinstream.evaluate.several import AnyProgress, ClassProgress
+from thinstream.evaluate.progress import Progress
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
@@ -24,7 +23,7 @@ class State(NamedTuple):
     """All there is to a run: what a checkpoint holds, as the run needs it."""
 
     model: Model
-    progress: AnyProgress
+    progress: Progress
     passes: int  # done
     position: Position  # in the pass that is not
     skipped: int = 0  # bad records passed over before the position, in that pass
@@ -85,8 +84,7 @@ class Checkpoints:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
         self._require_same("source", run["source"], source)
         self._require_same("model", _described(model.learner), _described(learner))
-        counting = Progress if len(model.classes) == 2 else ClassProgress
-        progress = counting.from_arrays(model.arrays)
+        progress = Progress.from_arrays(model.arrays)
         names = {key.removeprefix(_NAMES): array for key, array in model.arrays.items() if key.startswith(_NAMES)}
         extra = {key: value for key, value in model.extra.items() if key != "run"}
         kept = Model(model.learner, model.classes, model.feature_space, model.names, extra)

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, UnknownNameError, listed
-from thinstream.evaluate.report import P3, ROWS, Tradeoff
+from thinstream.evaluate.report import P3, Tradeoff
+from thinstream.evaluate.tally import ROWS
 from thinstream.tune.lane_counts import LaneCounts
 
 #: What a sweep can be judged by, and whether more of it is better. ``cost`` is per row.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
-from thinstream.evaluate.order import Order
+from thinstream.evaluate.progress import LabelOrder
 from thinstream.lanes import Lanes
 from thinstream.learners.memory import physical_memory
 from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED, LaneTallies
@@ -81,7 +81,7 @@ class Study:
             costs=[trial.costs for trial in trials],
             threads=config.threads,
         )
-        self.tallies, self.order = LaneTallies(len(trials), config.losses), Order()
+        self.tallies, self.order = LaneTallies(len(trials), config.losses), LabelOrder()
         self._again = False
         self._splits = np.array([trial.split for trial in trials])
 
@@ -96,7 +96,7 @@ class Study:
             if self._again:
                 each[each == LEARNED] = ABSENT
             else:
-                self.order.take(rows.y)
+                self.order.update(rows.y)
             self.tallies.update(scores, rows.y, each)
             self.rows += len(rows)
 

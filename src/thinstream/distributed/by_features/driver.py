@@ -23,8 +23,7 @@ from thinstream.distributed.by_features.worker import Answer, Segment
 from thinstream.distributed.engines.launcher import RETRIES, Launcher
 from thinstream.distributed.sources import Source
 from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
-from thinstream.evaluate.progressive import Progress
-from thinstream.evaluate.several import ClassProgress, progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.training.checkpoint import State
 from thinstream.training.run import Line, NullObserver, Observer, step_of
@@ -185,7 +184,7 @@ class _Driver:
     def _restart(self) -> None:
         """Nothing is left of what was learned."""
         self.job, self.place = secrets.token_hex(4), Place()
-        self.state = State(self.model, progress_for(len(self.model.classes)), 0, self.place.position)
+        self.state = State(self.model, Progress(len(self.model.classes)), 0, self.place.position)
 
     def _tasks(self, segment: int) -> list[Segment]:
         token, size = new_token(), self.launcher.workers
@@ -225,10 +224,9 @@ class _Driver:
         self.watch.moved(step_of(self.state, self.passes))
 
     def _arrive(self, place: Place, progress: dict[str, Any], names: dict[str, Any]) -> None:
-        kind = Progress if isinstance(self.state.progress, Progress) else ClassProgress
         self.place = place
         self.state = self.state._replace(
-            progress=kind.from_arrays(progress),
+            progress=Progress.from_arrays(progress),
             passes=place.passes,
             position=place.position,
             skipped=place.skipped,

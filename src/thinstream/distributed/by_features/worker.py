@@ -19,8 +19,7 @@ from thinstream.distributed.by_features.slices import Packed, Slice
 from thinstream.distributed.engines.launcher import Exchange
 from thinstream.distributed.sources import Shard
 from thinstream.errors import InvalidInputError, WorkerLostError
-from thinstream.evaluate.progressive import Progress
-from thinstream.evaluate.several import AnyProgress, ClassProgress, progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import START, Stream
 from thinstream.training.run import Line
@@ -97,7 +96,7 @@ class Segment:
         part = self._slice()
         scores = part.prepare()
         if self.rank == 0:
-            progress_for(len(self.blueprint.classes)).update(scores, self.blueprint.classes.coded(np.empty(0)))
+            Progress(len(self.blueprint.classes)).update(scores, self.blueprint.classes.coded(np.empty(0)))
         stream = self.shard.open()
         warm_up = getattr(stream, "warm_up", None)
         if warm_up is not None:
@@ -151,10 +150,7 @@ class _Run:
     def __init__(self, task: Segment, part: Slice, stream: Stream, collective: Collective) -> None:
         self.task, self.part, self.stream, self.collective = task, part, stream, collective
         self.place, self.lines, self.seen, self.taken = task.place, list[Line](), 0, 0
-        self.progress: AnyProgress = progress_for(len(task.blueprint.classes))
-        if task.progress:
-            kind = Progress if isinstance(self.progress, Progress) else ClassProgress
-            self.progress = kind.from_arrays(task.progress)
+        self.progress = Progress.from_arrays(task.progress) if task.progress else Progress(len(task.blueprint.classes))
 
     def go(self) -> None:
         """To the end of the segment or of the last pass."""
