@@ -5,8 +5,9 @@ import pytest
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError, UnknownNameError, WeightsOnlyError
-from thinstream.learners import Learner, algorithms, find, make_learner, merge, registry
+from thinstream.learners import Classes, Learner, algorithms, find, make_learner, merge, registry
 from thinstream.learners.protocol import AnyLearner, OneModel
+from thinstream.one_vs_rest import model_for
 
 NAMES = [algorithm.name for algorithm in algorithms()]
 BATCH = [algorithm.name for algorithm in algorithms("batch")]
@@ -102,6 +103,8 @@ def test_what_batch_learners_refuse(name):
     large = Batch.of(np.array([0, 1]), np.array([0]), np.array([1e20]), 5, y=np.array([1], np.int8))
     with pytest.raises(InvalidInputError, match="sums of squares would overflow"):
         model.learn(large)
+    with pytest.raises(InvalidInputError, match="Only binary classification is supported here, 3 classes"):
+        model_for(name, Classes("a", "b", "c"), None, n_features=5)
     with pytest.raises(InvalidParameterError, match=f"{name} has no parameter 'eta'; it has"):
         make_learner(name, n_features=5, eta=0.5)
     with pytest.raises(InvalidParameterError, match=f"{name}: make_learner makes the learner that can run it"):
@@ -125,6 +128,12 @@ def test_merging(name):
     else:
         with pytest.raises(MergeError, match=f"{name} cannot be merged: "):
             merge([one, other])
+    none.learn(rows())
+    with pytest.raises(MergeError, match=f"{name}: 40 rows wait to be learned"):
+        merge([one, none])
+    other.restore_weights(other.arrays(weights_only=True))
+    with pytest.raises(WeightsOnlyError, match=f"this {name} has its weights only"):
+        merge([one, other])
     with pytest.raises(MergeError, match=f"{name}: models to merge must agree in n_features, got 5 and 4"):
         merge([one, make_learner(name, n_features=4, dtype="float64", **SMALL.get(name, {}))])
 
