@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError, InvalidParameterError, UnknownNameError, WeightsOnlyError
-from thinstream.learners import Learner, algorithms, find, make_learner, registry
+from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError, UnknownNameError, WeightsOnlyError
+from thinstream.learners import Classes, Learner, algorithms, find, make_learner, merge, registry
 from thinstream.learners.protocol import AnyLearner, OneModel
+from thinstream.one_vs_rest import model_for
 
 NAMES = [algorithm.name for algorithm in algorithms()]
 BATCH = [algorithm.name for algorithm in algorithms("batch")]
@@ -102,10 +103,33 @@ def test_what_batch_learners_refuse(name):
     large = Batch.of(np.array([0, 1]), np.array([0]), np.array([1e20]), 5, y=np.array([1], np.int8))
     with pytest.raises(InvalidInputError, match="sums of squares would overflow"):
         model.learn(large)
+    with pytest.raises(InvalidInputError, match="Only binary classification is supported here, 3 classes"):
+        model_for(name, Classes("a", "b", "c"), None, n_features=5)
     with pytest.raises(InvalidParameterError, match=f"{name} has no parameter 'eta'; it has"):
         make_learner(name, n_features=5, eta=0.5)
     with pytest.raises(InvalidParameterError, match=f"{name}: make_learner makes the learner that can run it"):
         Learner(name, n_features=5)
+
+
+@pytest.mark.parametrize("name", BATCH)
+def test_merging(name):
+    """One that has seen nothing changes nothing; only BCW makes one model out of two."""
+    one, other, none = (make_learner(name, n_features=5, dtype="float64", **SMALL.get(name, {})) for _ in range(3))
+    for model, seed in ((one, 1), (other, 2)):
+        model.learn(rows(seed=seed))
+        model.finish()
+    alone = merge([none, one])
+    assert alone is not one
+    np.testing.assert_array_equal(alone.weights(), one.weights())
+    if name == "BCW":
+        both = merge([one, other])
+        assert (both.t, both.n_updates) == (80, one.n_updates + other.n_updates)
+        np.testing.assert_array_equal(both.weights(), merge([other, one]).weights())
+    else:
+        with pytest.raises(MergeError, match=f"{name} cannot be merged: "):
+            merge([one, other])
+    with pytest.raises(MergeError, match=f"{name}: models to merge must agree in n_features, got 5 and 4"):
+        merge([one, make_learner(name, n_features=4, dtype="float64", **SMALL.get(name, {}))])
 
 
 def test_one_registry():

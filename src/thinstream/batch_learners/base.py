@@ -4,6 +4,7 @@ They answer to `learners.protocol`: ``learn`` takes batches of a stream, which a
 ``learn_rows`` and ``row_scores`` take all rows of a matrix at once (numpy's, scipy's, or an array on a device).
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
@@ -17,6 +18,7 @@ from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, 
 from thinstream.engine.rule import Algorithm, register
 from thinstream.errors import InvalidInputError, MergeError, ModelFileError, WeightsOnlyError
 from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, require_range
+from thinstream.learners.merging import require_mergeable
 from thinstream.learners.protocol import Reads
 from thinstream.learners.registry import rule_of
 
@@ -230,6 +232,13 @@ class BatchLearner(SingleModel):
 
     def merged_with(self, others: Sequence[Self]) -> Self:
         """One learner out of several that saw disjoint rows; they are left as they are."""
+        for other in others:
+            require_mergeable(self, other)
+        seen = [each for each in (self, *others) if each.t]
+        return self.merge_all(seen) if len(seen) > 1 else copy.deepcopy((seen or [self])[0])
+
+    def merge_all(self, learners: Sequence[Self]) -> Self:
+        """The same of several that agree in all they must, and have seen something."""
         raise MergeError(f"{self.algorithm.name} cannot be merged: {self.no_merge}")
 
 

@@ -131,16 +131,10 @@ def require_finite(examples: Examples) -> None:
     with np.errstate(invalid="ignore"):
         if values.size == 0 or max(values.max(), -values.min()) <= limit:  # false if one is NaN
             return
-        bad = ~(np.abs(values) <= limit)
-    if sp.issparse(X):
-        place = int(np.argmax(bad))
-        row, column = int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place])
-        value = values[place]
-    else:
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        value = values[row, column]
-    what = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"{value}, whose square overflows,"
-    raise InvalidInputError(f"X contains {what} at row {row}, column {column}; all values must be finite")
+    rows = sp.csr_matrix(X)
+    rows.sum_duplicates()
+    checked = Batch.of(rows.indptr, rows.indices, rows.data, rows.shape[1])  # which says where NaN and infinity are
+    checked.require_below(limit, f"{values.dtype.name} allows {limit:g}: sums of squares would overflow")
 
 
 def stacked(pieces: Sequence[Examples]) -> Examples:

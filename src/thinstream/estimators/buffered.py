@@ -84,7 +84,7 @@ class BufferedClassifier(BatchClassifier):
     def merge(self, other: Any, *more: Any) -> Self:
         """A new estimator out of several that learned from disjoint rows; they are left as they are."""
         estimators: Sequence[Any] = [self, other, *more]
-        if self._learner_class().merged_with is BatchLearner.merged_with:
+        if self._learner_class().merge_all is BatchLearner.merge_all:
             return super().merge(other, *more)
         for each in estimators:
             if type(each) is not type(self):

@@ -12,7 +12,7 @@ from thinstream.learners import Learner, make_learner
 from thinstream.learners.protocol import OneModel
 from thinstream.stability import findings
 from thinstream.stability.data import batch_of, signs_of
-from thinstream.stability.findings import PARTS, Finding, Level, Part, Replay
+from thinstream.stability.findings import PARTS, Finding, Level, Part, Run
 
 
 class Diagnosis(NamedTuple):
@@ -90,7 +90,7 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
     return Diagnosis(subject.name, tuple(sorted(_findings(subject, batch, run), key=findings.severity)))
 
 
-def _findings(subject: Subject, batch: Batch, run: Replay | None) -> list[Finding]:
+def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
     name, w, parameters, learner = subject
     wrong = findings.finite(w)
     if wrong is not None:
@@ -135,7 +135,7 @@ def _underflown(learner: Any) -> int:
     return int(np.count_nonzero(state[::2])) - int(np.count_nonzero(state[1::2]))
 
 
-def replay(learner: Any, batch: Batch) -> Replay | None:
+def replay(learner: Any, batch: Batch) -> Run | None:
     """One pass of a fresh online learner like this one; None where there is none, or too few rows to tell anything."""
     if not isinstance(learner, Learner) or learner.weights_only or len(batch) < 10 * PARTS:
         return None
@@ -155,4 +155,4 @@ def replay(learner: Any, batch: Batch) -> Replay | None:
         error = (fresh.n_mistakes - before) / len(piece)
         score = float(np.median(told)) if len(told) else 0.0
         parts.append(Part(stop, fresh.nnz, error, score, bool(np.all(np.isfinite(sizes)))))
-    return Replay(tuple(parts))
+    return tuple(parts)

@@ -15,7 +15,6 @@ _LEVELS = ("problem", "note", "fine")
 
 #: Shares below which something counts as rare.
 FEW, RARE = 0.1, 0.01
-#: A run is looked at in this many parts.
 PARTS = 4
 
 
@@ -29,16 +28,8 @@ class Part(NamedTuple):
     finite: bool
 
 
-class Replay(NamedTuple):
-    """A run in parts."""
-
-    parts: tuple[Part, ...]
-
-    @property
-    def growth(self) -> float:
-        """Weights at the end over those at half time."""
-        half, end = self.parts[PARTS // 2 - 1].nnz, self.parts[-1].nnz
-        return end / half if half else 1.0
+#: A run, looked at in PARTS parts.
+Run = tuple[Part, ...]
 
 
 class Finding(NamedTuple):
@@ -123,7 +114,7 @@ def scales(batch: Batch) -> Finding | None:
                    f"2^{found.largest}", "scale the features, each by its largest value, say")  # fmt: skip
 
 
-def density(w: NDArray[Any], parameters: dict[str, Any], run: Replay | None) -> Finding:
+def density(w: NDArray[Any], parameters: dict[str, Any], run: Run | None) -> Finding:
     """Whether the model goes on growing without getting better."""
     nnz, about = int(np.count_nonzero(w)), "density"
     says = f"{nnz:,} of {w.size:,} weights are not 0 ({100 * nnz / max(w.size, 1):.3g} %)"
@@ -131,10 +122,10 @@ def density(w: NDArray[Any], parameters: dict[str, Any], run: Replay | None) -> 
         return Finding("note", about, says, "lower l1" if parameters.get("l1") else "")
     if run is None:
         return Finding("fine", about, says)
-    half, end = run.parts[len(run.parts) // 2 - 1], run.parts[-1]
+    half, end = run[len(run) // 2 - 1], run[-1]
     says += f"; {half.nnz:,} after {half.rows:,} rows, {end.nnz:,} after {end.rows:,}, errors {half.error:.1%} and "
     says += f"{end.error:.1%}"
-    if run.growth < 1 + FEW or end.error < (1 - FEW) * half.error:
+    if end.nnz < (1 + FEW) * half.nnz or half.nnz == 0 or end.error < (1 - FEW) * half.error:
         return Finding("fine", about, says)
     do = "raise l1: it is 0, which keeps every weight" if parameters.get("l1") == 0 else "raise l1"
     if "l1" not in parameters:
@@ -143,11 +134,11 @@ def density(w: NDArray[Any], parameters: dict[str, Any], run: Replay | None) -> 
                    "StableSparsePerceptron(max_density=…)")  # fmt: skip
 
 
-def divergence(run: Replay | None) -> Finding | None:
+def divergence(run: Run | None) -> Finding | None:
     """Whether scores grow faster than the examples do."""
     if run is None:
         return None
-    half, end = run.parts[len(run.parts) // 2 - 1], run.parts[-1]
+    half, end = run[len(run) // 2 - 1], run[-1]
     says = f"the median |score| went from {half.score:.3g} to {end.score:.3g} in the second half of these rows"
     if not end.finite:
         says = "scores became infinite"

@@ -85,7 +85,9 @@ def regret(model: Any, X: Any, y: Any, comparator: Any = None) -> Regret:
     _require_covered(learner)
     c, rho = _costs(learner, signs)
     w = _best(batch, signs) if comparator is None else _weights(comparator, batch.n_features)
-    distance = _farthest(learner, batch, w) if learner.algorithm.name == "ARCSOGD" else _run(learner, batch)
+    distance = _farthest(learner, batch, w) if learner.algorithm.name == "ARCSOGD" else 0.0
+    if not learner.t:
+        learner.learn(batch, scores=False)
     return _report(learner, batch, w, c, rho, distance)
 
 
@@ -137,11 +139,6 @@ def _costs(learner: Learner, signs: NDArray[np.int8]) -> tuple[NDArray[np.float6
     positives = np.cumsum(signs > 0)
     ratio = np.maximum(np.arange(1, len(signs) + 1) - positives, 1) / np.maximum(positives, 1)
     return np.where(signs > 0, ratio, 1.0), ratio
-
-
-def _run(learner: Learner, batch: Batch) -> float:
-    learner.learn(batch, scores=False)
-    return 0.0
 
 
 def _fresh(model: Any, n_features: int, classes: Classes) -> Learner:

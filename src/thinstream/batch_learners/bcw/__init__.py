@@ -6,6 +6,7 @@ Tan, Yan, Wang, van den Hengel, Tsang, Shi: Learning Sparse Confidence-Weighted 
 Υ of the paper, the root of Σ, is not formed: any root whitens as well, and the mean μ = Υw is kept itself.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -21,7 +22,6 @@ from thinstream.batch_learners.devices import in_precision, is_device_array, lik
 from thinstream.batch_learners.rows import Arrays, Examples, require_finite
 from thinstream.engine.parameters import CountOrNone, OneOf, Positive
 from thinstream.errors import MergeError
-from thinstream.learners.merging import require_mergeable
 
 #: Rows on a device that are decided on at a time: each time their products come to the host.
 STRETCH = 1024
@@ -153,37 +153,26 @@ class BCWLearner(BufferedLearner):
         super().restore(arrays)
         self.covariance = covariance_of(arrays, len(self.w), self.dtype)
 
-    def merged_with(self, others: Sequence["BCWLearner"]) -> "BCWLearner":
-        """One out of several that saw disjoint rows: precisions add, which is exact; means are weighted by them."""
+    def merge_all(self, learners: Sequence["BCWLearner"]) -> "BCWLearner":
+        """Precisions add, which is exact; means are weighted by them."""
         from scipy.linalg import cho_solve
 
-        learners = [self, *others]
         for each in learners:
-            require_mergeable(self, each)
             if each.n_waiting:
                 size = each.rule.batch_size
                 raise MergeError(f"BCW: {each.n_waiting} rows wait for their batch of {size}; call flush() first")
-        model = BCWLearner(
-            n_features=self.n_features,
-            costs=self.costs,
-            dtype=self.dtype.name,
-            fit_intercept=bool(self.offset),
-            **self.parameters,
-        )
-        seen = sorted((e for e in learners if e.t), key=lambda e: (e.t, e.w.tobytes(), e.cumulative_loss))
-        if len(seen) < 2:
-            model.restore((seen or learners)[0].arrays())
-            return model
+        model = copy.deepcopy(learners[0])
+        model.counts[:], model.cumulative_loss = 0, 0.0
         d, C, name = len(self.w), self.rule.C, self.algorithm.name
         P, b = np.zeros((d, d), dtype=self.dtype, order="F"), np.zeros(d)
-        for each in seen:
+        for each in sorted(learners, key=lambda e: (e.t, e.w.tobytes(), e.cumulative_loss)):
             own = each.covariance.precision(C, name)
             own = np.tril(own) + np.tril(own, -1).T
             b += own.astype(np.float64) @ each.w.astype(np.float64)
             P += own
             model.counts += each.counts
             model.cumulative_loss += each.cumulative_loss
-        P[np.diag_indices_from(P)] -= P.dtype.type(len(seen) - 1)
+        P[np.diag_indices_from(P)] -= P.dtype.type(len(learners) - 1)
         model.covariance = ByFeatures(P)
         model.w = cho_solve((cholesky(P), True), b).astype(self.dtype)
         return model
