@@ -11,7 +11,7 @@ from thinstream.engine.parameters import OneOf
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner, algorithms
 
-#: With and without clocks: compiled every day. The others are checked as plain Python, and compiled by `make test-slow`.
+#: With and without clocks: compiled every day. Others run every day as plain Python, compiled by `make test-slow`.
 DAILY = ("SSOL", "STG")
 WIDTH = 12
 

@@ -318,7 +318,7 @@ def test_another_run_is_not_resumed(tmp_path, workers, changed, message):
     learn_features(Threads(2), Everything(), model(), checkpoint=tmp_path)
     with pytest.raises(InvalidInputError, match=message):
         learn_features(Threads(workers), Everything(), model(), checkpoint=tmp_path, resume=True, **changed)
-    with pytest.raises(InvalidInputError, match=r"the run differs in eta, it was 1\.0, is 0\.5"):
+    with pytest.raises(InvalidInputError, match=r"the model differs in eta, it was 1\.0, is 0\.5"):
         learn_features(Threads(2), Everything(), model(eta=0.5), checkpoint=tmp_path, resume=True)
 
 

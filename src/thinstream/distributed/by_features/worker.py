@@ -44,51 +44,24 @@ _remembered: dict[tuple[str, int, int], Slice] = {}
 
 @dataclass(frozen=True)
 class Segment:
-    """A task for `Launcher.together`. All ranks must be given the same but for ``rank``, ``progress`` and ``names``.
-
-    Parameters
-    ----------
-    blueprint : Blueprint
-    shard : Shard
-        The whole stream, which every rank reads.
-    rank, size : int
-    job, token : str
-        The run's name, and the secret of this attempt.
-    place : Place
-        Where to begin.
-    rows : int or None
-        After how many rows to stop; None: at the end.
-    batch, passes : int
-        Rows of a mini-batch; passes over the stream.
-    timeout : float
-        Seconds a peer may be silent.
-    folder : Path or None
-        Where slices are; None: they stay in the processes, and come with the last answer.
-    first : callable or None
-        Answers the model to begin with.
-    lines, count : bool
-        Whether lines are to be told at 1, 2, 4, … rows, and whether with the number of non-zero weights.
-    progress, names : dict of arrays
-        For rank 0: as far as the place.
-
-    """
+    """A task for `Launcher.together`. All ranks must be given the same but for ``rank``, ``progress`` and ``names``."""
 
     blueprint: Blueprint
-    shard: Shard
+    shard: Shard  # the whole stream, which every rank reads
     rank: int
     size: int
-    job: str
-    token: str
-    place: Place
-    rows: int | None
-    batch: int
+    job: str  # the run's name
+    token: str  # the secret of this attempt
+    place: Place  # where to begin
+    rows: int | None  # after how many to stop; None: at the end
+    batch: int  # rows of a mini-batch
     passes: int
-    timeout: float
-    folder: Path | None = None
-    first: Callable[[], AnyLearner] | None = None
-    lines: bool = False
-    count: bool = False
-    progress: Arrays = field(default_factory=dict)
+    timeout: float  # seconds a peer may be silent
+    folder: Path | None = None  # of the slices; None: they stay in the processes, and come with the last answer
+    first: Callable[[], AnyLearner] | None = None  # answers the model to begin with
+    lines: bool = False  # whether lines are to be told at 1, 2, 4, … rows,
+    count: bool = False  # and whether with the number of non-zero weights
+    progress: Arrays = field(default_factory=dict)  # of rank 0, as far as the place; names, too
     names: Arrays = field(default_factory=dict)
 
     def __call__(self, exchange: Exchange) -> Answer:
