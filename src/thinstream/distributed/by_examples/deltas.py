@@ -19,7 +19,7 @@ from thinstream.engine.records import Memory
 from thinstream.errors import MergeError
 from thinstream.learners import Learner
 from thinstream.learners.memory import grown, kept, records
-from thinstream.one_vs_rest import AnyLearner, OneVsRest
+from thinstream.one_vs_rest import AnyLearner, learner_of
 
 __all__ = ["Delta", "Part", "applied", "copied", "delta", "merge"]
 
@@ -76,7 +76,7 @@ def delta(base: AnyLearner, learner: AnyLearner) -> Delta:
 
     """
     parts = [_part(one, other) for one, other in zip(base.models, learner.models, strict=True)]
-    return Delta(learner.n_features, tuple(parts), getattr(learner, "n_mistakes", 0))
+    return Delta(learner.n_features, tuple(parts), learner.n_mistakes)
 
 
 def applied(base: AnyLearner, change: Delta) -> AnyLearner:
@@ -89,13 +89,13 @@ def applied(base: AnyLearner, change: Delta) -> AnyLearner:
         new.memory.counts[:], new.memory.totals[:] = part.counts, part.totals
         new.memory = new.memory._replace(extra=part.extra.copy())
         models.append(new)
-    return models[0] if isinstance(base, Learner) else OneVsRest(models, change.mistakes)
+    return learner_of(models, change.mistakes)
 
 
 def copied(model: AnyLearner) -> AnyLearner:
     """A model of its own with the same state."""
     models = [_widened(each, model.n_features) for each in model.models]
-    return models[0] if isinstance(model, Learner) else OneVsRest(models, model.n_mistakes)
+    return learner_of(models, model.n_mistakes)
 
 
 def merge(base: AnyLearner, deltas: Sequence[Delta], rule: str | None = None) -> AnyLearner:
@@ -121,9 +121,7 @@ def merge(base: AnyLearner, deltas: Sequence[Delta], rule: str | None = None) ->
     for k, model in enumerate(base.models):
         parts = [change.parts[k] for change in seen]
         models.append(_merged(_widened(model, width), parts, chosen))
-    if isinstance(base, Learner):
-        return models[0]
-    return OneVsRest(models, base.n_mistakes + sum(change.mistakes - base.n_mistakes for change in seen))
+    return learner_of(models, base.n_mistakes + sum(change.mistakes - base.n_mistakes for change in seen))
 
 
 def _examples(change: Delta, base: AnyLearner) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.distributed.by_features.blueprint import Blueprint, answers, together
+from thinstream.distributed.by_features.blueprint import Blueprint, answers
 from thinstream.distributed.by_features.loop import part_for, split
 from thinstream.engine.diagonal import Exact
 from thinstream.engine.rows import Rows
@@ -20,7 +20,7 @@ from thinstream.learners import Learner
 from thinstream.learners.learner import require_range
 from thinstream.learners.memory import grown, records
 from thinstream.models import packing
-from thinstream.one_vs_rest import AnyLearner, OneVsRest
+from thinstream.one_vs_rest import AnyLearner, learner_of
 
 _EVERY_WEIGHT_1 = np.empty(0)
 
@@ -106,7 +106,7 @@ class Slice:
 
     def learner(self) -> AnyLearner:
         """The slice in the form of a model, to be stored."""
-        return together(self.models, self.n_mistakes, self.blueprint.classes)
+        return learner_of(self.models, self.n_mistakes)
 
     def restore(self, learner: AnyLearner, n_features: int) -> None:
         """Becomes what a slice was when ``learner`` was taken from it, of a model that had ``n_features``."""
@@ -272,9 +272,7 @@ def assembled(blueprint: Blueprint, slices: Iterator[Slice] | Sequence[Slice]) -
     whole: AnyLearner | None = None
     for part in slices:
         if whole is None:
-            whole = blueprint.whole(part.n_features)
-            if isinstance(whole, OneVsRest):
-                whole.n_mistakes = part.n_mistakes
+            whole = blueprint.whole(part.n_features, part.n_mistakes)
             for model, mine in zip(whole.models, part.models, strict=True):
                 model.memory.counts[:], model.memory.totals[:] = mine.memory.counts, mine.memory.totals
         for model, mine in zip(whole.models, part.models, strict=True):
