@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.distributed.by_features.blueprint import Blueprint, answers
-from thinstream.distributed.by_features.loop import part_for, split
+from thinstream.distributed.by_features.loop import compiled_part, split
 from thinstream.engine.diagonal import Exact
 from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError
@@ -50,7 +50,7 @@ class Slice:
     >>> part = Slice(Blueprint.of(model), rank=0, size=1)
     >>> part.learn(rows, Collective(0, 1))
     array([0., 0.], dtype=float32)
-    >>> assembled(Blueprint.of(model), [part]).weights()
+    >>> join_slices(Blueprint.of(model), [part]).weights()
     array([-0.5,  0.5], dtype=float32)
 
     """
@@ -64,7 +64,7 @@ class Slice:
         exact = self._observes and isinstance(getattr(self.models[0].rule, "diagonal", None), Exact)
         self._confident = answers(rule, "confidence") and not exact  # an exact diagonal observes without looking at v
         self._tallies = answers(rule, "tally")
-        self._parts = {name: part_for(name, rule) for name in ("confide", "score", "decide", "conclude")}
+        self._parts = {name: compiled_part(name, rule) for name in ("confide", "score", "decide", "conclude")}
         self._ready: set[Any] = set()
 
     def learn(self, batch: Batch, collective: Summing, *, batch_size: int = 1) -> NDArray[Any]:
@@ -259,7 +259,7 @@ class Packed(NamedTuple):
         learner = part.learner()
         return cls(packing.described(learner), packing.packed(learner, "full"), part.n_features)
 
-    def unpacked(self, blueprint: Blueprint, rank: int, size: int) -> Slice:
+    def unpack(self, blueprint: Blueprint, rank: int, size: int) -> Slice:
         """The slice as it was."""
         part = Slice(blueprint, rank, size)
         head = {**self.head, "grade": "full", "classes": list(blueprint.classes)}
@@ -267,7 +267,7 @@ class Packed(NamedTuple):
         return part
 
 
-def assembled(blueprint: Blueprint, slices: Iterator[Slice] | Sequence[Slice]) -> AnyLearner:
+def join_slices(blueprint: Blueprint, slices: Iterator[Slice] | Sequence[Slice]) -> AnyLearner:
     """One model out of all slices, of which every rank must have seen the same rows."""
     whole: AnyLearner | None = None
     for part in slices:
