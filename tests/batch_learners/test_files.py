@@ -198,7 +198,7 @@ def test_what_cannot_be_merged_says_why(data):
         with pytest.raises(MergeError, match=reason):
             model.merge(other)
     waiting = ts.BCW(batch_size=50).partial_fit(X, y, classes=["ham", "spam"])
-    with pytest.raises(MergeError, match=r"10 rows wait for their batch of 50; call flush\(\) first"):
+    with pytest.raises(MergeError, match=r"10 rows wait to be learned; call flush\(\)"):
         waiting.merge(waiting)
 
 

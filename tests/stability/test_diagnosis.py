@@ -6,7 +6,8 @@ from sklearn.svm import LinearSVC
 
 import thinstream as ts
 from thinstream.errors import InvalidInputError
-from thinstream.learners import Frozen
+from thinstream.learners import Classes, Frozen
+from thinstream.models import Model
 from thinstream.stability import diagnose, exponents
 from thinstream.stability.data import batch_of
 from thinstream.stability.diagnosis import Part, replay
@@ -156,7 +157,9 @@ def test_any_linear_model():
     svm = LinearSVC(random_state=0, max_iter=100_000, C=1e-4).fit(X, Y)
     assert str(diagnose(svm, X)).startswith("LinearSVC: ")
     words = np.where(Y > 0, "spam", "ham")
-    assert diagnose(ts.FSOL().fit(X, words), X, words).level("divergence") == "fine"
+    spam = ts.FSOL().fit(X, words)
+    assert diagnose(spam, X, words).level("divergence") == "fine"
+    assert diagnose(Model(spam._learner, Classes("ham", "spam")), X, words) == diagnose(spam, X, words)
 
 
 def test_bad_input():

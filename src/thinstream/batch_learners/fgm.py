@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch_learners.base import runs
-from thinstream.batch_learners.groups import GroupChoosing, best, cut
+from thinstream.batch_learners.groups import GroupLearner, best, cut
 from thinstream.batch_learners.rows import Examples
 from thinstream.engine.parameters import Count, Positive
 
@@ -52,7 +52,7 @@ class FGM(NamedTuple):
 
 
 @runs(FGM, paper="P1 baseline", order="first")
-class FGMLearner(GroupChoosing):
+class FGMLearner(GroupLearner):
     """The weights of the last subproblem.
 
     Examples
@@ -76,7 +76,7 @@ class FGMLearner(GroupChoosing):
         import scipy.sparse as sp
 
         self.start()
-        rows = self.entering(examples)
+        rows = self.prepare(examples)
         X, y, rule = rows.sparse(np.float64), rows.y.astype(np.float64), self.rule
         Cs = rule.C * rows.all_costs(self.costs)
         slot, alpha, w = np.full(X.shape[1], -1, dtype=np.int64), np.ones(len(y)), np.empty(0)

@@ -94,7 +94,7 @@ class BufferedClassifier(BatchClassifier):
                 one, two = self.classes_.tolist(), each.classes_.tolist()
                 raise MergeError(f"{self._declared.name}: models to merge must agree in classes, got {one} and {two}")
         new: Self = clone(self)
-        new._learner = self._learner.merged_with([each._learner for each in estimators[1:]])
+        new._learner = self._learner.merge([each._learner for each in estimators[1:]])
         new._learned_with, new._classes, new.classes_ = self._learned_with, self._classes, self.classes_.copy()
         new.n_features_in_ = self.n_features_in_
         names = common_names(estimators)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thinstream.batch_learners.base import runs
 from thinstream.batch_learners.blas import cholesky, inverse_of_lower
 from thinstream.batch_learners.buffered import BufferedLearner
-from thinstream.batch_learners.groups import Chosen, GroupChoosing, best, cut
+from thinstream.batch_learners.groups import Chosen, GroupLearner, best, cut
 from thinstream.batch_learners.rows import Arrays, Examples
 from thinstream.batch_learners.sbcw.ascent import Pass, ascend
 from thinstream.batch_learners.sbcw.blocks import Blocks
@@ -81,7 +81,7 @@ class SBCW(NamedTuple):
 
 
 @runs(SBCW, paper="P1 Alg. 2, 3", order="second")
-class SBCWLearner(GroupChoosing, BufferedLearner):
+class SBCWLearner(GroupLearner, BufferedLearner):
     """μ in ``w``, and the blocks of Σ̂.
 
     Examples
