@@ -156,7 +156,7 @@ class OneVsRest(ReadsOnce):
         from thinstream.lanes import Lanes  # on demand: most models never need them
 
         alike = [self.parameters] * len(self)
-        needed = Lanes.foreseen(
+        needed = Lanes.estimate_nbytes(
             self.algorithm.name, alike, self.n_features, dtype=self.dtype.name, fit_intercept=bool(self.offset)
         )
         if not len(self._held[0].memory.extra) and 2 * needed < 0.7 * physical_memory():
