@@ -105,16 +105,9 @@ def _report(learner: Learner, batch: Batch, w: Any, c: Any, rho: Any, distance: 
         if name == "FSOL":
             bound = fsol_bound(w, eta=p["eta"], l1=p["l1"], norm=norm, costs=c)
         else:
-            bound = ssol_bound(
-                w,
-                _precision(learner),
-                eta=p["eta"],
-                l1=p["l1"],
-                r=p["r"],
-                norm=norm,
-                rounds=len(batch),
-                largest_cost=float(np.max(c)),
-            )
+            given = {name: p[name] for name in ("eta", "l1", "r")}
+            A, largest = _precision(learner), float(np.max(c))
+            bound = ssol_bound(w, A, **given, norm=norm, rounds=len(batch), largest_cost=largest)
     return Regret(name, len(batch), learner.cumulative_loss, other, bound, measures)
 
 
