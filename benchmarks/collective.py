@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.distributed.blueprint import Blueprint
-from thinstream.distributed.collective import Collective, new_token
-from thinstream.distributed.local import LocalLauncher
-from thinstream.distributed.slices import Slice
+from thinstream.distributed.by_features.blueprint import Blueprint
+from thinstream.distributed.by_features.collective import Collective, new_token
+from thinstream.distributed.by_features.slices import Slice
+from thinstream.distributed.engines.local import LocalLauncher
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 

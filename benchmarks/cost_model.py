@@ -19,11 +19,11 @@ from collective import NUMBERS, measured, sums
 from streams import describe, generated
 
 from thinstream.batch import Batch
-from thinstream.distributed.blueprint import Blueprint
-from thinstream.distributed.collective import Collective, new_token
-from thinstream.distributed.deltas import applied, copied, delta, merge
-from thinstream.distributed.examples import MOST
-from thinstream.distributed.slices import Slice
+from thinstream.distributed.by_examples.deltas import applied, copied, delta, merge
+from thinstream.distributed.by_examples.driver import MOST
+from thinstream.distributed.by_features.blueprint import Blueprint
+from thinstream.distributed.by_features.collective import Collective, new_token
+from thinstream.distributed.by_features.slices import Slice
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.streams.opening import open_stream

@@ -18,7 +18,7 @@ from pathlib import Path
 from streams import describe, generated
 
 from thinstream.distributed.fitting import ENGINES, launcher_for, learn
-from thinstream.distributed.shards import FileSource
+from thinstream.distributed.sources import FileSource
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 

@@ -23,9 +23,9 @@ import numpy as np
 
 from thinstream.batch import Batch
 from thinstream.datasets import find
-from thinstream.distributed.combining import combining_of
-from thinstream.distributed.deltas import copied, delta, merge
-from thinstream.distributed.examples import rows_of_round
+from thinstream.distributed.by_examples.deltas import copied, delta, merge
+from thinstream.distributed.by_examples.driver import rows_of_round
+from thinstream.distributed.by_examples.increments import combining_of
 from thinstream.learners import Learner
 from thinstream.streams.opening import open_stream
 

@@ -9,7 +9,7 @@ radii are smaller. SMIDAS takes one pass with an l1 that gives a density of abou
 import numpy as np
 
 import thinstream as ts
-from thinstream.cli.diagnose import first
+from thinstream.cli.commands.diagnose import first
 from thinstream.datasets import find
 from thinstream.stability import diagnose, exponents, spectral_radius
 from thinstream.stability.inputs import matrix_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import ROWS
-from thinstream.cli.show import columns
+from thinstream.cli.render import columns
 from thinstream.models.file import read
 
 # by hand from the equations: the scores are 0 and -0.6081

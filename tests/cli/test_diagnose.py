@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thinstream.cli.diagnose import first
+from thinstream.cli.commands.diagnose import first
 from thinstream.streams.opening import open_stream
 
 

@@ -17,6 +17,7 @@ def test_no_output_takes_the_place_of_an_input(data, model, thin):
         ["predict", data, "-m", model, "--out", model],
         ["convert", data, "--out", "link.svm"],
         ["export", model, model, "--format", "json"],
+        ["merge", model, model, "-m", model],
     ):
         assert "is an input: writing to it would destroy it" in thin(*arguments, code=2).errors
     assert (Path(data).read_bytes(), Path(model).read_bytes()) == before
@@ -44,6 +45,22 @@ def test_what_is_no_feature_is_remembered(there, thin):
     Path("bare.csv").write_text("1,2,x\n0,-2,y\n" * 50)
     thin("train", "bare.csv", "--no-header", "--label", "c1", "-m", "bare.ts", "-q")
     assert thin("predict", "bare.csv", "-m", "bare.ts").split() == ["1", "-1"] * 50
+
+
+def test_a_merged_model_remembers_how_its_data_was_read(there, thin):
+    rows = "y,time,a,b\n" + "1,1700000000,2,x\n0,1700000001,-2,y\n" * 50
+    for name, options in (("one", ["--ignore", "time"]), ("two", ["--ignore", "time"]), ("three", [])):
+        Path(f"{name}.csv").write_text(rows)
+        thin("train", f"{name}.csv", "--label", "y", *options, "-a", "fsol", "-m", f"{name}.ts", "-q")
+    thin("merge", "one.ts", "two.ts", "-m", "both.ts")
+    Path("new.csv").write_text("time,a,b\n" + "1,2,x\n1,-2,y\n" * 50)
+    assert thin("predict", "new.csv", "-m", "both.ts") == thin("predict", "new.csv", "-m", "one.ts")
+    errors = thin("merge", "one.ts", "three.ts", "-m", "x.ts", code=1).errors
+    assert (
+        "one.ts and three.ts differ in their reading options: {'ignore': ['time'], 'label': 'y'} and {'label': 'y'}"
+        in errors
+    )
+    assert not Path("x.ts").exists()
 
 
 def test_bad_records_have_empty_predictions(data, model, thin):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thinstream.cli.grids import grid_of
+from thinstream.cli.grids import parse_grid
 from thinstream.errors import InvalidParameterError
 from thinstream.lanes import Lanes
 from thinstream.models.file import read
@@ -63,7 +63,7 @@ def piped(monkeypatch):
     ],
 )
 def test_values_of_a_grid(text, values):
-    ((name, found),) = grid_of([text]).items()
+    ((name, found),) = parse_grid([text]).items()
     assert found == values
     assert name == {"intercept": "fit_intercept"}.get(text.split("=")[0], text.split("=")[0].replace("-", "_"))
 
@@ -85,7 +85,7 @@ def test_values_of_a_grid(text, values):
 )
 def test_bad_grids_say_what_is_wrong(texts, message):
     with pytest.raises(InvalidParameterError, match=message):
-        grid_of(texts)
+        parse_grid(texts)
 
 
 def test_the_papers_grids():

@@ -277,7 +277,7 @@ def test_broken_off_and_resumed(server, get, tmp_path):
 def test_another_version_is_not_appended(server, get, tag):
     """The server has new bytes since, with a tag or without any: all of them are fetched."""
     server.cut_after = 300_000
-    with pytest.raises(DownloadError):
+    with pytest.raises(DownloadError, match="broke off after 300,000"):
         get()
     server.files["/a9a.train.svm"] = DATA[::-1]
     server.tag, server.cut_after = tag, 100_000
@@ -395,8 +395,11 @@ def test_addresses(server, get, tmp_path):
             ts.download("a9a", tmp_path, base=url)
     for url in ("https://example.org/x", "http://localhost:80/x", "http://[::1]/x", "http://127.8.8.8/x"):
         assert transfer.allowed(url) == url
-    for server.redirect in ("http://example.org/a9a", "file:///etc/passwd"):
-        with pytest.raises(DownloadError):
+    for server.redirect, message in (
+        ("http://example.org/a9a", "only https addresses are fetched"),
+        ("file:///etc/passwd", "Redirection to url 'file:///etc/passwd' is not allowed"),
+    ):
+        with pytest.raises(DownloadError, match=message):
             get()
     assert nothing_left(tmp_path)
 

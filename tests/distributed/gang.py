@@ -4,7 +4,8 @@ import threading
 
 import numpy as np
 
-from thinstream.distributed.slices import Slice
+from thinstream.distributed.by_features.slices import Slice
+from thinstream.errors import PeerLostError
 
 #: Seconds after which a test that hangs has failed.
 PATIENCE = 30.0
@@ -54,7 +55,7 @@ def run(size, work):
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    for error in sorted(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError)):
+    for error in sorted(errors, key=lambda error: isinstance(error, (threading.BrokenBarrierError, PeerLostError))):
         raise error
     assert not any(thread.is_alive() for thread in threads)
     return answers

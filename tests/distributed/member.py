@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from thinstream.distributed.collective import Collective
+from thinstream.distributed.by_features.collective import Collective
 from thinstream.errors import PeerLostError
 
 

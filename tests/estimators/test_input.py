@@ -76,9 +76,9 @@ def test_bad_input_raises_and_changes_nothing(case, verb):
 @pytest.mark.parametrize("case", [c for c in BAD if "columns" not in c and "classes" not in c and "label" not in c])
 def test_a_first_call_that_fails_leaves_no_model(case):
     """Nothing is fitted by halves."""
-    bad_X, bad_y, weights, _ = BAD[case]
+    bad_X, bad_y, weights, message = BAD[case]
     model = ts.SSOL()
-    with pytest.raises(ValueError):  # noqa: PT011 (the messages are tested above)
+    with pytest.raises(ValueError, match=message):
         model.partial_fit(bad_X, bad_y, classes=[0, 1], sample_weight=weights)
     with pytest.raises(AttributeError, match="before it is fitted"):
         model.coef_  # noqa: B018

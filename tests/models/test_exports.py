@@ -297,7 +297,7 @@ def test_a_model_without_weights(kind, tmp_path):
 def test_an_error_leaves_the_file_as_it_was(tmp_path):
     path = tmp_path / "model.json"
     path.write_text("before")
-    with pytest.raises(InvalidInputError):
+    with pytest.raises(InvalidInputError, match="the intercept must be finite, got inf"):
         export(made([1.0], intercept=float("inf")), path)
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]

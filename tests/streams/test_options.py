@@ -53,7 +53,7 @@ def test_the_command_line_reads_back_what_arguments_say(name):
     import typer
     from typer.testing import CliRunner
 
-    from thinstream.cli.groups import Reading, grouped
+    from thinstream.cli.options import Reading, expand_options
 
     read = []
 
@@ -61,7 +61,7 @@ def test_the_command_line_reads_back_what_arguments_say(name):
         read.append(reading)
 
     app = typer.Typer()
-    app.command()(grouped(command))
+    app.command()(expand_options(command))
     given = Options(**{name: OTHER[name]})
     assert CliRunner().invoke(app, given.arguments(), catch_exceptions=False).exit_code == 0
     assert read == [given]

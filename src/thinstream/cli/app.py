@@ -6,46 +6,35 @@ Exit codes: 0 done, 1 bad input or another failure, 2 a wrong command line, 130 
 
 import gc
 import os
+import pkgutil
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from inspect import getdoc
+from importlib import import_module
+from inspect import getdoc, signature
 from types import FrameType
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
-from thinstream.cli import (
-    algorithms,
-    convert,
-    costs,
-    datasets,
-    demo,
-    diagnose,
-    evaluate,
-    export,
-    inspect,
-    merge,
-    path,
-    predict,
-    reorder,
-    reproduce,
-    train,
-    tune,
-)
-from thinstream.cli.quick import hide_linear_algebra
+from thinstream.cli import commands
+from thinstream.cli.options import PARAMETERS, expand_options
+from thinstream.cli.startup import hide_linear_algebra
 
 #: What click raises on a wrong command line; typer has a click of its own or not, depending on its version.
 _ClickError: Any = typer.BadParameter.__mro__[2]
-#: Commands that begin at once.
-QUICK = ("train", "tune", "path", "costs", "predict", "evaluate")
 HELP = "Sparse, cost-sensitive, second-order online learning from streams."
 
 
+def command_names() -> list[str]:
+    """The modules in the folder ``commands``: each has a function of the same name, which is the command."""
+    return sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+
+
 def make_app(arguments: list[str]) -> typer.Typer:
-    """The command line; which options commands that learn have depends on the algorithm in the arguments."""
+    """The command line: the command that the arguments name, or all of them where they name none."""
     app = typer.Typer(
         name="thinstream",
         help=HELP,
@@ -54,27 +43,28 @@ def make_app(arguments: list[str]) -> typer.Typer:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for module in (train, tune, path, costs):
-        module.register(app, arguments)
-    for module in (
-        predict,
-        evaluate,
-        diagnose,
-        convert,
-        inspect,
-        export,
-        merge,
-        reorder,
-        algorithms,
-        datasets,
-        demo,
-        reproduce,
-    ):
-        module.register(app)
-    for command in app.registered_commands:
-        command.help = _paragraphs(cast(Any, command.callback))
+    names = command_names()
+    asked = [name for name in arguments[:1] if name in names]
+    for name in asked or names:
+        _add_command(app, name, arguments if asked else None)
     app.callback()(_common)
     return app
+
+
+def _add_command(app: typer.Typer, name: str, arguments: list[str] | None) -> None:
+    """Adds a command; where it will run and learns, with the options of the algorithm in the arguments."""
+    command = getattr(import_module(f"{commands.__name__}.{name}"), name)
+    parameters = signature(command).parameters
+    own, epilog = [], None
+    if PARAMETERS in parameters:
+        epilog = f"Options of another algorithm: thinstream {name} -a NAME --help"
+    if arguments is not None and "reading" in parameters and not {"-h", "--help"} & set(arguments):
+        hide_linear_algebra()
+    if arguments is not None and PARAMETERS in parameters:
+        from thinstream.cli.algorithm_options import algorithm_options, named_algorithm
+
+        own = algorithm_options(named_algorithm(arguments, parameters["algorithm"].default), without=parameters)
+    app.command(name, help=_paragraphs(command), epilog=epilog)(expand_options(command, own))
 
 
 def _paragraphs(command: Callable[..., Any]) -> str:
@@ -102,8 +92,6 @@ def _common(
 def main() -> None:
     """Runs the command line of this process."""
     gc.disable()  # imports make many objects and no garbage
-    if sys.argv[1:2] and sys.argv[1] in QUICK and not {"-h", "--help"} & set(sys.argv):
-        hide_linear_algebra()
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -4,17 +4,17 @@ import math
 import re
 from typing import Any
 
-from thinstream.cli.parameters import value_of
+from thinstream.cli.algorithm_options import parse_value
 from thinstream.errors import InvalidParameterError
 
 #: What parameters are called on the command line, where that differs.
 CALLED = {"intercept": "fit_intercept"}
 
 
-def grid_of(texts: list[str]) -> dict[str, Any]:
+def parse_grid(texts: list[str]) -> dict[str, Any]:
     """Names and values (lists or distributions) of the options ``--grid``.
 
-    >>> grid_of(["eta=0.5,2^1..2^3", "intercept=yes,no"])
+    >>> parse_grid(["eta=0.5,2^1..2^3", "intercept=yes,no"])
     {'eta': [0.5, 2, 4, 8], 'fit_intercept': [True, False]}
     """
     found: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def _number(text: str) -> Any:
     """A number, also a power; else None or the text itself."""
     power = re.fullmatch(r"([\d.]+)\^([+-]?[\d.]+)", text)
     if not power:
-        return value_of(text)
+        return parse_value(text)
     try:
         return _plain(float(power[1]) ** float(power[2]))
     except (ValueError, OverflowError):

@@ -1,56 +1,126 @@
-"""Options of commands that take many models over a stream at once."""
+"""What commands that take many models over a stream share: tune, path and costs."""
 
-import re
-from dataclasses import dataclass
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
+from thinstream.cli.io import names_of, open_data, require_model_file, require_outputs
+from thinstream.cli.options import Output, Reading, Study, classes_of, parse_bytes
+from thinstream.cli.progress import Bar, say_if_slow
+from thinstream.cli.render import say
 from thinstream.errors import InvalidParameterError
+from thinstream.evaluate.observer import Observer, Step
+from thinstream.models.model import Model
+from thinstream.streams.options import remembered
+from thinstream.tune.figures import check_picture_path
+from thinstream.tune.multipass import in_words
+from thinstream.tune.study import StudyConfig
 
-_MODEL, _LANES, _OUTPUT = "Model", "Lanes", "Output"
-
-
-@dataclass(frozen=True)
-class Studying:
-    """What all models share, what they may take, and where what is found goes."""
-
-    intercept: Annotated[
-        bool, typer.Option("--intercept", help="Learn a constant feature along.", rich_help_panel=_MODEL)
-    ] = False
-    dtype: Annotated[str, typer.Option(help="float32 or float64.", rich_help_panel=_MODEL)] = "float32"
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="What all models may take, as in 500M or 4G (default: half of the machine's); beyond it they go in "
-            "several passes.",
-            rich_help_panel=_LANES,
-            show_default=False,
-        ),
-    ] = None
-    lane_threads: Annotated[int, typer.Option(min=1, help="Threads that learn.", rich_help_panel=_LANES)] = 1
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw into this file (.png, .svg or .html).", rich_help_panel=_OUTPUT, show_default=False),
-    ] = None
-    csv: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the table, with all its columns, to this file.", rich_help_panel=_OUTPUT, show_default=False
-        ),
-    ] = None
+WAITING = "looking at the first rows, and compiling this algorithm where it is used for the first time …"
 
 
-def bytes_of(text: str | None) -> int | None:
-    """A number of bytes.
+def open_binary_stream(data: list[str], reading: Reading, dtype: str) -> Any:
+    """The stream of a study, which compares models of two classes."""
+    classes = classes_of(reading)
+    if len(classes) > 2:
+        raise InvalidParameterError(
+            f"models are compared on two classes only, --classes {','.join(map(str, classes))} are {len(classes)}; "
+            "label one class against the rest, or `train` with all of them"
+        )
+    return open_data(data, reading, dtype)
 
-    >>> bytes_of("1.5G"), bytes_of("300k"), bytes_of(None)
-    (1500000000, 300000, None)
-    """
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", text)
-    if found is None or float(found[1]) == 0:
-        raise InvalidParameterError(f"--memory must be a number of bytes as in 500M or 4G, got {text!r}")
-    return int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
+
+def study_config(algorithm: str, study: Study, stream: Any) -> StudyConfig:
+    """How the models are compared."""
+    return StudyConfig(
+        algorithm,
+        n_features=getattr(stream, "n_features", None) or 0,
+        dtype=study.dtype,
+        threads=study.lane_threads,
+        memory=parse_bytes(study.memory),
+    )
+
+
+def study_model(learner: Any, reading: Reading, stream: Any, **extra: Any) -> Model:
+    """A learner of the study with all that its file keeps."""
+    extra["reading"] = remembered(reading)
+    return Model(learner, classes_of(reading), stream.feature_space, names_of(stream), extra)
+
+
+def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -> None:
+    """Raises at once where something of a study could not be written in the end."""
+    require_model_file(model)
+    parse_bytes(study.memory)
+    if study.plot is not None:
+        check_picture_path(study.plot)
+    require_outputs(inputs, model, study.plot, study.csv)
+
+
+class _Passes(Observer):
+    """Says why there are several passes; shows a bar where there is a terminal."""
+
+    def __init__(self, stream: Any, quiet: bool, waiting: ExitStack) -> None:
+        self._stream, self._quiet, self._waiting = stream, quiet, waiting
+        self._bar: Bar | None = None
+        self._of = self._number = self._rows = self._before = 0
+
+    def split(self, passes: int, needed: int, limit: int) -> None:
+        """All lanes at once would need too much memory."""
+        if not self._quiet:
+            sizes = f"all models at once need {in_words(needed)}, the limit is {in_words(limit)}"
+            say(f"thinstream: {sizes}: {passes} passes")
+
+    def moved(self, step: Step) -> None:
+        """Moves the bar; a new one, where passes have become more."""
+        self._waiting.close()
+        if self._quiet or not sys.stderr.isatty():
+            return
+        rows, position, number, of, _ = step
+        if self._bar is None or of != self._of:
+            self.close()
+            self._bar, self._of = Bar(self._stream, of), of
+            self._number = self._rows = self._before = 0
+        if number > self._number:
+            self._number, self._before = number, self._before + self._rows
+        self._rows = rows
+        self._bar.move(self._before + rows, position, number)
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+@contextmanager
+def show_progress(stream: Any, output: Output) -> Iterator[Observer]:
+    """A watch for the length of the block."""
+    gc.enable()
+    with ExitStack() as waiting:
+        waiting.enter_context(say_if_slow(WAITING, quiet=output.quiet or output.json))
+        watch = _Passes(stream, output.quiet, waiting)
+        try:
+            yield watch
+        finally:
+            watch.close()
+
+
+def say_places(study: Study, model: Path | None) -> None:
+    """Where what was asked for is."""
+    for what, path in (("model", model), ("picture", study.plot), ("table", study.csv)):
+        if path is not None:
+            print(f"  {what:<8} {path} ({path.stat().st_size:,} bytes)")
+
+
+def remark_on_labels(rows: int, positives: int, looks_sorted: bool) -> None:
+    """Says so if the labels look odd."""
+    if positives in (0, rows):
+        kind = "positive" if positives else "negative"
+        say(f"thinstream: all {rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
+    elif looks_sorted:
+        say(
+            "thinstream: labels come in long runs, as in rows sorted by class: progressive numbers are too good, and "
+            "models lean to the last class; thinstream shuffle first"
+        )

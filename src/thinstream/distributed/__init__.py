@@ -7,25 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thinstream.distributed.classifier import DistributedClassifier
+    from thinstream.distributed.engines.local import LocalLauncher
+    from thinstream.distributed.engines.ray.launcher import RayLauncher
+    from thinstream.distributed.engines.spark.launcher import SparkLauncher
+    from thinstream.distributed.engines.spark.streaming import learn_stream
     from thinstream.distributed.fitting import train
-    from thinstream.distributed.local import LocalLauncher
-    from thinstream.distributed.on_ray import RayLauncher
-    from thinstream.distributed.on_spark import SparkLauncher
 
-_PLACES = {
+_MODULES = {
     "DistributedClassifier": "classifier",
-    "LocalLauncher": "local",
-    "RayLauncher": "on_ray",
-    "SparkLauncher": "on_spark",
+    "LocalLauncher": "engines.local",
+    "RayLauncher": "engines.ray.launcher",
+    "SparkLauncher": "engines.spark.launcher",
+    "learn_stream": "engines.spark.streaming",
     "train": "fitting",
 }
 
-__all__ = ["DistributedClassifier", "LocalLauncher", "RayLauncher", "SparkLauncher", "train"]
+__all__ = ["DistributedClassifier", "LocalLauncher", "RayLauncher", "SparkLauncher", "learn_stream", "train"]
 
 
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name in _PLACES:  # workers import parts of this package, and must not wait for all of it
-        return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    if name in _MODULES:  # workers import parts of this package, and must not wait for all of it
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,8 +10,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
-from thinstream.distributed.arrays import BatchSource
 from thinstream.distributed.fitting import train
+from thinstream.distributed.sources import BatchSource
 from thinstream.errors import InvalidParameterError
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
 from thinstream.learners import Classes

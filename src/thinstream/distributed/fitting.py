@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from thinstream.distributed.arrays import BatchSource
-from thinstream.distributed.blueprint import require_separable
-from thinstream.distributed.examples import learn_examples
-from thinstream.distributed.launcher import Launcher
-from thinstream.distributed.shards import FileSource, Source
+from thinstream.distributed.by_examples.driver import learn_examples
+from thinstream.distributed.by_features.blueprint import require_separable
+from thinstream.distributed.engines.launcher import Launcher
+from thinstream.distributed.sources import BatchSource, FileSource, Source
 from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError, listed
 from thinstream.models.model import Model
 from thinstream.training.checkpoint import Checkpoints, State
@@ -155,7 +154,7 @@ def learn(
     if checkpoint is not None:
         require_kind(checkpoint, mode)
     if mode == "features":
-        from thinstream.distributed.features import learn_features
+        from thinstream.distributed.by_features.driver import learn_features
 
         if merge_every is not None or merge is not None:
             raise InvalidParameterError("merge and merge_every are for mode 'examples'; by features nothing is merged")
@@ -202,7 +201,7 @@ def require_kind(checkpoint: Path, mode: str) -> None:
 
 def resumable(checkpoint: Path, mode: str) -> bool:
     """Whether there is anything to go on from."""
-    from thinstream.distributed.slice_files import MANIFEST
+    from thinstream.distributed.by_features.slice_files import MANIFEST
 
     return (checkpoint / MANIFEST if mode == "features" else checkpoint).exists()
 
@@ -210,7 +209,7 @@ def resumable(checkpoint: Path, mode: str) -> bool:
 def clear(checkpoint: Path, mode: str) -> None:
     """Removes a checkpoint whose run is over and safe."""
     if mode == "features":
-        from thinstream.distributed.features import clear as clear_folder
+        from thinstream.distributed.by_features.driver import clear as clear_folder
 
         clear_folder(checkpoint)
     else:
@@ -220,15 +219,15 @@ def clear(checkpoint: Path, mode: str) -> None:
 def launcher_for(engine: str, workers: int, **options: Any) -> Launcher:
     """The workers of an engine, by its name."""
     if engine == "local":
-        from thinstream.distributed.local import LocalLauncher
+        from thinstream.distributed.engines.local import LocalLauncher
 
         return _made(LocalLauncher, engine, workers, options)
     if engine == "ray":
-        from thinstream.distributed.on_ray import RayLauncher
+        from thinstream.distributed.engines.ray.launcher import RayLauncher
 
         return _made(RayLauncher, engine, workers, options)
     if engine == "spark":
-        from thinstream.distributed.on_spark import SparkLauncher
+        from thinstream.distributed.engines.spark.launcher import SparkLauncher
 
         return _made(SparkLauncher, engine, workers, options)
     raise InvalidParameterError(f"engine must be {listed(ENGINES)}, or a launcher, got {engine!r}")
@@ -258,13 +257,13 @@ def source_of(source: Any, **options: Any) -> Source:
     found_by_engine: Source | None = None
     package = type(source).__module__.split(".")[0]
     if package == "ray":
-        from thinstream.distributed import on_ray
+        from thinstream.distributed.engines.ray import datasets
 
-        found_by_engine = on_ray.source_for(source, **options)
+        found_by_engine = datasets.source_for(source, **options)
     elif package == "pyspark":
-        from thinstream.distributed import on_spark
+        from thinstream.distributed.engines.spark import frames
 
-        found_by_engine = on_spark.source_for(source, **options)
+        found_by_engine = frames.source_for(source, **options)
     if found_by_engine is None and not _names_files(source):
         raise InvalidInputError(
             "a source is files (a path, a glob or a list of them), a Ray Dataset, a Spark DataFrame or a Source, got "

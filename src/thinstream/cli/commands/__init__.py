@@ -1,0 +1,1 @@
+"""One module per command, found by listing this folder: see `thinstream.cli.app`."""

@@ -1,0 +1,49 @@
+"""``thinstream algorithms``: what can learn, and with which options."""
+
+import inspect
+from typing import Annotated
+
+import typer
+
+from thinstream.cli.algorithm_options import how
+
+
+def algorithms(
+    name: Annotated[str | None, typer.Argument(help="Show this one in full.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
+) -> None:
+    """List the algorithms, or show one: equations, parameters with their ranges, paper.
+
+    Those marked as batch need all rows of a batch at once, and learn in Python only.
+    """
+    import json
+
+    from thinstream.learners.registry import algorithms as known
+    from thinstream.learners.registry import find
+
+    chosen = known() if name is None else (find(name),)
+    if as_json:
+        for algorithm in chosen:
+            parameters = {
+                p.name: {"default": p.default, "allowed": p.constraint.allowed()} for p in algorithm.parameters
+            }
+            entry = {"name": algorithm.name, "kind": algorithm.kind, "paper": algorithm.paper, "order": algorithm.order}
+            typer.echo(json.dumps({**entry, "summary": algorithm.summary, "parameters": parameters}))
+    elif name is None:
+        for algorithm in chosen:
+            kind = "batch" if algorithm.kind == "batch" else ""
+            typer.echo(f"{algorithm.name:<24}{algorithm.paper:<21}{algorithm.order:<8}{kind:<7}{algorithm.summary}")
+    else:
+        (algorithm,) = chosen
+        batch = algorithm.kind == "batch"
+        typer.echo(
+            f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order{', batch method' if batch else ''})\n"
+        )
+        typer.echo(
+            (inspect.getdoc(algorithm.rule) or "").replace("::\n\n", "").partition("Examples\n---")[0].rstrip() + "\n"
+        )
+        for parameter in algorithm.parameters:
+            option = parameter.name if batch else f"--{parameter.name.replace('_', '-')}"
+            typer.echo(f"{option:<16} {parameter.constraint.allowed()}; default {parameter.default}")
+        if batch:
+            typer.echo(f"\n{how(algorithm)}")

@@ -1,0 +1,72 @@
+"""``thinstream costs``: what telling a learner the costs is worth, over all trade-offs, in one pass."""
+
+from typing import Annotated, Any
+
+import typer
+
+from thinstream.cli.options import Algorithm, Data, Output, Reading, Study, option
+
+
+def costs(
+    data: Data,
+    reading: Reading,
+    output: Output,
+    study: Study,
+    parameters: dict[str, Any],
+    algorithm: Algorithm = "arcsogd",
+    weights: Annotated[
+        str | None,
+        option("Weights of the positives, α_p and c_p, as in 0.5,0.9,0.99 (default 0.05, 0.1 … 0.95).", "Sweep"),
+    ] = None,
+    ratio: Annotated[
+        float | None,
+        option("Negatives per positive, for ρ of the sum (default: of the first 10,000 rows).", "Sweep"),
+    ] = None,
+) -> None:
+    """Draw cost curves: how models told the weights they are judged by compare with one that is not told.
+
+    Paper P3, Figs 3 and 4. At weight w a model learns with ρ = w/(1-w) times the negatives per positive, and is judged
+    by w·sensitivity + (1-w)·specificity; another with ρ = w/(1-w), judged by w·false negatives + (1-w)·false positives,
+    here per 100 rows. All are progressive: each row is scored before it is learned.
+    """
+    from thinstream.cli.render import report_skipped, write_csv, write_json, write_table
+    from thinstream.cli.studies import (
+        open_binary_stream,
+        remark_on_labels,
+        require_study_outputs,
+        say_places,
+        show_progress,
+        study_config,
+    )
+    from thinstream.tune.cost_curves import WEIGHTS, study_costs
+    from thinstream.tune.study import Trial
+    from thinstream.tune.text_tables import cost_table
+
+    tried = _parse_weights(weights) or WEIGHTS
+    require_study_outputs(data, study, None)
+    stream, trial = open_binary_stream(data, reading, study.dtype), Trial(parameters, fit_intercept=study.fit_intercept)
+    with show_progress(stream, output) as watch:
+        curves = study_costs(stream, study_config(algorithm, study, stream), trial, tried, ratio=ratio, watch=watch)
+    table: dict[str, Any] = {"weight": curves.cost.weights}
+    for curve in (curves.weighted_sum, curves.cost):
+        table |= {f"{curve.metric}_{name}": each for name, each in curve.columns().items() if name != "weights"}
+    if study.csv is not None:
+        write_csv(study.csv, table)
+    if study.plot is not None:
+        curves.plot(study.plot)
+    if output.quiet:
+        return
+    if output.json:
+        write_json(table)
+        return
+    write_table(*cost_table(curves), None)
+    say_places(study, None)
+    report_skipped(stream, output.quiet)
+    remark_on_labels(curves.rows, curves.positives, curves.looks_sorted)
+
+
+def _parse_weights(text: str | None) -> tuple[float, ...]:
+    try:
+        return () if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"--weights must be numbers between 0 and 1 as in 0.5,0.9, got {text!r}") from None

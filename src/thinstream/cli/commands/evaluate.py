@@ -1,0 +1,33 @@
+"""``thinstream evaluate``: how good a model is on labelled examples."""
+
+import typer
+
+from thinstream.cli.options import Data, Judging, ModelFile, Output, Reading
+
+
+def evaluate(
+    data: Data,
+    reading: Reading,
+    output: Output,
+    model: ModelFile,
+    judging: Judging,
+) -> None:
+    """Measure a model on labelled examples, without learning from them."""
+    import json
+
+    from thinstream.cli.io import score_data
+    from thinstream.cli.render import report_skipped, summary
+    from thinstream.errors import InvalidInputError
+    from thinstream.evaluate.several import progress_for
+
+    found, stream, scored = score_data(data, reading, model, labels=True)
+    progress = progress_for(len(found.classes))
+    for batch, scores in scored:
+        if batch.y is None:
+            raise InvalidInputError(f"the rows to evaluate on need labels, row {batch.first_row} has none")
+        progress.update(scores, batch.y, batch.weights)
+    if not progress.rows:
+        raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
+    report_skipped(stream, output.quiet)
+    report = progress.report(judging.tradeoff())
+    typer.echo(json.dumps(report.as_dict()) if output.json else summary(report, found.classes))

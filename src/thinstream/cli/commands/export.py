@@ -1,0 +1,23 @@
+"""``thinstream export``: a model for other tools."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Where it goes: .txt, .tsv, .json, .onnx or .h.", show_default=False)],
+    format: Annotated[  # noqa: A002 (the option's name)
+        str | None, typer.Option(help="text, json, onnx or c; by default the ending of OUT tells.", show_default=False)
+    ] = None,
+) -> None:
+    """Write a model as text (feature, weight), JSON, an ONNX graph or a C header without dependencies."""
+    from thinstream.cli.io import require_not_input
+    from thinstream.models.exports import export as write
+    from thinstream.models.exports.taking import taken_of
+    from thinstream.models.file import read
+
+    require_not_input(out, model)
+    write(taken_of(read(model)), out, format)

@@ -1,0 +1,199 @@
+"""``thinstream path``: models from dense to sparse in one pass."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thinstream.cli.options import (
+    DEFAULT_ALGORITHM,
+    Algorithm,
+    ClassWeight,
+    Data,
+    Judging,
+    Output,
+    Reading,
+    Study,
+    option,
+    parse_costs,
+)
+from thinstream.errors import InvalidInputError, InvalidParameterError
+
+if TYPE_CHECKING:
+    from thinstream.models.model import Model
+    from thinstream.tune.selection import Limits
+    from thinstream.tune.sparsity_path import PathResult
+
+SWEEP, PICK = "Sweep", "Pick"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which model to take, and where it goes."""
+
+    pick: Annotated[
+        str,
+        option(
+            "Which model to take: one_se (the sparsest within a standard error of the best; default) or best.", PICK
+        ),
+    ] = "one_se"
+    scoring: Annotated[str, option("error (default), balanced_accuracy, weighted_sum or cost.", PICK)] = "error"
+    max_nnz: Annotated[int | None, option("Most non-zero weights.", PICK, min=0)] = None
+    max_density: Annotated[float | None, option("Most, as a share of all.", PICK, min=0.0, max=1.0)] = None
+    model: Annotated[Path | None, option("Where that model goes.", PICK, "--model", "-m")] = None
+    weights_only: Annotated[bool, option("Save its non-zero weights only.", PICK, "--weights-only")] = False
+
+    def limits(self) -> "Limits":
+        """How large the model may be."""
+        from thinstream.tune.selection import Limits
+
+        return Limits(self.max_nnz, self.max_density)
+
+
+def path(
+    data: Data,
+    reading: Reading,
+    output: Output,
+    study: Study,
+    judging: Judging,
+    choice: Choice,
+    parameters: dict[str, Any],
+    algorithm: Algorithm = DEFAULT_ALGORITHM,
+    class_weight: ClassWeight = None,
+    l1: Annotated[
+        str | None,
+        option(
+            "The ends, as in 1e-6..1; an end left out is found by a look at the first 4000 rows.",
+            SWEEP,
+            "--l1",
+            metavar="LOW..HIGH",
+        ),
+    ] = None,
+    n: Annotated[int, option("Models (default 20).", SWEEP, "-n", min=2)] = 20,
+    test: Annotated[list[str] | None, option("A file to score the models on, in place of --holdout.", SWEEP)] = None,
+    holdout: Annotated[
+        int,
+        option(
+            "Every so many-th row is left out by a twin of each model, to score it on; 0: none (default 10).",
+            SWEEP,
+            min=0,
+        ),
+    ] = 10,
+) -> None:
+    """Learn models from dense to sparse, a value of l1 each, in one pass; show their errors and pick one.
+
+    The table has a line per model: its progressive metrics (each row scored before it is learned), and the error of the
+    final models on rows that were held out. An asterisk marks the model that is picked.
+    """
+    from thinstream.cli.render import report_skipped
+    from thinstream.cli.studies import (
+        open_binary_stream,
+        remark_on_labels,
+        require_study_outputs,
+        show_progress,
+        study_config,
+        study_model,
+    )
+    from thinstream.evaluate.report import POSITIVES
+    from thinstream.learners import find
+    from thinstream.tune.selection import check_metric, check_rule
+    from thinstream.tune.sparsity_path import Sweep, sweep_stream
+    from thinstream.tune.study import Trial
+
+    check_metric(choice.scoring)
+    check_rule(choice.pick, choice.limits())
+    sweep = Sweep(n, *_parse_ends(l1), holdout)
+    sweep.check()
+    if "l1" not in {parameter.name for parameter in find(algorithm).parameters}:
+        raise InvalidParameterError(f"{find(algorithm).name} has no l1 to sweep")
+    require_study_outputs([*data, *(test or [])], study, choice.model)
+    stream = open_binary_stream(data, reading, study.dtype)
+    test_stream = open_binary_stream(test, reading, study.dtype) if test else None
+    trial, tradeoff = Trial(parameters, parse_costs(class_weight), study.fit_intercept), judging.tradeoff()
+    with show_progress(stream, output) as watch:
+        config = study_config(algorithm, study, stream)
+        swept = sweep_stream(stream, config, trial, sweep, test=test_stream, watch=watch, tradeoff=tradeoff)
+    chosen, trouble = None, None
+    try:
+        chosen = swept.pick(choice.scoring, choice.pick, choice.limits())
+    except InvalidInputError as error:  # the table may tell what to ask for instead
+        trouble = error
+    if chosen is not None and choice.model is not None:
+        progressive = swept.learned.report(chosen, tradeoff).as_dict()
+        model = study_model(swept.model(chosen), reading, stream, progressive=progressive)
+        _save(model, choice, swept.passes, output.quiet)
+    _show(swept, chosen, choice, study, output)
+    if not output.quiet:
+        report_skipped(stream, output.quiet)
+        remark_on_labels(swept.rows, int(swept.learned.counts[POSITIVES, 0]), swept.looks_sorted)
+    if trouble is not None:
+        raise trouble
+
+
+def _parse_ends(text: str | None) -> tuple[float | None, float | None]:
+    """LOW..HIGH, either of which may be missing.
+
+    >>> _parse_ends("1e-6..1"), _parse_ends("..10")
+    ((1e-06, 1.0), (None, 10.0))
+    """
+    if text is None:
+        return None, None
+    try:
+        low, high = (float(part) if part else None for part in text.split(".."))
+    except ValueError:
+        raise typer.BadParameter(f"--l1 must be two numbers > 0 as in 1e-6..1, got {text!r}") from None
+    return low, high
+
+
+def _save(model: "Model", choice: Choice, passes: int, quiet: bool) -> None:
+    """Writes the model that was chosen."""
+    from thinstream.cli.render import say
+    from thinstream.learners import Frozen
+    from thinstream.models.file import write
+
+    assert choice.model is not None
+    whole = not choice.weights_only and not isinstance(model.learner, Frozen)
+    write(choice.model, model, "full" if whole else "weights")
+    if not whole and not choice.weights_only and not quiet:
+        say(f"thinstream: {choice.model} has weights only, as the models took {passes} passes; it cannot go on")
+
+
+def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study, output: Output) -> None:
+    """Writes the table to standard output, and the files asked for."""
+    from thinstream.cli.render import write_csv, write_json, write_table
+    from thinstream.cli.studies import say_places
+    from thinstream.tune.figures import draw_path
+    from thinstream.tune.text_tables import METRIC_NAMES, path_table, short
+
+    table = swept.columns()
+    if study.csv is not None:
+        write_csv(study.csv, table)
+    if study.plot is not None:
+        draw_path(swept, choice.scoring, chosen, study.plot)
+    if output.quiet:
+        return
+    if output.json:
+        write_json(table)
+        last = {"picked": chosen, "by": choice.scoring, "held_out": swept.judged_on_held_out, "rows": swept.rows}
+        more = {"features": swept.n_features, "passes": swept.passes, "model": choice.model and str(choice.model)}
+        sys.stdout.write(json.dumps({**last, **more}) + "\n")
+        return
+    write_table(*path_table(swept, choice.scoring), chosen)
+    if chosen is None:
+        return
+    on = "the test rows" if swept.tested else "held-out rows"
+    on = on if swept.judged_on_held_out else "rows before learning them"
+    rule = "the sparsest within a standard error of the best" if choice.pick == "one_se" else "the best"
+    name = METRIC_NAMES[choice.scoring]
+    print(f"\n* l1 = {short(swept.l1[chosen])}, {swept.nnz[chosen]:,} of {swept.n_features:,} weights: {rule}")
+    print(f"  by {name} on {on}{_within(choice.limits())}; to train it alone: --l1 {float(swept.l1[chosen])!r}")
+    say_places(study, choice.model)
+
+
+def _within(limits: "Limits") -> str:
+    parts = [f"{limits.max_nnz:,} weights"] if limits.max_nnz is not None else []
+    parts += [f"{100.0 * limits.max_density:g} % of all"] if limits.max_density is not None else []
+    return f", of those with at most {' and '.join(parts)}" if parts else ""

@@ -1,0 +1,316 @@
+"""``thinstream train``: learn from files or a pipe."""
+
+import gc
+import json
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thinstream.cli.options import (
+    DEFAULT_ALGORITHM,
+    INTERCEPT,
+    MODEL,
+    Algorithm,
+    ClassWeight,
+    Data,
+    Distributed,
+    Intercept,
+    Output,
+    Reading,
+    classes_of,
+    option,
+    parse_class_weight,
+)
+from thinstream.errors import InvalidInputError, InvalidParameterError
+
+if TYPE_CHECKING:
+    from thinstream.models.model import Model
+    from thinstream.one_vs_rest import AnyLearner
+
+CHECKPOINTS = "Checkpoints"
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is learned and kept."""
+
+    model: Annotated[
+        Path | None, option("Where the model goes (default: nowhere, only metrics).", MODEL, "--model", "-m")
+    ] = None
+    weights_only: Annotated[
+        bool,
+        option("Save non-zero weights only: tiny, predicts, cannot go on learning.", MODEL, "--weights-only"),
+    ] = False
+    start: Annotated[
+        Path | None, option("Go on from this model, with its algorithm and parameters.", MODEL, "--from")
+    ] = None
+    class_weight: ClassWeight = None
+    intercept: Intercept = None
+    features: Annotated[
+        int | None,
+        option(
+            "How many features there are: more is an error. By default the model grows with the data.", MODEL, min=1
+        ),
+    ] = None
+    dtype: Annotated[str | None, option("float32 (default) or float64.", MODEL)] = None
+    passes: Annotated[int, option("Passes over the data (default 1).", MODEL, min=1)] = 1
+    cache: Annotated[
+        bool,
+        option("Keep a binary copy beside the data (FILE.cache) and read that from now on.", "Reading", "--cache"),
+    ] = False
+    checkpoint: Annotated[
+        Path | None,
+        option("Where checkpoints go (default: MODEL.checkpoint): a file; of --mode features a folder.", CHECKPOINTS),
+    ] = None
+    checkpoint_every: Annotated[int | None, option("Examples between checkpoints.", CHECKPOINTS, min=1)] = None
+    checkpoint_seconds: Annotated[float | None, option("Seconds between checkpoints.", CHECKPOINTS, min=0.0)] = None
+    resume: Annotated[bool, option("Go on from the checkpoint, if there is one.", CHECKPOINTS, "--resume")] = False
+
+    @property
+    def checkpoint_file(self) -> Path | None:
+        """Where checkpoints go."""
+        return self.checkpoint or (Path(f"{self.model}.checkpoint") if self.model else None)
+
+
+def train(
+    context: typer.Context,
+    data: Data,
+    reading: Reading,
+    distributed: Distributed,
+    output: Output,
+    training: Training,
+    parameters: dict[str, Any],
+    algorithm: Algorithm = DEFAULT_ALGORITHM,
+) -> None:
+    """Learn from a stream in one pass, showing how well each example was predicted before it was learned.
+
+    The table's lines double: examples so far, error since the start and since the line before, sensitivity,
+    specificity, their weighted sum and cost (paper P3), log-loss, AUC, non-zero weights. Of more than two classes:
+    error, mean recall, mean F1, non-zero weights.
+    """
+    from thinstream.cli.io import open_data, read_as_learned
+    from thinstream.cli.progress import JsonLines, Table, Unmeasured, say_if_slow
+    from thinstream.cli.render import say
+    from thinstream.models.file import write
+    from thinstream.models.model import Model
+    from thinstream.streams.options import remembered
+    from thinstream.training import Checkpoints, Interrupted, NullObserver, Run
+
+    if distributed.engine is None:
+        for each in fields(Distributed):
+            if each.name != "engine" and _is_given(context, each.name):
+                raise InvalidParameterError(f"--{each.name.replace('_', '-')} is for runs with --engine")
+    named = algorithm if training.start is None or _is_given(context, "algorithm") else None
+    _check_options(data, reading, distributed, training, named, parameters)
+    if training.start is None:
+        model = _new_model(reading, training, algorithm, parameters)
+    else:
+        model = _model_to_continue(training, training.start, reading, named, parameters)
+        reading = read_as_learned(data, reading, model, training.start)
+    stream = open_data(data, reading, model.learner.dtype.name, cache=training.cache)
+    if training.start is None:
+        model = Model(model.learner, model.classes, stream.feature_space)
+    elif model.feature_space != stream.feature_space:
+        raise InvalidInputError(
+            f"{training.start}: its features were read as {model.feature_space or 'column numbers'}, the data's are "
+            f"{stream.feature_space or 'column numbers'}; a model goes on with features of the same kind only"
+        )
+    place, checkpoints = training.checkpoint_file, None
+    if place is not None:
+        checkpoints = Checkpoints(place, training.checkpoint_every, training.checkpoint_seconds)
+    shown = stream if distributed.engine is None else Unmeasured()
+    watch = NullObserver() if output.quiet else JsonLines() if output.json else Table(shown, training.passes)
+    run: Any = None
+    if distributed.engine is None:
+        run = Run(stream, model, passes=training.passes, checkpoints=checkpoints, watch=watch)
+    else:
+        from thinstream.cli.distributed_run import DistributedRun
+
+        run = DistributedRun(data, reading, distributed, training, model, watch, quiet=output.quiet)
+    if training.resume and run.resume() and not output.quiet:
+        position = run.state.position
+        of = f" of pass {run.state.passes + 1}" if training.passes > 1 else ""
+        say(f"resumed from {place} after {position.row + position.skip:,} rows{of}")
+    with say_if_slow("compiling this algorithm for its first use on this machine, a few seconds …", quiet=output.quiet):
+        run.prepare()
+    gc.enable()
+    try:
+        trained = run.run()
+    except Interrupted as signal:
+        where = "" if place is None or not run.kept else f"; {place} {run.kept}: go on with --resume"
+        say(f"thinstream: stopped by {signal}{where}")
+        raise typer.Exit(128 + signal.number) from None
+    finally:
+        if isinstance(watch, Table):
+            watch.close()
+    report = run.state.progress.report()
+    if not report.rows:
+        raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
+    if training.model is not None:
+        extra = {"progressive": report.as_dict(), "reading": remembered(reading)}
+        kept = Model(trained.learner, trained.classes, trained.feature_space, run.names(), extra)
+        write(training.model, kept, "weights" if training.weights_only else "full")
+    if checkpoints is not None:
+        run.clear()
+    if not output.quiet:
+        _show_end(training, output, run, report)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line, rather than being at its default."""
+    source: Any = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _check_options(
+    data: list[str],
+    reading: Reading,
+    distributed: Distributed,
+    training: Training,
+    algorithm: str | None,
+    parameters: dict[str, Any],
+) -> None:
+    """Raises at once where options do not go together, or something could not be written in the end."""
+    from thinstream.cli.io import require_model_file, require_not_input, require_outputs, require_writable
+    from thinstream.streams.sources import resolve
+
+    place, files = training.checkpoint_file, resolve(data)
+    require_model_file(training.model, place)
+    require_outputs(data, training.model)
+    require_not_input(place, *files)
+    if distributed.engine is None:
+        require_writable(place)
+    else:
+        from thinstream.cli.distributed_run import require_possible
+
+        require_possible(reading, distributed, training, algorithm, parameters)
+    if training.passes > 1 and not all(Path(file).is_file() for file in files):
+        raise InvalidParameterError("a pipe can be read once only: --passes needs files")
+    if place is None and (training.resume or training.checkpoint_every or training.checkpoint_seconds is not None):
+        raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
+
+
+def _new_model(reading: Reading, training: Training, algorithm: str, parameters: dict[str, Any]) -> "Model":
+    """A model that has seen nothing."""
+    from thinstream.models.model import Model
+    from thinstream.one_vs_rest import model_for
+
+    classes = classes_of(reading)
+    learner = model_for(
+        algorithm,
+        classes,
+        parse_class_weight(training.class_weight, classes),
+        n_features=training.features or 0,
+        dtype=training.dtype or "float32",
+        grow=training.features is None,
+        fit_intercept=INTERCEPT if training.intercept is None else training.intercept,
+        **parameters,
+    )
+    return Model(learner, classes)
+
+
+def _model_to_continue(
+    training: Training, start: Path, reading: Reading, algorithm: str | None, parameters: dict[str, Any]
+) -> "Model":
+    """The model to go on from; nothing on the command line may contradict it."""
+    from thinstream.errors import WeightsOnlyError
+    from thinstream.models.file import read
+
+    model = read(start)
+    learner = model.learner
+    if learner.weights_only:
+        raise WeightsOnlyError(f"{start} holds weights only: it predicts, but cannot go on learning")
+    if reading.classes is not None and classes_of(reading) != model.classes:
+        raise InvalidParameterError(
+            f"{start} has the classes {', '.join(map(repr, model.classes))}; it cannot go on with "
+            f"{','.join(map(str, reading.classes))}"
+        )
+    if algorithm is not None and algorithm.lower() != learner.algorithm.name.lower():
+        raise InvalidParameterError(f"{start} is a model of {learner.algorithm.name}; it cannot go on as {algorithm}")
+    had: dict[str, Any] = {
+        **learner.parameters,
+        "class weights": _shown(_weights(learner)),
+        "dtype": learner.dtype.name,
+        "intercept": bool(learner.offset),
+    }
+    given: dict[str, Any] = {
+        **parameters,
+        "class weights": _shown(_given_weights(training.class_weight, model.classes)),
+        "dtype": training.dtype,
+        "intercept": training.intercept,
+    }
+    for name, value in given.items():
+        if value is not None and had[name] != value:
+            raise InvalidParameterError(f"{start} learned with {name} {had[name]}; it cannot go on with {value}")
+    learner.grow = True
+    return model
+
+
+def _weights(learner: "AnyLearner") -> Any:
+    """The class weights a model has learned with."""
+    from thinstream.learners import Learner
+
+    costs = [model.costs for model in learner.models]
+    if costs[0].balanced:
+        return "balanced"
+    return list(costs[0][:2]) if isinstance(learner, Learner) else [each.positive for each in costs]
+
+
+def _shown(weights: Any) -> str | None:
+    return weights if weights is None or isinstance(weights, str) else ",".join(f"{weight:g}" for weight in weights)
+
+
+def _given_weights(text: str | None, classes: Any) -> Any:
+    found = parse_class_weight(text, classes)
+    return list(found.values()) if isinstance(found, dict) else found
+
+
+def _show_end(training: Training, output: Output, run: Any, report: Any) -> None:
+    """Shows all metrics, what was passed over, what looks odd, where the model is."""
+    from thinstream.cli.render import say, summary
+    from thinstream.evaluate.report import Report
+    from thinstream.evaluate.several import ClassReport
+
+    learner, skipped = run.state.model.learner, run.skipped
+    if output.json:
+        last = {
+            "model": str(training.model) if training.model else None,
+            "skipped": skipped,
+            "updates": learner.n_updates,
+        }
+        found = {"non_zeros": learner.nnz, "features": learner.n_features, **report.as_dict()}
+        sys.stdout.write(json.dumps({**last, **found}) + "\n")
+    else:
+        if training.passes > 1:
+            print("\nall passes together: from the second on, rows had been learned before")
+        print(f"\n{summary(report, run.state.model.classes)}")
+        print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
+        if training.model is not None:
+            kept = "weights" if training.weights_only else "full"
+            print(f"{'model':<18} {training.model} ({training.model.stat().st_size:,} bytes, {kept})")
+    if skipped:
+        say(f"thinstream: {skipped:,} bad records were passed over, the first: {_first_reason(run)}")
+    unmet = getattr(getattr(run.stream, "form", None), "unmet", [])
+    if unmet:
+        say(f"thinstream: no record has {', '.join(map(repr, unmet))}, named in --text or --ignore")
+    if run.looks_sorted():
+        say(
+            "thinstream: labels come in long runs, as in rows sorted by class: the numbers above are too good, and the "
+            "model leans to the last class; thinstream shuffle first"
+        )
+    if run.stream.names is not None and run.stream.names.full:
+        say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
+    if isinstance(report, Report) and report.positives in (0, report.rows):
+        kind = "positive" if report.positives else "negative"
+        say(f"thinstream: all {report.rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
+    if isinstance(report, ClassReport) and 0 in report.examples:
+        labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
+        say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
+
+
+def _first_reason(run: Any) -> str:
+    reasons = run.stream.skipped.reasons if run.stream.skipped else []
+    return reasons[0] if reasons else "before the checkpoint, or in a worker"

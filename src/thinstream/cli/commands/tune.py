@@ -1,0 +1,278 @@
+"""``thinstream tune``: which parameters are best, in one pass."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from thinstream.cli.options import (
+    DEFAULT_ALGORITHM,
+    JUDGING,
+    MODEL,
+    OUTPUT,
+    Algorithm,
+    ClassWeight,
+    Data,
+    Judging,
+    Output,
+    Reading,
+    Study,
+    classes_of,
+    option,
+    parse_costs,
+)
+from thinstream.errors import InvalidInputError, InvalidParameterError
+
+if TYPE_CHECKING:
+    from thinstream.models.model import Model
+    from thinstream.tune.candidates import Setting
+    from thinstream.tune.scoring import Scoring
+    from thinstream.tune.search import Outcome
+    from thinstream.tune.study import StudyConfig, Trial
+
+SEARCH = "Search"
+
+
+@dataclass(frozen=True)
+class Search:
+    """Which candidates there are, how they are judged, and where the best goes."""
+
+    model: Annotated[Path | None, option("Where the best model goes.", MODEL, "--model", "-m")] = None
+    class_weight: ClassWeight = None
+    grid: Annotated[
+        list[str] | None,
+        option(
+            "NAME=VALUES, repeatable. Values: 0.5,1,2 · 2^-5..2^5 (doubling) · 1e-6..1*10 (by a factor) · "
+            "log:1e-6..1:20 (20 of them, evenly on a log scale) · log:1e-6..1 (drawn, with --random). Also "
+            "intercept=yes,no and class-weight=none,balanced,1:20. Without any: what the papers try.",
+            SEARCH,
+            "--grid",
+            "-g",
+            metavar="NAME=VALUES",
+        ),
+    ] = None
+    random: Annotated[int | None, option("Try that many at random instead of all.", SEARCH, min=1)] = None
+    seed: Annotated[int, option("Of --random (default 0).", SEARCH, min=0)] = 0
+    eliminate: Annotated[bool, option("Drop hopeless candidates on the way.", SEARCH, "--eliminate")] = False
+    paper: Annotated[
+        bool,
+        option(
+            "The papers' protocol: their grid at l1 = 0 with 5 folds, then a sweep of l1 with the best.",
+            SEARCH,
+            "--paper",
+        ),
+    ] = False
+    folds: Annotated[
+        int, option("Row i is held out from the models of fold i mod FOLDS (default 5).", JUDGING, min=2)
+    ] = 5
+    progressive: Annotated[
+        bool,
+        option("No folds: one model per candidate, judged by each row before it learns it.", JUDGING, "--progressive"),
+    ] = False
+    final: Annotated[
+        bool,
+        option("Score held-out rows with the final models, in a second pass, not as they pass.", JUDGING, "--final"),
+    ] = False
+    scoring: Annotated[
+        str, option("error (default), balanced_accuracy, weighted_sum, cost (per row) or log_loss.", JUDGING)
+    ] = "error"
+    top: Annotated[int, option("Lines of the table (default 10).", OUTPUT, min=1)] = 10
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command line of ``tune``."""
+
+    data: list[str]
+    reading: Reading
+    study: Study
+    judging: Judging
+    search: Search
+    algorithm: str
+    parameters: dict[str, Any]  # of all candidates
+
+    @property
+    def folds(self) -> int:
+        """How many; 0: progressive."""
+        return 0 if self.search.progressive else self.search.folds
+
+    def check(self) -> None:
+        """Raises where options do not go together."""
+        from thinstream.learners import find
+        from thinstream.tune.candidates import FOLDS
+
+        if self.search.final and not self.folds:
+            raise InvalidParameterError("--final is about held-out rows: it does not go with --progressive")
+        if self.study.plot is not None and not self.search.paper:
+            raise InvalidParameterError("--plot draws the sweep of l1: it goes with --paper")
+        if not self.search.paper:
+            return
+        name = find(self.algorithm).name
+        if "l1" not in [parameter.name for parameter in find(self.algorithm).parameters]:
+            raise InvalidParameterError(f"{name} has no l1 to sweep: --paper is for sparse learners")
+        for name_of_option, clashes in {
+            "--grid": self.search.grid,
+            "--l1": "l1" in self.parameters,
+            "--random": self.search.random,
+            "--progressive": not self.folds,
+            "--folds": self.folds not in (0, FOLDS),
+        }.items():
+            if clashes:
+                raise InvalidParameterError(f"--paper says what to try and how: it does not go with {name_of_option}")
+
+    def settings(self) -> "list[Setting]":
+        """The candidates."""
+        import numpy as np
+
+        from thinstream.cli.grids import parse_grid
+        from thinstream.tune.candidates import grid, paper_grid, sample
+
+        if self.search.paper or not self.search.grid:
+            space: dict[str, Any] = paper_grid(self.algorithm)
+            space = {name: values for name, values in space.items() if name not in self.parameters}
+        else:
+            space = parse_grid(self.search.grid)
+        for name in space:
+            if name in self.parameters:
+                raise InvalidParameterError(f"{name} has one value for all candidates, and a --grid of its own")
+        if self.search.random is None:
+            return grid(space)
+        return sample(space, self.search.random, np.random.default_rng(self.search.seed))
+
+
+def tune(
+    data: Data,
+    reading: Reading,
+    output: Output,
+    study: Study,
+    judging: Judging,
+    search: Search,
+    parameters: dict[str, Any],
+    algorithm: Algorithm = DEFAULT_ALGORITHM,
+) -> None:
+    """Find the best parameters by cross-validation in one pass over the data.
+
+    Every candidate and fold is a model; all learn side by side while the data is read once. Options of the algorithm
+    hold for all candidates. The last line is the command that trains the best.
+    """
+    from thinstream.cli.render import report_skipped, say
+    from thinstream.cli.search_report import SearchReport
+    from thinstream.cli.studies import (
+        open_binary_stream,
+        remark_on_labels,
+        require_study_outputs,
+        show_progress,
+        study_config,
+    )
+    from thinstream.learners import find
+    from thinstream.models.file import write
+    from thinstream.tune.scoring import scoring_of
+    from thinstream.tune.search import search as search_stream
+    from thinstream.tune.sources import is_repeatable, rewind
+
+    job = Job(data, reading, study, judging, search, algorithm, parameters)
+    job.check()
+    require_study_outputs(data, study, search.model)
+    settings, scoring = job.settings(), scoring_of(search.scoring, judging.tradeoff())
+    candidates = _candidates(job, settings)
+    stream = open_binary_stream(data, reading, study.dtype)
+    again = is_repeatable(stream)
+    if search.paper and not again:
+        raise InvalidInputError("--paper goes over the data twice: it needs files, not a pipe")
+    config = study_config(find(algorithm).name, study, stream)._replace(folds=job.folds, final=search.final)
+    with show_progress(stream, output) as watch:
+        outcome = search_stream(
+            stream,
+            config,
+            candidates,
+            scoring,
+            eliminate=search.eliminate,
+            models=search.model is not None and not search.paper and (not again or not job.folds),
+            watch=watch,
+        )
+    report_skipped(stream, output.quiet)
+    report = SearchReport(settings, outcome, scoring, job)
+    if study.csv is not None:
+        report.write_csv(study.csv)
+    if not output.quiet:
+        report.print_json() if output.json else report.print_table(search.top)
+    extra: dict[str, Any] = {}
+    if search.paper:
+        extra = _sweep_l1(job, output, stream, config, candidates[outcome.best], scoring)
+    elif search.model is not None:
+        rewind(stream)
+        write(search.model, _best_model(job, stream, candidates[outcome.best], outcome))
+    if not output.quiet:
+        report.print_end(output.json, extra)
+        remark_on_labels(outcome.rows, outcome.positives, outcome.looks_sorted)
+        for text in report.remarks():
+            say(f"thinstream: {text}")
+
+
+def _candidates(job: Job, settings: "list[Setting]") -> "list[Trial]":
+    """A trial each; the costs of all, where a candidate has none of its own."""
+    from thinstream.learners import Classes
+    from thinstream.tune.candidates import make_trials
+
+    common, shared = parse_costs(job.search.class_weight), {"fit_intercept": job.study.fit_intercept}
+    trials = make_trials(job.algorithm, settings, {**job.parameters, **shared}, Classes(-1, 1))
+    return [
+        trial if "class_weight" in setting else trial._replace(costs=common)
+        for trial, setting in zip(trials, settings, strict=True)
+    ]
+
+
+def _best_model(job: Job, stream: Any, best: "Trial", outcome: "Outcome") -> "Model":
+    """The best candidate's model of all rows: the lane's, or the one that ``train`` would make."""
+    from thinstream.cli.studies import study_model
+    from thinstream.learners import make_learner
+    from thinstream.models.model import Model
+    from thinstream.training import NullObserver, Run
+
+    if outcome.best in outcome.models:
+        return study_model(outcome.models[outcome.best], job.reading, stream)
+    learner = make_learner(
+        job.algorithm,
+        n_features=0,
+        costs=best.costs,
+        dtype=job.study.dtype,
+        grow=True,
+        fit_intercept=best.fit_intercept,
+        **best.parameters,
+    )
+    run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=NullObserver())
+    model = run.run()
+    return study_model(model.learner, job.reading, stream, progressive=run.state.progress.report().as_dict())
+
+
+def _sweep_l1(
+    job: Job, output: Output, stream: Any, config: "StudyConfig", best: "Trial", scoring: "Scoring"
+) -> dict[str, Any]:
+    """Does the second half of the papers' protocol: sweeps l1 with the best parameters."""
+    from thinstream.cli.render import write_json, write_table
+    from thinstream.cli.studies import show_progress, study_model
+    from thinstream.learners import Frozen
+    from thinstream.models.file import write
+    from thinstream.tune.figures import draw_path
+    from thinstream.tune.selection import METRICS
+    from thinstream.tune.sources import rewind
+    from thinstream.tune.sparsity_path import sweep_stream
+    from thinstream.tune.text_tables import path_table
+
+    rewind(stream)
+    with show_progress(stream, output) as watch:
+        path = sweep_stream(stream, config._replace(final=False), best, watch=watch, tradeoff=job.judging.tradeoff())
+    metric = scoring.name if scoring.name in METRICS else "error"
+    chosen = path.pick(metric)
+    if job.study.plot is not None:
+        draw_path(path, metric, chosen, job.study.plot)
+    if output.json and not output.quiet:
+        write_json(path.columns())
+    elif not output.quiet:
+        print()
+        write_table(*path_table(path, metric), chosen)
+        print("\n* the sparsest within a standard error of the best")
+    if job.search.model is not None:
+        learner = path.model(chosen)
+        model = study_model(learner, job.reading, stream)
+        write(job.search.model, model, "weights" if isinstance(learner, Frozen) else "full")
+    return {"l1": float(path.l1[chosen])}

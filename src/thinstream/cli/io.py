@@ -1,0 +1,102 @@
+"""What a command reads and writes: data, models, places for its output."""
+
+import gc
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.cli.options import Reading
+from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError
+from thinstream.models.file import read
+from thinstream.models.model import Model, Names
+from thinstream.streams.formats import format_of
+from thinstream.streams.opening import open_files
+from thinstream.streams.options import as_learned
+from thinstream.streams.sources import STDIN, resolve
+
+
+def open_data(
+    data: list[str], reading: Reading, dtype: str, *, cache: bool = False, labels: bool = True, strict: bool = True
+) -> Any:
+    """The stream the options describe."""
+    return open_files(data, replace(reading, dtype=dtype, labels=labels, strict=strict), cache=cache)
+
+
+def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tuple[Model, Any, Iterator[Any]]:
+    """The model of a file, the stream, and (batch, scores) of all of it."""
+    model = read(path)
+    reading = replace(read_as_learned(data, reading, model, path), names=0)
+    stream = open_data(data, reading, model.learner.dtype.name, labels=labels, strict=False)
+    if stream.feature_space != model.feature_space:
+        raise InvalidInputError(
+            f"{path}: its features were read as {model.feature_space or 'column numbers'}, the data's are "
+            f"{stream.feature_space or 'column numbers'}; they would not mean the same"
+        )
+
+    def scores() -> Iterator[tuple[Batch, NDArray[Any]]]:
+        gc.enable()
+        for batch in stream.batches():
+            yield batch, model.learner.scores(batch)
+
+    return model, stream, scores()
+
+
+def reading_of(model: Model) -> dict[str, Any]:
+    """Options of reading that a model remembers."""
+    return model.reading or model.extra.get("reading", {})
+
+
+def read_as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> Reading:
+    """The options with what the model was trained with; a different one on the command line raises."""
+    kind = reading.format or format_of(data[0])
+    return as_learned(reading, kind, model.feature_space, tuple(model.classes), reading_of(model), str(path))
+
+
+def names_of(stream: Any) -> Names | None:
+    """The names of hashed features that a stream has met."""
+    found = {} if stream.names is None else dict(stream.names.items())
+    return Names.of(list(found.values()), list(found)) if found else None
+
+
+def require_writable(path: str | Path | None) -> None:
+    """Raises at once where a file could not be written in the end; None and - are fine."""
+    if path is None or str(path) == STDIN or Path(path).is_fifo() or Path(path).is_char_device():
+        return
+    folder = Path(os.path.realpath(path)).parent
+    if Path(path).is_dir():
+        why = "it is a folder; give the name of a file"
+    elif not folder.is_dir():
+        why = f"there is no folder {folder}"
+    elif not os.access(folder, os.W_OK):
+        why = f"the folder {folder} is not writable"
+    else:
+        return
+    raise FileWriteError(f"{path}: cannot be written: {why}")
+
+
+def require_not_input(out: str | Path | None, *inputs: str | Path) -> None:
+    """Raises where an output would take the place of an input."""
+    if out is None or str(out) == STDIN:
+        return
+    for path in inputs:
+        if str(path) != STDIN and os.path.realpath(path) == os.path.realpath(out):
+            raise InvalidParameterError(f"{out} is an input: writing to it would destroy it; give another name")
+
+
+def require_outputs(inputs: list[str], *outputs: str | Path | None) -> None:
+    """Raises at once where an output could not be written in the end, or would take the place of an input."""
+    files = resolve(inputs)
+    for path in outputs:
+        require_writable(path)
+        require_not_input(path, *files)
+
+
+def require_model_file(*paths: Path | None) -> None:
+    """Raises where a model would go to standard output."""
+    if any(str(path) == STDIN for path in paths):
+        raise InvalidParameterError("a model goes to a file, not to standard output: --model NAME")

@@ -1,0 +1,267 @@
+"""Options that several commands share, declared once as dataclasses, and what their texts mean."""
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from thinstream.errors import InvalidParameterError
+from thinstream.streams.formats import formats
+from thinstream.streams.options import Options, spelling
+
+if TYPE_CHECKING:
+    from thinstream.engine.loop import Costs
+    from thinstream.evaluate.report import Tradeoff
+    from thinstream.learners import Classes
+
+#: Whether a constant feature is learned along where the command line does not say.
+INTERCEPT = False
+#: Good without tuning on most streams, and sparse with l1.
+DEFAULT_ALGORITHM = "adarda"
+
+
+def option(help: str, panel: str | None = None, *names: str, **more: Any) -> Any:  # noqa: A002 (typer's word)
+    """An option whose default stands in its help text, if anywhere, unless ``show_default`` is given."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=more.pop("show_default", False), **more)
+
+
+#: How input is read.
+Reading = Options
+#: Panels of the help.
+MODEL, JUDGING, OUTPUT = "Model", "Judging", "Output"
+_WORKERS, _LANES = "Workers", "Lanes"
+
+Data = Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", show_default=False)]
+Lines = Annotated[
+    list[str],
+    typer.Argument(help="Files or - for standard input; .gz, .bz2, .xz, .zst as they are.", show_default=False),
+]
+Header = Annotated[bool, option("The first line of each file is a header: keep it first.", None, "--header")]
+ModelFile = Annotated[Path, option("The model file.", None, "--model", "-m")]
+Algorithm = Annotated[
+    str, option("Its name, see `thinstream algorithms`.", MODEL, "--algorithm", "-a", show_default=True)
+]
+ClassWeight = Annotated[
+    str | None,
+    option("Costs of the classes: balanced, or one for each in the order of --classes, as in 1,20.", MODEL),
+]
+Intercept = Annotated[
+    bool | None,
+    option(
+        f"Learn a constant feature along, or not (default: {'yes' if INTERCEPT else 'no'}).",
+        MODEL,
+        "--intercept/--no-intercept",
+    ),
+]
+
+
+def expand_options(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) -> Callable[..., Any]:
+    """The command with each parameter that is a dataclass of options replaced by the options themselves.
+
+    Options of the algorithm, ``own``, reach the command as values in a dictionary, its parameter ``parameters``.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    signature: list[inspect.Parameter] = []
+    of_group: dict[str, str] = {}
+    for parameter in inspect.signature(command).parameters.values():
+        group = groups.get(parameter.name)
+        if parameter.name == PARAMETERS:
+            found = list(own)
+        elif group is None:
+            signature.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        else:
+            found = _options_of(group)
+        signature += found
+        of_group.update({each.name: parameter.name for each in found})
+
+    def expanded(**given: Any) -> Any:
+        packed: dict[str, dict[str, Any]] = {name: {} for name in (*groups, PARAMETERS)}
+        plain: dict[str, Any] = {}
+        for name, value in given.items():
+            (packed[of_group[name]] if name in of_group else plain)[name] = value
+        if PARAMETERS in hints:
+            from thinstream.cli.algorithm_options import parse_parameters
+
+            plain[PARAMETERS] = parse_parameters(given["algorithm"], packed[PARAMETERS])
+        return command(**plain, **{name: _fill(groups[name], packed[name]) for name in groups})
+
+    order = sorted(signature, key=lambda parameter: parameter.kind)
+    expanded.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in order}
+    expanded.__doc__, expanded.__name__ = command.__doc__, command.__name__
+    return expanded
+
+
+#: The parameter of a command that takes the options of the algorithm.
+PARAMETERS = "parameters"
+
+
+def _options_of(group: Any) -> list[inspect.Parameter]:
+    """An option per field of a dataclass; those of reading are declared where streams are."""
+    if group is Reading:
+        return _reading_options()
+    kinds = get_type_hints(group, include_extras=True)
+    return [_parameter(each.name, each.default, kinds[each.name]) for each in fields(group)]
+
+
+def _reading_options() -> list[inspect.Parameter]:
+    kinds = get_type_hints(Reading)
+    found = []
+    for each in fields(Reading):
+        declared = spelling(each)
+        if declared.panel is None:  # commands set it themselves
+            continue
+        names = () if declared.switch is None else (declared.switch,)
+        limits = {"metavar": declared.metavar, "min": declared.minimum, "max": declared.maximum}
+        kind = kinds[each.name] if declared.parse is None else str | None
+        default = each.default if declared.parse is None else None
+        text = declared.help.format(formats=", ".join(formats()))
+        found.append(_parameter(each.name, default, Annotated[kind, option(text, declared.panel, *names, **limits)]))
+    return found
+
+
+def _parameter(name: str, default: Any, kind: Any) -> inspect.Parameter:
+    value = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
+
+
+def _fill(group: Any, values: dict[str, Any]) -> Any:
+    """A dataclass of options from what stands on the command line."""
+    if group is Reading:
+        for each in fields(Reading):
+            parse = spelling(each).parse
+            if parse is not None:
+                text = values.pop(each.name, None)
+                values |= {} if text is None else {each.name: parse(text)}
+    return group(**values)
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """Which workers learn, and how they share the work."""
+
+    engine: Annotated[
+        str | None, option("Learn on many workers: ray, spark, or local (processes of this machine).", _WORKERS)
+    ] = None
+    workers: Annotated[int, option("How many (default 2).", _WORKERS, min=1)] = 2
+    mode: Annotated[
+        str, option("What each worker has: a part of the examples (default), or of the features.", _WORKERS)
+    ] = "examples"
+    merge: Annotated[
+        str | None,
+        option("How models become one: sum, mean, touched … (default: best for the algorithm).", _WORKERS),
+    ] = None
+    merge_every: Annotated[
+        int | None,
+        option("Rows of each worker between merges (default: often at first, then seldom).", _WORKERS, min=1),
+    ] = None
+    mini_batch: Annotated[int, option("Mode features: rows of a mini-batch (default 1).", _WORKERS, min=1)] = 1
+    address: Annotated[str | None, option("Of a Ray cluster, or the master of Spark.", _WORKERS)] = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """How much is said."""
+
+    quiet: Annotated[bool, option("Say nothing but errors and what was asked for.", OUTPUT, "--quiet", "-q")] = False
+    json: Annotated[bool, option("Report in JSON, an object a line.", OUTPUT, "--json")] = False
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How errors of the two kinds are weighed against each other."""
+
+    alpha_p: Annotated[
+        float,
+        option(
+            "Weight of sensitivity in the weighted sum; specificity has the rest (default 0.5).",
+            JUDGING,
+            min=0.0,
+            max=1.0,
+        ),
+    ] = 0.5
+    cost_p: Annotated[
+        float,
+        option(
+            "Cost of a missed positive; a false alarm costs the rest to 1 (default 0.95).", JUDGING, min=0.0, max=1.0
+        ),
+    ] = 0.95
+
+    def tradeoff(self) -> "Tradeoff":
+        """The weights of both kinds."""
+        from thinstream.evaluate.report import Tradeoff
+
+        return Tradeoff(self.alpha_p, 1.0 - self.alpha_p, self.cost_p, 1.0 - self.cost_p)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What many models learning side by side share, what they may take, and where the findings go."""
+
+    intercept: Intercept = None
+    dtype: Annotated[str, option("float32 (default) or float64.", MODEL)] = "float32"
+    memory: Annotated[
+        str | None,
+        option(
+            "What all models may take, as in 500M or 4G (default: half of the machine's); beyond it they go in "
+            "several passes.",
+            _LANES,
+        ),
+    ] = None
+    lane_threads: Annotated[int, option("Threads that learn (default 1).", _LANES, min=1)] = 1
+    plot: Annotated[Path | None, option("Draw into this file (.png, .svg or .html).", OUTPUT)] = None
+    csv: Annotated[Path | None, option("Write the table, with all its columns, to this file.", OUTPUT)] = None
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether a constant feature is learned along."""
+        return INTERCEPT if self.intercept is None else self.intercept
+
+
+def parse_bytes(text: str | None) -> int | None:
+    """A number of bytes.
+
+    >>> parse_bytes("1.5G"), parse_bytes("300k"), parse_bytes(None)
+    (1500000000, 300000, None)
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", text)
+    if found is None or float(found[1]) == 0:
+        raise InvalidParameterError(f"--memory must be a number of bytes as in 500M or 4G, got {text!r}")
+    return int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
+
+
+def classes_of(reading: Reading) -> "Classes":
+    """The labels of ``--classes``; without it −1 and 1."""
+    from thinstream.learners import Classes
+
+    return Classes(*(reading.classes or (-1, 1)))
+
+
+def parse_class_weight(text: str | None, classes: Sequence[Any]) -> Any:
+    """``balanced``, or a cost for each class, in their order."""
+    if text is None or text == "balanced":
+        return text
+    try:
+        weights = [float(part) for part in text.split(",")]
+    except ValueError:
+        weights = []
+    if len(weights) != len(classes) or not all(0.0 < weight < float("inf") for weight in weights):
+        how = "two numbers > 0 as in 1,20" if len(classes) == 2 else f"{len(classes)} numbers > 0, one for each class"
+        raise InvalidParameterError(f"--class-weight must be balanced or {how}, got {text!r}")
+    return dict(zip(classes, weights, strict=True))
+
+
+def parse_costs(text: str | None) -> "Costs":
+    """The costs of two classes, by the sign that labels have in a stream."""
+    from thinstream.learners import Classes, class_costs
+
+    signs = Classes(-1, 1)
+    return class_costs(parse_class_weight(text, signs), signs, "--class-weight")[0]

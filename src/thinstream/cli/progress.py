@@ -1,0 +1,146 @@
+"""What a run shows while it goes: a table whose lines double, a progress bar on a terminal, or JSON."""
+
+import json
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from thinstream.batch import Position
+from thinstream.cli.render import COLUMNS, Columns, cells, columns, head, say
+from thinstream.evaluate.several import ClassReport
+from thinstream.training.run import Line, Observer, Step
+
+
+@contextmanager
+def say_if_slow(text: str, *, quiet: bool, seconds: float = 1.5) -> Iterator[None]:
+    """Says why it takes long, if it takes long and somebody watches."""
+    timer = threading.Timer(seconds, say, [f"thinstream: {text}"])
+    timer.daemon = True
+    if not quiet and sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class JsonLines(Observer):
+    """An object per line of the table."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def line(self, line: Line) -> None:
+        """Writes it."""
+        seconds = time.monotonic() - self._start
+        found: dict[str, Any] = {
+            **line.total.as_dict(),
+            "since": line.since.as_dict(),
+            "non_zeros": line.nnz,
+            "features": line.n_features,
+            "seconds": round(seconds, 3),
+        }
+        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.flush()
+
+
+class Table(Observer):
+    """The doubling table on standard output, and a progress bar where there is a terminal."""
+
+    def __init__(self, stream: Any, passes: int = 1) -> None:
+        self._stream, self._start = stream, time.monotonic()
+        self._headed, self._first = False, -1
+        self._bar: Bar | None = None
+        self._columns: Columns = COLUMNS
+        if sys.stderr.isatty():
+            self._bar = Bar(stream, passes)
+
+    def wants_nnz(self, n_features: int) -> bool:
+        """If it takes next to no time."""
+        # ten nanoseconds a feature: not more than a twentieth of the time so far
+        return n_features * 2e-7 < time.monotonic() - self._start
+
+    def line(self, line: Line) -> None:
+        """Prints it, the head before the first."""
+        if not self._headed:
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            self._columns = columns(width, many=isinstance(line.total, ClassReport))
+            self._print(head(self._columns))
+            self._headed, self._first = True, line.total.rows - line.since.rows
+        seconds = max(time.monotonic() - self._start, 1e-9)
+        self._print(cells(line, (line.total.rows - self._first) / seconds, self._columns))
+
+    def moved(self, step: Step) -> None:
+        """Moves the bar."""
+        if self._bar is not None:
+            self._bar.move(step.rows, step.position, step.passes)
+
+    def _print(self, text: str) -> None:
+        if self._bar is not None and sys.stdout.isatty():
+            self._bar.print(text)
+        else:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+class Unmeasured:
+    """A source that others read: here nobody knows how much there is, and what is in it."""
+
+    size, unit = None, "rows"
+    names = skipped = None
+
+    def done(self, position: Position) -> None:
+        """Nobody knows."""
+
+
+class Bar:
+    """Rich's progress bar, loaded only where it is seen."""
+
+    def __init__(self, stream: Any, passes: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._stream, self._size, self._rows, self._start = stream, stream.size, -1, time.monotonic()
+        amount: list[Any] = [DownloadColumn()] if self._size and stream.unit == "bytes" else []
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            *amount,
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            refresh_per_second=4,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task = self._progress.add_task("learning", total=self._size and self._size * passes, rate="")
+        self._progress.start()
+
+    def move(self, rows: int, position: Position | None, passes: int) -> None:
+        """What is done, and how fast: rows per second since the first batch, which waits for compilation."""
+        now = time.monotonic()
+        if self._rows < 0:
+            self._rows, self._start = rows, now
+        rate = (rows - self._rows) / max(now - self._start, 1e-9)
+        done = None if position is None else self._stream.done(position)
+        done = None if done is None or self._size is None else done + passes * self._size
+        rate_text = f"{rate:,.0f} rows/s" if rate else ""
+        self._progress.update(self._task, completed=done, description=f"{rows:,} rows", rate=rate_text)
+
+    def print(self, text: str) -> None:
+        """A line above the bar."""
+        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Takes it away."""
+        self._progress.stop()

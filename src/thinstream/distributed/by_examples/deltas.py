@@ -1,0 +1,200 @@
+"""What a worker has learned since the common base, and one model out of the increments of all.
+
+A `Delta` has the records of the coordinates that differ from the base in any bit, as they are now: one delta is that
+worker's state, bit for bit, and the increments of several are taken where they are merged, in 64 bits and in the order
+of the workers. So the base, which all share, counts once.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.distributed.by_examples.increments import Blocks, Combining, Increments, combining_of
+from thinstream.engine.loop import T
+from thinstream.engine.records import Memory
+from thinstream.errors import MergeError
+from thinstream.learners import Learner
+from thinstream.learners.memory import grown, kept, records
+from thinstream.one_vs_rest import AnyLearner, OneVsRest
+
+__all__ = ["Delta", "Part", "applied", "copied", "delta", "merge"]
+
+
+class Part(NamedTuple):
+    """Of one model: the coordinates that changed, with the intercept as number 0 where there is one."""
+
+    indices: NDArray[np.int64]  # sorted
+    state: NDArray[Any]  # a row for each
+    clocks: NDArray[np.float64]  # a row for each
+    counts: NDArray[np.int64]  # of the whole run, not since the base
+    totals: NDArray[np.float64]
+    extra: NDArray[Any]  # the rule's own array, whole
+
+
+@dataclass(frozen=True, eq=False)
+class Delta:
+    """Where a model differs from its base; of more than two classes a part for each."""
+
+    n_features: int
+    parts: tuple[Part, ...]
+    mistakes: int = 0  # of more than two classes: those of the whole run
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it as named arrays."""
+        arrays = {f"{k}/{name}": array for k, part in enumerate(self.parts) for name, array in part._asdict().items()}
+        return {"head": np.array([self.n_features, self.mistakes, len(self.parts)]), **arrays}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """What `to_arrays` was called on."""
+        width, mistakes, models = arrays["head"].tolist()
+        parts = [Part(*(arrays[f"{k}/{name}"] for name in Part._fields)) for k in range(models)]
+        return cls(width, tuple(parts), mistakes)
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes to send it."""
+        return sum(array.nbytes for part in self.parts for array in part)
+
+
+def delta(base: AnyLearner, learner: AnyLearner) -> Delta:
+    """Where ``learner`` differs from ``base``, from which it went on.
+
+    Examples
+    --------
+    >>> from thinstream.batch import Batch
+    >>> row = Batch.of(np.array([0, 1]), np.array([2], np.int32), np.ones(1), 4, y=np.array([1], np.int8))
+    >>> base = Learner("fsol", n_features=4)
+    >>> learner = copied(base)
+    >>> _ = learner.learn(row)
+    >>> delta(base, learner).parts[0].indices
+    array([2])
+
+    """
+    parts = [_part(one, other) for one, other in zip(base.models, learner.models, strict=True)]
+    return Delta(learner.n_features, tuple(parts), getattr(learner, "n_mistakes", 0))
+
+
+def applied(base: AnyLearner, change: Delta) -> AnyLearner:
+    """A new model: the base with the change, bit for bit the model the change was taken of."""
+    models = []
+    for model, part in zip(base.models, change.parts, strict=True):
+        new = _widened(model, change.n_features)
+        for rows, values in zip(_rows(new), part[1:3], strict=True):
+            rows[part.indices] = values
+        new.memory.counts[:], new.memory.totals[:] = part.counts, part.totals
+        new.memory = new.memory._replace(extra=part.extra.copy())
+        models.append(new)
+    return models[0] if isinstance(base, Learner) else OneVsRest(models, change.mistakes)
+
+
+def copied(model: AnyLearner) -> AnyLearner:
+    """A model of its own with the same state."""
+    models = [_widened(each, model.n_features) for each in model.models]
+    return models[0] if isinstance(model, Learner) else OneVsRest(models, model.n_mistakes)
+
+
+def merge(base: AnyLearner, deltas: Sequence[Delta], rule: str | None = None) -> AnyLearner:
+    """A new model out of what several workers learned since the base; counters add.
+
+    Deltas without an example change nothing. If only one has some, the result is that worker's model, bit for bit.
+
+    Parameters
+    ----------
+    base : Learner or OneVsRest
+        What every worker went on from.
+    deltas : sequence of Delta
+        In the order of the workers, which is the order of summation.
+    rule : str, optional
+        How increments become one (see `increments`); None: the default that the algorithm's rule declares.
+
+    """
+    width = max([base.n_features, *(change.n_features for change in deltas)])
+    seen = [change for change in deltas if any(_examples(change, base))]
+    if len(seen) < 2:
+        return applied(base, seen[0]) if seen else copied(base)
+    chosen, models = combining_of(next(iter(base.models)), rule), []
+    for k, model in enumerate(base.models):
+        parts = [change.parts[k] for change in seen]
+        models.append(_merged(_widened(model, width), parts, chosen))
+    if isinstance(base, Learner):
+        return models[0]
+    return OneVsRest(models, base.n_mistakes + sum(change.mistakes - base.n_mistakes for change in seen))
+
+
+def _examples(change: Delta, base: AnyLearner) -> list[int]:
+    """Of each model: examples seen since the base."""
+    return [int(part.counts[T]) - model.t for part, model in zip(change.parts, base.models, strict=True)]
+
+
+def _part(base: Learner, learner: Learner) -> Part:
+    if base.weights_only or learner.weights_only:
+        raise MergeError(f"{learner.algorithm.name}: a model of weights only has no state to take increments of")
+    wide = base if base.n_features == learner.n_features else _widened(base, learner.n_features)
+    (old, old_clocks), (new, new_clocks) = _rows(wide), _rows(learner)
+    marks = _differ(old, new) | _differ(old_clocks, new_clocks)
+    where = np.flatnonzero(marks)
+    memory = learner.memory
+    return Part(where, new[where], new_clocks[where], memory.counts.copy(), memory.totals.copy(), memory.extra.copy())
+
+
+def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    """Rows that differ in any bit."""
+    bits, found = f"u{one.itemsize}", np.zeros(len(one), np.bool_)
+    for k in range(one.shape[1]):  # a few columns; `any` along so short an axis takes several times as long
+        found |= one.view(bits)[:, k] != other.view(bits)[:, k]
+    return found
+
+
+def _rows(model: Learner) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    return records(model.algorithm, model.memory, kept(model.rule, model.memory, model.n_features + model.offset))
+
+
+def _widened(model: Learner, n_features: int) -> Learner:
+    """A copy, for so many features."""
+    new = copy.copy(model)
+    arrays: list[Any] = [array.copy() for array in model.memory]
+    new.parameters, new._ready = dict(model.parameters), model._ready  # looked up once, not in every round
+    new.memory = grown(model.algorithm, model.rule, Memory(*arrays), max(n_features, model.n_features) + model.offset)
+    new.n_features = max(n_features, model.n_features)
+    return new
+
+
+def _merged(model: Learner, parts: Sequence[Part], combining: Combining) -> Learner:
+    """``model``, a copy of the base, with the increments of all parts."""
+    base, before = model.memory.counts.copy(), model.memory.totals.copy()
+    where, place = _united([part.indices for part in parts], model.n_features + model.offset)
+    old = [rows[where].astype(np.float64) for rows in _rows(model)]
+    new, touched = [], np.zeros((len(parts), len(where)), np.bool_)
+    for k, part in enumerate(parts):
+        places = place[part.indices]
+        touched[k, places] = True
+        both = [rows.copy() for rows in old]
+        for rows, values in zip(both, part[1:3], strict=True):
+            rows[places] = values
+        new.append(Blocks(both[0], both[1], part.counts, part.totals))
+    seen = np.array([part.counts[T] - base[T] for part in parts], np.float64)
+    for part in parts:
+        model.memory.counts[:] += part.counts - base
+    increments = Increments(Blocks(old[0], old[1], base, before), new, touched, seen / seen.sum())
+    model.memory.totals[:] = combining.totals(increments)
+    found = combining.records(model, increments)
+    for rows, values in zip(_rows(model), found, strict=True):
+        rows[where] = values
+    model.rule.rebuild(model.memory)
+    return model
+
+
+def _united(parts: Sequence[NDArray[np.int64]], width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Coordinates that are in any part, sorted, and the number each has among them."""
+    marks = np.zeros(width, np.bool_)
+    for indices in parts:
+        marks[indices] = True
+    where = np.flatnonzero(marks)
+    place = np.empty(width, np.int64)
+    place[where] = np.arange(len(where))
+    return where, place

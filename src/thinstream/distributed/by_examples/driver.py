@@ -1,0 +1,246 @@
+"""Each worker learns its own part of the examples; now and then what they learned becomes one model, their new base.
+
+The driver holds the base, where each worker goes on, and the metrics: all that a checkpoint has. A worker that died is
+replaced and begins its round anew from the base, so nothing is ever merged by half.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from thinstream.distributed.by_examples.checkpoints import Saved, described, read, write
+from thinstream.distributed.by_examples.deltas import Delta, delta, merge
+from thinstream.distributed.by_examples.increments import combining_of
+from thinstream.distributed.by_examples.metrics import Tallies
+from thinstream.distributed.by_examples.worker import Answer, Forgotten, Idle, Place, Round
+from thinstream.distributed.engines.launcher import Launcher
+from thinstream.distributed.sources import Source
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.models.model import Model
+from thinstream.one_vs_rest import AnyLearner
+from thinstream.streams.stream import START
+from thinstream.training.checkpoint import Checkpoints, State
+from thinstream.training.run import Interrupted, Line, NullObserver, Observer, step_of
+from thinstream.training.stopping import Stopping, stopping
+
+#: Rows of a worker in its first round, and the most in any.
+FIRST, MOST = 16, 1 << 18
+#: What the others may have learned, unknown to a worker, as a share of what it knows; from so many rows of each worker
+#: on, when models are steadier, it may be more.
+UNKNOWN, LATER, STEADY = 0.11, 0.44, 1 << 12
+
+
+def learn_examples(
+    launcher: Launcher,
+    source: Source,
+    model: Model,
+    *,
+    merge_every: int | None = None,
+    merge: str | None = None,
+    passes: int = 1,
+    checkpoints: Checkpoints | None = None,
+    resume: bool = False,
+    watch: Observer | None = None,
+) -> State:
+    """The model after all workers have learned their shards of the source.
+
+    Parameters
+    ----------
+    launcher : Launcher
+        Where the workers run.
+    source : Source
+        What they learn from.
+    model : Model
+        What to begin with; its learner is left as it is.
+    merge_every : int, optional
+        Rows each worker learns between two merges. None: first 16, then so many that no more than a ninth of what is
+        known is unknown to a worker; later, when models are steadier, up to 262,144.
+    merge : str, optional
+        How increments become one, see `combining`. None: what is best for the algorithm.
+    passes : int
+        Over each shard.
+    checkpoints : Checkpoints, optional
+        Written at merges, if they are due.
+    resume : bool
+        Whether to go on from the checkpoint, if there is one.
+    watch : Observer, optional
+        Is told of the run.
+
+    """
+    return Driver(launcher, source, model, merge_every, merge, passes, checkpoints, watch or NullObserver()).run(resume)
+
+
+def rows_of_round(taken: int, workers: int) -> int:
+    """Rows of each worker in the round after each has learned ``taken``.
+
+    >>> [rows_of_round(taken, 8) for taken in (0, 160, 4000, 5000, 1_000_000)]
+    [16, 20, 502, 2514, 262144]
+    >>> rows_of_round(160, 2), rows_of_round(160, 1)
+    (35, 262144)
+    """
+    if workers == 1:
+        return MOST
+    share = (UNKNOWN if taken < STEADY else LATER) * workers / (workers - 1)
+    return max(FIRST, min(int(share * taken), MOST))
+
+
+class Driver:
+    """One run, as the driver sees it."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        source: Source,
+        model: Model,
+        merge_every: int | None,
+        way: str | None,
+        passes: int,
+        checkpoints: Checkpoints | None,
+        watch: Observer,
+    ) -> None:
+        if merge_every is not None and merge_every < 1:
+            raise InvalidParameterError(f"merge_every must be a whole number > 0, or None, got {merge_every!r}")
+        first = next(iter(model.learner.models))
+        if launcher.workers > 1 or way is not None:
+            way = combining_of(first, way).way  # refuses at once
+        self.launcher, self.model, self.way, self.passes = launcher, model, way, passes
+        self.merge_every, self.checkpoints, self.watch = merge_every, checkpoints, watch
+        self.job, self.base, self.version = secrets.token_hex(8), model.learner, 0
+        workers = launcher.workers
+        self.places, self.over, self.skipped = [Place()] * workers, [False] * workers, [0] * workers
+        self.taken, self.tallies = 0, Tallies(len(model.classes), workers)
+        self.shards = [launcher.share(shard) for shard in source.shards(workers)]
+        self.source = source.fingerprint() if checkpoints else {}
+        self._whole: tuple[int, Callable[[], AnyLearner]] | None = None  # a base that was shared, by its number
+        self._change: Callable[[], Delta] | None = None
+        self._since, self._lined = 0, 0
+
+    def run(self, resume: bool) -> State:
+        """Round after round, until all shards are learned."""
+        if resume:
+            self._resume()
+        with stopping() as asked:
+            try:
+                self._run(asked)
+            except Interrupted:
+                self._checkpoint()
+                raise
+        if self.watch.lines and self.tallies.progress().since_mark().rows:
+            self._line()
+        if not self.base.t:
+            raise InvalidInputError("the source has no example")
+        return self._state()
+
+    def _run(self, asked: Stopping) -> None:
+        while not all(self.over):
+            rows = self._rows()
+            answers = self._answers(rows)
+            before, self.base = self.base, self._merged([answer for answer in answers if answer is not None])
+            self.version, self.taken = self.version + 1, self.taken + rows
+            change = delta(before, self.base) if self.launcher.remembers and not all(self.over) else None
+            self._change = None if change is None else self.launcher.share(change)
+            self.watch.moved(step_of(self._state(), self.passes))
+            self._report()
+            asked.check()
+
+    def _rows(self) -> int:
+        """Of each worker in the next round."""
+        return self.merge_every or rows_of_round(self.taken, self.launcher.workers)
+
+    def _answers(self, rows: int) -> list[Answer | None]:
+        """Of all workers, in their order; None of one that has no more rows."""
+        tasks = [self._task(worker, rows) for worker in range(self.launcher.workers)]
+        found: list[Any] = self.launcher.rounds(tasks)
+        lost = [worker for worker, answer in enumerate(found) if isinstance(answer, Forgotten)]
+        if lost:
+            again = [self._task(worker, rows, whole=True) if worker in lost else Idle() for worker in range(len(tasks))]
+            second: list[Any] = self.launcher.rounds(again)
+            for worker in lost:
+                found[worker] = second[worker]
+        return found
+
+    def _task(self, worker: int, rows: int, whole: bool = False) -> Round | Idle:
+        if self.over[worker]:
+            return Idle()
+        task = Round(
+            self.job,
+            worker,
+            self.shards[worker],
+            self.places[worker],
+            rows,
+            self.passes,
+            self.version,
+            len(self.model.classes),
+            self.tallies.totals(worker),
+            change=self._change,
+        )
+        return task if self._change is not None and not whole else replace(task, base=self._shared_base(), change=None)
+
+    def _shared_base(self) -> Callable[[], AnyLearner]:
+        if self._whole is None or self._whole[0] != self.version:
+            self._whole = self.version, self.launcher.share(self.base)
+        return self._whole[1]
+
+    def _merged(self, answers: list[Answer]) -> AnyLearner:
+        """The new base; places and metrics go along with it."""
+        working = [worker for worker, over in enumerate(self.over) if not over]
+        for worker, answer in zip(working, answers, strict=True):
+            self.places[worker], self.over[worker] = answer.place, answer.over
+            self.skipped[worker] = max(self.skipped[worker], answer.skipped)
+            self.tallies.add(worker, answer.tally)
+            self._since += answer.rows
+        return merge(self.base, [answer.change for answer in answers], self.way)
+
+    def _report(self) -> None:
+        """A line where the number of examples has doubled, a checkpoint where one is due."""
+        rows = self.tallies.progress().rows if self.watch.lines else 0
+        if rows.bit_length() > self._lined:
+            self._lined = rows.bit_length()
+            self._line()
+        if self.checkpoints is not None:
+            due = self.checkpoints.due_in(self._since)
+            if (due is not None and due <= 0) or self.checkpoints.is_late():
+                self._checkpoint()
+
+    def _line(self) -> None:
+        progress, learner = self.tallies.progress(), self.base
+        nnz = learner.nnz if self.watch.wants_nnz(learner.n_weights) else None
+        self.watch.line(Line(progress.report(), progress.since_mark(), nnz, learner.n_features))
+        self.tallies.mark()
+
+    def _state(self) -> State:
+        model = self.model
+        now = Model(self.base, model.classes, model.feature_space, model.names, model.extra)
+        return State(now, self.tallies.progress(), min(p.passes for p in self.places), START, sum(self.skipped))
+
+    # Checkpoints ------------------------------------------------------------------------------------------------------
+
+    def _described(self) -> dict[str, Any]:
+        return {
+            **described(self.model.learner),
+            "source": self.source,
+            "workers": self.launcher.workers,
+            "merge": self.way,
+            "merge_every": self.merge_every,
+            "passes": self.passes,
+        }
+
+    def _checkpoint(self) -> None:
+        if self.checkpoints is None:
+            return
+        saved = Saved(self.base, self.places, self.over, self.skipped, self.taken, self.version, self.tallies.arrays())
+        write(self.checkpoints, self.model, saved, self._described())
+        self._since = 0
+
+    def _resume(self) -> None:
+        if self.checkpoints is None:
+            raise InvalidParameterError("resume needs the place of a checkpoint")
+        saved = read(Path(self.checkpoints.path), self._described())
+        if saved is None:
+            return
+        self.base, self.places, self.over, self.skipped = saved.base, saved.places, saved.over, saved.skipped
+        self.taken, self.version = saved.taken, saved.version
+        self.tallies.restore(saved.arrays)
+        self._lined = self.tallies.progress().rows.bit_length()

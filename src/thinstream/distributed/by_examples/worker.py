@@ -1,0 +1,178 @@
+"""What a worker does in a round: it learns a number of rows of its shard, and answers with what is new.
+
+A process remembers the base of its last round and where it was in its shard, so that it need not be sent the one nor
+open the other again; whatever it does not remember comes with the task, or is asked for.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch, Position
+from thinstream.distributed.by_examples.deltas import Delta, applied, copied, delta
+from thinstream.distributed.by_examples.metrics import Arrays, begun, counted
+from thinstream.distributed.sources import Shard
+from thinstream.errors import InvalidInputError
+from thinstream.one_vs_rest import AnyLearner
+from thinstream.streams.stream import START, Stream, batches_from
+
+
+class Place(NamedTuple):
+    """Where a worker goes on."""
+
+    passes: int = 0  # done
+    position: Position = START  # in the pass that is not
+    skipped: int = 0  # bad records passed over before it, in that pass
+
+
+class Answer(NamedTuple):
+    """Of a worker, after a round."""
+
+    change: Delta
+    place: Place
+    tally: Arrays
+    rows: int  # learned in this round
+    over: bool  # whether there is no more
+    skipped: int  # bad records in any one pass, at most
+
+
+class Forgotten(NamedTuple):
+    """The process is another one: it needs the whole base."""
+
+
+@dataclass
+class _Kept:
+    """What a process remembers of a worker's last round."""
+
+    job: str
+    version: int
+    base: AnyLearner
+    cursor: "Cursor"
+
+
+_kept: dict[int, _Kept] = {}
+
+
+@dataclass(frozen=True)
+class Round:
+    """A worker's task: up to ``rows`` rows from ``place`` on, learned on top of base number ``version``.
+
+    The base is whole, or a change of the base before it, for processes that remember that one.
+    """
+
+    job: str
+    worker: int
+    shard: Callable[[], Shard]
+    place: Place
+    rows: int
+    passes: int
+    version: int
+    classes: int
+    totals: NDArray[np.float64] | None
+    base: Callable[[], AnyLearner] | None = None
+    change: Callable[[], Delta] | None = None
+
+    def __call__(self) -> Answer | Forgotten:
+        """Learns."""
+        base = self._base()
+        if base is None:
+            return Forgotten()
+        cursor, progress, learner = self._cursor(), begun(self.classes, self.totals), copied(base)
+        rows = 0
+        for batch in cursor.take(self.rows):
+            if batch.y is None:
+                raise InvalidInputError(f"the rows to learn from need labels, row {batch.first_row} has none")
+            progress.update(learner.learn(batch), batch.y, batch.weights)
+            rows += len(batch)
+        _kept[self.worker] = _Kept(self.job, self.version, base, cursor)
+        return Answer(delta(base, learner), cursor.place, counted(progress), rows, cursor.over, cursor.most_skipped)
+
+    def _base(self) -> AnyLearner | None:
+        if self.base is not None:
+            return copied(self.base())  # what engines share may be read-only
+        kept = _kept.get(self.worker)
+        if kept is None or kept.job != self.job:
+            return None
+        if kept.version == self.version:
+            return kept.base
+        if kept.version == self.version - 1 and self.change is not None:
+            return applied(kept.base, self.change())
+        return None
+
+    def _cursor(self) -> "Cursor":
+        kept = _kept.pop(self.worker, None)  # not there again if this round fails
+        if kept is not None and kept.job == self.job and kept.cursor.place == self.place:
+            return kept.cursor
+        return Cursor(self.shard().open(), self.place, self.passes)
+
+
+@dataclass(frozen=True)
+class Idle:
+    """The task of a worker that has nothing to do in a round."""
+
+    def __call__(self) -> None:
+        """Nothing."""
+
+
+@dataclass
+class Cursor:
+    """Rows of a stream, a given number at a time, again and again until all passes are done."""
+
+    stream: Stream
+    place: Place
+    passes: int
+    over: bool = False
+    most_skipped: int = 0
+    _batches: Iterator[tuple[Position, Batch]] | None = field(default=None, repr=False)
+    _rest: Batch | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._set_skipped(self.place.skipped)
+        self.over = self.place.passes >= self.passes
+
+    def take(self, rows: int) -> Iterator[Batch]:
+        """The next ``rows`` rows, or fewer at the end. ``place`` is behind what was given out."""
+        while not self.over:
+            batch = self._next()
+            if batch is None:
+                self._turn()
+                continue
+            if rows <= 0:  # there is more, but not for now
+                self._rest = batch
+                return
+            given = batch if len(batch) <= rows else batch.until(rows)
+            self._rest = None if given is batch else batch.after(rows)
+            rows -= len(given)
+            passes, position, skipped = self.place
+            if self._rest is None and batch.position is not None:
+                self.place = Place(passes, batch.position, self._skipped())
+            else:
+                self.place = Place(passes, position._replace(skip=position.skip + len(given)), skipped)
+            if len(given):
+                yield given
+
+    def _next(self) -> Batch | None:
+        if self._rest is not None:
+            batch, self._rest = self._rest, None
+            return batch
+        if self._batches is None:
+            self._batches = batches_from(self.stream, self.place.position)
+        found: Any = next(self._batches, None)
+        return None if found is None else found[1]
+
+    def _turn(self) -> None:
+        """A pass is over."""
+        self.most_skipped = max(self.most_skipped, self._skipped())
+        self._set_skipped(0)  # the next pass comes by the same records again
+        self.place, self._batches = Place(self.place.passes + 1), None
+        self.over = self.place.passes >= self.passes
+
+    def _skipped(self) -> int:
+        return 0 if self.stream.skipped is None else self.stream.skipped.count
+
+    def _set_skipped(self, count: int) -> None:
+        if self.stream.skipped is not None:
+            self.stream.skipped.count = count

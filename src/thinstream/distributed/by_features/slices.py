@@ -1,0 +1,291 @@
+"""A model cut by features: rank r of n has coordinates r, r + n, r + 2n, …, and all counters.
+
+The constant feature, where there is one, is coordinate 0, as in a `Learner`. Taking every n-th coordinate spreads the
+work however features are numbered, and needs no width beforehand: slices grow as a model does.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.distributed.by_features.blueprint import Blueprint, answers, together
+from thinstream.distributed.by_features.loop import part_for, split
+from thinstream.engine.diagonal import Exact
+from thinstream.engine.loop import Rows
+from thinstream.errors import InvalidInputError
+from thinstream.learners import Learner
+from thinstream.learners.learner import require_range
+from thinstream.learners.memory import grown, records
+from thinstream.models import packing
+from thinstream.one_vs_rest import AnyLearner, OneVsRest
+
+_EVERY_WEIGHT_1 = np.empty(0)
+
+
+class Summing(Protocol):
+    """What a slice needs of a `Collective`."""
+
+    def allreduce(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The sum of all ranks' arrays, in place of this one's."""
+
+
+class Slice:
+    """One rank's coordinates of a model, and how they learn.
+
+    Parameters
+    ----------
+    blueprint : Blueprint
+    rank, size : int
+
+    Examples
+    --------
+    >>> from thinstream.distributed.by_features.collective import Collective
+    >>> from thinstream.learners import Classes
+    >>> from thinstream.models.model import Model
+    >>> rows = Batch.of(np.array([0, 1, 2]), np.array([0, 1]), np.array([1.0, 1.0]), 2, y=np.array([-1, 1], np.int8))
+    >>> model = Model(Learner("fsol", n_features=2, eta=0.5), Classes(-1, 1))
+    >>> part = Slice(Blueprint.of(model), rank=0, size=1)
+    >>> part.learn(rows, Collective(0, 1))
+    array([0., 0.], dtype=float32)
+    >>> assembled(Blueprint.of(model), [part]).weights()
+    array([-0.5,  0.5], dtype=float32)
+
+    """
+
+    def __init__(self, blueprint: Blueprint, rank: int, size: int) -> None:
+        self.blueprint, self.rank, self.size = blueprint, rank, size
+        self.offset, self.n_features, self.n_mistakes = int(blueprint.fit_intercept), blueprint.n_features, 0
+        self.models = blueprint.slice(self.n_features, self._width(self.n_features))
+        rule = type(self.models[0].rule)
+        self._observes = bool(self.models[0].rule.observes())
+        exact = self._observes and isinstance(getattr(self.models[0].rule, "diagonal", None), Exact)
+        self._confident = answers(rule, "confidence") and not exact  # an exact diagonal observes without looking at v
+        self._tallies = answers(rule, "tally")
+        self._parts = {name: part_for(name, rule) for name in ("confide", "score", "decide", "conclude")}
+        self._ready: set[Any] = set()
+
+    def learn(self, batch: Batch, collective: Summing, *, batch_size: int = 1) -> NDArray[Any]:
+        """Takes the examples in order, ``batch_size`` at a time; returns the score of each before its update.
+
+        Every rank is given all rows. All rows of a mini-batch are scored before the first of them is learned.
+        """
+        batch = batch.check()
+        signs = self._signs(batch)
+        require_range(batch, self.models[0].dtype)
+        self._widen(batch.n_features)
+        rows = self._own(batch)
+        each = [rows._replace(y=np.ascontiguousarray(signs[:, k])) for k in range(len(self.models))]
+        scores = np.empty((len(self.models), len(batch)), dtype=self.models[0].dtype)
+        sums, changes = self._scratch(batch_size)
+        for first in range(0, len(batch), batch_size):
+            last = min(first + batch_size, len(batch))
+            if last - first < batch_size:
+                sums, changes = self._scratch(last - first)
+            self._take(each, first, last, collective, sums, changes)
+            scores[:, first:last] = sums[0]
+        return self._counted(scores, batch)
+
+    def prepare(self) -> NDArray[Any]:
+        """Loads all compiled code (or compiles it, which takes seconds); returns the scores of no rows."""
+        labels = np.empty(0, np.int8 if len(self.models) == 1 else np.int32)
+        nothing = Batch(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, self.models[0].dtype), 0, labels)
+        rows = self._own(nothing)._replace(y=np.empty(0, np.int8))
+        self._take([rows] * len(self.models), 0, 0, _Alone(), *self._scratch(0))
+        return self.learn(nothing, _Alone())
+
+    @property
+    def nnz(self) -> int:
+        """Non-zero weights of this slice, the intercept not counted."""
+        first = int(self.offset and self.rank == 0)
+        return sum(int(np.count_nonzero(block)) for model in self.models for _, block in model._weights(first))
+
+    # As data ----------------------------------------------------------------------------------------------------------
+
+    def learner(self) -> AnyLearner:
+        """The slice in the form of a model, to be stored."""
+        return together(self.models, self.n_mistakes, self.blueprint.classes)
+
+    def restore(self, learner: AnyLearner, n_features: int) -> None:
+        """Becomes what a slice was when ``learner`` was taken from it, of a model that had ``n_features``."""
+        self.n_features, self.n_mistakes = n_features, learner.n_mistakes
+        rules = [model.rule for model in self.models]
+        self.models = list(learner.models)
+        for model, rule in zip(self.models, rules, strict=True):
+            model.rule = rule
+            self._fit(model)
+
+    def cut(self, learner: AnyLearner) -> None:
+        """Takes its coordinates out of a model of all features."""
+        self._widen(learner.n_features, always=True)
+        self.n_mistakes = learner.n_mistakes
+        for model, whole in zip(self.models, learner.models, strict=True):
+            width = learner.n_features + self.offset
+            for mine, theirs in zip(self._records(model), records(whole.algorithm, whole.memory, width), strict=True):
+                cut = theirs[self.rank :: self.size]
+                mine[: len(cut)] = cut
+            model.memory.counts[:], model.memory.totals[:] = whole.memory.counts, whole.memory.totals
+
+    def paste(self, learner: AnyLearner) -> None:
+        """Puts its coordinates into a model of all features."""
+        for model, whole in zip(self.models, learner.models, strict=True):
+            width = learner.n_features + self.offset
+            for mine, theirs in zip(self._records(model), records(whole.algorithm, whole.memory, width), strict=True):
+                cut = theirs[self.rank :: self.size]
+                cut[:] = mine[: len(cut)]
+
+    def _records(self, model: Learner) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        return records(model.algorithm, model.memory, model.n_features)
+
+    # Rows -------------------------------------------------------------------------------------------------------------
+
+    def _signs(self, batch: Batch) -> NDArray[np.int8]:
+        """Labels as each class's model has them, rows × models."""
+        y, classes = batch.y, len(self.models)
+        kind = np.int8 if classes == 1 else np.int32
+        if y is None or y.dtype != kind:
+            given = "none" if y is None else y.dtype.name
+            raise InvalidInputError(f"rows to learn from need labels in {np.dtype(kind).name}, theirs are {given}")
+        if classes == 1:
+            return y[:, np.newaxis]
+        if len(y) and not (y.min() >= 0 and y.max() < classes):
+            row = int(np.flatnonzero((y < 0) | (y >= classes))[0])
+            raise InvalidInputError(
+                f"y: numbers of classes must be from 0 to {classes - 1}, got {y[row]} at row {batch.first_row + row}"
+            )
+        return np.where(y[:, np.newaxis] == np.arange(classes), np.int8(1), np.int8(-1))
+
+    def _own(self, batch: Batch) -> Rows:
+        """The part of the rows that is this rank's."""
+        room = batch.nnz + (len(batch) if self.offset and self.rank == 0 else 0) + 1
+        dtype = self.models[0].dtype
+        weights = _EVERY_WEIGHT_1 if batch.weights is None else np.ascontiguousarray(batch.weights, np.float64)
+        out = Rows(
+            np.empty(len(batch) + 1, np.int64),
+            np.empty(room, batch.indices.dtype),
+            np.empty(room, dtype),
+            np.empty(0, np.int8),
+            weights,
+        )
+        values = batch.values.astype(dtype, copy=False)
+        found = split(batch.indptr, batch.indices, values, self.rank, self.size, self.offset, out)
+        return out._replace(indices=out.indices[:found], values=out.values[:found])
+
+    def _width(self, n_features: int) -> int:
+        return max(-(-(n_features + self.offset - self.rank) // self.size), 1)
+
+    def _widen(self, n_features: int, always: bool = False) -> None:
+        if n_features <= self.n_features:
+            return
+        if not (self.blueprint.grow or always):
+            raise InvalidInputError(
+                f"X has {n_features} features, but the model has {self.n_features}; grow=True would extend it"
+            )
+        self.n_features = n_features
+        for model in self.models:
+            self._fit(model)
+
+    def _fit(self, model: Learner) -> None:
+        width = self._width(self.n_features)
+        model.memory = grown(model.algorithm, model.rule, model.memory, width)
+        model.n_features = width
+
+    # Learning ---------------------------------------------------------------------------------------------------------
+
+    def _scratch(self, rows: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of s and v, and tallies: in 64 bits whatever the model's precision, as decisions are."""
+        return np.zeros((2, len(self.models), rows)), np.zeros((len(self.models), rows))
+
+    def _take(
+        self,
+        each: Sequence[Rows],
+        first: int,
+        last: int,
+        collective: Summing,
+        sums: NDArray[np.float64],
+        changes: NDArray[np.float64],
+    ) -> None:
+        """One mini-batch."""
+        s, v = sums
+        if self._observes:
+            if self._confident:
+                for model, rows, v_k in zip(self.models, each, v, strict=True):
+                    self._call("confide", model.rule, rows, first, last, model.memory, v_k)
+                collective.allreduce(v)
+            for model, rows, s_k, v_k in zip(self.models, each, s, v, strict=True):
+                self._call("score", model.rule, rows, first, last, model.memory, s_k, v_k)
+            collective.allreduce(s)
+        else:
+            for model, rows, s_k, v_k in zip(self.models, each, s, v, strict=True):
+                self._call("score", model.rule, rows, first, last, model.memory, s_k, v_k)
+            collective.allreduce(sums if self._confident else s)
+        for model, rows, s_k, v_k, changes_k in zip(self.models, each, s, v, changes, strict=True):
+            more = model.costs, model.memory, s_k, v_k, changes_k, self._tallies
+            self._call("decide", model.rule, rows, first, last, *more)
+        if self._tallies:
+            collective.allreduce(changes)
+            for model, rows, changes_k in zip(self.models, each, changes, strict=True):
+                self._call("conclude", model.rule, rows, first, last, model.memory, changes_k)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        part, key = self._parts[name], (name, arguments[1].indices.dtype.char)
+        if key not in self._ready:
+            part.ensure(*arguments)
+            self._ready.add(key)
+        part.function(*arguments)
+
+    def _counted(self, scores: NDArray[Any], batch: Batch) -> NDArray[Any]:
+        """Scores as a learner gives them; of more than two classes mistakes are counted."""
+        if len(self.models) == 1:
+            return np.array(scores[0])
+        found = np.ascontiguousarray(scores.T)
+        wrong = np.argmax(found, axis=1) != batch.y
+        self.n_mistakes += int(np.count_nonzero(wrong if batch.weights is None else wrong & (batch.weights != 0)))
+        return found
+
+
+class Packed(NamedTuple):
+    """A slice on its way to the driver: coordinates that were touched only."""
+
+    head: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+    n_features: int
+
+    @classmethod
+    def of(cls, part: Slice) -> Self:
+        """The slice, packed."""
+        learner = part.learner()
+        return cls(packing.described(learner), packing.packed(learner, "full"), part.n_features)
+
+    def unpacked(self, blueprint: Blueprint, rank: int, size: int) -> Slice:
+        """The slice as it was."""
+        part = Slice(blueprint, rank, size)
+        head = {**self.head, "grade": "full", "classes": list(blueprint.classes)}
+        part.restore(packing.unpacked(head, self.arrays), self.n_features)
+        return part
+
+
+def assembled(blueprint: Blueprint, slices: Iterator[Slice] | Sequence[Slice]) -> AnyLearner:
+    """One model out of all slices, of which every rank must have seen the same rows."""
+    whole: AnyLearner | None = None
+    for part in slices:
+        if whole is None:
+            whole = blueprint.whole(part.n_features)
+            if isinstance(whole, OneVsRest):
+                whole.n_mistakes = part.n_mistakes
+            for model, mine in zip(whole.models, part.models, strict=True):
+                model.memory.counts[:], model.memory.totals[:] = mine.memory.counts, mine.memory.totals
+        for model, mine in zip(whole.models, part.models, strict=True):
+            if model.memory.counts.tobytes() != mine.memory.counts.tobytes() or part.n_features != whole.n_features:
+                raise InvalidInputError(f"slices of different runs cannot become one model: rank {part.rank} differs")
+        part.paste(whole)
+    if whole is None:
+        raise InvalidInputError("a model needs one slice at least")
+    return whole
+
+
+class _Alone:
+    def allreduce(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array

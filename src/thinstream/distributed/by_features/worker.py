@@ -1,0 +1,235 @@
+"""What one rank of a run by features does until the next checkpoint: reads, scores its share, sums, learns."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.distributed.by_features.blueprint import Blueprint
+from thinstream.distributed.by_features.collective import Collective
+from thinstream.distributed.by_features.handshake import LOOPBACK
+from thinstream.distributed.by_features.minibatches import MiniBatches
+from thinstream.distributed.by_features.slice_files import Place, read_slice, write_slice
+from thinstream.distributed.by_features.slices import Packed, Slice
+from thinstream.distributed.engines.launcher import Exchange
+from thinstream.distributed.sources import Shard
+from thinstream.errors import InvalidInputError, WorkerLostError
+from thinstream.evaluate.progressive import Progress
+from thinstream.evaluate.several import AnyProgress, ClassProgress, progress_for
+from thinstream.one_vs_rest import AnyLearner
+from thinstream.streams.stream import START, Stream
+from thinstream.training.run import Line
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Answer(NamedTuple):
+    """What a rank tells the driver."""
+
+    place: Place
+    pid: int
+    progress: Arrays  # of rank 0, as are names and lines
+    names: Arrays
+    lines: list[Line]
+    packed: Packed | None  # at the end: the slice, where there is no folder for it
+
+
+#: The slice this process had at the end of a segment: (job, number of the next, rank) → slice.
+_remembered: dict[tuple[str, int, int], Slice] = {}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A task for `Launcher.together`. All ranks must be given the same but for ``rank``, ``progress`` and ``names``.
+
+    Parameters
+    ----------
+    blueprint : Blueprint
+    shard : Shard
+        The whole stream, which every rank reads.
+    rank, size : int
+    job, token : str
+        The run's name, and the secret of this attempt.
+    place : Place
+        Where to begin.
+    rows : int or None
+        After how many rows to stop; None: at the end.
+    batch, passes : int
+        Rows of a mini-batch; passes over the stream.
+    timeout : float
+        Seconds a peer may be silent.
+    folder : Path or None
+        Where slices are; None: they stay in the processes, and come with the last answer.
+    first : callable or None
+        Answers the model to begin with.
+    lines, count : bool
+        Whether lines are to be told at 1, 2, 4, … rows, and whether with the number of non-zero weights.
+    progress, names : dict of arrays
+        For rank 0: as far as the place.
+
+    """
+
+    blueprint: Blueprint
+    shard: Shard
+    rank: int
+    size: int
+    job: str
+    token: str
+    place: Place
+    rows: int | None
+    batch: int
+    passes: int
+    timeout: float
+    folder: Path | None = None
+    first: Callable[[], AnyLearner] | None = None
+    lines: bool = False
+    count: bool = False
+    progress: Arrays = field(default_factory=dict)
+    names: Arrays = field(default_factory=dict)
+
+    def __call__(self, exchange: Exchange) -> Answer:
+        """Runs it; compiles before it meets the others, who would not wait for that."""
+        part = self._slice()
+        scores = part.prepare()
+        if self.rank == 0:
+            progress_for(len(self.blueprint.classes)).update(scores, self.blueprint.classes.coded(np.empty(0)))
+        stream = self.shard.open()
+        warm_up = getattr(stream, "warm_up", None)
+        if warm_up is not None:
+            warm_up()
+        if stream.names is not None and self.names:
+            stream.names.restore(self.names)
+        host = getattr(exchange, "host", LOOPBACK)
+        with Collective.join(exchange, self.rank, self.size, self.token, host=host, timeout=self.timeout) as collective:
+            run = _Run(self, part, stream, collective)
+            run.go()
+            run.require_agreement()
+            if self.folder is not None:
+                write_slice(self.folder, self.job, run.place.number, part)
+        over = run.place.passes == self.passes
+        self._remember(run.place.number, None if over else part)
+        told, names = self.rank == 0, stream.names
+        return Answer(
+            run.place,
+            os.getpid(),
+            run.progress.arrays() if told else {},
+            names.arrays() if told and names is not None else {},
+            run.lines,
+            Packed.of(part) if over and self.folder is None else None,
+        )
+
+    def _remember(self, number: int, part: Slice | None) -> None:
+        """Spares the next segment in this process the reading; what other segments have left here is of no use."""
+        for key in [key for key in _remembered if key[0] != self.job or key[2] == self.rank]:
+            _remembered.pop(key, None)
+        if part is not None:
+            _remembered[self.job, number, self.rank] = part
+
+    def _slice(self) -> Slice:
+        """The slice as it was at the place: remembered, read, or made."""
+        part = _remembered.pop((self.job, self.place.number, self.rank), None)
+        if part is not None:
+            return part
+        if self.place.number:
+            if self.folder is None:
+                raise WorkerLostError(f"worker {self.rank} is new: its slice was lost, and there is no folder with it")
+            return read_slice(self.folder, self.job, self.place.number, self.blueprint, self.rank, self.size)
+        part = Slice(self.blueprint, self.rank, self.size)
+        if self.first is not None:
+            part.cut(self.first())
+        return part
+
+
+class _Run:
+    """A segment under way."""
+
+    def __init__(self, task: Segment, part: Slice, stream: Stream, collective: Collective) -> None:
+        self.task, self.part, self.stream, self.collective = task, part, stream, collective
+        self.place, self.lines, self.seen, self.taken = task.place, list[Line](), 0, 0
+        self.progress: AnyProgress = progress_for(len(task.blueprint.classes))
+        if task.progress:
+            kind = Progress if isinstance(self.progress, Progress) else ClassProgress
+            self.progress = kind.from_arrays(task.progress)
+
+    def go(self) -> None:
+        """To the end of the segment or of the last pass."""
+        place, stream = self.place, self.stream
+        if stream.skipped is not None:
+            stream.skipped.count = place.skipped
+        while place.passes < self.task.passes:
+            source = MiniBatches(stream, place.position, self.task.batch)
+            done, full = 0, False
+            for batch in source:
+                done, full = self._learn(batch, done)
+                if full:
+                    break
+            if full:
+                position, skipped = source.position(done)
+                place = self.place._replace(position=position, skipped=skipped)
+                break
+            place = self.place._replace(passes=place.passes + 1, position=START, skipped=0)
+            self.place = place
+            if stream.skipped is not None:
+                stream.skipped.count = 0
+        self.place = place._replace(number=place.number + 1, n_features=self.part.n_features)
+
+    def _learn(self, batch: Batch, done: int) -> tuple[int, bool]:
+        """Rows taken of this pass by now, and whether the segment is full; halts where a line is due."""
+        size, limit = self.task.batch, self.task.rows
+        while len(batch):
+            rows = len(batch)
+            if limit is not None:
+                rows = min(rows, _up(limit - self.taken, size))
+            if self.task.lines:
+                rows = min(rows, _up(_until_doubling(self.place.rows), size))
+            now = batch if rows == len(batch) else batch.until(rows)
+            batch = batch.after(rows)
+            self._take(now)
+            done += rows
+            if limit is not None and self.taken >= limit:
+                return done, True
+        return done, False
+
+    def _take(self, rows: Batch) -> None:
+        before = self.place.rows
+        scores = self.part.learn(rows, self.collective, batch_size=self.task.batch)
+        if self.task.rank == 0:
+            labels: Any = rows.y
+            self.progress.update(scores, labels, rows.weights)
+        self.taken, self.seen = self.taken + len(rows), self.seen + rows.nnz
+        self.place = self.place._replace(rows=before + len(rows))
+        if self.task.lines and before.bit_length() != (before + len(rows)).bit_length():
+            self._line()
+
+    def _line(self) -> None:
+        nnz = None
+        if self.task.count:
+            nnz = int(self.collective.allreduce(np.array([self.part.nnz]))[0])
+        if self.task.rank == 0:
+            self.lines.append(Line(self.progress.report(), self.progress.since_mark(), nnz, self.part.n_features))
+            self.progress.mark()
+
+    def require_agreement(self) -> None:
+        """Raises if ranks have read different streams."""
+        mine = np.array([self.taken, self.seen, self.part.n_features], dtype=np.int64)
+        total = self.collective.allreduce(mine.copy())
+        if (total != self.task.size * mine).any():
+            raise InvalidInputError(
+                f"every worker must read the same stream: worker {self.task.rank} has read {self.taken} rows with "
+                f"{self.seen} non-zeros, others have not"
+            )
+
+
+def _up(rows: int, size: int) -> int:
+    """Rows to the next border of mini-batches."""
+    return -(-rows // size) * size
+
+
+def _until_doubling(rows: int) -> int:
+    """Rows until their count is next a power of two."""
+    return (1 << rows.bit_length()) - rows

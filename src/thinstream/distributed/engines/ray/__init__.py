@@ -1,0 +1,1 @@
+"""Workers on Ray, and its Datasets as sources."""

@@ -1,0 +1,204 @@
+"""A Ray Dataset as source: each worker reads a stretch of its rows out of the object store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from inspect import signature
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from thinstream.distributed.engines.ray.package import ray
+from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.streams.cache.checksum import checksum
+from thinstream.streams.normalise import UnitRows
+from thinstream.streams.stream import Stream
+from thinstream.streams.tables.arrow_package import pyarrow
+from thinstream.streams.tables.arrow_tables import ArrowTables
+from thinstream.streams.tables.numbering import Numbering
+from thinstream.streams.text.hashing import Hashing
+
+_HEAD = 1024  # rows that go into the fingerprint
+
+
+def source_for(dataset: Any, **options: Any) -> "RayDatasetSource | None":
+    """The source that a Ray Dataset is; None: it is something else."""
+    if not hasattr(dataset, "to_arrow_refs"):
+        return None
+    allowed = list(signature(RayDatasetSource).parameters)[1:]
+    for name in options:
+        if name not in allowed:
+            raise InvalidParameterError(f"for a Ray Dataset the options are {listed(allowed)}, got {name!r}")
+    return RayDatasetSource(dataset, **options)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rows of a block in the object store."""
+
+    block: Any
+    schema: Any
+    first: int
+    rows: int
+
+    def __call__(self) -> Any:
+        """The rows, as a table."""
+        rows = _plain(ray().get(self.block).slice(self.first, self.rows))
+        return rows.select(self.schema.names).cast(self.schema)
+
+
+@dataclass(frozen=True)
+class DatasetShard:
+    """What one worker reads."""
+
+    stretches: tuple[Stretch, ...]
+    names: tuple[str, ...]
+    columns: dict[str, Any]
+    normalize: str | None
+
+    def open(self) -> Stream:
+        """The rows as a stream."""
+        tables = [(stretch, stretch.rows) for stretch in self.stretches]
+        stream: Stream = ArrowTables(tables, self.names, "the dataset", **self.columns)
+        return stream if self.normalize is None else UnitRows(stream)
+
+
+class RayDatasetSource:
+    """Rows of a Ray Dataset in their order, as list columns of feature numbers and values, or a column per feature.
+
+    The dataset is computed once, into Ray's object store, so that a worker that takes over can read its rows again.
+
+    Parameters
+    ----------
+    dataset : ray.data.Dataset
+        The rows.
+    label, weight : str
+        Columns of the labels, and of the rows' weights.
+    indices, values : str
+        List columns of feature numbers (from 0) and values. If they are not there, every other column is a feature,
+        hashed by name.
+    ignore : sequence of str
+        Columns that are no features.
+    classes : (negative, positive), or more
+        The labels.
+    dtype : {"float32", "float64"}
+        Of the values.
+    bits, signed : int, bool
+        How names are hashed.
+    normalize : "l2" or None
+        Whether rows are scaled to unit length.
+
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        label: str = "label",
+        weight: str | None = None,
+        indices: str = "indices",
+        values: str = "values",
+        ignore: Sequence[str] = (),
+        classes: Sequence[Any] | None = None,
+        dtype: str = "float32",
+        bits: int | None = None,
+        signed: bool = False,
+        normalize: str | None = None,
+    ) -> None:
+        if normalize not in (None, "l2"):
+            raise InvalidParameterError(f"normalize must be None or 'l2', got {normalize!r}")
+        self._columns = {
+            "label": label,
+            "weight": weight,
+            "indices": indices,
+            "values": values,
+            "ignore": tuple(ignore),
+            "classes": classes,
+            "dtype": dtype,
+            "hasher": Numbering(Hashing(bits=bits or 22, signed=signed)),
+        }
+        self._normalize = normalize
+        blocks = _computed(dataset)
+        looks = ray().get([_remote(_look).remote(block) for block in blocks])
+        self._blocks = [(block, rows) for block, (rows, _) in zip(blocks, looks, strict=True) if rows]
+        if not self._blocks:
+            raise InvalidInputError("the Ray Dataset has no rows")
+        self._schema = _common([schema for rows, schema in looks if rows])
+        self._whole = self.shards(1)[0].open()
+        self.dtype, self.classes, self.feature_space = self._whole.dtype, self._whole.classes, self._whole.feature_space
+
+    @cached_property
+    def _head(self) -> str:
+        """A checksum of the first rows, the same however the dataset is cut into blocks."""
+        left, seen = _HEAD, [bytearray() for _ in range(3)]
+        for batch in self._whole.batches():
+            rows = min(left, len(batch))
+            end = int(batch.indptr[rows])
+            arrays = batch.indices[:end].astype(np.int64), batch.values[:end], np.asarray(batch.y)[:rows]
+            for kept, array in zip(seen, arrays, strict=True):
+                kept += array.tobytes()
+            left -= rows
+            if not left:
+                break
+        return f"{checksum(b''.join(seen)):016x}"
+
+    def fingerprint(self) -> dict[str, Any]:
+        """How many rows there are, a checksum of the first ones, and which columns are read as what."""
+        return {**self._whole.fingerprint(), "kind": "ray", "head": self._head}
+
+    def shards(self, workers: int) -> list[DatasetShard]:
+        """Stretches of equal length, one after another; they follow from the rows, not from the dataset's blocks."""
+        total = sum(rows for _, rows in self._blocks)
+        borders = [total * i // workers for i in range(workers + 1)]
+        shard = partial(DatasetShard, names=tuple(self._schema.names), columns=self._columns, normalize=self._normalize)
+        return [shard(tuple(self._between(a, b))) for a, b in pairwise(borders)]
+
+    def _between(self, start: int, stop: int) -> Sequence[Stretch]:
+        found, before = [], 0
+        for block, rows in self._blocks:
+            first, last = max(start - before, 0), min(stop - before, rows)
+            if first < last:
+                found.append(Stretch(block, self._schema, first, last - first))
+            before += rows
+        return found
+
+
+def _computed(dataset: Any) -> list[Any]:
+    """References to the blocks, in order, which Ray keeps only if it is told to."""
+    options = dataset.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        blocks: list[Any] = dataset.materialize().to_arrow_refs()
+    finally:
+        options.preserve_order = before
+    return blocks
+
+
+def _remote(function: Any) -> Any:
+    return ray().remote(num_cpus=0)(function)
+
+
+def _look(table: Any) -> tuple[int, Any]:
+    """A block's number of rows, and its schema."""
+    return table.num_rows, _plain(table.slice(0, 0)).schema
+
+
+def _common(schemas: list[Any]) -> Any:
+    """One schema for all blocks: where all lists of one are empty, it does not know what they are lists of."""
+    try:
+        return pyarrow().unify_schemas(schemas, promote_options="permissive")
+    except pyarrow().ArrowException as error:
+        raise InvalidInputError(f"the blocks of the Ray Dataset have columns of different types: {error}") from error
+
+
+def _plain(table: Any) -> Any:
+    """Ray's columns of tensors (what arrays become in a dataset) as the lists they are stored in."""
+    for number, field in enumerate(table.schema):
+        if not hasattr(field.type, "storage_type"):
+            continue
+        kind, chunks = field.type.storage_type, [chunk.storage for chunk in table.column(number).chunks]
+        if pyarrow().types.is_struct(kind):  # of differing lengths: their data and their shapes
+            kind, chunks = kind.field("data").type, [chunk.field("data") for chunk in chunks]
+        table = table.set_column(number, field.name, pyarrow().chunked_array(chunks, kind))
+    return table

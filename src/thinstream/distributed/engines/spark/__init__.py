@@ -1,0 +1,1 @@
+"""Workers on Spark, its DataFrames as sources, and its endless streams."""

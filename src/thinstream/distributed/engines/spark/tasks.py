@@ -1,0 +1,157 @@
+"""What runs in Spark's Python processes, and how answers and errors come back from there.
+
+Spark runs again whatever fails. What a task raises would fail again, so it comes back as an answer; only where tasks
+wait for each other must Spark see it, to end the others, and then it travels in the text of Spark's error.
+"""
+
+import base64
+import os
+import pickle
+import re
+import secrets
+import socket
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from thinstream.distributed.engines.launcher import Exchange, noted
+from thinstream.distributed.engines.spark.package import pyspark, unwarned
+from thinstream.errors import PeerLostError, WorkerLostError
+from thinstream.streams.tables.arrow_package import pyarrow
+
+#: Seconds that an echo of a failure (PeerLostError) waits, so that Spark hears of the failure first.
+ECHO = 3.0
+_ANSWERS = "worker int, answer binary"
+_MARK = "thinstream raised "
+
+
+class Answer(NamedTuple):
+    """Of a task."""
+
+    fine: bool
+    value: Any  # what it raised, if it is not fine
+    executor: str  # where it ran
+
+
+def answers(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], barrier: bool = False) -> list[Answer]:
+    """What a function makes of each partition of a DataFrame (see `packed`), in their order."""
+    context, tag = frame.sparkSession.sparkContext, f"thinstream-{secrets.token_hex(8)}"
+
+    def job() -> Any:
+        context.addJobTag(tag)
+        return frame.mapInArrow(function, _ANSWERS, barrier=barrier).collect()
+
+    # on a thread, so that a signal finds this one waiting for it, not for Java, where its exception would be lost
+    with unwarned(), ThreadPoolExecutor(1) as pool:
+        future = pool.submit(pyspark().inheritable_thread_target(frame.sparkSession)(job))
+        try:
+            rows = future.result()
+        except BaseException as error:
+            if future.done() and future.exception() is error:
+                raise _reason(error) from error
+            context.cancelJobsWithTag(tag)
+            raise
+    return [pickle.loads(row["answer"]) for row in sorted(rows, key=lambda row: row["worker"])]
+
+
+def unpacked(found: Sequence[Answer]) -> list[Any]:
+    """The answers, or the first error among them, raised."""
+    for worker, (fine, answer, _) in enumerate(found):
+        if not fine:
+            raise noted(answer, worker)
+    return [answer.value for answer in found]
+
+
+def packed(work: Callable[[int], Any]) -> Any:
+    """In a worker: what ``work`` answers to the number of the partition, or raises, as a record batch."""
+    worker = pyspark().TaskContext.get().partitionId()
+    try:
+        return _sent(worker, True, work(worker))
+    except Exception as error:  # Spark would try again what will fail again
+        return _sent(worker, False, portable(error))
+
+
+@dataclass(frozen=True)
+class Round:
+    """What runs in the Python process of a task: the task of its number, whose error is an answer, too."""
+
+    tasks: tuple[Callable[[], Any], ...]
+
+    def __call__(self, numbers: Iterator[Any]) -> Iterator[Any]:
+        """The task's answer."""
+        for _ in numbers:  # to their end: else Spark would not use the process again
+            pass
+        yield packed(lambda worker: self.tasks[worker]())
+
+
+@dataclass(frozen=True)
+class Gang:
+    """The same for tasks that talk to each other: an error ends them all, so it must be Spark's, too."""
+
+    tasks: tuple[Callable[[Exchange], Any], ...]
+
+    def __call__(self, numbers: Iterator[Any]) -> Iterator[Any]:
+        """The task's answer."""
+        for _ in numbers:
+            pass
+        context = pyspark().BarrierTaskContext.get()
+        worker = context.partitionId()
+        try:
+            answer = self.tasks[worker](_Exchange(context))
+        except Exception as error:
+            if isinstance(error, PeerLostError):
+                time.sleep(ECHO)
+            text = base64.b64encode(pickle.dumps(portable(error))).decode()
+            raise RuntimeError(f"{_MARK}{worker} {text};") from error
+        yield _sent(worker, True, answer)
+
+
+class _Exchange:
+    """Spark's `allGather`; ``host`` is the address under which others reach this node."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        address: str = context.getTaskInfos()[context.partitionId()].address
+        self.host = address.rpartition(":")[0] or address
+
+    def __call__(self, text: str) -> list[str]:
+        found: list[str] = self._context.allGather(text)
+        return found
+
+
+def _sent(worker: int, fine: bool, value: Any) -> Any:
+    answer = Answer(fine, value, f"{socket.gethostname()} {os.getppid()}")  # an executor has one parent of processes
+    pa = pyarrow()
+    columns = [pa.array([worker], pa.int32()), pa.array([pickle.dumps(answer, protocol=5)], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, ["worker", "answer"])
+
+
+def portable(error: Exception) -> Exception:
+    """The error as it can be sent, with where it was raised as a note."""
+    where = "".join(traceback.format_exception(error)).rstrip()
+    sent: Exception = RuntimeError(f"{type(error).__name__}: {error}")
+    with suppress(Exception):  # some cannot be pickled, or come back as something else
+        came = pickle.loads(pickle.dumps(error))
+        sent = came if isinstance(came, Exception) else sent
+    sent.add_note(where)
+    return sent
+
+
+def _reason(error: BaseException) -> BaseException:
+    """What Spark's error tells: what a task raised, or that its process was lost."""
+    text = str(error)
+    carried = re.search(rf"{_MARK}(\d+) ([A-Za-z0-9+/=]+);", text)
+    if carried:
+        raised = noted(pickle.loads(base64.b64decode(carried[2])), int(carried[1]))
+        return WorkerLostError(f"a worker was lost: {raised}") if isinstance(raised, PeerLostError) else raised
+    missing = re.search(r"ModuleNotFoundError: No module named '([^'.]+)", text)
+    if missing:
+        return WorkerLostError(
+            f"the Python of Spark's workers (PYSPARK_PYTHON) does not have {missing[1]}: install it there"
+        )
+    shown = re.search(r"Job aborted[^\n]*(\n(?!\s+at )[^\n]+)?", text)
+    return WorkerLostError(f"Spark gave up: {shown[0] if shown else text}")

@@ -1,0 +1,47 @@
+"""Finding the commands."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import SOURCE
+from thinstream.cli import commands
+from thinstream.cli.app import command_names, make_app
+
+HELLO = '''
+def hello(name: str = "world", loud: bool = False) -> None:
+    """Greet somebody."""
+    print(f"hello {name}{'!' if loud else ''}")
+'''
+
+
+def test_a_command_is_one_file(tmp_path, monkeypatch, thin):
+    (tmp_path / "hello.py").write_text(HELLO)
+    monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
+    said = thin("--help")
+    assert "hello" in said
+    assert "Greet somebody." in said
+    assert thin("hello", "--name", "you", "--loud") == "hello you!\n"
+    assert "Usage: thinstream hello" in thin("hello", "-h")
+
+
+def test_only_the_command_that_is_named_is_made():
+    assert len(make_app(["--help"]).registered_commands) == len(command_names()) == 17
+    (command,) = make_app(["merge", "-h"]).registered_commands
+    assert command.name == "merge"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+def test_finding_the_commands_imports_nothing_heavy(arguments):
+    code = "import os, sys; from thinstream.cli.app import main\n"
+    code += "os._exit = lambda code: print(*sys.modules)\nmain()"  # how the command ends
+    command = [sys.executable, "-c", code, *arguments]
+    environment = {**os.environ, "PYTHONPATH": SOURCE}
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    loaded = set(out.split())
+    ours = {f"thinstream.cli.commands.{path.stem}" for path in Path(commands.__path__[0]).glob("[!_]*.py")}
+    assert ours <= loaded
+    assert not loaded & {"numpy", "numba", "scipy", "sklearn", "pyarrow", "thinstream.learners", "thinstream.tune"}

@@ -1,0 +1,210 @@
+"""Increments: bits, laws, and ways of merging against what they are defined as, computed densely and naively."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinstream.batch import Batch
+from thinstream.distributed.by_examples.deltas import Delta, applied, copied, delta, merge
+from thinstream.distributed.by_examples.increments import combining_of
+from thinstream.engine.loop import Costs
+from thinstream.errors import InvalidParameterError, MergeError
+from thinstream.learners import Learner, algorithms
+from thinstream.learners.memory import columns, kept
+from thinstream.one_vs_rest import OneVsRest
+
+pytestmark = pytest.mark.interpreted
+NAMES = sorted(a.name for a in algorithms("online") if a.rule().merge_rule().declared)
+few = settings(max_examples=8, deadline=None)
+PARAMETERS = {
+    "SSOL": {"diagonal": "exact"},
+    "SMIDAS": {"p": 3.0},
+    "SOFS": {"B": 3},
+    "FOBOS": {"l1": 0.01},
+    "STG": {"l1": 0.01},
+}
+
+
+def rows(seed, n, width=12, many=0):
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n, width)) < 0.4, rng.normal(size=(n, width)), 0.0)
+    y = rng.integers(0, many, n).astype(np.int32) if many else np.where(rng.random(n) < 0.5, 1, -1).astype(np.int8)
+    i, j = np.nonzero(X)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=n))])
+    return Batch.of(indptr, j.astype(np.int32), X[i, j], width, y=y)
+
+
+def fresh(name, width=12, dtype="float64", **more):
+    return Learner(name, n_features=width, dtype=dtype, grow=True, **PARAMETERS.get(name, {}), **more)
+
+
+def went_on(base, seed, n, **more):
+    learner = copied(base)
+    learner.learn(rows(seed, n, **more))
+    return learner
+
+
+def bits(model):
+    return [
+        array.tobytes()
+        for each in model.models
+        for array in (
+            *columns(each.algorithm, each.memory, 0, kept(each.rule, each.memory, each.n_features + each.offset)),
+            *each.memory[2:],
+        )
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_delta_is_that_worker_bit_for_bit(name):
+    base = fresh(name)
+    base.learn(rows(1, 10))
+    learner = went_on(base, 2, 15)
+    change = Delta.from_arrays(delta(base, learner).to_arrays())
+    assert bits(applied(base, change)) == bits(learner)
+    assert bits(merge(base, [change])) == bits(learner)
+    idle = delta(base, copied(base))
+    assert len(idle.parts[0].indices) == 0
+    assert bits(merge(base, [idle, change, idle])) == bits(learner)
+    assert bits(merge(base, [idle, idle])) == bits(base)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_merging_leaves_the_base_and_adds_counters(name):
+    base = fresh(name)
+    base.learn(rows(1, 10))
+    before = bits(base)
+    workers = [went_on(base, seed, n) for seed, n in ((2, 7), (3, 12), (4, 3))]
+    deltas = [delta(base, worker) for worker in workers]
+    for way in combining_of(base).ways:
+        merged = merge(base, deltas, way)
+        assert merged.t == 10 + 7 + 12 + 3
+        assert merged.n_updates == base.n_updates + sum(worker.n_updates - base.n_updates for worker in workers)
+        assert bits(merged) == bits(merge(base, deltas, way)), "the same bits each time"
+        assert np.isfinite(merged.weights()).all()
+        went_on(merged, 5, 5)  # goes on
+        if hasattr(merged.rule, "sound"):
+            assert merged.rule.sound(merged.memory)
+    assert bits(base) == before
+
+
+def naive(way, base, workers, touched, share):
+    """Of one number for each coordinate; plain loops."""
+    out = base.copy()
+    for j in range(len(base)):
+        moves = [worker[j] - base[j] for worker in workers]
+        met = [k for k in range(len(workers)) if touched[k][j]]
+        if not met:
+            continue
+        if way == "sum":
+            out[j] += sum(moves)
+        elif way == "mean":
+            out[j] += sum(s * m for s, m in zip(share, moves))
+        elif way == "touched":
+            out[j] += sum(share[k] * moves[k] for k in met) / sum(share[k] for k in met)
+        else:
+            out[j] += sum(moves) / len(met) ** 0.5
+    return out
+
+
+@few
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["sum", "mean", "touched", "root"]),
+    st.sampled_from(["FSOL", "AdaRDA", "SSOL"]),
+)
+def test_ways_are_what_they_are_defined_as(seed, way, name):
+    base = fresh(name)
+    base.learn(rows(seed, 6))
+    sizes = [4, 9, 1]
+    workers = [went_on(base, seed + 1 + k, n) for k, n in enumerate(sizes)]
+    merged = merge(base, [delta(base, worker) for worker in workers], way)
+    record = [columns(model.algorithm, model.memory, 0, 12) for model in (base, *workers, merged)]
+    touched = [np.any([a != b for a, b in zip(record[0], each)], axis=0) for each in record[1:-1]]
+    share = [n / sum(sizes) for n in sizes]
+    for field in record[0]._fields:
+        old, *new, found = (getattr(each, field) for each in record)
+        np.testing.assert_allclose(found, naive(way, old, new, touched, share), rtol=1e-12, atol=1e-14)
+
+
+@few
+@given(st.integers(0, 10**6), st.sampled_from(["precision", "gain"]), st.sampled_from(["AROW", "SCW"]), st.booleans())
+def test_beliefs(seed, way, name, drop):
+    more = {"diagonal": "drop"} if drop else {}
+    base = fresh(name, **more)
+    base.learn(rows(seed, 6))
+    workers = [went_on(base, seed + 1 + k, 8) for k in range(3)]
+    merged = merge(base, [delta(base, worker) for worker in workers], way)
+    mu = [model.weights() for model in (base, *workers)]
+    P = [1 / model.variance() for model in (base, *workers)]
+    precision = P[0] + sum(each - P[0] for each in P[1:])
+    np.testing.assert_allclose(1 / merged.variance(), precision, rtol=1e-9)
+    if way == "precision":  # of products of Gaussians, the base divided out
+        expected = (P[0] * mu[0] + sum(p * m - P[0] * mu[0] for p, m in zip(P[1:], mu[1:]))) / precision
+    else:
+        gains = [np.maximum(each - P[0], 0) for each in P[1:]]
+        total = sum(gains)
+        moved = sum(g * (m - mu[0]) for g, m in zip(gains, mu[1:]))
+        expected = mu[0] + np.divide(moved, total, out=np.zeros(12), where=total > 0)
+    np.testing.assert_allclose(merged.weights(), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_a_sum_that_every_example_enters_is_the_serial_one():
+    base = fresh("SSOL")
+    base.learn(rows(1, 20))
+    parts = [rows(2, 10), rows(3, 10)]
+    serial, workers = copied(base), [copied(base), copied(base)]
+    for part, worker in zip(parts, workers):
+        serial.learn(part)
+        worker.learn(part)
+    merged = merge(base, [delta(base, worker) for worker in workers], "sum")
+    np.testing.assert_allclose(merged.variance(), serial.variance(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["FOBOS", "AdaFOBOS", "STG"])
+def test_lazy_thresholds_are_taken_before_weights_are_averaged(name):
+    base = fresh(name)
+    base.learn(rows(1, 20))
+    workers = [went_on(base, seed, 10) for seed in (2, 3)]
+    merged = merge(base, [delta(base, worker) for worker in workers], "mean")
+    both = [delta(base, worker).parts[0].indices for worker in workers]
+    where = np.union1d(*both)
+    mean = (workers[0].weights() + workers[1].weights()) / 2
+    np.testing.assert_allclose(merged.weights()[where], mean[where], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["FSOL", "AROW", "AdaFOBOS"])
+def test_models_grow(name):
+    base = fresh(name, width=0)
+    narrow, wide = went_on(base, 1, 6, width=4), went_on(base, 2, 6, width=9)
+    for deltas in ([narrow, wide], [wide, narrow], [copied(base), wide]):
+        merged = merge(base, [delta(base, each) for each in deltas])
+        assert merged.n_features == 9
+    assert merge(base, [delta(base, narrow), delta(base, wide)]).t == 12
+
+
+def test_more_than_two_classes():
+    base = OneVsRest.fresh("AROW", [Costs()] * 3, n_features=0, dtype="float64", grow=True)
+    base.learn(rows(1, 10, many=3))
+    workers = [went_on(base, seed, 8, many=3) for seed in (2, 3)]
+    change = Delta.from_arrays(delta(base, workers[0]).to_arrays())
+    assert bits(applied(base, change)) == bits(workers[0])
+    merged = merge(base, [delta(base, worker) for worker in workers])
+    assert merged.t == 26
+    assert merged.n_mistakes == base.n_mistakes + sum(worker.n_mistakes - base.n_mistakes for worker in workers)
+    for k in range(3):
+        alone = [list(model.models)[k] for model in (base, *workers)]
+        one = merge(alone[0], [delta(alone[0], each) for each in alone[1:]])
+        assert bits(one) == bits(list(merged.models)[k])
+
+
+def test_what_is_refused_says_why():
+    with pytest.raises(MergeError, match="StableSparsePerceptron cannot be merged: it thresholds"):
+        combining_of(Learner("stablesparseperceptron", n_features=3))
+    with pytest.raises(InvalidParameterError, match=r"AROW: merge must be 'touched', 'precision'.* got 'sum'"):
+        combining_of(Learner("arow", n_features=3), "sum")
+    with pytest.raises(InvalidParameterError, match="SSOL: merge must be 'touched' or 'mean', got 'sum'"):
+        combining_of(Learner("ssol", n_features=3), "sum")
+    refused = {a.name for a in algorithms("online")} - set(NAMES)
+    assert refused == {"StableSparsePerceptron"}

@@ -1,0 +1,448 @@
+"""Runs by features, from a stream to a model: segments, checkpoints, losses, resuming, lines."""
+
+import os
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.distributed.by_features.test_slices import close
+from tests.distributed.gang import Threads
+from tests.distributed.sources import ROWS, WIDTH, Cut, Deadly, Everything, X, Y, noisy, rows
+from thinstream.distributed.by_features.driver import clear, gather, learn_features
+from thinstream.distributed.by_features.minibatches import MiniBatches, joined
+from thinstream.distributed.by_features.slice_files import MANIFEST, Manifest
+from thinstream.distributed.by_features.worker import _remembered
+from thinstream.distributed.engines.local import LocalLauncher
+from thinstream.distributed.sources import FileSource
+from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, PeerLostError, WorkerLostError
+from thinstream.evaluate.several import progress_for
+from thinstream.learners import Classes, Learner
+from thinstream.models.model import Model
+from thinstream.one_vs_rest import OneVsRest
+from thinstream.streams.opening import open_stream
+from thinstream.streams.stream import START
+from thinstream.training.run import Observer, Run
+
+
+def model(name="fsol", **options):
+    return Model(Learner(name, **{"n_features": WIDTH, "dtype": "float64", **options}), Classes("no", "yes"), {"a": 1})
+
+
+def serial(given, passes=1):
+    """The same run on one machine: the learner, and its metrics."""
+    learner = pickle.loads(pickle.dumps(given.learner))
+    progress = progress_for(len(given.classes))
+    for _ in range(passes):
+        for batch in Cut().batches():
+            progress.update(learner.learn(batch), batch.y)
+    return learner, progress
+
+
+# Mini-batches of a stream ---------------------------------------------------------------------------------------------
+
+
+@given(
+    cuts=st.lists(st.integers(0, ROWS), max_size=12),
+    size=st.integers(1, 40),
+    stop=st.integers(0, 8),
+    positions=st.booleans(),
+)
+def test_mini_batches_do_not_depend_on_cuts(cuts, size, stop, positions):
+    stream = Cut(tuple(cuts), positions=positions)
+    source = MiniBatches(stream, START, size)
+    found = list(source)
+    assert all(len(batch) % size == 0 for batch in found[:-1])
+    whole = joined(found)
+    np.testing.assert_array_equal(whole.values, rows(X, Y).values)
+    np.testing.assert_array_equal(whole.indptr, rows(X, Y).indptr)
+    np.testing.assert_array_equal(whole.y, Y)
+    # on from any border of mini-batches, with the same bad records in all
+    taken = min(stop * size, ROWS // size * size)
+    place, skipped = MiniBatches.position(_read(Cut(tuple(cuts), positions=positions), size, taken), taken)
+    again = Cut(tuple(cuts), positions=positions)
+    again.skipped.count = skipped
+    rest = list(MiniBatches(again, place, size))
+    assert sum(map(len, rest)) == ROWS - taken
+    if rest:
+        np.testing.assert_array_equal(joined(rest).y, Y[taken:])
+        assert again.skipped.count == 10
+
+
+def _read(stream, size, rows_wanted):
+    """Mini-batches of which so many rows (at least) have been read."""
+    source, read = MiniBatches(stream, START, size), 0
+    for batch in source if rows_wanted else ():
+        read += len(batch)
+        if read >= rows_wanted:
+            break
+    return source
+
+
+def test_joined_batches_keep_weights_and_width():
+    one, other = rows(X[:2, :5], Y[:2]), rows(X[2:5], Y[2:5], np.array([0.5, 0.0, 2.0]))
+    both = joined([one, other])
+    assert both.n_features == WIDTH
+    assert both.weights.tolist() == [1.0, 1.0, 0.5, 0.0, 2.0]
+    assert both.largest == max(one.largest, other.largest)
+    assert both.y.dtype == np.int8
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.interpreted
+@settings(max_examples=6)
+@given(
+    workers=st.integers(1, 3),
+    segment=st.integers(1, 150),
+    passes=st.integers(1, 2),
+    cuts=st.lists(st.integers(0, ROWS), max_size=5),
+    folder=st.booleans(),
+)
+def test_a_run_is_the_serial_run(tmp_path_factory, workers, segment, passes, cuts, folder):
+    given_model = model("stg", l1=0.05, fit_intercept=True)
+    where = tmp_path_factory.mktemp("run") / "slices" if folder else None
+    state = learn_features(
+        Threads(workers), Everything(tuple(cuts)), given_model, passes=passes, checkpoint=where, segment=segment
+    )
+    learner, progress = serial(given_model, passes)
+    close(state.model.learner, learner)
+    assert state.progress.report().as_dict() == pytest.approx(progress.report().as_dict(), rel=1e-9)
+    assert state.passes == passes
+    assert state.model.feature_space == {"a": 1}
+    assert given_model.learner.t == 0
+    if where:
+        assert len(list(where.iterdir())) == workers + 1  # only what counts is left
+        close(gather(where).learner, learner)
+        clear(where)
+        assert not where.exists()
+
+
+def test_segments_and_cuts_change_no_bit(tmp_path):
+    """Also with mini-batches: what is learned follows from the stream alone."""
+    found = set()
+    for number, (segment, cuts) in enumerate([(1000, ()), (7, (3, 50)), (33, tuple(range(0, ROWS, 9)))]):
+        state = learn_features(
+            Threads(2),
+            Everything(cuts),
+            model(l1=0.3),
+            batch=4,
+            passes=2,
+            checkpoint=tmp_path / str(number),
+            segment=segment,
+        )
+        memory = state.model.learner.memory
+        arrays = state.progress.arrays()
+        found.add(
+            (*(array.tobytes() for array in memory), *(arrays[name].tobytes() for name in ("counts", "totals", "bins")))
+        )
+    assert len(found) == 1
+
+
+def test_a_model_that_has_learned_goes_on():
+    begun = model()
+    begun.learner.learn(rows(X[:30], Y[:30]))
+    state = learn_features(Threads(3), Everything(), begun)
+    learner, _ = serial(begun)
+    assert learner.t == ROWS + 30
+    close(state.model.learner, learner)
+
+
+@pytest.mark.interpreted
+def test_many_classes():
+    _, y = noisy(ROWS, WIDTH, classes=3)
+    learner = OneVsRest.fresh("pa", [model().learner.costs] * 3, n_features=WIDTH, dtype="float64")
+    state = learn_features(Threads(2), Everything(y=y), Model(learner, Classes(*"abc")))
+    learner.learn(rows(X, y, kind=np.int32))
+    assert state.model.learner.n_mistakes == learner.n_mistakes
+    np.testing.assert_allclose(state.model.learner.weights(), learner.weights(), rtol=1e-9, atol=1e-9)
+    assert state.progress.report().error == learner.n_mistakes / ROWS
+
+
+def test_a_model_wider_than_the_driver_stays_in_its_folder(tmp_path):
+    narrow = model(n_features=0)
+    state = learn_features(Threads(2), Everything(), narrow, n_features=50, checkpoint=tmp_path, assemble=False)
+    assert state.model.learner.n_features == 0
+    assert state.progress.rows == ROWS
+    learner = gather(tmp_path).learner
+    assert learner.n_features == 50
+    np.testing.assert_allclose(learner.weights()[:WIDTH], serial(model())[0].weights(), rtol=1e-9)
+
+
+class Lines(Observer):
+    def __init__(self):
+        self.lines_, self.moves, self.steps = [], [], []
+
+    def line(self, line):
+        self.lines_.append(line)
+
+    def moved(self, step):
+        self.moves.append(step.position.offset + step.position.skip)
+        self.steps.append(step)
+
+
+def test_lines_are_told(tmp_path):
+    watch = Lines()
+    state = learn_features(Threads(2), Everything(), model(), checkpoint=tmp_path, segment=30, watch=watch)
+    assert [line.total.rows for line in watch.lines_] == [1, 2, 4, 8, 16, 32, 64, ROWS]
+    assert sum(line.since.rows for line in watch.lines_) == ROWS
+    assert watch.moves == [30, 60, 90, 0]
+    assert all(line.n_features == WIDTH for line in watch.lines_)
+    assert watch.lines_[0].nnz == np.count_nonzero(X[0])
+    assert watch.lines_[-1].nnz == state.model.learner.nnz > 0
+
+
+# Losses ---------------------------------------------------------------------------------------------------------------
+
+
+def losing(*numbers, error=WorkerLostError):
+    def fate(number, tasks):
+        if number in numbers:
+            raise error("worker 1 died")
+
+    return fate
+
+
+@pytest.mark.parametrize("error", [WorkerLostError, PeerLostError])
+def test_a_lost_worker_sends_all_back_to_the_last_checkpoint(tmp_path, error):
+    launcher = Threads(2, losing(1, 3, 4, error=error))
+    state = learn_features(launcher, Everything(), model(), checkpoint=tmp_path, segment=40)
+    assert launcher.gangs == 6
+    close(state.model.learner, serial(model())[0])
+
+
+def test_without_a_folder_it_starts_again():
+    launcher = Threads(2, losing(3))
+    state = learn_features(launcher, Everything(), model(), passes=2, segment=90)
+    assert launcher.gangs == 6  # 90, 180, lost, 90, 180, 200
+    close(state.model.learner, serial(model(), 2)[0])
+    assert state.progress.rows == 2 * ROWS
+
+
+def test_a_process_that_has_forgotten_its_slice_is_a_loss():
+    def forget(number, tasks):
+        if number == 2:
+            _remembered.pop((tasks[1].job, 1, 1))
+
+    launcher = Threads(2, forget)
+    state = learn_features(launcher, Everything(), model(), segment=60)
+    assert launcher.gangs == 4
+    close(state.model.learner, serial(model())[0])
+
+
+def test_engines_that_forget_run_in_one_segment():
+    launcher = Threads(2)
+    launcher.remembers = False
+    learn_features(launcher, Everything(), model(), segment=10)
+    assert launcher.gangs == 1
+
+
+def test_nothing_is_remembered_in_the_end(tmp_path):
+    learn_features(Threads(2), Everything(), model(), segment=30)
+    assert not _remembered
+    learn_features(Threads(2), Everything(), model(), segment=30, checkpoint=tmp_path)
+    assert not _remembered
+
+
+def test_too_many_losses_are_an_error():
+    launcher = Threads(2, losing(*range(99)))
+    with pytest.raises(WorkerLostError, match="worker 1 died") as caught:
+        learn_features(launcher, Everything(), model())
+    assert caught.value.__notes__ == ["4 attempts failed, the last from row 0 on"]
+
+
+def test_resumed_it_ends_with_the_same_bits(tmp_path):
+    whole = learn_features(Threads(2), Everything(), model(), passes=2, checkpoint=tmp_path / "one", segment=30)
+    folder = tmp_path / "two"
+    with pytest.raises(KeyboardInterrupt):
+        learn_features(
+            Threads(2, losing(4, error=KeyboardInterrupt)),
+            Everything(),
+            model(),
+            passes=2,
+            checkpoint=folder,
+            segment=30,
+        )
+    found = Manifest.read(folder)
+    assert found.place.rows == 90
+    launcher = Threads(2)
+    state = learn_features(
+        launcher, Everything(), model(), passes=2, checkpoint=folder, segment=30, resume=True, watch=Lines()
+    )
+    assert launcher.gangs == 4
+    for one, other in zip(state.model.learner.memory, whole.model.learner.memory, strict=True):
+        assert one.tobytes() == other.tobytes()
+    for name in ("counts", "totals", "bins"):
+        assert state.progress.arrays()[name].tobytes() == whole.progress.arrays()[name].tobytes()
+    again = Threads(2)  # it is over: nothing is learned
+    state = learn_features(again, Everything(), model(), passes=2, checkpoint=folder, segment=30, resume=True)
+    assert again.gangs == 0
+    assert state.model.learner.t == 2 * ROWS
+
+
+def test_slices_of_an_unfinished_segment_count_for_nothing(tmp_path):
+    """A worker dies after others have written: the manifest still tells of the segment before."""
+
+    def fate(number, tasks):
+        if number == 2:
+            (tmp_path / f"{tasks[0].job}-2-0.slice").write_bytes(b"half")
+            raise WorkerLostError("worker 1 died")
+
+    state = learn_features(Threads(2, fate), Everything(), model(), checkpoint=tmp_path, segment=40)
+    close(state.model.learner, serial(model())[0])
+
+
+@pytest.mark.parametrize(
+    ("workers", "changed", "message"),
+    [
+        (3, {}, "the run differs in workers, it was 2, is 3"),
+        (2, {"batch": 2}, "the run differs in batch, it was 1, is 2"),
+        (2, {"passes": 2}, "the run differs in passes, it was 1, is 2"),
+    ],
+)
+def test_another_run_is_not_resumed(tmp_path, workers, changed, message):
+    learn_features(Threads(2), Everything(), model(), checkpoint=tmp_path)
+    with pytest.raises(InvalidInputError, match=message):
+        learn_features(Threads(workers), Everything(), model(), checkpoint=tmp_path, resume=True, **changed)
+    with pytest.raises(InvalidInputError, match=r"the run differs in eta, it was 1\.0, is 0\.5"):
+        learn_features(Threads(2), Everything(), model(eta=0.5), checkpoint=tmp_path, resume=True)
+
+
+def test_without_resume_an_old_folder_is_used_anew(tmp_path):
+    learn_features(Threads(3), Everything(), model(eta=0.25), checkpoint=tmp_path)
+    learn_features(Threads(2), Everything(), model(), checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+    close(gather(tmp_path).learner, serial(model())[0])
+
+
+def test_damage_is_noticed(tmp_path):
+    with pytest.raises(ModelFileError, match="there is no manifest"):
+        gather(tmp_path)
+    learn_features(Threads(2), Everything(), model(), checkpoint=tmp_path)
+    part = next(iter(tmp_path.glob("*-1.slice")))
+    kept = part.read_bytes()
+    part.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    with pytest.raises(ModelFileError, match=r"-1\.slice: is damaged"):
+        gather(tmp_path)
+    part.unlink()
+    with pytest.raises(ModelFileError, match="there is no such file"):
+        gather(tmp_path)
+    raw = (tmp_path / MANIFEST).read_bytes()
+    (tmp_path / MANIFEST).write_bytes(raw.replace(b'\\"workers\\":2', b'\\"workers\\":1'))
+    with pytest.raises(ModelFileError, match=r"manifest\.ts: is damaged"):
+        gather(tmp_path)
+
+
+def test_workers_that_read_different_streams_are_an_error():
+    class Odd(Threads):
+        def together(self, tasks):
+            return super().together([tasks[0], replace(tasks[1], shard=Shorter())])
+
+    with pytest.raises(InvalidInputError, match=r"ranks must call the same operations .* at operation 91"):
+        learn_features(Odd(2), Everything(), model(), timeout=5.0)
+
+
+class Shorter:
+    """Ninety rows of a hundred."""
+
+    def open(self):
+        stream = Cut((90,))
+        every = stream.batches
+        stream.batches = lambda start=START: list(every(start))[:1]
+        return stream
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 0}, "batch must be a whole number > 0, got 0"),
+        ({"passes": True}, "passes must be a whole number > 0, got True"),
+        ({"segment": 1.5}, r"segment must be a whole number > 0, got 1\.5"),
+        ({"assemble": False}, "checkpoint must name one, got None"),
+    ],
+)
+def test_what_cannot_be_asked_for(options, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        learn_features(Threads(2), Everything(), model(), **options)
+
+
+# Real processes -------------------------------------------------------------------------------------------------------
+
+
+class Counted(LocalLauncher):
+    """Notes the processes of each gang."""
+
+    def __init__(self, workers):
+        super().__init__(workers)
+        self.gangs = []
+
+    def together(self, tasks):
+        try:
+            return super().together(tasks)
+        finally:
+            self.gangs.append(self.pids())
+
+
+@pytest.fixture
+def launcher():
+    found = Counted(2)
+    yield found
+    found.close()
+
+
+def test_a_killed_process_costs_no_more_than_a_segment(tmp_path, launcher):
+    source = Deadly(tuple(range(0, ROWS, 10)), marker=tmp_path / "struck")
+    state = learn_features(launcher, source, model(), checkpoint=tmp_path / "slices", segment=60, timeout=20.0)
+    assert source.marker.exists()
+    close(state.model.learner, serial(model())[0])
+    before, lost, after = launcher.gangs  # 60 rows; fewer than 40; these 40
+    assert len({os.getpid(), *before}) == 3
+    assert lost.count(None) == 1
+    assert len(set(before) | set(after)) == 3
+
+
+def test_without_a_folder_a_killed_process_costs_all(tmp_path, launcher):
+    begun = model()
+    begun.learner.learn(rows(X[:30], Y[:30]))
+    source = Deadly(tuple(range(0, ROWS, 10)), marker=tmp_path / "struck")
+    state = learn_features(launcher, source, begun, timeout=20.0)
+    assert len(launcher.gangs) == 2
+    close(state.model.learner, serial(begun)[0])
+    with pytest.raises(InvalidInputError, match="X has 20 features, but the model has 3"):  # raised in a worker
+        learn_features(launcher, Everything(), model(n_features=3))
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_files_with_names_and_bad_lines(tmp_path):
+    """Segments end anywhere in a file; names and bad records are those of the serial run."""
+    rng = np.random.default_rng(0)
+    for part in range(2):
+        lines = []
+        for _ in range(150):
+            pairs = zip(rng.permutation(40)[:5], rng.normal(size=5), strict=True)
+            lines.append(f"{rng.choice([-1, 1])} | " + " ".join(f"w{j}:{x:.3f}" for j, x in pairs))
+        lines[20::50] = ["this | is:not : a line"] * len(lines[20::50])
+        (tmp_path / f"part-{part}.vw").write_text("\n".join(lines) + "\n")
+    options = {"bits": 8, "names": 30, "dtype": "float64", "on_error": "skip"}
+    given_model = model("fsol", n_features=256)
+    stream = open_stream(str(tmp_path / "*.vw"), **options)
+    alone = Run(stream, pickle.loads(pickle.dumps(given_model)), passes=2)
+    alone.run()
+    watch = Lines()
+    source = FileSource(str(tmp_path / "*.vw"), **options)
+    state = learn_features(
+        Threads(2), source, given_model, passes=2, checkpoint=tmp_path / "slices", segment=77, watch=watch
+    )
+    close(state.model.learner, alone.state.model.learner)
+    assert state.model.learner.t == 2 * (300 - 6)
+    assert sorted(state.names) == sorted(stream.names.arrays())
+    for key, array in stream.names.arrays().items():
+        np.testing.assert_array_equal(state.names[key], array)
+    # 77, 154, 231 rows, then 14, 91, 168, 245 of the second pass: bad lines before each
+    assert [each.skipped for each in watch.steps] == [2, 3, 5, 0, 2, 4, 5, 0]

@@ -1,0 +1,269 @@
+"""From a source to a model on Ray: bits of the serial run from one worker, also when workers are killed on the way."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thinstream as ts
+from thinstream.batch import Batch, Position
+from thinstream.distributed import DistributedClassifier
+from thinstream.distributed.by_examples import worker as rounds
+from thinstream.distributed.engines.ray.datasets import RayDatasetSource
+from thinstream.distributed.engines.ray.launcher import RayLauncher
+from thinstream.distributed.fitting import learn, train
+from thinstream.distributed.sources import FileSource
+from thinstream.evaluate.several import progress_for
+from thinstream.learners import Classes, Learner
+from thinstream.models.model import Model
+from thinstream.streams.stream import START, Stream
+from thinstream.training.checkpoint import State
+from thinstream.training.run import Observer, Step
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),  # Ray's warnings about itself
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+]
+ROWS, WIDTH, FILES = 600, 40, 6
+
+
+@dataclass(frozen=True)
+class Mortal:
+    """A source, and each of its shards: the first worker that comes to the row is killed there."""
+
+    inner: Any
+    mark: Path
+    row: int
+
+    def shards(self, workers: int) -> list["Mortal"]:
+        return [replace(self, inner=shard) for shard in self.inner.shards(workers)]
+
+    def fingerprint(self) -> Any:
+        return self.inner.fingerprint()
+
+    def open(self) -> Any:
+        return _Stream(self.inner.open(), self)
+
+    def strike(self) -> None:
+        try:
+            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Stream:
+    def __init__(self, inner: Stream, source: Mortal) -> None:
+        self._inner, self._source = inner, source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        for batch in self._inner.batches(start):
+            if batch.first_row >= self._source.row:
+                self._source.strike()
+            yield batch
+
+
+class Here:
+    """Workers one after another, in this process, that remember nothing."""
+
+    remembers = False
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def share(self, value: Any) -> Callable[[], Any]:
+        return lambda: value
+
+    def rounds(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        return [task() for task in tasks]
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What a worker's process has kept of its last round: the number of the base, and its bits."""
+
+    worker: int
+
+    def __call__(self) -> tuple[int, int, list[bytes]]:
+        kept = rounds._kept[self.worker]
+        return os.getpid(), kept.version, [array.tobytes() for array in kept.base.memory]  # type: ignore[union-attr]
+
+
+class Interrupting(Observer):
+    """Ends a run after so many rows."""
+
+    lines = False
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def moved(self, step: Step) -> None:
+        if step.rows >= self.rows:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def data() -> list[tuple[int, list[int], list[float]]]:
+    """Rows of two classes, with some noise."""
+    draw = np.random.default_rng(7)
+    hidden, made = draw.normal(size=WIDTH), []
+    for _ in range(ROWS):
+        indices, values = np.sort(draw.choice(WIDTH, 6, replace=False)), np.round(draw.normal(size=6), 4)
+        label = 1 if values @ hidden[indices] + draw.normal() > 0 else -1
+        made.append((label, indices.tolist(), values.tolist()))
+    return made
+
+
+@pytest.fixture(scope="module")
+def files(data: Any, tmp_path_factory: pytest.TempPathFactory) -> FileSource:
+    """They in libsvm format; each file is a batch."""
+    folder = tmp_path_factory.mktemp("rows")
+    for number in range(FILES):
+        part = data[number * ROWS // FILES : (number + 1) * ROWS // FILES]
+        lines = [" ".join([str(y), *(f"{j + 1}:{x}" for j, x in zip(a, b))]) + "\n" for y, a, b in part]
+        (folder / f"part-{number}.svm").write_text("".join(lines))
+    return FileSource(folder / "part-*.svm", dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def dataset(data: Any, ray_cluster: str) -> Iterator[RayDatasetSource]:
+    """They as a Ray Dataset, computed before workers hold all CPUs; each block is a batch."""
+    import ray
+    import ray.data
+
+    ray.init(ray_cluster, _node_ip_address="127.0.0.1", log_to_driver=False, logging_level="ERROR")
+    try:
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        rows = [{"label": y, "indices": a, "values": b} for y, a, b in data]
+        yield RayDatasetSource(ray.data.from_items(rows, override_num_blocks=FILES), dtype="float64")
+    finally:
+        ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def launcher(dataset: RayDatasetSource) -> Iterator[RayLauncher]:
+    made = RayLauncher(2)
+    yield made
+    made.close()
+
+
+def model(name: str = "fsol", **options: Any) -> Model:
+    return Model(Learner(name, **{"n_features": WIDTH, "dtype": "float64", **options}), Classes(-1, 1))
+
+
+def memory(state: Any) -> list[bytes]:
+    return [array.tobytes() for array in state.model.learner.memory]
+
+
+def bits(state: Any) -> list[bytes]:
+    """Of the model, and of what was counted."""
+    return [*memory(state), *(array.tobytes() for array in state.progress.arrays().values())]
+
+
+def serial(given: Model, source: Any) -> State:
+    progress = progress_for(2)
+    for batch in source.shards(1)[0].open().batches():
+        progress.update(given.learner.learn(batch), batch.y, batch.weights)
+    return State(given, progress, 1, START)
+
+
+# By examples ----------------------------------------------------------------------------------------------------------
+
+
+def test_one_worker_has_the_bits_of_the_serial_run(launcher: RayLauncher, files: Any, dataset: Any) -> None:
+    alone = RayLauncher(1, cpus=0)  # beside the others
+    try:
+        for source in (files, dataset):
+            expected = serial(model(), source)
+            found = learn(alone, source, model(), merge_every=70)
+            assert memory(found) == memory(expected)
+            assert found.progress.report() == expected.progress.report()
+    finally:
+        alone.close()
+
+
+def test_two_workers_learn_what_two_learners_here_would(launcher: RayLauncher, files: Any, dataset: Any) -> None:
+    for source in (files, dataset):
+        found = learn(launcher, source, model())
+        assert bits(found) == bits(learn(Here(2), source, model()))
+        assert found.progress.rows == ROWS
+
+
+def test_all_workers_have_the_same_model(launcher: RayLauncher, dataset: Any) -> None:
+    learn(launcher, dataset, model(), merge_every=30)
+    (one, first, here), (two, second, there) = launcher.rounds([Remembered(0), Remembered(1)])
+    assert one != two
+    assert first == second == ROWS // 2 // 30 - 1  # the base of the last round: all merges but the last
+    assert here == there
+
+
+@pytest.mark.parametrize("kind", ["files", "dataset"])
+def test_a_killed_worker_changes_no_bit(
+    launcher: RayLauncher, request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    source = request.getfixturevalue(kind)
+    calm = learn(launcher, source, model(), merge_every=30)
+    rough = learn(launcher, Mortal(source, tmp_path / "killed", 200), model(), merge_every=30)
+    assert (tmp_path / "killed").exists()
+    assert bits(rough) == bits(calm)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(launcher: RayLauncher, files: Any, tmp_path: Path) -> None:
+    place = tmp_path / "run.ts"
+    options: dict[str, Any] = {"merge_every": 30, "checkpoint": place, "checkpoint_every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        learn(launcher, files, model(), **options, watch=Interrupting(250))
+    assert place.exists()
+    resumed = learn(launcher, files, model(), **options, resume=True)
+    assert bits(resumed) == bits(learn(launcher, files, model(), merge_every=30))
+
+
+def test_train_fits_an_estimator(launcher: RayLauncher, files: Any, dataset: Any) -> None:
+    paths = list(files.files)
+    fitted = train(paths, ts.FSOL(l1=1.0), engine=launcher)
+    assert fitted.progressive_.rows == fitted.t_ == ROWS
+    serial_run = ts.FSOL(l1=1.0).fit_stream(ts.open_stream(paths))
+    assert fitted.coef_.shape == serial_run.coef_.shape
+    by_features = train(dataset, ts.FSOL(l1=1.0, dtype="float64"), engine=launcher, mode="features")
+    exact = ts.FSOL(l1=1.0, dtype="float64").fit_stream(ts.open_stream(paths, dtype="float64"))
+    np.testing.assert_allclose(by_features.coef_, exact.coef_, rtol=0, atol=1e-9)
+
+
+def test_a_pipeline_can_hold_it(launcher: RayLauncher) -> None:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MaxAbsScaler
+
+    draw = np.random.default_rng(2)
+    X = draw.normal(size=(200, 5))
+    y = np.where(X[:, 0] > X[:, 1], "yes", "no")
+    fitted = make_pipeline(MaxAbsScaler(), DistributedClassifier(ts.FSOL(), engine=launcher)).fit(X, y)
+    assert fitted.score(X, y) > 0.9
+
+
+# By features ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fsol", "arow"])
+def test_by_features_the_serial_run_up_to_rounding(launcher: RayLauncher, files: Any, name: str) -> None:
+    expected = serial(model(name), files)
+    found = learn(launcher, files, model(name), mode="features")
+    np.testing.assert_allclose(found.model.learner.weights(), expected.model.learner.weights(), rtol=0, atol=1e-9)
+    assert found.progress.report().error == expected.progress.report().error
+
+
+def test_by_features_a_killed_worker_changes_no_bit(launcher: RayLauncher, files: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"mode": "features", "checkpoint_every": 200}
+    calm = learn(launcher, files, model(), checkpoint=tmp_path / "calm", **options)
+    mortal = Mortal(files, tmp_path / "killed", 300)
+    rough = learn(launcher, mortal, model(), checkpoint=tmp_path / "rough", **options)
+    assert mortal.mark.exists()
+    assert bits(rough) == bits(calm)

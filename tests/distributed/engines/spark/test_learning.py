@@ -1,0 +1,152 @@
+"""From a source to a model on Spark: bits of the serial run from one worker, also when processes are killed."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thinstream as ts
+from tests.distributed.engines.spark.test_frames import LISTS, WIDTH, frame_of, rows
+from tests.distributed.engines.spark.test_launcher import parent_of
+from thinstream.batch import Batch, Position
+from thinstream.distributed import train
+from thinstream.distributed.by_examples.driver import learn_examples
+from thinstream.distributed.by_features.driver import learn_features
+from thinstream.distributed.engines.spark.frames import DataFrameSource
+from thinstream.distributed.engines.spark.launcher import SparkLauncher
+from thinstream.distributed.sources import FileSource
+from thinstream.evaluate.several import progress_for
+from thinstream.learners import Classes, Learner
+from thinstream.models.model import Model
+from thinstream.streams.stream import START, Stream
+
+pytestmark = pytest.mark.spark
+DATA = rows(200)
+
+
+class Here:
+    """Workers one after another, in this process, that remember nothing."""
+
+    remembers = False
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def share(self, value: Any) -> Callable[[], Any]:
+        return lambda: value
+
+    def rounds(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        return [task() for task in tasks]
+
+
+@dataclass(frozen=True)
+class Mortal:
+    """A source, and each of its shards: whoever comes to the row first is killed there, or the executor."""
+
+    inner: Any
+    mark: Path
+    row: int
+    executor: bool
+
+    def shards(self, workers: int) -> list["Mortal"]:
+        return [replace(self, inner=shard) for shard in self.inner.shards(workers)]
+
+    def fingerprint(self) -> Any:
+        return self.inner.fingerprint()
+
+    def open(self) -> Stream:
+        stream = self.inner.open()
+        every = stream.batches
+
+        def batches(start: Position = START) -> Iterator[Batch]:
+            for batch in every(start):
+                if batch.first_row + len(batch) > self.row and not self.mark.exists():
+                    self.mark.touch()
+                    os.kill(parent_of(os.getppid()) if self.executor else os.getpid(), signal.SIGKILL)
+                yield batch
+
+        stream.batches = batches
+        return stream
+
+
+@pytest.fixture(scope="module")
+def frame(spark_cluster: Any) -> DataFrameSource:
+    return DataFrameSource(frame_of(spark_cluster, DATA, LISTS, 3), dtype="float64")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> FileSource:
+    lines = [" ".join([f"{2 * row[0] - 1}", *(f"{j + 1}:{x}" for j, x in zip(row[1], row[2]))]) + "\n" for row in DATA]
+    (tmp_path / "one.svm").write_text("".join(lines[:70]))
+    (tmp_path / "two.svm").write_text("".join(lines[70:]))
+    return FileSource(tmp_path / "*.svm", dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def launcher(spark_cluster: Any) -> Iterator[SparkLauncher]:
+    made = SparkLauncher(2)
+    yield made
+    made.close()
+
+
+def model(**options: Any) -> Model:
+    return Model(Learner("fsol", **{"n_features": WIDTH, "dtype": "float64", "eta": 0.5, **options}), Classes(-1, 1))
+
+
+def bits(state: Any) -> list[bytes]:
+    """Of the model, and of what was counted."""
+    counted = state.progress.arrays()
+    return [*(array.tobytes() for array in state.model.learner.memory), *(counted[name].tobytes() for name in counted)]
+
+
+def test_one_worker_has_the_bits_of_the_serial_run(spark_cluster: Any, files: FileSource, frame: Any) -> None:
+    alone = SparkLauncher(1)
+    for source in (files, frame):
+        given, progress = model(), progress_for(2)
+        for batch in source.shards(1)[0].open().batches():
+            progress.update(given.learner.learn(batch), batch.y, batch.weights)
+        state = learn_examples(alone, source, model(), merge_every=60)
+        assert [array.tobytes() for array in state.model.learner.memory] == [
+            array.tobytes() for array in given.learner.memory
+        ]
+        assert state.progress.report() == progress.report()
+    alone.close()
+
+
+@pytest.mark.parametrize("executor", [False, True])
+def test_killed_on_the_way_two_workers_end_with_the_same_bits(
+    launcher: SparkLauncher, frame: Any, tmp_path: Path, executor: bool
+) -> None:
+    calm = learn_examples(Here(2), frame, model(), merge_every=40, merge="mean")
+    mortal = Mortal(frame, tmp_path / "killed", 60, executor)
+    rough = learn_examples(launcher, mortal, model(), merge_every=40, merge="mean")
+    assert mortal.mark.exists()
+    assert calm.progress.rows == 200
+    assert bits(rough) == bits(calm)
+
+
+def test_by_features_the_serial_run_up_to_rounding(launcher: SparkLauncher, frame: Any, tmp_path: Path) -> None:
+    given = model()
+    for batch in frame.shards(1)[0].open().batches():
+        given.learner.learn(batch)
+    mortal = Mortal(frame, tmp_path / "killed", 150, False)
+    state = learn_features(launcher, mortal, model(), checkpoint=tmp_path / "slices", segment=120)
+    assert mortal.mark.exists()
+    np.testing.assert_allclose(state.model.learner.weights(), given.learner.weights(), rtol=0, atol=1e-9)
+    assert (state.model.learner.t, state.model.learner.n_mistakes) == (200, given.learner.n_mistakes)
+
+
+def test_from_a_frame_to_an_estimator(spark_cluster: Any, frame: Any) -> None:
+    alone = ts.FSOL(eta=0.5, dtype="float64").fit_stream(frame.shards(1)[0].open())
+    given = frame_of(spark_cluster, DATA, LISTS, 3)
+    one = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=1)
+    assert one.coef_.tobytes() == alone.coef_.tobytes()
+    assert one.progressive_.rows == one.t_ == 200
+    two = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=2, mode="features")
+    np.testing.assert_allclose(two.coef_, one.coef_, rtol=0, atol=1e-9)
+    assert spark_cluster.range(2).count() == 2  # the session is left as it was

@@ -1,0 +1,156 @@
+"""Processes of this machine: memory, deaths, errors, and meetings."""
+
+import os
+import signal
+import time
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from thinstream.distributed.engines.local import LocalLauncher
+from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
+
+_memory = {}
+
+
+@dataclass(frozen=True)
+class Count:
+    """How often this process was asked."""
+
+    name: str
+
+    def __call__(self):
+        _memory[self.name] = _memory.get(self.name, 0) + 1
+        return os.getpid(), _memory[self.name]
+
+
+@dataclass(frozen=True)
+class Dies:
+    """Kills its process as long as a file is not there."""
+
+    mark: str
+    always: bool = False
+
+    def __call__(self):
+        if self.always or not Path(self.mark).exists():
+            Path(self.mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return os.getpid()
+
+
+@dataclass(frozen=True)
+class Fails:
+    def __call__(self):
+        raise ValueError("no")
+
+
+@dataclass(frozen=True)
+class Sleeps:
+    def __call__(self):
+        time.sleep(60)
+
+
+@dataclass(frozen=True)
+class Asks:
+    value: object
+
+    def __call__(self):
+        return self.value()
+
+
+@dataclass(frozen=True)
+class Meets:
+    number: int
+    does: str = ""
+
+    def __call__(self, exchange):
+        if self.does == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.does == "fails":
+            raise ValueError("no")
+        return exchange(f"a{self.number}"), exchange(f"b{self.number}"), exchange.host
+
+
+@pytest.fixture(scope="module")
+def launcher():
+    found = LocalLauncher(2)
+    yield found
+    found.close()
+    found.close()
+
+
+def test_each_worker_is_a_process_that_remembers(launcher):
+    first = launcher.rounds([Count("a"), Count("a")])
+    second = launcher.rounds([Count("a"), Count("a")])
+    pids = [pid for pid, _ in first]
+    assert len({*pids, os.getpid()}) == 3
+    assert second == [(pids[0], 2), (pids[1], 2)]
+    assert launcher.pids() == pids
+
+
+def test_what_is_shared_arrives_and_is_forgotten(launcher):
+    value = launcher.share({"x": 1})
+    assert launcher.rounds([Asks(value), Asks(value)]) == [{"x": 1}] * 2
+    assert launcher.rounds([Asks(value), Asks(value)]) == [{"x": 1}] * 2
+    assert len(launcher._values) == 1
+    del value
+    assert launcher._values == {}
+
+
+def test_a_worker_that_dies_is_replaced(launcher, tmp_path):
+    shared = launcher.share("still there")
+    before = launcher.rounds([Count("b"), Asks(shared)])
+    pid, _ = launcher.rounds([Dies(str(tmp_path / "mark")), Count("b")])
+    assert pid != before[0][0]
+    assert launcher.rounds([Asks(shared), Asks(shared)]) == ["still there"] * 2
+    os.kill(launcher.pids()[0], signal.SIGKILL)  # between two rounds
+    time.sleep(0.2)
+    assert launcher.rounds([Count("c"), Count("c")])[0][1] == 1
+
+
+def test_one_that_always_dies_is_lost(tmp_path):
+    launcher = LocalLauncher(1, retries=1)
+    with pytest.raises(WorkerLostError, match="worker 0 died 2 times"):
+        launcher.rounds([Dies(str(tmp_path / "mark"), always=True)])
+    launcher.close()
+
+
+def test_what_a_task_raises_is_raised_here(launcher):
+    with pytest.raises(ValueError, match="no") as found:
+        launcher.rounds([Count("d"), Fails()])
+    assert "raised in worker 1" in found.value.__notes__
+
+
+def test_meetings(launcher):
+    answers = launcher.together([Meets(0), Meets(1)])
+    assert answers == [(["a0", "a1"], ["b0", "b1"], "127.0.0.1")] * 2
+    with pytest.raises(ValueError, match="no"):
+        launcher.together([Meets(0, "fails"), Meets(1)])
+    with pytest.raises(WorkerLostError, match="worker 1 died"):
+        launcher.together([Meets(0), Meets(1, "dies")])
+    assert launcher.together([Meets(0), Meets(1)]) == answers
+
+
+def test_closing_waits_for_nobody():
+    launcher = LocalLauncher(1)
+    assert launcher.rounds([Count("e")])[0][1] == 1
+    future = launcher._submit(0, Sleeps())
+    while not future.running():  # what has not begun is cancelled, which is no death
+        time.sleep(0.01)
+    start = time.monotonic()
+    launcher.close()
+    assert time.monotonic() - start < 20
+    with pytest.raises(BrokenProcessPool):
+        future.result(timeout=20)
+
+
+def test_numbers_of_workers():
+    for bad in (0, 1.5, True, "2"):
+        with pytest.raises(InvalidParameterError, match="workers must be a whole number > 0"):
+            LocalLauncher(bad)
+
+
+def test_errors_are_what_they_say():
+    assert issubclass(PeerLostError, ConnectionError)
