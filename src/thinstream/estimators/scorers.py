@@ -26,24 +26,23 @@ SHARED = tuple(name for name in NAMES if name in get_scorer_names() and name != 
 def is_scorer(given: Any) -> bool:
     """Whether scikit-learn is asked: by a name that counts do not tell, or a function of (estimator, X, y)."""
     if callable(given):
-        needed = [
-            parameter
-            for parameter in inspect.signature(given).parameters.values()
-            if parameter.default is parameter.empty and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        ]
-        return len(needed) == 3
+        found = inspect.signature(given).parameters.values()
+        places = [one for one in found if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        return sum(one.default is one.empty for one in places) == 3
     return isinstance(given, str) and given not in NAMES and given in get_scorer_names()
 
 
-def scoring_for(given: Any, tradeoff: Tradeoff | None, estimator: Any, classes: Classes | None) -> Scoring | PredictionScoring:
+def scoring_for(
+    given: Any, tradeoff: Tradeoff | None, estimator: Any, classes: Classes | None
+) -> Scoring | PredictionScoring:
     """What candidates are compared by; ``classes`` None: of a stream, whose predictions are not held."""
     if not is_scorer(given):
         try:
             return scoring_of(given, tradeoff or P3)
         except InvalidParameterError:
             raise InvalidParameterError(
-                f"scoring must be {listed(NAMES)}, another of sklearn.metrics.get_scorer_names(), a function of a Report, "
-                f"or one of (estimator, X, y), got {given!r}"
+                f"scoring must be {listed(NAMES)}, another of sklearn.metrics.get_scorer_names(), a function of a "
+                f"Report, or one of (estimator, X, y), got {given!r}"
             ) from None
     if classes is None:
         raise InvalidParameterError(
@@ -62,17 +61,21 @@ def scoring_for(given: Any, tradeoff: Tradeoff | None, estimator: Any, classes: 
 
 def score_of(estimator: Any, given: Any, tradeoff: Tradeoff | None, X: Any, y: Any, sample_weight: Any) -> float:
     """What ``scoring`` says of a fitted estimator on these rows."""
+    if isinstance(given, str) and given in ("accuracy", "error"):
+        return float(estimator.score(X, y, sample_weight)) - (given == "error")
     if is_scorer(given) or (given in SHARED and sample_weight is not None):
         more = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(_scorer(given)(estimator, X, y, **more))
-    if given == "error":
-        return float(estimator.score(X, y, sample_weight)) - 1.0
     if sample_weight is not None:
-        raise InvalidParameterError(f"score: sample_weight goes with {listed(SHARED)} and scikit-learn's, not {given!r}")
+        raise InvalidParameterError(
+            f"score: sample_weight goes with {listed(SHARED)} and scikit-learn's, not {given!r}"
+        )
     scoring, scores = scoring_of(given, tradeoff or P3), np.asarray(estimator.decision_function(X))
     tallies = LaneTallies(1, scoring.losses)
     roles = np.full((len(scores), 1), HELD_OUT, np.int8)
-    tallies.update(scores[:, np.newaxis], np.where(np.asarray(y) == estimator.classes_[1], 1, -1).astype(np.int8), roles)
+    tallies.update(
+        scores[:, np.newaxis], np.where(np.asarray(y) == estimator.classes_[1], 1, -1).astype(np.int8), roles
+    )
     return float(scoring.scores(tallies.held_out)[0]) + scoring.offset
 
 
@@ -91,7 +94,8 @@ class _Predictions(ClassifierMixin, BaseEstimator):
         return self.scores[X[:, 0]]
 
     def predict(self, X: NDArray[np.int64]) -> NDArray[Any]:
-        return self.labels[(self.decision_function(X) > 0).astype(int)]
+        found: NDArray[Any] = self.labels[(self.decision_function(X) > 0).astype(int)]
+        return found
 
     @available_if(lambda self: self.proba)
     def predict_proba(self, X: NDArray[np.int64]) -> NDArray[np.float64]:

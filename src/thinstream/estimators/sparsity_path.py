@@ -150,9 +150,7 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_rule(self.pick, Limits(self.max_nnz, self.max_density))
         return base_of(self.estimator)
 
-    def _sweep(
-        self, base: Any, source: Source, test: Stream | None, scoring: PredictionScoring | None = None
-    ) -> None:
+    def _sweep(self, base: Any, source: Source, test: Stream | None, scoring: PredictionScoring | None = None) -> None:
         path = sweep_stream(
             source.stream,
             config_of(base, source, self.memory, threads_of(self.n_jobs)),

@@ -144,7 +144,8 @@ def standard_errors(counted: LaneCounts, metric: str, tradeoff: Tradeoff = P3) -
 
 
 def _seen(counted: LaneCounts, tradeoff: Tradeoff) -> _Seen:
-    return _Seen(*counted.counts.astype(np.float64), counted.totals[LOG_LOSS], tradeoff)
+    rows, positives, missed, false = counted.counts.astype(np.float64)
+    return _Seen(rows, positives, missed, false, counted.totals[LOG_LOSS], tradeoff)
 
 
 class Scoring(NamedTuple):
@@ -187,8 +188,8 @@ class PredictionScoring(NamedTuple):
 
     name: str
     function: Callable[[NDArray[Any], NDArray[np.int8]], float]
-    losses = False
-    offset = 0.0
+    losses: bool = False
+    offset: float = 0.0
 
 
 def scoring_of(given: Any, tradeoff: Tradeoff = P3) -> Scoring:

@@ -128,7 +128,9 @@ def search(
 class _Judge:
     """Scores of candidates from the counts of their lanes."""
 
-    def __init__(self, lanes: Sequence[Trial], n: int, config: StudyConfig, scoring: Scoring | PredictionScoring) -> None:
+    def __init__(
+        self, lanes: Sequence[Trial], n: int, config: StudyConfig, scoring: Scoring | PredictionScoring
+    ) -> None:
         self.lanes, self.n, self.folds, self.scoring = lanes, n, config.folds, scoring
         self.warm_up = WarmUp(len(lanes))
         self.noted = np.full(len(lanes), np.nan)  # scores of predictions, where counts do not tell them

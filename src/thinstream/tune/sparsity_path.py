@@ -19,7 +19,15 @@ from thinstream.tune.l1_range import find_l1_range
 from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LaneCounts, LaneTallies
 from thinstream.tune.multipass import study_stream
 from thinstream.tune.peekable import HoldoutStream, PeekableStream
-from thinstream.tune.scoring import COLUMNS, MEASURES, Numbers, PredictionScoring, check_metric, metric_values, standard_errors
+from thinstream.tune.scoring import (
+    COLUMNS,
+    MEASURES,
+    Numbers,
+    PredictionScoring,
+    check_metric,
+    metric_values,
+    standard_errors,
+)
 from thinstream.tune.selection import UNLIMITED, Limits, check_rule, select_model
 from thinstream.tune.sources import is_repeatable
 from thinstream.tune.study import CELLS, Study, StudyConfig, Trial
@@ -194,8 +202,8 @@ def sweep_stream(
 
     Every model learns from all rows. With ``holdout`` each has a twin, a second lane that never learns every so many-th
     row; these rows are kept (some ten thousand at most, evenly spread) and scored by the twins as they are at the end.
-    With a ``test`` stream the models themselves are scored on it, and there are no twins. ``scoring`` is what to compute
-    of these rows that counts do not tell.
+    With a ``test`` stream the models themselves are scored on it, and there are no twins. ``scoring`` is what else to
+    compute of these rows, that counts do not tell.
     """
     sweep = sweep.check()
     if "l1" not in {parameter.name for parameter in find(config.algorithm).parameters}:

@@ -58,13 +58,13 @@ def compared_as(scoring: str) -> str:
     return "error" if scoring == "accuracy" else scoring
 
 
-def in_words(scoring: str) -> str:
+def scoring_name(scoring: str) -> str:
     """The name of a scoring for people."""
     return compared_as(scoring).replace("_", " ")
 
 
 def _title(metric: str) -> str:
-    return "cost/row" if metric == "cost" else f"{_SHORT.get(metric, in_words(metric))} %"
+    return "cost/row" if metric == "cost" else f"{_SHORT.get(metric, scoring_name(metric))} %"
 
 
 def short(value: float) -> str:
