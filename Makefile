@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
+SLICE_SECONDS ?= 300
 
-.PHONY: help demo test compiled interpreted test-slow test-distributed lint style types bench versus reproduce fuzz docs golden clean
+.PHONY: help demo test compiled interpreted test-slice test-slow test-distributed lint style types bench versus reproduce fuzz docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -33,6 +34,9 @@ compiled: $(VENV)/ready-test
 
 interpreted: $(VENV)/ready-test
 	NUMBA_DISABLE_JIT=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m 'twin or interpreted' tests
+
+test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests with fresh random examples, chosen by the commit's hash (SEED)
+	$(BIN)/python -m tests.slow_slice --workers $(WORKERS) --seconds $(SLICE_SECONDS) $(if $(SEED),--seed $(SEED))
 
 test-slow: $(VENV)/ready-test ## everything on one machine, with twenty times as many random streams
 	THINSTREAM_HYPOTHESIS=slow $(BIN)/python -m pytest -n $(WORKERS) -m 'not ray and not spark'

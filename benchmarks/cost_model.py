@@ -24,6 +24,7 @@ from thinstream.distributed.by_examples.driver import MOST
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import Collective, new_token
 from thinstream.distributed.by_features.slices import Slice
+from thinstream.distributed.fitting import BATCH
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.streams.opening import open_stream
@@ -183,6 +184,7 @@ def paper_table(c: Constants) -> str:
         (f"examples, a merge every {MOST:,} rows", lambda m: by_examples(c, m, MOST, 1e6)),
         ("examples, a merge every 10 million rows", lambda m: by_examples(c, m, 1e7, 1e6)),
         ("features, mini-batches of 1", lambda m: by_features(c, m, 1)),
+        (f"features, mini-batches of {BATCH} (default)", lambda m: by_features(c, m, BATCH)),
         ("features, mini-batches of 1024", lambda m: by_features(c, m, 1024)),
     ]
     heads = [f"{m} machine{'s' if m > 1 else ''}" for m in MACHINES]

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from streams import describe, generated
 
-from thinstream.distributed.fitting import ENGINES, launcher_for, learn
+from thinstream.distributed.engines.launcher import ENGINES, launcher_for
+from thinstream.distributed.fitting import learn
 from thinstream.distributed.sources import FileSource
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model

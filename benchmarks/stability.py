@@ -12,7 +12,7 @@ import thinstream as ts
 from thinstream.cli.commands.diagnose import first
 from thinstream.datasets import find
 from thinstream.stability import diagnose, exponents, spectral_radius
-from thinstream.stability.inputs import matrix_of
+from thinstream.stability.data import matrix_of
 from thinstream.theory import regret
 
 #: Task → the l1 of SMIDAS.

@@ -33,8 +33,8 @@ from thinstream.estimators.batch_base import BatchClassifier, Selecting
 from thinstream.estimators.buffered import BufferedClassifier
 from thinstream.estimators.cost_curve import cost_curve as cost_curve
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
-from thinstream.estimators.sparsity_path import SparsityPath as SparsityPath
 from thinstream.estimators.repeating import RepeatingClassifier
+from thinstream.estimators.sparsity_path import SparsityPath as SparsityPath
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from thinstream.errors import FileWriteError
+from thinstream.locks import try_lock
 
 
 @contextmanager
@@ -39,7 +40,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask
         try:
-            try_lock(handle)  # held to the end: says that this writer lives
+            if os.name == "posix":  # elsewhere others could not write to it
+                try_lock(handle)  # held to the end: says that this writer lives
             yield temporary
             if mode is not None:
                 os.chmod(temporary, mode)
@@ -116,21 +118,6 @@ def _remove_unlocked(path: str) -> None:
             os.unlink(path)
     finally:
         os.close(handle)
-
-
-def try_lock(handle: int) -> bool:
-    """Whether the lock is ours now; closing the file releases it. True where there are no locks."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
 
 
 def _sync_folder(folder: Path) -> None:

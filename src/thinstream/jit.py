@@ -10,10 +10,8 @@ own, and one that cannot be read is thrown away. Where no folder can be written,
 import hashlib
 import importlib.util
 import inspect
-import os
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -21,6 +19,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.extending import overload, register_jitable
+
+from thinstream.locks import locked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Factory = Callable[[str], Callable[..., Any]]
@@ -123,7 +123,9 @@ class Compiled:
             return
         if self.cached:
             try:
-                with _locked(Path(self.function.stats.cache_path), self._name) as folder:
+                folder = Path(self.function.stats.cache_path)
+                folder.mkdir(parents=True, exist_ok=True)
+                with locked(folder / f"{self._name}.lock"):
                     self._compile_cached(signature, folder)
             except OSError:  # the folder was lost or filled up since: go on without it
                 self.cached = False
@@ -144,26 +146,3 @@ class Compiled:
         """Ensures and calls, for calls that are few."""
         self.ensure(*args)
         return self.function(*args)
-
-
-@contextmanager
-def _locked(folder: Path, name: str) -> Iterator[Path]:
-    """Holds a lock in this folder among processes (and waits for it)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        _lock(handle)
-        yield folder
-    finally:
-        os.close(handle)  # releases the lock
-
-
-def _lock(handle: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined, unused-ignore]
-    else:
-        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, MergeError
-from thinstream.learners import Classes, Learner, class_costs, make_learner
+from thinstream.learners import Classes, Learner, class_costs, find, make_learner
 from thinstream.learners import merge as merge_two_class
 from thinstream.learners.learner import require_range
 from thinstream.learners.memory import physical_memory, require_room
@@ -230,6 +230,8 @@ class OneVsRest(ReadsOnce):
 
 def model_for(algorithm: str, classes: Classes, class_weight: Any, **options: Any) -> AnyLearner:
     """A model of these classes that has seen nothing; ``options`` are those of `Learner`, parameters included."""
+    if find(algorithm).kind == "batch":
+        classes.require_two()
     costs = class_costs(class_weight, classes, algorithm)
     if len(costs) == 1:
         return make_learner(algorithm, costs=costs[0], **options)
@@ -241,15 +243,6 @@ def merge(models: Sequence[AnyLearner], *, average: bool = False) -> AnyLearner:
     sizes = {max(sum(1 for _ in model.models), 2) for model in models}
     if len(sizes) > 1:
         raise MergeError(f"models to merge must have the same classes, got {sorted(sizes)} of them")
-    merged = [_merge_one(shards, average) for shards in zip(*(model.models for model in models), strict=True)]
+    each = zip(*(model.models for model in models), strict=True)
+    merged = [merge_two_class(shards, average=average) for shards in each]
     return merged[0] if len(merged) == 1 else OneVsRest(merged, sum(model.n_mistakes for model in models))
-
-
-def _merge_one(shards: Sequence[Any], average: bool) -> Any:
-    kinds = {getattr(shard.algorithm, "kind", "online") for shard in shards}
-    if kinds == {"online"}:
-        return merge_two_class(shards, average=average)
-    first = shards[0]
-    if len({shard.algorithm.name for shard in shards}) > 1 or first.merge is None:
-        raise MergeError(f"{first.algorithm.name} cannot be merged: {first.no_merge}")
-    return first.merge(list(shards))

@@ -23,7 +23,7 @@ from tests.batch_learners.streams import (
 )
 from tests.batch_learners.twins import NaiveBCW, run
 from thinstream.batch_learners import blas
-from thinstream.batch_learners.covariance import ByFeatures, ByRows
+from thinstream.batch_learners.bcw.covariance import ByFeatures, ByRows
 from thinstream.errors import InvalidInputError
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import thinstream as ts
-from thinstream.batch_learners.covariance import ByFeatures
+from thinstream.batch_learners.bcw.covariance import ByFeatures
 from thinstream.errors import InvalidInputError
 
 

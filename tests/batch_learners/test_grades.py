@@ -13,7 +13,7 @@ from tests.rules.conformance import class_weights
 from tests.rules.golden import stream as golden_stream
 from thinstream.batch import Batch
 from thinstream.batch_learners.grades import largest
-from thinstream.batch_learners.passes import Passes
+from thinstream.batch_learners.repeating import Passes
 from thinstream.errors import InvalidParameterError
 
 

@@ -24,7 +24,8 @@ from tests.batch_learners.streams import (
     streams,
 )
 from tests.batch_learners.twins import NaiveSBCW, run
-from thinstream.batch_learners.omega import conjugate_map, prox
+from thinstream.batch_learners.fgm import prox
+from thinstream.batch_learners.sbcw.ascent import conjugate_map
 
 
 @pytest.mark.twin

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import ROWS
-from thinstream.cli.render import columns
+from thinstream.cli.render import cells, fit_columns
+from thinstream.evaluate import Progress
 from thinstream.models.file import read
+from thinstream.training.run import Line
 
 # by hand from the equations: the scores are 0 and -0.6081
 TABLE = """\
@@ -43,13 +45,17 @@ def test_a_last_line_at_a_doubling_is_not_repeated(data, thin):
     assert [line.split()[0] for line in table] == ["examples", "1", "2", "4"]
 
 
-def test_narrow_terminals_get_fewer_columns():
-    names = [name for name, _ in columns(80)]
-    assert {"examples", "error %", "since", "AUC", "non-zeros", "rows/s"} <= set(names)
+@pytest.mark.parametrize(("n_classes", "most"), [(2, 12), (3, 8)])
+def test_narrow_terminals_get_fewer_columns(n_classes, most):
+    report = Progress(n_classes).report()
+    texts = cells(Line(report, report, 0, 0), 0.0)
+    assert len(fit_columns(texts)) == most
+    names = fit_columns(texts, 80)
+    assert {"examples", "error %", "since", "non-zeros", "rows/s"} <= set(names)
     assert "cost" not in names
-    for width in range(40, 140):
-        assert sum(size for _, size in columns(width)) <= width
-    assert len(columns()) == 12
+    assert ("AUC" in names) == (n_classes == 2)
+    for width in range(40 if n_classes == 2 else 58, 140):
+        assert sum(fit_columns(texts, width).values()) <= width
 
 
 def test_json_lines(data, thin):

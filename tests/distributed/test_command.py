@@ -66,6 +66,7 @@ def test_by_features_nothing_stays_behind(data, tmp_path):
     command = ["train", data, "-a", "fsol", "--engine", "local", "--mode", "features", "-m", tmp_path / "m", "--quiet"]
     for _ in range(2):
         assert finished(process(*command)) == (0, "", "")
+    assert "mode features is experimental" in finished(process(*command[:-1]))[2]
     bad = tmp_path / "bad.svm"
     bad.write_text("1 1:x\n")
     assert finished(process("train", bad, *command[2:]))[0] != 0

@@ -46,9 +46,9 @@ def test_a_rule_declared_elsewhere_is_an_estimator():
         ts.make("nudge", size=0).fit([[1.0], [2.0]], [0, 1])
 
 
-def test_a_rule_must_answer():
+def test_a_rule_must_have_its_hooks():
     """What is missing is named, with what it should be."""
-    with pytest.raises(TypeError, match="Silent does not answer 'step': Once per example"):
+    with pytest.raises(TypeError, match="Silent has no hook 'step': Once per example"):
 
         @algorithm(paper="P0", order="first", family=linear)
         class Silent(NamedTuple):
@@ -56,7 +56,7 @@ def test_a_rule_must_answer():
 
 
 def test_a_rule_must_take_the_arguments_it_is_asked_with():
-    """Numba wants the same names in question and answer; better told here than by the compiler."""
+    """Numba wants the same names in hook and method; better told here than by the compiler."""
     with pytest.raises(TypeError, match=r"Odd.step must take \(p, s, v, e, now\), takes \(p, score\)"):
 
         @algorithm(paper="P0", order="first", family=linear)

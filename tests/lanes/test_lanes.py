@@ -11,7 +11,7 @@ from thinstream.engine.parameters import OneOf
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner, algorithms
 
-#: With and without clocks: enough for every day.
+#: With and without clocks: compiled every day. Others run every day as plain Python, compiled by `make test-slow`.
 DAILY = ("SSOL", "STG")
 WIDTH = 12
 
@@ -19,8 +19,9 @@ WIDTH = 12
 def cases():
     for algorithm in algorithms("online"):
         for dtype in ("float64", "float32"):
+            mark = pytest.mark.interpreted if dtype == "float64" else pytest.mark.slow
             daily = algorithm.name in DAILY and dtype == "float64"
-            yield pytest.param(algorithm.name, dtype, marks=() if daily else pytest.mark.slow)
+            yield pytest.param(algorithm.name, dtype, marks=() if daily else mark)
 
 
 def stream(rng, n, width=WIDTH, dtype=np.float32):

@@ -313,7 +313,7 @@ def forged(path, *, arrays=None, **changes):
         ({"costs": {"negative": -1.0, "positive": 1.0, "balanced": False}}, "the costs"),
         ({"costs": {"surprise": 1}}, "is not a model this library can load"),
         ({"classes": ["a"]}, "is not a model this library can load"),
-        ({"classes": ["a", "a"]}, "its classes are not different, \['a', 'a'\]"),
+        ({"classes": ["a", "a"]}, r"its classes are not different, \['a', 'a'\]"),
         ({"classes": None}, "is not a model this library can load"),
         ({"grade": "weights"}, "its array 'indices' is missing"),
         ({"grade": "half"}, "its grade is 'half', not 'full' or 'weights'"),

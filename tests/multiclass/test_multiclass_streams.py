@@ -14,7 +14,6 @@ import thinstream as ts
 from tests.multiclass.test_multiclass import assert_same, made
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.evaluate.several import ClassProgress
 from thinstream.models.exports import FORMATS, Gallery, export
 from thinstream.streams import from_memory, write_cache
 
@@ -130,33 +129,6 @@ def test_labels_missing_in_places(tmp_path):
     (tmp_path / "d.csv").write_text("label,a\nx,1\n,2\n")
     with pytest.raises(InvalidInputError, match="example 2 has no label, others have"):
         list(ts.open_stream(tmp_path / "d.csv", classes=("x", "y", "z")).batches())
-
-
-def test_progress_in_any_chunks():
-    rng = np.random.default_rng(0)
-    scores, y = rng.normal(size=(100, 4)), rng.integers(0, 3, 100).astype(np.int32)
-    weights = rng.choice([0.0, 1.0], 100)
-    one, other = ClassProgress(4), ClassProgress(4)
-    one.update(scores, y, weights)
-    for a, b in ((0, 30), (30, 31), (31, 100)):
-        other.update(scores[a:b], y[a:b], weights[a:b])
-        other = ClassProgress.from_arrays(other.arrays())
-    seen, called = y[weights > 0], scores.argmax(axis=1)[weights > 0]
-    report = one.report()
-    assert repr(report) == repr(other.report())
-    assert report.rows == len(seen)
-    assert report.error == pytest.approx(np.mean(seen != called))
-    recalls = [np.mean(called[seen == k] == k) for k in range(3)]
-    assert report.recall[:3] == pytest.approx(recalls)
-    assert np.isnan(report.recall[3])
-    assert report.balanced_accuracy == pytest.approx(np.mean(recalls))
-    assert report.precision == pytest.approx([np.mean(seen[called == k] == k) for k in range(4)])
-    one.mark()
-    assert one.since_mark().rows == 0
-    with pytest.raises(InvalidInputError, match="rows × 4"):
-        one.update(scores[:, :3], y)
-    with pytest.raises(InvalidInputError, match="contradict"):
-        ClassProgress.from_arrays({name: array * -1 for name, array in other.arrays().items()})
 
 
 # Exports --------------------------------------------------------------------------------------------------------------

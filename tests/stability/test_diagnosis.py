@@ -8,9 +8,9 @@ import thinstream as ts
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Frozen
 from thinstream.stability import diagnose, exponents
-from thinstream.stability.checks import coordinate_steps, density, divergence, dynamic_range, lost_weights
-from thinstream.stability.inputs import batch_of
-from thinstream.stability.replay import Part, Replay, replay
+from thinstream.stability.data import batch_of
+from thinstream.stability.diagnosis import Part, replay
+from thinstream.stability.findings import coordinate_steps, density, divergence, dynamic_range, lost_weights
 
 TRAIN, _ = ts.datasets.sparse_gaussian(600, 1, n_features=200, n_informative=30, n_noise=60, seed=1)
 X, Y = TRAIN.X, TRAIN.y
@@ -102,7 +102,7 @@ def test_a_model_that_grows_without_getting_better():
 
 
 def run(*scores, finite=True):
-    return Replay(tuple(Part(10 * k, 5, 0.1, score, finite) for k, score in enumerate(scores, start=1)))
+    return tuple(Part(10 * k, 5, 0.1, score, finite) for k, score in enumerate(scores, start=1))
 
 
 def test_scores_that_grow_too_fast():
@@ -116,7 +116,7 @@ def test_scores_that_grow_too_fast():
 
 def test_the_replay_is_the_run():
     model = ts.FSOL(l1=5.0, class_weight="balanced", fit_intercept=True).fit(X, Y)
-    parts = replay(model._learner, batch_of(X, Y.astype(np.int8))).parts
+    parts = replay(model._learner, batch_of(X, Y.astype(np.int8)))
     assert [part.rows for part in parts] == [150, 300, 450, 600]
     assert parts[-1].nnz == model.nnz_
     assert sum(part.error for part in parts) * 150 == pytest.approx(model.n_mistakes_)
@@ -164,5 +164,8 @@ def test_bad_input():
         diagnose(ts.SCD(), X)
     with pytest.raises(InvalidInputError, match=r"one weight per feature; got an array of shape \(2, 3\)"):
         diagnose(np.ones((2, 3)), np.eye(3))
+    for columns in (2, 4):
+        with pytest.raises(InvalidInputError, match=f"a column for each of the 3 weights, got {columns} columns"):
+            diagnose(np.ones(3), np.ones((3, columns)))
     with pytest.raises(InvalidInputError, match="X has 3 rows, y has 2 labels"):
         diagnose(np.ones(3), np.eye(3), [1, -1])

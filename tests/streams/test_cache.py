@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from thinstream.errors import CacheError, InvalidInputError, MissingPackageError
 from thinstream.learners import Learner
 from thinstream.streams.cache.mapped import Cache, is_stale, write_cache
 from thinstream.streams.cache.writing import regrouped
+from thinstream.streams.opening import open_stream
 
 SOME = [(1, 2.0, {0: 1.0, 7: -2.5}), (-1, 0.0, {}), (1, 1.0, {99: 0.25}), (-1, 0.5, {3: 4.0, 4: 5.0, 5: 6.0})]
 
@@ -218,10 +220,21 @@ def test_what_is_no_cache(path):
 def test_another_version(tiny, path):
     data = path.read_bytes()
     k = data.index(b"thinstrm")
-    path.write_bytes(data[: k + 8] + struct.pack("<Q", 2) + data[k + 16 :])
-    with pytest.raises(CacheError, match="version 2, this library reads version 1; write it again"):
+    path.write_bytes(data[: k + 8] + struct.pack("<Q", 3) + data[k + 16 :])
+    with pytest.raises(CacheError, match="version 3, this library reads version 2; write it again"):
         Cache(path)
     assert is_stale(path, Told([]))
+
+
+def test_a_cache_of_version_1_is_written_anew(tmp_path):
+    source, cache = tmp_path / "d.svm", tmp_path / "d.svm.cache"
+    source.write_text("+1 1:1 3:0.5\n-1 2:1\n")  # what the old one was made from
+    shutil.copy(Path(__file__).parents[1] / "data" / "version1.cache", cache)
+    with pytest.raises(CacheError, match="version 1, this library reads version 2; write it again"):
+        Cache(cache)
+    [batch] = open_stream(source, cache=True).batches()
+    assert batch.indices.tolist() == [0, 2, 1]
+    assert Cache(cache).rows == 2
 
 
 def test_other_tools_open_it(tiny, path):
@@ -243,7 +256,7 @@ def test_other_tools_open_it(tiny, path):
         for schema in (reader.schema, table.schema):
             about = json.loads(schema.metadata[b"thinstream"])
             totals = json.loads(schema.metadata[b"thinstream.totals"])
-            assert about == {"version": 1, **tiny.identity}
+            assert about == {"version": 2, **tiny.identity}
             assert totals == {"rows": 6, "width": 100, "largest": 6.0}
     with pa.OSFile(str(path)) as source:  # the other copy of the schema, at the head
         source.seek(8)

@@ -1,20 +1,27 @@
-"""What batch learners share: weights, counters, scores, and their state as arrays."""
+"""What batch learners share: weights, counters, scores, and their state as arrays.
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+They answer to `learners.protocol`: ``learn`` takes batches of a stream, which are held until ``finish``. Below it,
+``learn_rows`` and ``row_scores`` take all rows of a matrix at once (numpy's, scipy's, or an array on a device).
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.batch import Batch
 from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
-from thinstream.batch_learners.rows import Arrays, Examples, Waiting, of_width
+from thinstream.batch_learners.rows import Arrays, Examples, of_width
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.engine.rule import Algorithm, register
-from thinstream.errors import InvalidInputError, ModelFileError, WeightsOnlyError
-from thinstream.learners.learner import dtype_of
+from thinstream.errors import InvalidInputError, MergeError, ModelFileError, WeightsOnlyError
+from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, require_range
+from thinstream.learners.merging import require_mergeable
+from thinstream.learners.protocol import Reads
 from thinstream.learners.registry import rule_of
 
-EQUAL_COSTS = Costs()
 Class = TypeVar("Class", bound=type)
 
 
@@ -29,7 +36,7 @@ def runs(rule: Any, *, paper: str, order: str) -> Callable[[Class], Class]:
     return declare
 
 
-class BatchLearner:
+class BatchLearner(SingleModel):
     """A batch algorithm, its weights and the counters of its run.
 
     Parameters
@@ -52,8 +59,9 @@ class BatchLearner:
     algorithm: Algorithm
     takes_dense = False  # whether dense rows are wanted as they are
     selects = False  # whether most weights are zero, so that it chooses features
-    merge: Any = None  # makes one learner out of several
+    keeps_variance = False
     no_merge = "it needs all rows at once; fit it on all of them"
+    random: Any = None  # a numpy.random.RandomState for those that draw
 
     def __init__(
         self,
@@ -65,48 +73,82 @@ class BatchLearner:
         fit_intercept: bool = False,
         **parameters: Any,
     ) -> None:
-        name = self.algorithm.name
         self.rule: Any = rule_of(self.algorithm, parameters)
         self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
-        self.dtype = dtype_of(dtype, name)
-        self.n_features, self.costs, self.offset = n_features, costs, int(fit_intercept)
+        self.dtype = dtype_of(dtype, self.algorithm.name)
+        self.n_features, self.costs, self.grow, self.offset = n_features, costs, grow, int(fit_intercept)
         self.w = np.zeros(n_features + self.offset, dtype=self.dtype)
         self.counts = np.zeros(5, dtype=np.int64)
-        self.loss = 0.0
-        self.frozen = False  # whether it has its weights only
-        self.grow = grow  # whether rows may be of any width, as in a stream
+        self.cumulative_loss = 0.0
+        self.weights_only = False
+        self._held: list[Batch] = []
         self.start()
+
+    @property
+    def reads(self) -> Reads:
+        """How often it needs the rows of a stream."""
+        return "held"
 
     def start(self) -> None:
         """Makes the state of a learner that has seen nothing."""
 
-    def widen(self, width: int) -> None:
-        """Makes room for further features, which nothing is known of."""
-        more = max(0, width - self.n_features)
-        self.w, self.n_features = np.concatenate([self.w, np.zeros(more, dtype=self.dtype)]), self.n_features + more
+    # Learning ---------------------------------------------------------------------------------------------------------
 
-    def learn(self, examples: Examples, *, last: bool = False) -> NDArray[Any]:
-        """Takes the examples in order; returns each one's score before its update. ``last``: no more will come."""
+    def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
+        """Holds the rows until `finish`; returns their scores under the weights as they are."""
+        self._held.append(self._checked(batch))
+        return self.scores(batch) if scores else np.empty(0, dtype=self.dtype)
+
+    def finish(self) -> None:
+        """No more rows will come: learns from what waits."""
+        if self._held:
+            rows, self._held = Batch.concatenate(self._held), []
+            if self.grow:
+                self.widen(rows.n_features)
+            self.learn_rows(Examples.of(rows, self.n_features), last=True)
+
+    def learn_rows(self, examples: Examples, *, last: bool = False) -> NDArray[Any]:
+        """Learns from these rows; returns the score of each before its update. ``last``: no more will come."""
         raise NotImplementedError
 
-    def admit(self, examples: Examples) -> None:
-        """Raises if it cannot learn from them."""
-        if self.frozen:
-            raise WeightsOnlyError(
-                f"this {self.algorithm.name} has its weights only, without the state it learned with: it predicts, and "
-                "cannot go on learning; only a model saved in full can"
-            )
-        if examples.n_features != self.n_features and not self.grow:
-            raise InvalidInputError(f"X has {examples.n_features} features, but the model has {self.n_features}")
+    def widen(self, n_features: int) -> None:
+        """Makes room for further features, which nothing is known of."""
+        more = max(0, n_features - self.n_features)
+        self.w, self.n_features = np.concatenate([self.w, np.zeros(more, dtype=self.dtype)]), self.n_features + more
 
     def entering(self, examples: Examples) -> Examples:
         """The examples as the algorithm sees them: with the constant feature, none of weight 0."""
-        self.admit(examples)
+        self.require_learnable(examples.n_features)
         if not np.all(examples.weights > 0):
             examples = examples.take(np.flatnonzero(examples.weights > 0))
         return examples.with_constant() if self.offset else examples
 
-    def scores(self, X: Any) -> NDArray[Any]:
+    def require_learnable(self, n_features: int) -> None:
+        """Raises if it cannot learn from rows of this width."""
+        if self.weights_only:
+            raise WeightsOnlyError(
+                f"this {self.algorithm.name} has its weights only, without the state it learned with: it predicts, and "
+                "cannot go on learning; only a model saved in full can"
+            )
+        if n_features != self.n_features and not self.grow:
+            raise InvalidInputError(f"X has {n_features} features, but the model has {self.n_features}")
+
+    def _checked(self, batch: Batch) -> Batch:
+        """The batch, if it can be learned from; narrower ones have nothing in the further features."""
+        self.require_learnable(max(batch.n_features, self.n_features))
+        if batch.require_labels().dtype != np.int8:
+            raise InvalidInputError(f"{self.algorithm.name} knows two classes, -1 and +1 in int8")
+        batch = batch.check()
+        require_range(batch, self.dtype)
+        return batch
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def scores(self, batch: Batch) -> NDArray[Any]:
+        """w·x of each row; unknown columns count nothing."""
+        return self.row_scores(Examples.of(batch.check(), self.n_features).X)
+
+    def row_scores(self, X: Any) -> NDArray[Any]:
         """w·x of each row of a numpy array, a scipy matrix, or an array on a device."""
         weights = self.weights()
         if is_device_array(X):
@@ -116,12 +158,18 @@ class BatchLearner:
             w = weights.astype(np.float64)
             found = np.concatenate([np.empty(0), *(block @ w for _, block in rows.blocks(np.float64))])
         else:
-            found = np.asarray(X.astype(self.dtype, copy=False) @ weights)
+            found = np.asarray(of_width(X, self.n_features).astype(self.dtype, copy=False) @ weights)
         return (found + self.intercept).astype(self.dtype, copy=False)
 
     def weights(self) -> NDArray[Any]:
         """w, dense, without the intercept."""
         return self.w[self.offset :].copy()
+
+    def sparse_weights(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Features of non-zero weight, and their weights."""
+        w = self.weights()
+        where = np.flatnonzero(w)
+        return where, w[where]
 
     def support(self) -> NDArray[np.bool_]:
         """Which features it chose: by default those of non-zero weight."""
@@ -138,19 +186,16 @@ class BatchLearner:
         return int(np.count_nonzero(self.w[self.offset :]))
 
     @property
-    def t(self) -> int:
-        """Examples learned from."""
-        return int(self.counts[T])
+    def has_variance(self) -> bool:
+        """Whether it keeps a variance per weight."""
+        return self.keeps_variance and not self.weights_only
 
-    @property
-    def n_mistakes(self) -> int:
-        """Examples called wrong before their update."""
-        return int(self.counts[FALSE_NEGATIVES] + self.counts[FALSE_POSITIVES])
+    def variance(self) -> NDArray[Any]:
+        """σ of every feature."""
+        raise AttributeError(f"{self.algorithm.name} keeps no variances")
 
-    @property
-    def n_updates(self) -> int:
-        """Rounds in which the update condition held."""
-        return int(self.counts[UPDATES])
+    def _counts(self) -> NDArray[np.int64]:
+        return self.counts
 
     def count(self, scores: NDArray[Any], y: NDArray[np.int8], losses: NDArray[np.float64], updates: int = -1) -> None:
         """Counts rounds with these scores before, and own losses of, each example; by default a loss is an update."""
@@ -160,91 +205,41 @@ class BatchLearner:
         self.counts[FALSE_NEGATIVES] += np.count_nonzero(positive & (scores <= 0))
         self.counts[FALSE_POSITIVES] += np.count_nonzero(~positive & (scores > 0))
         self.counts[UPDATES] += np.count_nonzero(losses > 0) if updates < 0 else updates
-        self.loss += float(losses.sum())
+        self.cumulative_loss += float(losses.sum())
 
-    def arrays(self) -> Arrays:
-        """All of the state, by name; `restore` takes it back."""
-        return {"w": self.w, "counts": self.counts, "loss": np.array([self.loss])}
+    # State ------------------------------------------------------------------------------------------------------------
+
+    def arrays(self, *, weights_only: bool = False) -> Arrays:
+        """The state by name, for `restore`; ``weights_only``: what `restore_weights` needs.
+
+        Both have "w" (the intercept first), "counts" and "loss", what was chosen ("groups.…") or found ("found.…");
+        in full also what it learns with, and rows that wait for their batch ("waiting.…"). Rows held for `finish` are
+        not part of it.
+        """
+        return {"w": self.w, "counts": self.counts, "loss": np.array([self.cumulative_loss])}
 
     def restore(self, arrays: Arrays) -> None:
         """Becomes the learner these arrays were taken from."""
         self.restore_weights(arrays)
-        self.frozen = False
+        self.weights_only = False
 
     def restore_weights(self, arrays: Arrays) -> None:
         """Takes back weights and counters only: it predicts, and cannot go on learning."""
-        self.frozen = True
+        self.weights_only = True
         self.w = checked(arrays, "w", self.w.shape, self.dtype).copy()
         self.counts = checked(arrays, "counts", (5,), np.dtype(np.int64)).copy()
-        self.loss = float(checked(arrays, "loss", (1,), np.dtype(np.float64))[0])
+        self.cumulative_loss = float(checked(arrays, "loss", (1,), np.dtype(np.float64))[0])
 
+    def merged_with(self, others: Sequence[Self]) -> Self:
+        """One learner out of several that saw disjoint rows; they are left as they are."""
+        for other in others:
+            require_mergeable(self, other)
+        seen = [each for each in (self, *others) if each.t]
+        return self.merge_all(seen) if len(seen) > 1 else copy.deepcopy((seen or [self])[0])
 
-class Choosing:
-    """What learners have that choose groups of features: some of these may end with weight 0."""
-
-    groups: list[NDArray[np.int64]]  # coordinates, in the order of choice
-
-    def support(self) -> NDArray[np.bool_]:
-        """The features of the groups."""
-        me: Any = self
-        found = np.zeros(len(me.w), dtype=np.bool_)
-        for J in self.groups:
-            found[J] = True
-        return found[me.offset :]
-
-    def arrays(self) -> Arrays:
-        """The state, groups included."""
-        features = np.concatenate([np.empty(0, np.int64), *self.groups])
-        own = {"groups.sizes": np.array([len(J) for J in self.groups], dtype=np.int64), "groups.features": features}
-        found: Arrays = super().arrays() | own  # type: ignore[misc]
-        return found
-
-    def restore_weights(self, arrays: Arrays) -> None:
-        """Weights, counters and groups."""
-        super().restore_weights(arrays)  # type: ignore[misc]
-        me: Any = self
-        sizes, features = arrays["groups.sizes"], arrays["groups.features"]
-        inside = len(features) == 0 or (features.min() >= 0 and features.max() < len(me.w))
-        if not inside or sizes.sum() != len(features):
-            raise ModelFileError("its groups of features contradict each other")
-        self.groups = np.split(features, np.cumsum(sizes)[:-1]) if len(sizes) else []
-
-
-class BufferedLearner(BatchLearner):
-    """A learner that takes batch after batch; rows wait until ``batch_size`` of them are there."""
-
-    def start(self) -> None:
-        """Nothing waits."""
-        self.waiting = Waiting(self.rule.batch_size)
-
-    def learn(self, examples: Examples, *, last: bool = False) -> NDArray[Any]:
-        """Learns from every batch that fills; a row that goes on waiting is answered with the weights as they are."""
-        chosen = examples.weights > 0
-        rows, n_waiting, done = self.entering(examples), len(self.waiting), []
-        for batch in self.waiting.batches(rows, last=last):
-            if self.grow:  # by what the batch holds, not by what was read so far: reading ahead must change nothing
-                self.widen(int(batch.X.indices.max(initial=-1)) + 1 - self.offset)
-                batch = Examples(of_width(batch.X, len(self.w)), batch.y, batch.weights)
-            done.append(self.absorb(batch))
-        learned = np.concatenate([np.empty(0, self.dtype), *done])[n_waiting:]
-        if self.grow or len(learned) == len(examples):
-            return learned
-        found = self.scores(examples.X)
-        found[np.flatnonzero(chosen)[: len(learned)]] = learned
-        return found
-
-    def absorb(self, batch: Examples) -> NDArray[Any]:
-        """Learns from one batch; returns the scores before each update."""
-        raise NotImplementedError
-
-    def arrays(self) -> Arrays:
-        """The state, rows that wait included."""
-        return super().arrays() | self.waiting.arrays()
-
-    def restore(self, arrays: Arrays) -> None:
-        """Becomes the learner these arrays were taken from."""
-        super().restore(arrays)
-        self.waiting.restore(arrays, len(self.w))
+    def merge_all(self, learners: Sequence[Self]) -> Self:
+        """The same of several that agree in all they must, and have seen something."""
+        raise MergeError(f"{self.algorithm.name} cannot be merged: {self.no_merge}")
 
 
 def checked(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

@@ -12,6 +12,8 @@ from thinstream.batch_learners.devices import is_device_array, to_host
 from thinstream.errors import InvalidInputError
 from thinstream.learners.memory import physical_memory
 
+_LAPACK = ("potrf", "trtri", "trtrs")
+
 
 def identity(d: int, dtype: Any) -> NDArray[Any]:
     """The unit matrix, column by column as Fortran has it."""
@@ -23,10 +25,7 @@ def add_gram(P: NDArray[Any], X: Any, C: float) -> None:
     if is_device_array(X):
         P += C * to_host(X.T @ X)
         return
-    from scipy.linalg.blas import get_blas_funcs
-
-    syrk = get_blas_funcs("syrk", (P,))
-    syrk(C, X.T, beta=1.0, c=P, lower=1, overwrite_c=1)
+    _function("syrk", P)(C, X.T, beta=1.0, c=P, lower=1, overwrite_c=1)
 
 
 def cholesky(P: NDArray[Any]) -> NDArray[Any]:
@@ -35,9 +34,7 @@ def cholesky(P: NDArray[Any]) -> NDArray[Any]:
     Every P here is a unit matrix plus something semi-definite. Where rounding has eaten the unit matrix, the least
     multiple of it that makes P positive again is put back: a change within the rounding of P.
     """
-    from scipy.linalg.lapack import get_lapack_funcs
-
-    potrf = get_lapack_funcs("potrf", (P,))
+    potrf = _function("potrf", P)
     L, failed = potrf(P, lower=1, clean=1)
     ridge = float(np.finfo(P.dtype).eps * np.abs(np.diagonal(P)).max(initial=1.0))
     while failed:
@@ -52,41 +49,29 @@ def cholesky(P: NDArray[Any]) -> NDArray[Any]:
 
 def inverse_of_lower(L: NDArray[Any]) -> NDArray[Any]:
     """L⁻¹, in the memory of L."""
-    from scipy.linalg.lapack import get_lapack_funcs
-
-    trtri = get_lapack_funcs("trtri", (L,))
-    T, _ = trtri(L, lower=1, overwrite_c=1)
+    T, _ = _function("trtri", L)(L, lower=1, overwrite_c=1)
     return np.asarray(T)
 
 
 def solve_lower(L: NDArray[Any], B: NDArray[Any], *, transposed: bool = False) -> NDArray[Any]:
     """L⁻¹B, or L⁻ᵀB."""
-    from scipy.linalg.lapack import get_lapack_funcs
-
     if L.shape[0] == 0 or B.size == 0:
         return np.zeros_like(B)
-    trtrs = get_lapack_funcs("trtrs", (L, B))
-    found, _ = trtrs(L, B, lower=1, trans=int(transposed))
+    found, _ = _function("trtrs", L, B)(L, B, lower=1, trans=int(transposed))
     return np.asarray(found).reshape(B.shape)
 
 
 def whitened(X: NDArray[Any], T: NDArray[Any], workspace: NDArray[Any]) -> NDArray[Any]:
     """Rows x̂ = Tx of the rows x, in a workspace of their shape."""
-    from scipy.linalg.blas import get_blas_funcs
-
-    trmm = get_blas_funcs("trmm", (T,))
     workspace[...] = X
-    return np.asarray(trmm(1.0, T, workspace.T, lower=1, overwrite_b=1).T)
+    return np.asarray(_function("trmm", T)(1.0, T, workspace.T, lower=1, overwrite_b=1).T)
 
 
 def times(X: Any, v: Any) -> NDArray[Any]:
     """Xv on the host; v is where X is."""
     if is_device_array(X):
         return to_host(X @ v)
-    from scipy.linalg.blas import get_blas_funcs
-
-    gemv = get_blas_funcs("gemv", (X,))
-    return np.asarray(gemv(1.0, X.T, v, trans=1))
+    return np.asarray(_function("gemv", X)(1.0, X.T, v, trans=1))
 
 
 def require_room(needed: float, owner: str, what: str) -> None:
@@ -97,3 +82,10 @@ def require_room(needed: float, owner: str, what: str) -> None:
             f"{owner} needs {needed / 1e9:,.1f} GB for {what}, this machine has {have / 1e9:,.1f} GB; SBCW works on a "
             "few features at a time"
         )
+
+
+def _function(name: str, *arrays: NDArray[Any]) -> Any:
+    """A function of BLAS or LAPACK in the precision of these arrays."""
+    from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+    return (get_lapack_funcs if name in _LAPACK else get_blas_funcs)(name, arrays)

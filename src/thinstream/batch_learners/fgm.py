@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import BatchLearner, Choosing, runs
-from thinstream.batch_learners.costs import batch_costs
-from thinstream.batch_learners.groups import best, cut
-from thinstream.batch_learners.omega import prox
+from thinstream.batch_learners.base import runs
+from thinstream.batch_learners.groups import GroupChoosing, best, cut
 from thinstream.batch_learners.rows import Examples
 from thinstream.engine.parameters import Count, Positive
 
@@ -54,20 +52,18 @@ class FGM(NamedTuple):
 
 
 @runs(FGM, paper="P1 baseline", order="first")
-class FGMLearner(Choosing, BatchLearner):
+class FGMLearner(GroupChoosing):
     """The weights of the last subproblem.
 
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
     >>> model = FGMLearner(n_features=2, group_size=1, n_groups=2, dtype="float64")
-    >>> _ = model.learn(rows)
+    >>> _ = model.learn_rows(rows)
     >>> model.groups, model.converged
     ([array([1]), array([0])], True)
 
     """
-
-    selects = True
 
     def start(self) -> None:
         """Nothing is chosen."""
@@ -75,14 +71,14 @@ class FGMLearner(Choosing, BatchLearner):
         self.converged = True
         self.n_iter = 0
 
-    def learn(self, examples: Examples, *, last: bool = True) -> NDArray[Any]:
+    def learn_rows(self, examples: Examples, *, last: bool = True) -> NDArray[Any]:
         """Learns from all rows, from scratch; returns their scores under the final weights."""
         import scipy.sparse as sp
 
         self.start()
         rows = self.entering(examples)
         X, y, rule = rows.sparse(np.float64), rows.y.astype(np.float64), self.rule
-        Cs = rule.C * batch_costs(self.costs, rows.y, rows.weights)
+        Cs = rule.C * rows.all_costs(self.costs)
         slot, alpha, w = np.full(X.shape[1], -1, dtype=np.int64), np.ones(len(y)), np.empty(0)
         if not np.all(Cs == rule.C):
             alpha = Cs / rule.C
@@ -105,9 +101,9 @@ class FGMLearner(Choosing, BatchLearner):
         self.w[slot >= 0] = w[slot[slot >= 0]]
         scores = part @ w
         xi = np.maximum(0.0, 1.0 - y * scores)
-        self.counts[:], self.loss = 0, 0.0
+        self.counts[:], self.cumulative_loss = 0, 0.0
         self.count(scores, rows.y, 0.5 * Cs / rule.C * xi**2)
-        return self.scores(examples.X)
+        return self.row_scores(examples.X)
 
 
 def solve(
@@ -137,3 +133,16 @@ def solve(
         v = new + (momentum - 1.0) / following * (new - w)
         w, momentum = new, following
     return w, MOST_STEPS
+
+
+def prox(a: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
+    """The norms after the prox of τ/2·(Σ‖w_k‖)² at norms a_k: max(0, a_k − τS), S = Σ_active a/(1 + τm).
+
+    >>> prox(np.array([3.0, 1.0, 0.2]), 1.0)
+    array([1.5, 0. , 0. ])
+    """
+    falling = np.sort(a)[::-1]
+    S = np.cumsum(falling) / (1.0 + tau * np.arange(1, len(a) + 1))
+    m = int(np.count_nonzero(falling > tau * S))
+    found: NDArray[np.float64] = np.maximum(0.0, a - tau * S[m - 1]) if m else np.zeros_like(a)
+    return found

@@ -1,9 +1,13 @@
-"""Choosing groups of features by their scores (P1, Eq. 14), and the rows cut to what was chosen."""
+"""Choosing groups of features by their scores (P1, Eq. 14), and the rows cut to what was chosen: FGM and SBCW."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from thinstream.batch_learners.base import BatchLearner
+from thinstream.batch_learners.rows import Arrays
+from thinstream.errors import ModelFileError
 
 
 def best(scores: NDArray[np.float64], r: int, taken: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -35,3 +39,32 @@ def cut(X: Any, slot: NDArray[np.int64]) -> Chosen:
     kept = where >= 0
     indptr = np.concatenate([[0], np.cumsum(kept)])[X.indptr]
     return Chosen(indptr.astype(np.int64), where[kept], X.data[kept].astype(np.float64))
+
+
+class GroupChoosing(BatchLearner):
+    """What learners share that choose groups of features: some of these may end with weight 0."""
+
+    selects = True
+    groups: list[NDArray[np.int64]]  # coordinates, in the order of choice
+
+    def support(self) -> NDArray[np.bool_]:
+        """The features of the groups."""
+        found = np.zeros(len(self.w), dtype=np.bool_)
+        for J in self.groups:
+            found[J] = True
+        return found[self.offset :]
+
+    def arrays(self, *, weights_only: bool = False) -> Arrays:
+        """The state, groups included."""
+        features = np.concatenate([np.empty(0, np.int64), *self.groups])
+        own = {"groups.sizes": np.array([len(J) for J in self.groups], dtype=np.int64), "groups.features": features}
+        return super().arrays(weights_only=weights_only) | own
+
+    def restore_weights(self, arrays: Arrays) -> None:
+        """Weights, counters and groups."""
+        super().restore_weights(arrays)
+        sizes, features = arrays["groups.sizes"], arrays["groups.features"]
+        inside = len(features) == 0 or (features.min() >= 0 and features.max() < len(self.w))
+        if not inside or sizes.sum() != len(features):
+            raise ModelFileError("its groups of features contradict each other")
+        self.groups = np.split(features, np.cumsum(sizes)[:-1]) if len(sizes) else []

@@ -1,14 +1,17 @@
-"""Examples of a batch: a dense or sparse matrix, labels ±1 and how much each row counts."""
+"""Examples of a batch: a dense or sparse matrix, labels ±1, how much each row counts and what an error on it costs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.batch import Batch
 from thinstream.batch_learners.devices import is_device_array, like, to_host
+from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
+from thinstream.learners.learner import LARGEST
 
 #: Bytes of a block of dense rows: they are made, used and forgotten block by block.
 BLOCK = 1 << 24
@@ -26,6 +29,16 @@ class Examples:
     X: Any
     y: NDArray[np.int8]
     weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, batch: Batch, width: int) -> Self:
+        """The rows of a batch as a matrix of so many columns; without labels y means nothing."""
+        import scipy.sparse as sp
+
+        end, n = int(batch.indptr[-1]), len(batch)
+        X = sp.csr_matrix((batch.values[:end], batch.indices[:end], batch.indptr), shape=(n, batch.n_features))
+        y = np.empty(n, np.int8) if batch.y is None else batch.y
+        return cls(of_width(X, width), y, np.ones(n) if batch.weights is None else batch.weights)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -80,6 +93,33 @@ class Examples:
                 block = np.ascontiguousarray(block, dtype=dtype)
             yield rows, block
 
+    def running_costs(self, costs: Costs, positives: int = 0, negatives: int = 0) -> NDArray[np.float64]:
+        """c_i, cost of the class times weight; balanced: by the counts up to and including each row.
+
+        ``positives`` and ``negatives`` were before the first.
+
+        >>> rows = Examples(np.ones((4, 1)), np.array([-1, -1, 1, 1], np.int8), np.ones(4))
+        >>> rows.running_costs(Costs(balanced=True))
+        array([1., 1., 2., 1.])
+        """
+        y = self.y
+        if costs.balanced:
+            n_plus, n_minus = positives + np.cumsum(y > 0), negatives + np.cumsum(y < 0)
+            return self.weights * np.where(y > 0, np.maximum(n_minus, 1) / np.maximum(n_plus, 1), 1.0)
+        return self.weights * np.where(y > 0, costs.positive, costs.negative)
+
+    def all_costs(self, costs: Costs) -> NDArray[np.float64]:
+        """The same for learners that have all rows before them; balanced: by the counts of all.
+
+        >>> rows = Examples(np.ones((4, 1)), np.array([-1, -1, 1, -1], np.int8), np.ones(4))
+        >>> rows.all_costs(Costs(balanced=True))
+        array([1., 1., 3., 1.])
+        """
+        if not costs.balanced:
+            return self.running_costs(costs)
+        ratio = max(int(np.count_nonzero(self.y < 0)), 1) / max(int(np.count_nonzero(self.y > 0)), 1)
+        return self.weights * np.where(self.y > 0, ratio, 1.0)
+
 
 def require_finite(examples: Examples) -> None:
     """Raises, with the place, if a value is NaN or infinite (or so large that its square is)."""
@@ -87,20 +127,14 @@ def require_finite(examples: Examples) -> None:
 
     X: Any = to_host(examples.X) if is_device_array(examples.X) else examples.X
     values: Any = X.data if sp.issparse(X) else np.asarray(X)
-    limit = 1e15 if values.dtype == np.float32 else 1e150
+    limit = LARGEST.get(values.dtype.name, LARGEST["float64"])
     with np.errstate(invalid="ignore"):
         if values.size == 0 or max(values.max(), -values.min()) <= limit:  # false if one is NaN
             return
-        bad = ~(np.abs(values) <= limit)
-    if sp.issparse(X):
-        place = int(np.argmax(bad))
-        row, column = int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place])
-        value = values[place]
-    else:
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        value = values[row, column]
-    what = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"{value}, whose square overflows,"
-    raise InvalidInputError(f"X contains {what} at row {row}, column {column}; all values must be finite")
+    rows = sp.csr_matrix(X)
+    rows.sum_duplicates()
+    checked = Batch.of(rows.indptr, rows.indices, rows.data, rows.shape[1])  # which says where NaN and infinity are
+    checked.require_below(limit, f"{values.dtype.name} allows {limit:g}: sums of squares would overflow")
 
 
 def stacked(pieces: Sequence[Examples]) -> Examples:
@@ -118,68 +152,26 @@ def stacked(pieces: Sequence[Examples]) -> Examples:
     return Examples(X, np.concatenate([p.y for p in pieces]), np.concatenate([p.weights for p in pieces]))
 
 
-class Waiting:
-    """Rows that wait for their batch to be full: part of a learner's state."""
-
-    def __init__(self, size: int, pieces: Iterable[Examples] = ()) -> None:
-        self.size, self.pieces = size, list(pieces)
-
-    def __len__(self) -> int:
-        return sum(map(len, self.pieces))
-
-    def batches(self, examples: Examples, *, last: bool) -> Iterator[Examples]:
-        """Every batch that these rows fill (size 0: they are one), and if they are the last, what is left."""
-        if self.size == 0:
-            if len(examples):
-                yield examples
-            return
-        start = 0
-        while len(self) + len(examples) - start >= self.size:
-            stop = start + self.size - len(self)
-            yield stacked([*self.pieces, examples.take(slice(start, stop))])
-            self.pieces, start = [], stop
-        if start < len(examples):
-            rest = examples.take(slice(start, None))
-            self.pieces.append(replace(rest, X=rest.X.copy()) if isinstance(rest.X, np.ndarray) else rest)
-        if last and self.pieces:
-            yield stacked(self.pieces)
-            self.pieces = []
-
-    def arrays(self) -> Arrays:
-        """What is saved: the rows as CSR in the precision they came in."""
-        if not self.pieces:
-            return {}
-        rows = stacked(self.pieces)
-        return {f"waiting.{n}": a for n, a in csr_arrays(rows.sparse(rows.X.dtype)).items()} | {
-            "waiting.y": rows.y,
-            "waiting.weights": rows.weights,
-        }
-
-    def restore(self, arrays: Arrays, width: int) -> None:
-        """Takes back what was saved."""
-        self.pieces = []
-        if "waiting.y" in arrays:
-            X = csr_of_arrays({n: arrays[f"waiting.{n}"] for n in ("indptr", "indices", "values")}, width)
-            self.pieces = [Examples(X, arrays["waiting.y"], arrays["waiting.weights"])]
-
-
 def of_width(X: Any, width: int) -> Any:
-    """A CSR matrix with so many columns, at least as many as it has; its arrays are not copied."""
+    """A CSR matrix with so many columns: further ones are cut off, missing ones empty, without a copy."""
     import scipy.sparse as sp
 
+    if X.shape[1] > width:
+        return X[:, :width]
     return X if X.shape[1] == width else sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
-def csr_arrays(X: Any) -> Arrays:
-    """A CSR matrix as arrays."""
-    return {"indptr": X.indptr.astype(np.int64), "indices": X.indices.astype(np.int64), "values": X.data}
+def csr_arrays(X: Any, name: str) -> Arrays:
+    """A CSR matrix as arrays, for a file."""
+    parts = {"indptr": X.indptr.astype(np.int64), "indices": X.indices.astype(np.int64), "values": X.data}
+    return {f"{name}.{part}": array for part, array in parts.items()}
 
 
-def csr_of_arrays(arrays: Arrays, width: int) -> Any:
-    """A CSR matrix of arrays, checked."""
+def csr_of_arrays(arrays: Arrays, name: str, width: int) -> Any:
+    """The CSR matrix of that name, checked."""
     import scipy.sparse as sp
 
-    indptr, indices, values = (arrays[name] for name in ("indptr", "indices", "values"))
+    indptr, indices, values = (arrays[f"{name}.{part}"] for part in ("indptr", "indices", "values"))
     X = sp.csr_matrix((values, indices, indptr), shape=(len(indptr) - 1, width))
     X.check_format(full_check=True)
     return X

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch_learners.base import runs
-from thinstream.batch_learners.passes import Passes
-from thinstream.batch_learners.repeating import RepeatingLearner
+from thinstream.batch_learners.repeating import Passes, RepeatingLearner
 from thinstream.engine.losses import LOGISTIC, loss_and_slope
 from thinstream.engine.parameters import Count, NonNegative, Positive, WholeNumbers
 from thinstream.engine.prox import soft
@@ -97,9 +96,9 @@ class SCDLearner(RepeatingLearner):
     draws = True
     attributes = {"objective": float}  # noqa: RUF012
 
-    def solve(self, passes: Passes, random: Any) -> None:
+    def solve(self, passes: Passes) -> None:
         """A step for each coordinate of the order, from w = 0."""
-        rule, order = self.rule, self._order(passes.width, random)
+        rule, order = self.rule, self._order(passes.width)
         rows = passes.block()
         X, y, c = rows.X.tocsc(), rows.y, rows.c / passes.total
         columns = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)
@@ -109,10 +108,10 @@ class SCDLearner(RepeatingLearner):
         objective = float(c @ losses + rule.l1 * np.abs(w).sum())
         self.take(passes, w, rows.wrong(s), int(moved), float(rows.c @ losses), objective=objective)
 
-    def _order(self, d: int, random: Any) -> NDArray[np.int64]:
+    def _order(self, d: int) -> NDArray[np.int64]:
         given: NDArray[np.int64] | None = self.rule.coordinates
         if given is None:
-            drawn: NDArray[np.int64] = (random or np.random.RandomState()).randint(
+            drawn: NDArray[np.int64] = (self.random or np.random.RandomState()).randint(
                 d, size=self.rule.n_epochs * d, dtype=np.int64
             )
             return drawn

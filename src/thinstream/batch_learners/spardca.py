@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch_learners.base import BatchLearner, runs
-from thinstream.batch_learners.costs import batch_costs
 from thinstream.batch_learners.rows import Examples
 from thinstream.engine.parameters import Count, NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
@@ -94,7 +93,7 @@ class SparDCALearner(BatchLearner):
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
     >>> model = SparDCALearner(n_features=2, dtype="float64", l1=0.6)
-    >>> _ = model.learn(rows)
+    >>> _ = model.learn_rows(rows)
     >>> model.a
     array([1.  , 0.55])
 
@@ -102,17 +101,17 @@ class SparDCALearner(BatchLearner):
 
     selects = True
 
-    def learn(self, examples: Examples, *, last: bool = True) -> NDArray[Any]:
+    def learn_rows(self, examples: Examples, *, last: bool = True) -> NDArray[Any]:
         """Learns from all rows, from scratch; returns their scores under the final weights."""
         rows, rule = self.entering(examples), self.rule
         X, y = rows.sparse(np.float64), rows.y.astype(np.float64)
-        Cs = rule.C * batch_costs(self.costs, rows.y, rows.weights)
+        Cs = rule.C * rows.all_costs(self.costs)
         z, a, scores = np.zeros(X.shape[1]), np.zeros(len(y)), np.empty(len(y))
-        self.counts[:], self.loss = 0, 0.0
+        self.counts[:], self.cumulative_loss = 0, 0.0
         indptr, indices = X.indptr.astype(np.int64), X.indices.astype(np.int64)
         for _ in range(rule.n_epochs):
             moved = _epoch(indptr, indices, X.data, y, Cs, float(rule.l1), int(rule.loss), z, a, scores)
             self.count(scores, rows.y, np.maximum(0.0, 1.0 - y * scores), int(moved))
         self.w = (np.sign(z) * np.maximum(np.abs(z) - rule.l1, 0.0)).astype(self.dtype)
         self.a = a
-        return self.scores(examples.X)
+        return self.row_scores(examples.X)

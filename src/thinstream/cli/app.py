@@ -20,11 +20,12 @@ from typing import Annotated, Any
 import typer
 
 from thinstream.cli import commands
-from thinstream.cli.options import PARAMETERS, expand_options
 from thinstream.cli.startup import hide_linear_algebra
 
 #: What click raises on a wrong command line; typer has a click of its own or not, depending on its version.
 _ClickError: Any = typer.BadParameter.__mro__[2]
+#: Set while a shell completes a command line.
+COMPLETING = "_THINSTREAM_COMPLETE"
 HELP = "Sparse, cost-sensitive, second-order online learning from streams."
 
 
@@ -43,28 +44,35 @@ def make_app(arguments: list[str]) -> typer.Typer:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    names = command_names()
+    names = [] if arguments[:1] == ["--version"] else command_names()
     asked = [name for name in arguments[:1] if name in names]
     for name in asked or names:
-        _add_command(app, name, arguments if asked else None)
+        command = getattr(import_module(f"{commands.__name__}.{name}"), name)
+        run, epilog = _make_command(command, name, arguments) if asked or COMPLETING in os.environ else (_listed, None)
+        app.command(name, help=_paragraphs(command), epilog=epilog)(run)
     app.callback()(_common)
     return app
 
 
-def _add_command(app: typer.Typer, name: str, arguments: list[str] | None) -> None:
-    """Adds a command; where it will run and learns, with the options of the algorithm in the arguments."""
-    command = getattr(import_module(f"{commands.__name__}.{name}"), name)
-    parameters = signature(command).parameters
-    own, epilog = [], None
-    if PARAMETERS in parameters:
-        epilog = f"Options of another algorithm: thinstream {name} -a NAME --help"
-    if arguments is not None and "reading" in parameters and not {"-h", "--help"} & set(arguments):
-        hide_linear_algebra()
-    if arguments is not None and PARAMETERS in parameters:
-        from thinstream.cli.algorithm_options import algorithm_options, named_algorithm
+def _make_command(
+    command: Callable[..., Any], name: str, arguments: list[str]
+) -> tuple[Callable[..., Any], str | None]:
+    """A command as typer takes it, with the options of the algorithm that stands in the arguments if it learns."""
+    from thinstream.cli.options import PARAMETERS, expand_options
 
-        own = algorithm_options(named_algorithm(arguments, parameters["algorithm"].default), without=parameters)
-    app.command(name, help=_paragraphs(command), epilog=epilog)(expand_options(command, own))
+    parameters = signature(command).parameters
+    if "reading" in parameters and not {"-h", "--help"} & set(arguments):
+        hide_linear_algebra()
+    if PARAMETERS not in parameters:
+        return expand_options(command), None
+    from thinstream.cli.algorithm_options import algorithm_options, named_algorithm
+
+    own = algorithm_options(named_algorithm(arguments, parameters["algorithm"].default), without=parameters)
+    return expand_options(command, own), f"Options of another algorithm: thinstream {name} -a NAME --help"
+
+
+def _listed() -> None:
+    """Stands for a command that is listed only."""
 
 
 def _paragraphs(command: Callable[..., Any]) -> str:

@@ -9,10 +9,11 @@ from thinstream.cli.options import Distributed, Reading
 from thinstream.cli.progress import Unmeasured
 from thinstream.cli.render import say
 from thinstream.distributed.by_features.blueprint import require_separable
-from thinstream.distributed.fitting import ENGINES, MODES, clear, launcher_for, learn, require_kind, resumable
+from thinstream.distributed.engines.launcher import ENGINES, launcher_for
+from thinstream.distributed.fitting import MODES, clear, learn, require_kind, resumable
 from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.streams.stream import START
 from thinstream.training import Observer
@@ -44,7 +45,7 @@ def require_possible(
                 raise InvalidParameterError(f"{name} is for --mode examples, it cannot be used with --mode features")
         if algorithm is not None:
             require_separable(algorithm, parameters)
-    elif distributed.mini_batch != 1:
+    elif distributed.mini_batch is not None:
         raise InvalidParameterError(
             "--mini-batch is for --mode features; by examples --merge-every says how often, "
             f"got {distributed.mini_batch}"
@@ -89,7 +90,7 @@ class DistributedRun:
         self.stream, self.model, self.watch, self._quiet = Unmeasured(), model, watch, quiet
         reading = replace(reading, dtype=model.learner.dtype.name, threads=reading.threads or 0)
         self.source = FileSource(data, **reading.given())
-        self.state = State(model, progress_for(len(model.classes)), 0, START)
+        self.state = State(model, Progress(len(model.classes)), 0, START)
         self._resumes = False
 
     def resume(self) -> bool:
@@ -110,6 +111,8 @@ class DistributedRun:
         distributed, training = self.distributed, self.training
         engine = distributed.engine or ""
         more = {} if distributed.address is None else {_ADDRESS[engine]: distributed.address}
+        if distributed.mode == "features" and not self._quiet:
+            say("mode features is experimental: it is no faster than one machine, see docs/distributed.md")
         with closing(launcher_for(engine, distributed.workers, **more)) as launcher:
             self.state = learn(
                 launcher,

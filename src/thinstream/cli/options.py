@@ -151,7 +151,8 @@ class Distributed:
     ] = None
     workers: Annotated[int, option("How many (default 2).", _WORKERS, min=1)] = 2
     mode: Annotated[
-        str, option("What each worker has: a part of the examples (default), or of the features.", _WORKERS)
+        str,
+        option("What each worker has: a part of the examples (default) or of the features (experimental).", _WORKERS),
     ] = "examples"
     merge: Annotated[
         str | None,
@@ -161,7 +162,9 @@ class Distributed:
         int | None,
         option("Rows of each worker between merges (default: often at first, then seldom).", _WORKERS, min=1),
     ] = None
-    mini_batch: Annotated[int, option("Mode features: rows of a mini-batch (default 1).", _WORKERS, min=1)] = 1
+    mini_batch: Annotated[int | None, option("Mode features: rows of a mini-batch (default 64).", _WORKERS, min=1)] = (
+        None
+    )
     address: Annotated[str | None, option("Of a Ray cluster, or the master of Spark.", _WORKERS)] = None
 
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from thinstream.batch import Position
-from thinstream.cli.render import COLUMNS, Columns, cells, columns, head, say
-from thinstream.evaluate.several import ClassReport
+from thinstream.cli.render import cells, fit_columns, say
 from thinstream.training.run import Line, Observer, Step
 
 
@@ -53,9 +52,9 @@ class Table(Observer):
 
     def __init__(self, stream: Any, passes: int = 1) -> None:
         self._stream, self._start = stream, time.monotonic()
-        self._headed, self._first = False, -1
+        self._first = -1
         self._bar: Bar | None = None
-        self._columns: Columns = COLUMNS
+        self._columns: dict[str, int] = {}
         if sys.stderr.isatty():
             self._bar = Bar(stream, passes)
 
@@ -66,13 +65,15 @@ class Table(Observer):
 
     def line(self, line: Line) -> None:
         """Prints it, the head before the first."""
-        if not self._headed:
-            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-            self._columns = columns(width, many=isinstance(line.total, ClassReport))
-            self._print(head(self._columns))
-            self._headed, self._first = True, line.total.rows - line.since.rows
+        if self._first < 0:
+            self._first = line.total.rows - line.since.rows
         seconds = max(time.monotonic() - self._start, 1e-9)
-        self._print(cells(line, (line.total.rows - self._first) / seconds, self._columns))
+        texts = cells(line, (line.total.rows - self._first) / seconds)
+        if not self._columns:
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            self._columns = fit_columns(texts, width)
+            self._print("".join(f"{name:>{width}}" for name, width in self._columns.items()))
+        self._print("".join(f" {texts[name]:>{width - 1}}" for name, width in self._columns.items()))
 
     def moved(self, step: Step) -> None:
         """Moves the bar."""

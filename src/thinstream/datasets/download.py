@@ -7,13 +7,14 @@ about it is right. Its sha256 is kept in ``SHA256SUMS``, in the form ``sha256sum
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from thinstream.datasets.catalogue import Published, dataset
 from thinstream.datasets.finding import find, folders, parts_of
 from thinstream.errors import DownloadError, InvalidInputError, InvalidParameterError, listed
+from thinstream.locks import locked
 
 #: Called with the file's name, the bytes there are, and those there will be (None: the server does not say).
 Progress = Callable[[str, int, int | None], None]
@@ -144,28 +145,13 @@ def _recorded(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _alone(partial: Path) -> Iterator[None]:
-    """One process at a time downloads into a folder; the lock goes with its process, however that ends."""
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-        handle = os.open(partial / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise DownloadError(f"cannot write into the folder {partial.parent}: {error.strerror}") from error
-    try:
+    """One process at a time downloads into a folder."""
+    with ExitStack() as held:
         try:
-            _lock(handle)
-        except OSError as error:
+            partial.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(partial / "lock", wait=False))
+        except BlockingIOError as error:
             raise DownloadError(f"another process is downloading into {partial.parent}; wait for it") from error
+        except OSError as error:
+            raise DownloadError(f"cannot write into the folder {partial.parent}: {error.strerror}") from error
         yield
-    finally:
-        os.close(handle)
-
-
-def _lock(handle: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
-    else:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

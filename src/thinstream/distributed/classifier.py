@@ -59,7 +59,7 @@ class DistributedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         mode: str = "examples",
         merge_every: int | None = None,
         merge: str | None = None,
-        batch: int = 1,
+        batch: int | None = None,
         engine_options: Any = None,
     ) -> None:
         self.estimator, self.engine, self.workers, self.mode = estimator, engine, workers, mode

@@ -1,9 +1,7 @@
 """Training on many workers, from one call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing, nullcontext
-from inspect import signature
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +9,17 @@ import numpy as np
 
 from thinstream.distributed.by_examples.driver import learn_examples
 from thinstream.distributed.by_features.blueprint import require_separable
-from thinstream.distributed.engines.launcher import Launcher
-from thinstream.distributed.sources import BatchSource, FileSource, Source
-from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError, listed
+from thinstream.distributed.engines.launcher import ENGINES, Launcher, engine_of, launcher_for
+from thinstream.distributed.sources import Source, source_of
+from thinstream.errors import FileWriteError, InvalidParameterError, listed
 from thinstream.models.model import Model
 from thinstream.training.checkpoint import Checkpoints, State
 from thinstream.training.run import NullObserver, Observer
 
-ENGINES = ("ray", "spark", "local")
 MODES = ("examples", "features")
-_LAUNCHERS = {"LocalLauncher": "local", "SparkLauncher": "spark"}
 
+#: Rows of a mini-batch in mode features, if nothing else is said: with more, accuracy falls (docs/distributed.md).
+BATCH = 64
 #: Seconds between checkpoints, if nothing else is said.
 SECONDS = 30.0
 
@@ -35,7 +33,7 @@ def train(
     mode: str = "examples",
     merge_every: int | None = None,
     merge: str | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     passes: int | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -57,14 +55,14 @@ def train(
         How many.
     mode : {"examples", "features"}
         Whether each worker has a part of the examples and models are merged now and then, or a part of the features
-        and scores are summed for each mini-batch.
+        and scores are summed for each mini-batch. The second is experimental: for models wider than one machine.
     merge_every : int, optional
         Mode "examples": rows each worker learns between merges. None: 16, then an eighth of what it has learned, later
         half of it.
     merge : {"sum", "mean", "touched", "root", "precision", "gain"}, optional
         Mode "examples": how increments become one. None: what was measured to be best for the algorithm.
-    batch : int
-        Mode "features": rows of a mini-batch; 1 is the serial algorithm.
+    batch : int, optional
+        Mode "features": rows of a mini-batch; 1 is the serial algorithm, and slow. None: 64.
     passes : int, optional
         Over the source; None: the estimator's ``n_passes``.
     checkpoint : path, optional
@@ -103,8 +101,8 @@ def train(
     _require_mode(mode)
     if mode == "features":
         require_separable(estimator._algorithm, {name: parameters[name] for name in estimator._own_parameters})
-    _require_reach(source, engine)
-    found = source_of(source, dtype=parameters["dtype"], **options)
+    name = engine if isinstance(engine, str) else engine_of(engine)
+    found = source_of(source, name, dtype=parameters["dtype"], **options)
     known, labels = _classes(found)
     learner = estimator._new_learner(known, 0)
     learner.grow = True
@@ -138,7 +136,7 @@ def learn(
     mode: str = "examples",
     merge_every: int | None = None,
     merge: str | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     passes: int = 1,
     checkpoint: Path | None = None,
     checkpoint_every: int | None = None,
@@ -163,14 +161,14 @@ def learn(
             launcher,
             source,
             model,
-            batch=batch,
+            batch=BATCH if batch is None else batch,
             passes=int(passes),
             checkpoint=checkpoint,
             resume=resume,
             watch=watch,
             **more,
         )
-    if batch != 1:
+    if batch is not None:
         raise InvalidParameterError(
             f"batch is for mode 'features'; by examples merge_every says how often, got {batch}"
         )
@@ -216,68 +214,6 @@ def clear(checkpoint: Path, mode: str) -> None:
         Checkpoints(checkpoint).remove()
 
 
-def launcher_for(engine: str, workers: int, **options: Any) -> Launcher:
-    """The workers of an engine, by its name."""
-    if engine == "local":
-        from thinstream.distributed.engines.local import LocalLauncher
-
-        return _made(LocalLauncher, engine, workers, options)
-    if engine == "ray":
-        from thinstream.distributed.engines.ray.launcher import RayLauncher
-
-        return _made(RayLauncher, engine, workers, options)
-    if engine == "spark":
-        from thinstream.distributed.engines.spark.launcher import SparkLauncher
-
-        return _made(SparkLauncher, engine, workers, options)
-    raise InvalidParameterError(f"engine must be {listed(ENGINES)}, or a launcher, got {engine!r}")
-
-
-def _made(kind: Callable[..., Launcher], engine: str, workers: int, options: Mapping[str, Any]) -> Launcher:
-    known = signature(kind).parameters
-    taken = [name for name in known if name not in ("workers", "init")]
-    for name in options:
-        if name not in taken and "init" not in known:  # what remains goes to ray.init, which says what it takes
-            raise InvalidParameterError(f"engine {engine!r} takes the options {listed(taken)}, got {name!r}")
-    return kind(workers, **options)
-
-
-def _require_reach(source: Any, engine: Any) -> None:
-    """Raises if workers of an engine could not read what only another engine has."""
-    name = engine if isinstance(engine, str) else _LAUNCHERS.get(type(engine).__name__)
-    if type(source).__module__.split(".")[0] == "ray" and name in ("local", "spark"):
-        raise InvalidInputError(f"a Ray Dataset can be read by workers of engine 'ray' only, got engine {name!r}")
-
-
-def source_of(source: Any, **options: Any) -> Source:
-    """What can be learned from, in shards: files by name, or what an engine has."""
-    if hasattr(source, "shards") and hasattr(source, "fingerprint"):
-        found: Source = source
-        return found
-    found_by_engine: Source | None = None
-    package = type(source).__module__.split(".")[0]
-    if package == "ray":
-        from thinstream.distributed.engines.ray import datasets
-
-        found_by_engine = datasets.source_for(source, **options)
-    elif package == "pyspark":
-        from thinstream.distributed.engines.spark import frames
-
-        found_by_engine = frames.source_for(source, **options)
-    if found_by_engine is None and not _names_files(source):
-        raise InvalidInputError(
-            "a source is files (a path, a glob or a list of them), a Ray Dataset, a Spark DataFrame or a Source, got "
-            f"{type(source).__name__}; for arrays there is DistributedClassifier"
-        )
-    return FileSource(source, **options) if found_by_engine is None else found_by_engine
-
-
-def _names_files(source: Any) -> bool:
-    if isinstance(source, list | tuple):
-        return all(isinstance(each, str | PathLike) for each in source)
-    return isinstance(source, str | PathLike)
-
-
 def _launched(engine: str | Launcher, workers: int, options: Mapping[str, Any] | None) -> Any:
     """The engine's workers, ended at the end if they were started here."""
     if not isinstance(engine, str):
@@ -321,6 +257,3 @@ def _fitted(estimator: Any, state: State, labels: Any, grow: bool) -> Any:
     estimator.progressive_ = state.progress.report()
     estimator.__dict__.pop("feature_names_in_", None)
     return estimator
-
-
-__all__ = ["BatchSource", "FileSource", "clear", "launcher_for", "learn", "source_of", "train"]

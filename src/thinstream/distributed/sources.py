@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
-from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.formats import format_of, formats
 from thinstream.streams.opening import open_stream
 from thinstream.streams.reading import Span, TextStream
@@ -208,7 +208,7 @@ class BatchSource:
     def fingerprint(self) -> dict[str, Any]:
         """Sizes, and a checksum of all values."""
         batch = self.batch
-        values = checksum(batch.values[: batch.nnz].tobytes())
+        values = xxh3_64_intdigest(batch.values[: batch.nnz].tobytes())
         return {"rows": len(batch), "features": batch.n_features, "checksum": values}
 
     def shards(self, workers: int) -> "list[BatchSource]":
@@ -247,3 +247,31 @@ def _line_start(file: str, offset: int) -> int:
     with open(file, "rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as text:
         end = text.find(b"\n", offset - 1)
         return len(text) if end < 0 else end + 1
+
+
+def source_of(source: Any, engine: str | None = None, **options: Any) -> Source:
+    """What can be learned from, in shards: files by name, or what an engine has, for workers of ``engine``."""
+    if hasattr(source, "shards") and hasattr(source, "fingerprint"):
+        given: Source = source
+        return given
+    found: Source | None = None
+    package = type(source).__module__.split(".")[0]
+    if package == "ray":
+        from thinstream.distributed.engines.ray import datasets
+
+        if engine in ("local", "spark"):
+            raise InvalidInputError(f"a Ray Dataset can be read by workers of engine 'ray' only, got engine {engine!r}")
+        found = datasets.source_for(source, **options)
+    elif package == "pyspark":
+        from thinstream.distributed.engines.spark import frames
+
+        found = frames.source_for(source, **options)
+    if found is not None:
+        return found
+    files = source if isinstance(source, list | tuple) else [source]
+    if not all(isinstance(each, str | os.PathLike) for each in files):
+        raise InvalidInputError(
+            "a source is files (a path, a glob or a list of them), a Ray Dataset, a Spark DataFrame or a Source, got "
+            f"{type(source).__name__}; for arrays there is DistributedClassifier"
+        )
+    return FileSource(source, **options)

@@ -2,6 +2,8 @@
 
 Exact keeps the precision A_j = 1/σ_j, a sum that only grows. Drop keeps σ_j: the diagonal of the full rank-one update
 with everything off the diagonal dropped, in the form that cannot turn negative by rounding (specification §2, D5).
+
+And when an example enters it: each one before it is predicted, or only on an update.
 """
 
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -9,9 +11,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine.hooks import hook
 from thinstream.engine.parameters import OneOf
 from thinstream.engine.prox import like
-from thinstream.engine.questions import question
 
 Number = TypeVar("Number", float, NDArray[Any])
 
@@ -43,17 +45,17 @@ class Drop(NamedTuple):
         return s * (quotient + c * quotient * (v - s * x * x))
 
 
-@question
+@hook
 def spread(k: Any, sigma: float) -> float:
     """What is stored for variance σ."""
 
 
-@question
+@hook
 def variance(k: Any, s: Number) -> Number:
     """σ of what is stored."""
 
 
-@question
+@hook
 def shrunk(k: Any, s: float, x: float, c: float, v: float) -> float:
     """What is stored after an example with value x here came in with strength c."""
 
@@ -63,3 +65,22 @@ ExactOrDrop = Annotated[Exact | Drop, OneOf(exact=Exact(), drop=Drop())]
 #: Which of the two a learner keeps; the full matrix has its own loop (`learners.full`).
 DIAGONAL, FULL = range(2)
 Covariance = Annotated[int, OneOf(diagonal=DIAGONAL, full=FULL)]
+
+
+class EveryExample(NamedTuple):
+    """Before predicting, whatever comes of it."""
+
+    def always(k) -> bool:
+        return True
+
+
+class OnUpdate(NamedTuple):
+    """Only if the update condition holds."""
+
+    def always(k) -> bool:
+        return False
+
+
+@hook
+def always(k: Any) -> bool:
+    """Whether every example is taken in."""

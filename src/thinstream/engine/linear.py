@@ -4,6 +4,10 @@ from typing import Any, NamedTuple
 
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.rule import Step
+from thinstream.jit import scalar
+
+#: How far a passive-aggressive learner goes.
+UNBOUNDED, PA_I, PA_II = range(3)
 
 
 class Coordinate(NamedTuple):
@@ -30,3 +34,14 @@ def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coo
 def merge_rule(p: Any) -> MergeRule:
     """A weight and nothing else."""
     return MergeRule("weights are averaged by t", weight="w")
+
+
+@scalar
+def tau(variant: int, C: float, loss: float, squared_norm: float) -> float:
+    """ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)); 0 for an empty example."""
+    if squared_norm == 0.0:
+        return 0.0
+    if variant == PA_II:
+        return loss / (squared_norm + 1.0 / (2.0 * C))
+    tau = loss / squared_norm
+    return min(C, tau) if variant == PA_I else tau

@@ -11,10 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thinstream.engine.prefetch import prefetch
-from thinstream.engine.questions import (
+from thinstream.engine.hooks import (
     begin,
     clock_width,
     confidence,
@@ -34,24 +32,16 @@ from thinstream.engine.questions import (
     write,
     write_totals,
 )
+from thinstream.engine.prefetch import prefetch
 from thinstream.engine.records import in_precision
+from thinstream.engine.rows import STRETCH, fine_until
 from thinstream.engine.rule import Example
 from thinstream.jit import Compiled, keyed_by, scalar
 
-U1, U2, U3, U4, U16 = (np.uint64(number) for number in (1, 2, 3, 4, 16))
+U0, U1, U4, U16 = (np.uint64(number) for number in (0, 1, 4, 16))
 
 # Places in Memory.counts.
 T, POSITIVES, FALSE_NEGATIVES, FALSE_POSITIVES, UPDATES = range(5)
-
-
-class Rows(NamedTuple):
-    """Examples as the loop takes them: CSR, labels ±1, weights (empty: all 1; one number: the same for all)."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[Any]  # int32 or int64; sorted and unique within a row
-    values: NDArray[Any]  # the state's dtype; finite, no zeros
-    y: NDArray[np.int8]
-    weights: NDArray[np.float64]
 
 
 class Costs(NamedTuple):
@@ -62,86 +52,43 @@ class Costs(NamedTuple):
     balanced: bool = False
 
 
-class Bounds(NamedTuple):
-    """What the loop checks of each row before it takes it: indices sorted and below width, 0 < |values| ≤ limit."""
-
-    width: int
-    limit: float
-
-
-#: Rows that were checked before.
-TRUSTED = Bounds(0, 0.0)
-
-#: Rows checked at a time, just before they are learned, and fetched ahead.
-STRETCH = 64
-
 #: Bytes of state that stay in the cache by themselves; fetching ahead would only cost time.
 CACHE = 1 << 20
 
 
 @scalar
-def _fine(rows: Any, first: Any, last: Any, bounds: Any) -> Any:
-    """Whether the rows first:last are as the rules may take them; in loops without branches, which run as SIMD."""
-    a, b = np.uint64(rows.indptr[first]), np.uint64(rows.indptr[last])
-    limit, zero = rows.values.dtype.type(bounds.limit), rows.values.dtype.type(0)
-    bad = np.int32(0)
-    for k in range(a, b):
-        size = abs(rows.values[k])
-        bad |= np.int32(0) if (size <= limit) & (size > zero) else np.int32(1)  # NaN compares false
-    falls = np.int32(0)
-    for k in range(a + U1, b):
-        falls += np.int32(rows.indices[k] <= rows.indices[k - U1])
-    for i in range(first, last):
-        start, stop = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
-        if start < stop:
-            # only where a row begins may an index fall; its first and last are its lowest and highest
-            falls -= np.int32(start > a and rows.indices[start] <= rows.indices[start - U1])
-            bad |= np.int32(rows.indices[start] < 0 or rows.indices[stop - U1] >= bounds.width)
-    return bad == 0 and falls == 0
-
-
-@scalar
-def _fine_until(rows: Any, i: Any, bounds: Any) -> Any:
-    """The first row from i on that is not fine, or the end of the stretch."""
-    last = min(i + STRETCH, len(rows.indptr) - 1)
-    if not _fine(rows, i, last, bounds):
-        last = i
-        while _fine(rows, last, last + 1, bounds):
-            last += 1
-    return last
-
-
-@scalar
 def _at(p: Any, rows: Any, k: Any, memory: Any) -> Any:
     """Value, place and record of non-zero k."""
-    j = np.uint64(rows.indices[k])
+    j = np.uint64(rows.indices[k]) + np.uint64(rows.offset)
     return rows.values[k], j, read(p, memory, j)
+
+
+@scalar
+def _grouped(rows: Any, a: Any, b: Any) -> Any:
+    """Where in the row a:b its last group of four ends; the constant, if there is one, begins the first."""
+    offset = np.uint64(rows.offset)
+    return max(a + (b - a + offset) // U4 * U4, a + offset) - offset
 
 
 @scalar
 def _look(p: Any, now: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
     """S and v of the row a:b; nothing changes."""
     s0 = s1 = s2 = s3 = v0 = v1 = v2 = v3 = rows.values.dtype.type(0)
-    k = a
-    while k + U3 < b:
+    grouped = _grouped(rows, a, b)
+    if rows.offset:
+        x, f = rows.values.dtype.type(1), read(p, memory, U0)
+        s0 += weight(p, f, now) * x
+        v0 += confidence(p, f, x)
+        if grouped > a:
+            s0, s3, v0, v3 = s3, s0, v3, v0
+    for k in range(a, grouped):
+        x, _, f = _at(p, rows, k, memory)
+        s0, s1, s2, s3 = s1, s2, s3, s0 + weight(p, f, now) * x
+        v0, v1, v2, v3 = v1, v2, v3, v0 + confidence(p, f, x)
+    for k in range(grouped, b):
         x, _, f = _at(p, rows, k, memory)
         s0 += weight(p, f, now) * x
         v0 += confidence(p, f, x)
-        x, _, f = _at(p, rows, k + U1, memory)
-        s1 += weight(p, f, now) * x
-        v1 += confidence(p, f, x)
-        x, _, f = _at(p, rows, k + U2, memory)
-        s2 += weight(p, f, now) * x
-        v2 += confidence(p, f, x)
-        x, _, f = _at(p, rows, k + U3, memory)
-        s3 += weight(p, f, now) * x
-        v3 += confidence(p, f, x)
-        k += U4
-    while k < b:
-        x, _, f = _at(p, rows, k, memory)
-        s0 += weight(p, f, now) * x
-        v0 += confidence(p, f, x)
-        k += U1
     return (s0 + s1) + (s2 + s3), (v0 + v1) + (v2 + v3)
 
 
@@ -149,28 +96,23 @@ def _look(p: Any, now: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
 def _confidence(p: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
     """V alone, for rules that need it before they observe."""
     v0 = v1 = v2 = v3 = rows.values.dtype.type(0)
-    k = a
-    while k + U3 < b:
+    grouped = _grouped(rows, a, b)
+    if rows.offset:
+        v0 += confidence(p, read(p, memory, U0), rows.values.dtype.type(1))
+        if grouped > a:
+            v0, v3 = v3, v0
+    for k in range(a, grouped):
+        x, _, f = _at(p, rows, k, memory)
+        v0, v1, v2, v3 = v1, v2, v3, v0 + confidence(p, f, x)
+    for k in range(grouped, b):
         x, _, f = _at(p, rows, k, memory)
         v0 += confidence(p, f, x)
-        x, _, f = _at(p, rows, k + U1, memory)
-        v1 += confidence(p, f, x)
-        x, _, f = _at(p, rows, k + U2, memory)
-        v2 += confidence(p, f, x)
-        x, _, f = _at(p, rows, k + U3, memory)
-        v3 += confidence(p, f, x)
-        k += U4
-    while k < b:
-        x, _, f = _at(p, rows, k, memory)
-        v0 += confidence(p, f, x)
-        k += U1
     return (v0 + v1) + (v2 + v3)
 
 
 @scalar
-def _seen(p: Any, now: Any, rows: Any, k: Any, v: Any, memory: Any) -> Any:
-    """The term of non-zero k in the score, after the rule has observed it."""
-    x, j, f = _at(p, rows, k, memory)
+def _seen(p: Any, now: Any, x: Any, j: Any, f: Any, v: Any, memory: Any) -> Any:
+    """The term of a coordinate in the score, after the rule has observed it."""
     f = observe(p, f, x, v, now)
     if keeps(p):
         write(p, memory, j, f)
@@ -181,16 +123,17 @@ def _seen(p: Any, now: Any, rows: Any, k: Any, v: Any, memory: Any) -> Any:
 def _observe(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, memory: Any) -> Any:
     """S of the row a:b, each coordinate observed before it is weighed."""
     s0 = s1 = s2 = s3 = rows.values.dtype.type(0)
-    k = a
-    while k + U3 < b:
-        s0 += _seen(p, now, rows, k, v, memory)
-        s1 += _seen(p, now, rows, k + U1, v, memory)
-        s2 += _seen(p, now, rows, k + U2, v, memory)
-        s3 += _seen(p, now, rows, k + U3, v, memory)
-        k += U4
-    while k < b:
-        s0 += _seen(p, now, rows, k, v, memory)
-        k += U1
+    grouped = _grouped(rows, a, b)
+    if rows.offset:
+        s0 += _seen(p, now, rows.values.dtype.type(1), U0, read(p, memory, U0), v, memory)
+        if grouped > a:
+            s0, s3 = s3, s0
+    for k in range(a, grouped):
+        x, j, f = _at(p, rows, k, memory)
+        s0, s1, s2, s3 = s1, s2, s3, s0 + _seen(p, now, x, j, f, v, memory)
+    for k in range(grouped, b):
+        x, j, f = _at(p, rows, k, memory)
+        s0 += _seen(p, now, x, j, f, v, memory)
     return (s0 + s1) + (s2 + s3)
 
 
@@ -198,6 +141,11 @@ def _observe(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, memory: Any) -
 def _move(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, decision: Any, memory: Any) -> Any:
     """The update on the row a:b; returns what the rule tallies over it."""
     change = 0
+    if rows.offset:
+        f = read(p, memory, U0)
+        g = move(p, f, rows.values.dtype.type(1), v, decision, now)
+        write(p, memory, U0, g)
+        change += tally(p, f, g)
     for k in range(a, b):
         x, j, f = _at(p, rows, k, memory)
         g = move(p, f, x, v, decision, now)
@@ -218,7 +166,7 @@ def _prefetch_row(rows: Any, i: Any) -> None:
 def _prefetch_coordinates(p: Any, rows: Any, i: Any, memory: Any) -> None:
     """Asks for the coordinates of row i."""
     for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-        j = np.uint64(rows.indices[k])
+        j = np.uint64(rows.indices[k]) + np.uint64(rows.offset)
         prefetch(memory.state, np.uint64(width(p)) * j)
         if clock_width(p):
             prefetch(memory.clocks, np.uint64(clock_width(p)) * j)
@@ -243,7 +191,7 @@ def make_loop(version: str) -> Callable[..., int]:
         done, safe = n, n if bounds.limit == 0.0 else 0
         for i in range(n):
             if i == safe:
-                safe = _fine_until(rows, i, bounds)
+                safe = fine_until(rows, i, bounds)
                 if safe == i:
                     done = i
                     break
@@ -289,7 +237,7 @@ def make_loop(version: str) -> Callable[..., int]:
             if decision.update:
                 updates += 1
                 change = _move(q, now, rows, a, b, v, in_precision(decision, state), memory)
-                settle(q, memory, rows.indices, a, b)
+                settle(q, memory, rows, int(a), int(b))
             own = end(p, own, t, now64, change)
 
         counts[T], counts[POSITIVES], counts[UPDATES] = t, positives, updates

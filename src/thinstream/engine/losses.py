@@ -1,9 +1,10 @@
-"""Losses of a score s and a label y = ±1, and their slopes −dℓ/ds·y ≥ 0."""
+"""Losses of a score s and a label y = ±1, their slopes −dℓ/ds·y ≥ 0, and the step along a gradient."""
 
 import math
 from typing import Annotated, Any
 
 from thinstream.engine.parameters import OneOf
+from thinstream.engine.rule import Example, Step
 from thinstream.jit import scalar
 
 HINGE, LOGISTIC = range(2)
@@ -27,3 +28,11 @@ def loss_and_slope(loss: int, s: Any, y: Any) -> tuple[float, float]:
     if margin > 0.0:
         return math.log1p(small), small / (1.0 + small)
     return math.log1p(small) - margin, 1.0 / (1.0 + small)
+
+
+@scalar
+def descent(loss: int, s: float, e: Example) -> Step:
+    """−∇ℓ = size·x, class cost and sample weight included; the logistic loss asks for an update always."""
+    value, slope = loss_and_slope(loss, s, e.y)
+    c = e.cost * e.importance
+    return Step(c * value, slope > 0.0 or loss == LOGISTIC, c * slope * e.y, 0.0)

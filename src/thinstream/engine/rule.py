@@ -1,7 +1,7 @@
 """What an algorithm is: a NamedTuple of its parameters, with a few pure scalar functions as its methods.
 
-A rule must answer ``weight``, ``step`` and ``move`` (see `questions`) or have a family that does; the rest has the
-defaults below.
+A rule must have the hooks ``weight``, ``step`` and ``move`` (see `hooks`) or a family that has them; the others have
+the defaults below.
 Functions of a coordinate (confidence, observe, weight, move) compute in the model's precision, functions of an example
 (begin, step, end) in 64 bits. A rule may also say, in plain Python,
 
@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from thinstream.engine import questions, records
+from thinstream.engine import hooks, records
 from thinstream.engine.merge_rule import UNDECLARED
 from thinstream.engine.parameters import Parameter, parameters_of
 from thinstream.engine.prox import like
@@ -83,10 +83,10 @@ class Algorithm(NamedTuple):
         return f"<{self.name}: {self.summary} {self.paper}>"
 
 
-_QUESTIONS = {
-    name: ask
-    for name, ask in vars(questions).items()
-    if inspect.isfunction(ask) and ask.__module__ == questions.__name__ and name not in ("question", "_answer")
+_HOOKS = {
+    name: hook
+    for name, hook in vars(hooks).items()
+    if inspect.isfunction(hook) and hook.__module__ == hooks.__name__ and name not in ("hook", "_method")
 }
 
 #: Every algorithm declared so far, by lower-case name.
@@ -101,16 +101,16 @@ def algorithm(
     paper : where it comes from, as the docs table shows it
     order : "first" or "second"
     coordinate : the record kept per feature; its defaults are the values of a feature never seen
-    family : a module (`linear`, `gaussian`, `truncated`) with a ``Coordinate`` and the answers a rule leaves open
+    family : a module (`linear`, `gaussian`, `truncated`) with a ``Coordinate`` and the hooks a rule leaves open
     totals : the record of the rule's own sums per model, always in 64 bits
     """
     record: Any = family.Coordinate if coordinate is None else coordinate
 
     def declare(rule: Rule) -> Rule:
-        answers = _defaults(rule, record) | _of_family(family) | _generated(record, totals)
-        for name, answer in answers.items():
+        inherited = _defaults(rule, record) | _of_family(family) | _generated(record, totals)
+        for name, method in inherited.items():
             if name not in vars(rule):
-                setattr(rule, name, answer)
+                setattr(rule, name, method)
         _check_signatures(rule)
         register(rule, paper=paper, order=order, coordinate=record, totals=totals)
         return rule
@@ -127,12 +127,12 @@ def register(rule: Any, **declared: Any) -> Algorithm:
 
 
 def _of_family(family: Any) -> dict[str, Callable[..., Any]]:
-    asked = {"fresh", "variance", "merge_rule", "predict_full", "update_full", "weights_full", *_QUESTIONS}
-    return {name: answer for name, answer in vars(family).items() if name in asked} if family else {}
+    known = {"fresh", "variance", "merge_rule", "predict_full", "update_full", "weights_full", *_HOOKS}
+    return {name: method for name, method in vars(family).items() if name in known} if family else {}
 
 
 def _generated(coordinate: type, totals: type) -> dict[str, Callable[..., Any]]:
-    """Answers that follow from the records alone."""
+    """Hooks that follow from the records alone."""
     fields, clocks = (len(names) for names in records.split(coordinate))
     return {
         "read": records.reader(coordinate),
@@ -145,7 +145,7 @@ def _generated(coordinate: type, totals: type) -> dict[str, Callable[..., Any]]:
 
 
 def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
-    """Answers to the questions this rule leaves open."""
+    """The hooks a rule leaves open."""
     observing = "observe" in vars(rule)
     return {
         "begin": lambda p, t, totals: Nothing(),
@@ -154,10 +154,10 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
         "observes": lambda p: observing,
         "keeps": lambda p: True,
         "tally": lambda p, f, g: 0,
-        "settle": lambda p, memory, indices, a, b: None,
+        "settle": lambda p, memory, rows, a, b: None,
         "end": lambda p, totals, t, now, change: totals,
         "stopped": lambda p, totals: False,
-        # asked in Python only, when a model is made or read
+        # called in Python only, when a model is made or read
         "fresh": lambda p: coordinate(),
         "extra": lambda p: np.empty(0),
         "prepared": lambda p, d: p,
@@ -168,9 +168,9 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
 
 
 def _check_signatures(rule: type) -> None:
-    for name, ask in _QUESTIONS.items():
+    for name, hook in _HOOKS.items():
         if not hasattr(rule, name):
-            raise TypeError(f"{rule.__name__} does not answer {name!r}: {ask.__doc__}")
-        wanted, given = (list(inspect.signature(f).parameters) for f in (ask, getattr(rule, name)))
+            raise TypeError(f"{rule.__name__} has no hook {name!r}: {hook.__doc__}")
+        wanted, given = (list(inspect.signature(f).parameters) for f in (hook, getattr(rule, name)))
         if wanted != given:
             raise TypeError(f"{rule.__name__}.{name} must take ({', '.join(wanted)}), takes ({', '.join(given)})")

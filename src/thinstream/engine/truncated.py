@@ -7,7 +7,7 @@ stays pending, as it comes after the round's gradient.
 
 from typing import Any, NamedTuple
 
-from thinstream.engine.gradient import descent
+from thinstream.engine.losses import descent
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.prox import like, rate_at, soft
 from thinstream.engine.records import Clock

@@ -89,7 +89,7 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
         """w·x of each row; positive means the second class."""
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
-        scores = self._learner.scores(rows)
+        scores = self._learner.row_scores(rows)
         if not np.all(np.isfinite(scores)):
             require_finite(Examples(rows, np.empty(0, np.int8), np.empty(0)))
         return scores
@@ -124,7 +124,7 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
     # What subclasses change -------------------------------------------------------------------------------------------
 
     def _teach(self, learner: Any, examples: Examples) -> None:
-        learner.learn(examples, last=True)
+        learner.learn_rows(examples, last=True)
 
     def _in_order(self, examples: Examples) -> Examples:
         return examples
@@ -167,11 +167,12 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
     def _learner_class(self) -> Any:
         return self._declared.learner
 
-    def _new_learner(self, classes: Classes, n_features: int) -> BatchLearner:
+    def _new_learner(self, classes: Classes, n_features: int, grow: bool = False) -> BatchLearner:
         given = self.get_params(deep=False)
         self._learned_with = {n: v for n, v in given.items() if n not in ("shuffle", "random_state")}
         learner: BatchLearner = self._learner_class()(
             n_features=n_features,
+            grow=grow,
             costs=class_costs(given["class_weight"], classes, self._declared.name)[0],
             dtype=given.get("dtype", WIDE),
             fit_intercept=given["fit_intercept"],
@@ -232,16 +233,15 @@ class BatchClassifier(BatchStreaming, ClassifierMixin, BaseEstimator):
     @property
     def cumulative_loss_(self) -> float:
         """Sum of the algorithm's own loss."""
-        return self._fitted("cumulative_loss_").loss
+        return self._fitted("cumulative_loss_").cumulative_loss
 
     @property
     def variance_(self) -> NDArray[Any]:
         """Variance σ of each weight."""
-        learner: Any = self._fitted("variance_")
-        if not hasattr(learner, "variance"):
-            raise AttributeError(f"{self._declared.name} keeps no variances")
-        found: NDArray[Any] = learner.variance()
-        return found
+        learner = self._fitted("variance_")
+        if learner.weights_only:
+            raise AttributeError(f"this {self._declared.name} has its weights only, without variances")
+        return learner.variance()
 
     def _fitted(self, attribute: str) -> BatchLearner:
         if not self.__sklearn_is_fitted__():

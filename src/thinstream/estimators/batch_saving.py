@@ -16,9 +16,7 @@ from thinstream.models.plain import label
 
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
-_WEIGHTS = ("w", "counts", "loss")
-#: How further arrays begin that a file of weights only has, and those of parameters too long for its header.
-_CHOSEN = ("groups.", "found.")
+#: How arrays begin that are parameters too long for a file's header.
 _GIVEN = "given."
 #: Names that parameters had when a file was written.
 _RENAMED = {("SBCW", "n_features"): "n_features_to_select"}
@@ -28,7 +26,7 @@ def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights
     """Writes a fitted batch estimator."""
     check_is_fitted(fitted)
     learner, given = fitted._learner, fitted.get_params(deep=False)
-    if learner.frozen and not weights_only:
+    if learner.weights_only and not weights_only:
         raise WeightsOnlyError(f"{os.fspath(path)}: this {fitted._declared.name} has its weights only")
     learned, seed = fitted._learned_with, given.get("random_state")
     weight = learned["class_weight"]
@@ -40,16 +38,14 @@ def save_batch(fitted: BatchClassifier, path: str | os.PathLike[str], *, weights
         "n_features": learner.n_features,
         "dtype": learner.dtype.name,
         "fit_intercept": bool(learner.offset),
-        "frozen": bool(weights_only or learner.frozen),
+        "frozen": bool(weights_only or learner.weights_only),
         "classes": [label(each) for each in fitted._classes],
         "classes_dtype": fitted.classes_.dtype.str if fitted.classes_.dtype.kind in _KINDS else None,
         "class_weight": [[*pair] for pair in weight.items()] if isinstance(weight, dict) else weight,
         "shuffle": bool(given.get("shuffle", False)),
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
     }
-    arrays = learner.arrays()
-    if weights_only:
-        arrays = {name: array for name, array in arrays.items() if name in _WEIGHTS or name.startswith(_CHOSEN)}
+    arrays = learner.arrays(weights_only=weights_only)
     arrays |= {_GIVEN + name: np.asarray(value, dtype=np.int64) for name, value in long.items()}
     names = getattr(fitted, "feature_names_in_", None)
     write_batch(path, BatchModel(description, arrays, None if names is None else Names.of(list(names))))

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from thinstream.batch_learners.base import BufferedLearner
+from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.rows import Examples, require_finite
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.batch_base import BatchClassifier
@@ -78,15 +78,13 @@ class BufferedClassifier(BatchClassifier):
     def flush(self) -> Self:
         """Learns from the rows that wait, as a batch smaller than the others."""
         check_is_fitted(self)
-        learner = self._buffered()
-        width = learner.n_features
-        learner.learn(Examples(np.empty((0, width), learner.dtype), np.empty(0, np.int8), np.empty(0)), last=True)
+        self._learner.finish()
         return self
 
     def merge(self, other: Any, *more: Any) -> Self:
         """A new estimator out of several that learned from disjoint rows; they are left as they are."""
         estimators: Sequence[Any] = [self, other, *more]
-        if self._learner_class().merge is None:
+        if self._learner_class().merge_all is BatchLearner.merge_all:
             return super().merge(other, *more)
         for each in estimators:
             if type(each) is not type(self):
@@ -96,7 +94,7 @@ class BufferedClassifier(BatchClassifier):
                 one, two = self.classes_.tolist(), each.classes_.tolist()
                 raise MergeError(f"{self._declared.name}: models to merge must agree in classes, got {one} and {two}")
         new: Self = clone(self)
-        new._learner = self._learner_class().merge([each._learner for each in estimators])
+        new._learner = self._learner.merged_with([each._learner for each in estimators[1:]])
         new._learned_with, new._classes, new.classes_ = self._learned_with, self._classes, self.classes_.copy()
         new.n_features_in_ = self.n_features_in_
         names = common_names(estimators)
@@ -107,13 +105,8 @@ class BufferedClassifier(BatchClassifier):
     @property
     def n_waiting_(self) -> int:
         """Examples that wait until their batch is full."""
-        self._fitted("n_waiting_")
-        return len(self._buffered().waiting)
-
-    def _buffered(self) -> BufferedLearner:
-        learner = self._learner
-        assert isinstance(learner, BufferedLearner)
-        return learner
+        learner: Any = self._fitted("n_waiting_")
+        return int(learner.n_waiting)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, classes_from_y: bool) -> NDArray[Any]:
         first = not self.__sklearn_is_fitted__()
@@ -132,7 +125,7 @@ class BufferedClassifier(BatchClassifier):
         examples = Examples(rows, known.coded(labels), self._weights(sample_weight, len(labels)))
         if learner.rule.batch_size:
             require_finite(examples)  # a row that waits must not turn out bad later
-        out = learner.learn(examples)
+        out = learner.learn_rows(examples)
         self._learner, self._classes, self.classes_ = learner, known, found
         return out
 

@@ -5,7 +5,8 @@ import re
 from functools import cache
 from typing import Any
 
-from thinstream.batch_learners.base import BatchLearner, BufferedLearner
+from thinstream.batch_learners.base import BatchLearner
+from thinstream.batch_learners.buffered import BufferedLearner
 from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import UnknownNameError

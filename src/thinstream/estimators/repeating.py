@@ -5,7 +5,6 @@ from typing import Any
 from sklearn.utils import check_random_state
 
 from thinstream.batch_learners.base import BatchLearner
-from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.batch_learners.rows import Examples
 from thinstream.estimators.batch_base import BatchClassifier
 from thinstream.learners import Classes
@@ -43,13 +42,16 @@ class RepeatingClassifier(BatchClassifier):
     _common = ("class_weight", "fit_intercept")
 
     def _teach(self, learner: Any, examples: Examples) -> None:
-        learner.learn(examples, random=self._random())
+        learner.random = self._random()
+        learner.learn_rows(examples)
 
     def _taught_by(self, stream: Stream, classes: Classes) -> BatchLearner:
-        learner = self._new_learner(classes, 0)
-        assert isinstance(learner, RepeatingLearner)
-        learner.learn_from(stream.batches, random=self._random())
-        return learner
+        learner: Any = self._new_learner(classes, 0, grow=True)
+        learner.random = self._random()
+        learner.learn_from(stream.batches)
+        learner.grow = False
+        found: BatchLearner = learner
+        return found
 
     def _random(self) -> Any:
         return check_random_state(self.get_params(deep=False).get("random_state"))

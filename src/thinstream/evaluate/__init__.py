@@ -1,7 +1,14 @@
-"""How good a model is while it learns: metrics of a stream's scores, each taken before its row was learned from."""
+"""How good a model is on a stream of labelled rows: mistakes, losses and AUC, counted as the rows come by.
 
-from thinstream.evaluate.progressive import Progress
+>>> import numpy as np
+>>> progress = Progress()
+>>> progress.update(np.array([-1.0, 0.5, 2.0]), np.array([-1, -1, 1], np.int8))
+>>> report = progress.report(Tradeoff(c_p=0.9, c_n=0.1))
+>>> report.rows, report.sensitivity, report.specificity, report.cost
+(3, 1.0, 0.5, 0.1)
+"""
+
+from thinstream.evaluate.progress import Progress
 from thinstream.evaluate.report import Report, Tradeoff
-from thinstream.evaluate.several import ClassProgress, ClassReport
 
-__all__ = ["ClassProgress", "ClassReport", "Progress", "Report", "Tradeoff"]
+__all__ = ["Progress", "Report", "Tradeoff"]

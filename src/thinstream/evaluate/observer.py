@@ -4,14 +4,13 @@ from typing import NamedTuple
 
 from thinstream.batch import Position
 from thinstream.evaluate.report import Report
-from thinstream.evaluate.several import ClassReport
 
 
 class Line(NamedTuple):
     """What is reported of a run now and then: metrics since its start and since the line before."""
 
-    total: Report | ClassReport
-    since: Report | ClassReport
+    total: Report
+    since: Report
     nnz: int | None  # None where counting it would hold up the run
     n_features: int
 

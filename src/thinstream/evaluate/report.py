@@ -1,32 +1,17 @@
-"""The metrics of a run, from its counts."""
+"""The metrics of a stream of labelled rows, and how they are shown."""
 
-import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from thinstream.errors import InvalidParameterError
 
-ROWS, POSITIVES, FALSE_NEGATIVES, FALSE_POSITIVES = range(4)
-HINGE, LOG_LOSS = range(2)
-#: Bins of scores: sign, 8 bits of exponent and 5 of mantissa of a float32, in the order of the numbers.
-BINS = 1 << 14
-
-
-class Tally(NamedTuple):
-    """What is counted of a stream; everything reported follows from it."""
-
-    counts: NDArray[np.int64]  # rows, positives, false negatives, false positives
-    totals: NDArray[np.float64]  # sums of hinge and logistic loss
-    bins: NDArray[np.int64]  # rows per bin of the score: of negatives, of positives
-
-
-def empty() -> Tally:
-    """Nothing counted yet."""
-    return Tally(np.zeros(4, np.int64), np.zeros(2), np.zeros((2, BINS), np.int64))
+_OF_TWO = (
+    "rows", "positives", "error", "sensitivity", "specificity", "weighted_sum", "cost", "balanced_accuracy",
+    "log_loss", "hinge", "auc", "auc_bound",
+)  # fmt: skip
+_OF_MORE = ("rows", "error", "balanced_accuracy", "macro_f1", "examples", "recall", "precision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,68 +50,129 @@ P3 = Tradeoff()
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Metrics of a stream. A row is called positive if its score is above 0; what is undefined so far is NaN."""
+    """Metrics of a stream of two or more classes; what is undefined is NaN.
+
+    Of two classes the second is positive, and a row is called positive if its score is above 0. Of more, a row is
+    called the class of highest score, the first of several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thinstream.evaluate import Progress
+    >>> progress = Progress(3)
+    >>> progress.update(np.array([[0.1, 0.2, 0.0], [1.0, -1.0, -1.0]]), np.array([1, 2], np.int32))
+    >>> print(progress.report().describe(["ham", "news", "spam"]))
+    examples           2
+    error              50.00 %
+    balanced accuracy  50.00 %
+    macro F1           50.00 %
+    <BLANKLINE>
+    class                 examples  recall %  precision %
+    ham                          0         –         0.00
+    news                         1    100.00       100.00
+    spam                         1      0.00            –
+
+    """
 
     rows: int
-    positives: int
     error: float  # share of rows called wrong
-    sensitivity: float  # share of the positives called positive
-    specificity: float  # share of the negatives called negative
-    weighted_sum: float  # α_p·sensitivity + α_n·specificity
-    cost: float  # c_p·false negatives + c_n·false positives, not divided by the rows
-    balanced_accuracy: float  # mean of sensitivity and specificity
-    log_loss: float  # mean of log(1 + e^(−y·score)), in nats
-    hinge: float  # mean of max(0, 1 − y·score)
-    auc: float  # P(score of a positive > score of a negative) + ½·P(equal), scores of one bin taken as equal
-    auc_bound: float  # the exact AUC is no further than this from ``auc``
+    balanced_accuracy: float  # mean recall of the classes; of more than two, of those that have occurred
+    macro_f1: float  # mean F1 of the classes that have occurred
+    examples: tuple[int, ...]  # of each class
+    recall: tuple[float, ...]  # share of each class's rows called it
+    precision: tuple[float, ...]  # share of the rows called each class that are of it
+    # of two classes only:
+    weighted_sum: float = math.nan  # α_p·sensitivity + α_n·specificity
+    cost: float = math.nan  # c_p·false negatives + c_n·false positives, not divided by the rows
+    log_loss: float = math.nan  # mean of log(1 + e^(−y·score)), in nats
+    hinge: float = math.nan  # mean of max(0, 1 − y·score)
+    auc: float = math.nan  # P(score of a positive > score of a negative) + ½·P(equal), one bin's scores being equal
+    auc_bound: float = math.nan  # the exact AUC is no further than this from ``auc``
 
     @property
-    def alternation(self) -> float:
-        """Share of rows with another label than the row before, were their order random."""
-        share = self.positives / max(self.rows, 1)
-        return 2.0 * share * (1.0 - share)
+    def n_models(self) -> int:
+        """Weight vectors of a linear model of so many classes: one for two."""
+        return 1 if self._two else len(self.examples)
 
-    def as_dict(self) -> dict[str, int | float | None]:
+    @property
+    def positives(self) -> int | None:
+        """Rows of the positive class; None of more than two classes."""
+        return self.examples[1] if self._two else None
+
+    @property
+    def sensitivity(self) -> float:
+        """Share of the positives called positive."""
+        return self.recall[1] if self._two else math.nan
+
+    @property
+    def specificity(self) -> float:
+        """Share of the negatives called negative."""
+        return self.recall[0] if self._two else math.nan
+
+    @property
+    def _two(self) -> bool:
+        return len(self.examples) == 2
+
+    def as_dict(self) -> dict[str, Any]:
         """Names and numbers, ready for JSON: None in place of what is not finite."""
-        return {name: value if math.isfinite(value) else None for name, value in dataclasses.asdict(self).items()}
+        return {name: _finite(getattr(self, name)) for name in (_OF_TWO if self._two else _OF_MORE)}
+
+    def columns(self) -> dict[str, str]:
+        """What a line of a table says of it beside rows and error, by the heads of the columns."""
+        if not self._two:
+            return {"recall %": _percent(self.balanced_accuracy), "F1 %": _percent(self.macro_f1)}
+        return {
+            "sens %": _percent(self.sensitivity),
+            "spec %": _percent(self.specificity),
+            "sum %": _percent(self.weighted_sum),
+            "cost": f"{self.cost:,.2f}",
+            "log-loss": _number(self.log_loss),
+            "AUC": _number(self.auc),
+        }
+
+    def describe(self, classes: Sequence[Any]) -> str:
+        """All metrics, a line each; of more than two classes, whose labels are needed, a line for each as well."""
+        shown = {
+            "examples": f"{self.rows:,}",
+            "error": f"{_percent(self.error)} %",
+            "balanced accuracy": f"{_percent(self.balanced_accuracy)} %",
+        }
+        if not self._two:
+            shown["macro F1"] = f"{_percent(self.macro_f1)} %"
+            table = [f"{'class':<18} {'examples':>11} {'recall %':>9} {'precision %':>12}"]
+            for label, n, r, p in zip(classes, self.examples, self.recall, self.precision, strict=True):
+                table.append(f"{label!s:<18} {n:>11,} {_percent(r):>9} {_percent(p):>12}")
+            return "\n".join([*_lines(shown), "", *table])
+        bound = f" (±{self.auc_bound:.1g}, scores in bins)" if self.auc == self.auc else ""
+        shown = {
+            "examples": f"{self.rows:,} ({self.positives:,} positive)",
+            "error": shown["error"],
+            "sensitivity": f"{_percent(self.sensitivity)} %",
+            "specificity": f"{_percent(self.specificity)} %",
+            "balanced accuracy": shown["balanced accuracy"],
+            "weighted sum": f"{_percent(self.weighted_sum)} %",
+            "cost": f"{self.cost:,.2f}",
+            "log-loss": _number(self.log_loss),
+            "hinge": _number(self.hinge),
+            "AUC": f"{_number(self.auc)}{bound}",
+        }
+        return "\n".join(_lines(shown))
 
 
-def report(tally: Tally, tradeoff: Tradeoff = P3) -> Report:
-    """All metrics of what was counted."""
-    rows, positives, missed, false = (int(count) for count in tally.counts)
-    sensitivity = _share(positives - missed, positives)
-    specificity = _share(rows - positives - false, rows - positives)
-    auc, bound = _auc(*tally.bins)
-    return Report(
-        rows=rows,
-        positives=positives,
-        error=_share(missed + false, rows),
-        sensitivity=sensitivity,
-        specificity=specificity,
-        weighted_sum=tradeoff.alpha_p * sensitivity + tradeoff.alpha_n * specificity,
-        cost=tradeoff.c_p * missed + tradeoff.c_n * false,
-        balanced_accuracy=(sensitivity + specificity) / 2,
-        log_loss=_share(float(tally.totals[LOG_LOSS]), rows),
-        hinge=_share(float(tally.totals[HINGE]), rows),
-        auc=auc,
-        auc_bound=bound,
-    )
+def _lines(texts: dict[str, str]) -> list[str]:
+    return [f"{name:<18} {text}" for name, text in texts.items()]
 
 
-def _share(part: float, whole: int) -> float:
-    return part / whole if whole else math.nan
+def _percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{100.0 * share:.2f}"
 
 
-def _auc(negatives: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float]:
-    """The AUC of two histograms, and how far it can be from that of the scores.
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4f}"
 
-    Pairs of different bins are ordered as their scores are. A pair in one bin counts ½ where the truth is 0, ½ or 1, so
-    the AUC is off by at most half the share of such pairs.
-    """
-    n, p = negatives.astype(np.float64), positives.astype(np.float64)  # products of counts do not fit 64 bits
-    pairs = float(n.sum() * p.sum())
-    if not pairs:
-        return math.nan, math.nan
-    below = np.cumsum(n) - n
-    together = float((p * n).sum()) / 2
-    return (float((p * below).sum()) + together) / pairs, together / pairs
+
+def _finite(value: Any) -> Any:
+    """A number, or None where it is not finite; of several a list of them."""
+    if isinstance(value, tuple):
+        return [_finite(each) for each in value]
+    return value if math.isfinite(value) else None

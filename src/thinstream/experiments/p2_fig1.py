@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.batch_learners import grades
-from thinstream.batch_learners.passes import Passes
+from thinstream.batch_learners.repeating import Passes
 from thinstream.experiments.data import Data
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p2_common import CORPUS, SIZES, TASK_COLOURS, batch_of, errors, task

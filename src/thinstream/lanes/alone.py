@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.engine.full import Matrix
-from thinstream.engine.loop import Rows, loop_for
+from thinstream.engine.loop import loop_for
 from thinstream.engine.records import Memory, split
+from thinstream.engine.rows import Rows
 from thinstream.engine.rule import Algorithm
 from thinstream.lanes.lane import Lane
 from thinstream.learners import Learner

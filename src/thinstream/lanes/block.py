@@ -6,8 +6,8 @@ from typing import Any, Self, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.engine.loop import Rows
 from thinstream.engine.records import Memory, split
+from thinstream.engine.rows import Rows
 from thinstream.engine.rule import Algorithm
 from thinstream.lanes.lane import Lane
 from thinstream.lanes.layout import aligned, nbytes, padded

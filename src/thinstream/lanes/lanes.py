@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.engine.loop import Costs, Rows
+from thinstream.engine.loop import Costs
+from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.lanes.alone import Alone, stands_alone
 from thinstream.lanes.block import Block
@@ -71,10 +72,7 @@ class Lanes:
             raise InvalidParameterError(f"threads must be a whole number ≥ 1, got {threads!r}")
         self.algorithm, self.n_features, self.grow, self.threads = like.algorithm, n_features, grow, threads
         self._dtype, self._alone, self._lanes = like.memory.state.dtype, stands_alone(like), lanes
-        #: Rows are made ready by narrow models, one without and one with the constant feature.
-        self._doors = [
-            lanes[0]._replace(offset=offset).model(like.algorithm, like.memory, 0, False) for offset in (0, 1)
-        ]
+        self._door = like  # makes rows ready
         self._build()
 
     def _build(self) -> None:
@@ -172,14 +170,14 @@ class Lanes:
             raise InvalidInputError("a batch to learn from needs labels")
         each = labels_of(labels, len(batch), len(self))
         importance = weights_of(batch.weights if weights is None else weights, len(batch), len(self))
-        self._doors[0]._require_range(batch)
+        self._door._require_range(batch)
         self._widen(batch.n_features)
         return self._run(batch, each, importance)
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x of every lane with the weights its next unseen example would meet, rows × lanes. Nothing changes."""
         batch = batch.check().narrowed(self.n_features)
-        self._doors[0]._require_range(batch)
+        self._door._require_range(batch)
         return self._run(batch, np.ones((len(batch), 1), np.int8), np.zeros((len(batch), 1)))
 
     def keep(self, lanes: Sequence[int]) -> None:
@@ -213,14 +211,11 @@ class Lanes:
 
     def _run(self, batch: Batch, y: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[Any]:
         out = np.empty((len(batch), len(self)), dtype=self._dtype)
-        for start, stop in self._doors[0]._blocks(batch):
-            rows: dict[int, Rows] = {
-                offset: self._doors[offset]._rows(batch, start, stop, np.empty(0, np.int8), np.empty(0))
-                for offset in {block.offset for block in self._blocks}
-            }
+        for start, stop in self._door._blocks(batch):
+            rows = self._door._rows(batch, start, stop, np.empty(0, np.int8), np.empty(0))
             here = slice(start, stop)
             work = [
-                (block, numbers, rows[block.offset], y[here], weights[here], out[here])
+                (block, numbers, rows._replace(offset=block.offset), y[here], weights[here], out[here])
                 for block, numbers in zip(self._blocks, self._numbers, strict=True)
             ]
             if self.threads == 1 or len(work) == 1:
@@ -228,7 +223,7 @@ class Lanes:
                     _learn(*one)
                 continue
             for block in self._blocks:
-                block.function(rows[block.offset])  # compiled before the threads start
+                block.function(rows)  # compiled before the threads start
             with ThreadPoolExecutor(self.threads) as pool:
                 for done in [pool.submit(_learn, *one) for one in work]:
                     done.result()

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.engine.loop import CACHE, FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Rows, T
-from thinstream.engine.prefetch import prefetch
-from thinstream.engine.questions import (
+from thinstream.engine.hooks import (
     begin,
     confidence,
     end,
@@ -27,8 +25,10 @@ from thinstream.engine.questions import (
     tally,
     weight,
 )
+from thinstream.engine.loop import CACHE, FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T
+from thinstream.engine.prefetch import prefetch
 from thinstream.engine.rule import Example, Step
-from thinstream.jit import Compiled, keyed_by
+from thinstream.jit import Compiled, keyed_by, scalar
 from thinstream.lanes.records import (
     COUNTS,
     PARAMETERS,
@@ -60,8 +60,6 @@ NEGATIVE, POSITIVE, RHO, IMPORTANCE, LABEL = range(11, 16)
 # and of counts, behind those of the model.
 CHANGE = 5
 
-__all__ = ["LaneMemory", "Rows", "Tables", "loop_for"]
-
 
 class Tables(NamedTuple):
     """Parameters of the lanes, a row per parameter; class costs."""
@@ -81,6 +79,15 @@ class LaneMemory(NamedTuple):
     clocks: NDArray[np.float64]  # [coordinate][clock][lane], flat
     counts: NDArray[np.int64]  # [count, lane]
     totals: NDArray[np.float64]  # [total, lane]
+
+
+@scalar
+def _at(rows: Any, a: Any, k: Any) -> Any:
+    """Value and coordinate of number k of the row that begins at a; the constant is number 0 where there is one."""
+    offset = np.uint64(rows.offset)
+    if k < offset:
+        return rows.values.dtype.type(1), U0
+    return rows.values[a + k - offset], np.uint64(rows.indices[a + k - offset]) + offset
 
 
 def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -> Callable[..., Any]:
@@ -107,7 +114,7 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
         zero, one = real(0), real(1)
         line, record = np.uint64(64 // state.itemsize), np.uint64(fields) * lanes
         lines = record // line  # counted: a range with a step would divide at every non-zero
-        wide = state.nbytes > CACHE
+        wide, offset = state.nbytes > CACHE, np.uint64(rows.offset)
         work, work64, counts = stack(state, ROWS, size), stack(clocks, ROWS, size), stack(memory.counts, COUNTS, size)
         balancing = False
         for lane in range(lanes):
@@ -128,10 +135,11 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
         own_rows, last_weight, last_label = own_weights + own_labels > U0, 0.0, np.int8(0)
         for i in range(n):
             a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
-            grouped = a + (b - a) // U4 * U4  # from here on all go to the first accumulator
+            length = b - a + offset  # with the constant, which is number 0 where there is one
+            grouped = length // U4 * U4  # from here on all go to the first accumulator
             ahead = np.uint64(rows.indptr[i + 2]) if wide and i + 1 < n else b  # the next row is b:ahead
-            for k in range(min(b + b - a, ahead), ahead):  # what its coordinates exceed those of this row
-                start = np.uint64(rows.indices[k]) * record
+            for k in range(min(b + length, ahead), ahead):  # what its coordinates exceed those of this row
+                start = (np.uint64(rows.indices[k]) + offset) * record
                 for part in range(lines):
                     prefetch(state, start + part * line)
             if own_rows or weights[i, 0] != last_weight or y[i, 0] != last_label:
@@ -151,11 +159,11 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                 if summing:
                     work[V, lane] = work[5, lane] = work[6, lane] = work[7, lane] = zero
             if observing:
-                for k in range(a, b):
-                    x, j = rows.values[k], np.uint64(rows.indices[k])
-                    r = (k - a) % U4 if k < grouped else U0
-                    if b + k - a < ahead:
-                        start = np.uint64(rows.indices[b + k - a]) * record
+                for k in range(length):
+                    x, j = _at(rows, a, k)
+                    r = k % U4 if k < grouped else U0
+                    if b + k < ahead:
+                        start = (np.uint64(rows.indices[b + k]) + offset) * record
                         for part in range(lines):
                             prefetch(state, start + part * line)
                     for lane in range(lanes):
@@ -163,9 +171,9 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                         work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
                 for lane in range(lanes):
                     work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
-                for k in range(a, b):
-                    x, j = rows.values[k], np.uint64(rows.indices[k])
-                    r = (k - a) % U4 if k < grouped else U0
+                for k in range(length):
+                    x, j = _at(rows, a, k)
+                    r = k % U4 if k < grouped else U0
                     for lane in range(lanes):
                         q = rule_at(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)
@@ -179,11 +187,11 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                             write(p, state, clocks, j, lane, lanes, g)
                         work[r, lane] += weight(q, g, fetch(template, work, work64, lane)) * x
             else:
-                for k in range(a, b):
-                    x, j = rows.values[k], np.uint64(rows.indices[k])
-                    r = (k - a) % U4 if k < grouped else U0
-                    if b + k - a < ahead:
-                        start = np.uint64(rows.indices[b + k - a]) * record
+                for k in range(length):
+                    x, j = _at(rows, a, k)
+                    r = k % U4 if k < grouped else U0
+                    if b + k < ahead:
+                        start = (np.uint64(rows.indices[b + k]) + offset) * record
                         for part in range(lines):
                             prefetch(state, start + part * line)
                     for lane in range(lanes):
@@ -235,8 +243,8 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                 for lane in range(np.uint64(used)):
                     scores[i, lane] = work[OUT, lane]
             if moving:
-                for k in range(a, b):
-                    x, j = rows.values[k], np.uint64(rows.indices[k])
+                for k in range(length):
+                    x, j = _at(rows, a, k)
                     for lane in range(lanes):
                         q = rule_at(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)

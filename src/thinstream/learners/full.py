@@ -7,17 +7,9 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.full import Belief, Matrix, Point, calmly
-from thinstream.engine.loop import (
-    FALSE_NEGATIVES,
-    FALSE_POSITIVES,
-    POSITIVES,
-    TRUSTED,
-    UPDATES,
-    Bounds,
-    Rows,
-    T,
-)
+from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T
 from thinstream.engine.records import Memory
+from thinstream.engine.rows import TRUSTED, Bounds, Rows
 from thinstream.engine.rule import Example
 from thinstream.learners.frozen import Frozen
 from thinstream.learners.learner import Learner
@@ -55,7 +47,10 @@ class FullLearner(Learner):
         n, weights = len(rows.indptr) - 1, rows.weights
         with calmly(self.sigma.d):
             for i in range(n):
-                x = Point(*(array[rows.indptr[i] : rows.indptr[i + 1]] for array in (rows.indices, rows.values)))
+                here = slice(rows.indptr[i], rows.indptr[i + 1])
+                x = Point(rows.indices[here], rows.values[here])
+                if rows.offset:
+                    x = Point(np.append(0, x.indices + 1), np.append(rows.values.dtype.type(1), x.values))
                 weight = float(weights[min(i, weights.size - 1)]) if weights.size else 1.0
                 score = self._learn(x, bool(rows.y[i] > 0) if rows.y.size else False, weight)
                 if out.size:

@@ -1,26 +1,16 @@
 """A model that learns from batches: a rule, its memory, two classes and the counters of the run."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.diagonal import DIAGONAL, FULL
-from thinstream.engine.loop import (
-    FALSE_NEGATIVES,
-    FALSE_POSITIVES,
-    POSITIVES,
-    TRUSTED,
-    UPDATES,
-    Bounds,
-    Costs,
-    Rows,
-    T,
-    loop_for,
-)
+from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T, loop_for
 from thinstream.engine.records import Memory
+from thinstream.engine.rows import TRUSTED, Bounds, Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.memory import allocate, columns, grown
 from thinstream.learners.protocol import ReadsOnce
@@ -64,7 +54,57 @@ def require_range(batch: Batch, dtype: np.dtype[Any]) -> None:
     batch.require_below(limit, f"{dtype.name} allows {limit:g}: sums of squares would overflow{more}")
 
 
-class Learner(ReadsOnce):
+class SingleModel:
+    """What learners share that are one model, of two classes or of one against the rest."""
+
+    n_features: int
+
+    def _counts(self) -> NDArray[np.int64]:
+        """The counters of ``Memory.counts``."""
+        raise NotImplementedError
+
+    @property
+    def models(self) -> Iterable[Self]:
+        """A model for each row of ``coef_``: this one."""
+        return (self,)
+
+    @property
+    def n_weights(self) -> int:
+        """Weights there are, zero or not; the intercept is none of them."""
+        return self.n_features
+
+    @property
+    def t(self) -> int:
+        """Examples seen."""
+        return int(self._counts()[T])
+
+    @property
+    def n_positives(self) -> int:
+        """Positive examples seen."""
+        return int(self._counts()[POSITIVES])
+
+    @property
+    def false_negatives(self) -> int:
+        """Positives called negative before their update."""
+        return int(self._counts()[FALSE_NEGATIVES])
+
+    @property
+    def false_positives(self) -> int:
+        """Negatives called positive before their update."""
+        return int(self._counts()[FALSE_POSITIVES])
+
+    @property
+    def n_mistakes(self) -> int:
+        """Examples called wrong before their update."""
+        return self.false_negatives + self.false_positives
+
+    @property
+    def n_updates(self) -> int:
+        """Rounds in which the update condition held."""
+        return int(self._counts()[UPDATES])
+
+
+class Learner(ReadsOnce, SingleModel):
     """One model and its run so far.
 
     Parameters
@@ -175,16 +215,6 @@ class Learner(ReadsOnce):
         return where, np.concatenate([self._weight_block(0, 0), *(w for _, w in found)])
 
     @property
-    def models(self) -> "Iterable[Learner]":
-        """A model for each row of ``coef_``: this one."""
-        return (self,)
-
-    @property
-    def n_weights(self) -> int:
-        """Weights there are, zero or not; the intercept is none of them."""
-        return self.n_features
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of state, values and row sums."""
         return self.memory.state.dtype
@@ -209,35 +239,8 @@ class Learner(ReadsOnce):
         width = self.n_features + self.offset
         return np.array(self.rule.variance(columns(self.algorithm, self.memory, self.offset, width)))
 
-    @property
-    def t(self) -> int:
-        """Examples seen."""
-        return int(self.memory.counts[T])
-
-    @property
-    def n_positives(self) -> int:
-        """Positive examples seen."""
-        return int(self.memory.counts[POSITIVES])
-
-    @property
-    def false_negatives(self) -> int:
-        """Positives called negative before their update."""
-        return int(self.memory.counts[FALSE_NEGATIVES])
-
-    @property
-    def false_positives(self) -> int:
-        """Negatives called positive before their update."""
-        return int(self.memory.counts[FALSE_POSITIVES])
-
-    @property
-    def n_mistakes(self) -> int:
-        """Examples called wrong before their update."""
-        return self.false_negatives + self.false_positives
-
-    @property
-    def n_updates(self) -> int:
-        """Rounds in which the update condition held."""
-        return int(self.memory.counts[UPDATES])
+    def _counts(self) -> NDArray[np.int64]:
+        return self.memory.counts
 
     @property
     def cumulative_loss(self) -> float:
@@ -245,8 +248,8 @@ class Learner(ReadsOnce):
         return float(self.memory.totals[0])
 
     def _converts(self, batch: Batch) -> bool:
-        """Whether rows must be copied: for another dtype, or for the constant feature."""
-        return bool(self.offset) or batch.values.dtype != self.memory.state.dtype
+        """Whether values must be copied, because the model's precision is another."""
+        return batch.values.dtype != self.memory.state.dtype
 
     def _require_range(self, batch: Batch) -> None:
         require_range(batch, self.dtype)
@@ -275,18 +278,14 @@ class Learner(ReadsOnce):
             start = stop
 
     def _rows(self, batch: Batch, start: int, stop: int, y: NDArray[np.int8], weights: NDArray[np.float64]) -> Rows:
-        """A block of rows as the loop takes them, copied only where the type differs or there is an intercept."""
+        """A block of rows as the loop takes them, copied only where the precision differs."""
         indptr = batch.indptr[start : stop + 1].astype(np.int64, copy=False)
-        indices, values, dtype = batch.indices, batch.values, self.memory.state.dtype
+        indices, values = batch.indices, batch.values
         if self._converts(batch):
             used = slice(indptr[0], indptr[-1])
             indptr = indptr - indptr[0]
-            indices, values = indices[used], values[used].astype(dtype, copy=False)
-        if self.offset:
-            indices = np.insert(indices + indices.dtype.type(1), indptr[:-1], 0)
-            values = np.insert(values, indptr[:-1], 1)
-            indptr = indptr + np.arange(len(indptr))
-        return Rows(indptr, indices, values, y, weights)
+            indices, values = indices[used], values[used].astype(self.memory.state.dtype)
+        return Rows(indptr, indices, values, y, weights, self.offset)
 
     def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = TRUSTED) -> int:
         loop = loop_for(type(self.rule))

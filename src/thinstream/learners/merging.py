@@ -43,17 +43,17 @@ def require_rule(model: Learner, average: bool = False) -> MergeRule:
     return rule
 
 
-def require_mergeable(first: Learner, other: Learner) -> None:
+def require_mergeable(first: Any, other: Any) -> None:
     """Raises a MergeError that names the first thing two models differ in and must not, with both values."""
     name = first.algorithm.name
     pairs: list[tuple[str, Any, Any]] = [("algorithm", name, other.algorithm.name)]
     if name == other.algorithm.name:
         pairs += [(key, value, other.parameters[key]) for key, value in first.parameters.items()]
-        if first.rule.needs_dimension():
+        if first.algorithm.kind == "batch" or first.rule.needs_dimension():
             pairs.append(("n_features", first.n_features, other.n_features))
     pairs += [
         ("class costs", _shown(first.costs), _shown(other.costs)),
-        ("dtype", first.memory.state.dtype.name, other.memory.state.dtype.name),
+        ("dtype", first.dtype.name, other.dtype.name),
         ("fit_intercept", bool(first.offset), bool(other.offset)),
     ]
     for what, one, two in pairs:
@@ -92,6 +92,10 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
     """
     if not learners:
         raise MergeError("merge needs at least one model, got none")
+    if learners[0].algorithm.kind == "batch":
+        batch_learner: Any = learners[0]
+        together: Learner = batch_learner.merged_with(learners[1:])
+        return together
     for other in learners[1:]:
         require_mergeable(learners[0], other)
     width = max(learner.n_features for learner in learners)

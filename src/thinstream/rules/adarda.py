@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thinstream.engine.gradient import descent
-from thinstream.engine.losses import HINGE, Loss
+from thinstream.engine.losses import HINGE, Loss, descent
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, Positive
 from thinstream.engine.prox import soft

@@ -8,8 +8,8 @@ import math
 from typing import Annotated, NamedTuple
 
 from thinstream.engine import linear
+from thinstream.engine.linear import PA_I, PA_II, UNBOUNDED, tau
 from thinstream.engine.parameters import OneOf, Positive
-from thinstream.engine.passive import PA_I, PA_II, UNBOUNDED, tau
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 

@@ -7,8 +7,7 @@ Specification §3.
 import math
 from typing import Annotated, NamedTuple
 
-from thinstream.engine.gradient import descent
-from thinstream.engine.losses import HINGE, Loss
+from thinstream.engine.losses import HINGE, Loss, descent
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft

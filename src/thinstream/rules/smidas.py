@@ -13,12 +13,12 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.engine.gradient import descent
-from thinstream.engine.losses import LOGISTIC
+from thinstream.engine.losses import LOGISTIC, descent
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
 from thinstream.engine.records import Clock
+from thinstream.engine.rows import coordinate
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import scalar
@@ -156,9 +156,9 @@ class SMIDAS(NamedTuple):
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
         return Coordinate(f.theta + p.eta * step.size * x, f.w, f.link)
 
-    def settle(p, memory: Any, indices: Any, a: int, b: int) -> None:
-        for k in range(a, b):
-            j = int(indices[k])
+    def settle(p, memory: Any, rows: Any, a: int, b: int) -> None:
+        for k in range(b - a + rows.offset):
+            j = coordinate(rows, a, k)
             if memory.clocks[j] == 0.0:
                 memory.clocks[j] = memory.extra[0]
                 memory.extra[0] = j + 1.0

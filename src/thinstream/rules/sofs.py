@@ -17,6 +17,7 @@ from thinstream.engine.losses import hinge
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Count, Positive
 from thinstream.engine.records import Clock
+from thinstream.engine.rows import coordinate
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 
@@ -99,8 +100,8 @@ class SOFS(NamedTuple):
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
         return Coordinate(f.mu + step.size * x / f.A, f.A + step.c * x * x, f.place)
 
-    def settle(p, memory: Any, indices: Any, a: int, b: int) -> None:
-        for k in range(a, b):
-            heap.renew(memory, indices[k])
-        for k in range(a, b):
-            heap.offer(memory, indices[k])
+    def settle(p, memory: Any, rows: Any, a: int, b: int) -> None:
+        for k in range(b - a + rows.offset):
+            heap.renew(memory, coordinate(rows, a, k))
+        for k in range(b - a + rows.offset):
+            heap.offer(memory, coordinate(rows, a, k))

@@ -8,12 +8,11 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from thinstream.engine.diagonal import DIAGONAL, Covariance
+from thinstream.engine.diagonal import DIAGONAL, Covariance, EveryExample, OnUpdate, always
 from thinstream.engine.full import Belief, Point
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import OneOf, Positive
 from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
-from thinstream.engine.when import EveryExample, OnUpdate, always
 
 
 class Coordinate(NamedTuple):

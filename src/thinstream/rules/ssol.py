@@ -9,14 +9,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from thinstream.engine import diagonal
-from thinstream.engine.diagonal import DIAGONAL, Covariance, Drop, Exact, shrunk
+from thinstream.engine.diagonal import DIAGONAL, Covariance, Drop, EveryExample, Exact, OnUpdate, always, shrunk
 from thinstream.engine.full import Belief, Point
 from thinstream.engine.losses import hinge
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
 from thinstream.engine.prox import INV_T, L1Schedule, soft, threshold
 from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
-from thinstream.engine.when import EveryExample, OnUpdate, always
 
 
 class Coordinate(NamedTuple):

@@ -3,10 +3,10 @@
 P2; specification §6 and §11, E16, E18.
 """
 
-from thinstream.stability.bounds import generalisation_bound, mistake_bound, norm_rounds
-from thinstream.stability.diagnosis import Diagnosis, Finding, diagnose
-from thinstream.stability.exponents import Exponents, exponents
-from thinstream.stability.iteration import Path, follow, safe_gamma, spectral_radius
+from thinstream.stability.convergence import Path, follow, safe_gamma, spectral_radius
+from thinstream.stability.diagnosis import Diagnosis, diagnose
+from thinstream.stability.findings import Exponents, Finding, exponents
+from thinstream.stability.theorems import generalisation_bound, mistake_bound, norm_rounds
 
 __all__ = [
     "Diagnosis",

@@ -1,19 +1,18 @@
 """What is numerically wrong with a model, in words a user can act on."""
 
-from typing import Any, Literal, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
-from thinstream.learners import Frozen, Learner
-from thinstream.stability import checks
-from thinstream.stability.checks import Finding, Level
-from thinstream.stability.inputs import batch_of, signs_of
-from thinstream.stability.replay import Replay, replay
-
-__all__ = ["Diagnosis", "Finding", "Level", "diagnose"]
+from thinstream.learners import Learner, make_learner
+from thinstream.learners.protocol import OneModel
+from thinstream.stability import findings
+from thinstream.stability.data import batch_of, signs_of
+from thinstream.stability.findings import PARTS, Finding, Level, Part, Run
 
 
 class Diagnosis(NamedTuple):
@@ -22,7 +21,7 @@ class Diagnosis(NamedTuple):
     name: str  # of the model
     findings: tuple[Finding, ...]
 
-    def level(self, about: str) -> Literal["problem", "note", "fine"]:
+    def level(self, about: str) -> Level:
         """How bad one thing is, such as "dynamic range"; "fine" also where it was not looked at."""
         return next((finding.level for finding in self.findings if finding.about == about), "fine")
 
@@ -48,9 +47,8 @@ class Subject(NamedTuple):
 
     name: str
     w: NDArray[Any]
-    learner: Learner | None  # of an online algorithm
     parameters: dict[str, Any]
-    model: Any
+    learner: Any = None  # of an algorithm of this library
 
 
 def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
@@ -82,34 +80,39 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
 
     """
     subject = _subject(model)
-    batch = batch_of(X, None if y is None else signs_of(y, _classes(model))).narrowed(len(subject.w))
-    run = replay(subject.learner, batch) if batch.y is not None and _can_learn(subject) else None
-    return Diagnosis(subject.name, tuple(sorted(_findings(subject, batch, run), key=checks.severity)))
+    batch = batch_of(X, None if y is None else signs_of(y, getattr(model, "_classes", None)))
+    if subject.learner is None and len(subject.w) != batch.n_features:
+        raise InvalidInputError(
+            f"diagnose: X must have a column for each of the {len(subject.w)} weights, got {batch.n_features} columns"
+        )
+    batch = batch.narrowed(len(subject.w))
+    run = replay(subject.learner, batch) if batch.y is not None else None
+    return Diagnosis(subject.name, tuple(sorted(_findings(subject, batch, run), key=findings.severity)))
 
 
-def _findings(subject: Subject, batch: Batch, run: Replay | None) -> list[Finding]:
-    name, w, _, parameters, model = subject
-    wrong = checks.finite(w)
+def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
+    name, w, parameters, learner = subject
+    wrong = findings.finite(w)
     if wrong is not None:
         return [wrong]
     found = [
-        checks.dynamic_range(name, w, parameters, _underflown(subject)),
-        checks.lost_weights(batch, w),
-        checks.scales(batch),
-        checks.density(w, parameters, run),
-        checks.divergence(run),
+        findings.dynamic_range(name, w, parameters, _underflown(learner)),
+        findings.lost_weights(batch, w),
+        findings.scales(batch),
+        findings.density(w, parameters, run),
+        findings.divergence(run),
     ]
     if name == "SCD":
-        found.append(checks.coordinate_steps(batch, parameters["beta"]))
-    if name == "GraDes":
-        found.append(checks.gradient_steps(batch, model.gamma_, model.potential_))
+        found.append(findings.coordinate_steps(batch, parameters["beta"]))
+    if name == "GraDes" and learner is not None:
+        found.append(findings.gradient_steps(batch, **learner.found))
     return [finding for finding in found if finding is not None]
 
 
 def _subject(model: Any) -> Subject:
-    learner = model if isinstance(model, Learner) else getattr(model, "_learner", None)
-    if isinstance(learner, Learner):
-        return Subject(learner.algorithm.name, learner.weights(), learner, dict(learner.parameters), model)
+    learner = model if isinstance(model, OneModel) else getattr(model, "_learner", None)
+    if isinstance(learner, OneModel):
+        return Subject(learner.algorithm.name, learner.weights(), dict(learner.parameters), learner)
     name = type(model).__name__
     w = getattr(model, "coef_", None if hasattr(model, "get_params") else model)
     if w is None:
@@ -121,20 +124,35 @@ def _subject(model: Any) -> Subject:
             + (f"an array of shape {w.shape}" if w.size > 1 else f"{type(model).__name__}")
         )
     parameters = model.get_params(deep=False) if hasattr(model, "get_params") else {}
-    return Subject("weights" if isinstance(model, np.ndarray | list) else name, w.ravel(), None, parameters, model)
+    return Subject("weights" if isinstance(model, np.ndarray | list) else name, w.ravel(), parameters)
 
 
-def _underflown(subject: Subject) -> int:
+def _underflown(learner: Any) -> int:
     """SMIDAS: features of θ_j ≠ 0 whose weight is too small for any number."""
-    if subject.learner is None or subject.name != "SMIDAS" or isinstance(subject.learner, Frozen):
+    if learner is None or learner.algorithm.name != "SMIDAS" or learner.weights_only:
         return 0
-    state = subject.learner.memory.state
+    state = learner.memory.state
     return int(np.count_nonzero(state[::2])) - int(np.count_nonzero(state[1::2]))
 
 
-def _can_learn(subject: Subject) -> bool:
-    return subject.learner is not None and not isinstance(subject.learner, Frozen)
-
-
-def _classes(model: Any) -> Any:
-    return getattr(model, "_classes", None)
+def replay(learner: Any, batch: Batch) -> Run | None:
+    """One pass of a fresh online learner like this one; None where there is none, or too few rows to tell anything."""
+    if not isinstance(learner, Learner) or learner.weights_only or len(batch) < 10 * PARTS:
+        return None
+    fresh = make_learner(
+        learner.algorithm.name,
+        n_features=learner.n_features,
+        costs=learner.costs,
+        dtype=learner.dtype.name,
+        fit_intercept=bool(learner.offset),
+        **learner.parameters,
+    )
+    parts, edges = [], np.linspace(0, len(batch), PARTS + 1).astype(int)
+    for start, stop in pairwise(edges.tolist()):
+        piece, before = batch.until(stop).after(start), fresh.n_mistakes
+        sizes = np.abs(fresh.learn(piece).astype(np.float64))
+        told = sizes[np.isfinite(sizes) & (sizes > 0)]
+        error = (fresh.n_mistakes - before) / len(piece)
+        score = float(np.median(told)) if len(told) else 0.0
+        parts.append(Part(stop, fresh.nnz, error, score, bool(np.all(np.isfinite(sizes)))))
+    return tuple(parts)

@@ -62,7 +62,7 @@ def _one_format(files: list[str]) -> str:
 
 def _cached(stream: Stream, files: list[str]) -> Stream:
     """The stream by way of its cache, written anew if it is missing, out of date or damaged."""
-    from thinstream.streams.cache.kept import Kept
+    from thinstream.streams.cache.cached_stream import CachedStream
 
     if not all(Path(file).is_file() for file in files):
         raise InvalidParameterError("a cache is kept beside a file; standard input and pipes have none")
@@ -70,4 +70,4 @@ def _cached(stream: Stream, files: list[str]) -> Stream:
         raise InvalidParameterError(
             "names are found in the text, which a cache does not have: leave out one of the two"
         )
-    return Kept(stream, files)
+    return CachedStream(stream, files)

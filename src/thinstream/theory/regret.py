@@ -1,5 +1,7 @@
 """A run's regret, measured, beside the bound the papers prove for it."""
 
+import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,10 +9,9 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.learners import Classes, Learner, make_learner
-from thinstream.stability.inputs import batch_of, matrix_of, signs_of
+from thinstream.learners import Classes, FullLearner, Learner, make_learner
+from thinstream.stability.data import batch_of, matrix_of, signs_of
 from thinstream.theory.bounds import Bound, arcsogd_bound, fsol_bound, ssol_bound
-from thinstream.theory.comparing import best, farthest, precision
 
 
 class Regret(NamedTuple):
@@ -83,8 +84,10 @@ def regret(model: Any, X: Any, y: Any, comparator: Any = None) -> Regret:
     learner = _fresh(model, batch.n_features, Classes.of(y) if len(np.unique(np.asarray(y))) == 2 else Classes(-1, 1))
     _require_covered(learner)
     c, rho = _costs(learner, signs)
-    w = best(batch, signs) if comparator is None else _weights(comparator, batch.n_features)
-    distance = farthest(learner, batch, w) if learner.algorithm.name == "ARCSOGD" else _run(learner, batch)
+    w = _best(batch, signs) if comparator is None else _weights(comparator, batch.n_features)
+    distance = _farthest(learner, batch, w) if learner.algorithm.name == "ARCSOGD" else 0.0
+    if not learner.t:
+        learner.learn(batch, scores=False)
     return _report(learner, batch, w, c, rho, distance)
 
 
@@ -94,7 +97,7 @@ def _report(learner: Learner, batch: Batch, w: Any, c: Any, rho: Any, distance: 
     measures: dict[str, tuple[float, float]] = {}
     if name == "ARCSOGD":
         other = float(np.maximum(0.0, np.where(signs > 0, rho, 1.0) - margins).sum())
-        bound = arcsogd_bound(distance, precision(learner), eta=p["eta"], gamma=p["gamma"])
+        bound = arcsogd_bound(distance, _precision(learner), eta=p["eta"], gamma=p["gamma"])
         if not learner.costs.balanced:
             measures = _measures(learner, len(batch), other + bound.total)
     else:
@@ -104,7 +107,7 @@ def _report(learner: Learner, batch: Batch, w: Any, c: Any, rho: Any, distance: 
         else:
             bound = ssol_bound(
                 w,
-                precision(learner),
+                _precision(learner),
                 eta=p["eta"],
                 l1=p["l1"],
                 r=p["r"],
@@ -136,11 +139,6 @@ def _costs(learner: Learner, signs: NDArray[np.int8]) -> tuple[NDArray[np.float6
     positives = np.cumsum(signs > 0)
     ratio = np.maximum(np.arange(1, len(signs) + 1) - positives, 1) / np.maximum(positives, 1)
     return np.where(signs > 0, ratio, 1.0), ratio
-
-
-def _run(learner: Learner, batch: Batch) -> float:
-    learner.learn(batch, scores=False)
-    return 0.0
 
 
 def _fresh(model: Any, n_features: int, classes: Classes) -> Learner:
@@ -184,3 +182,53 @@ def _weights(comparator: Any, d: int) -> NDArray[np.float64]:
     if w.shape != (d,) or not np.all(np.isfinite(w)):
         raise InvalidInputError(f"theory: the comparator must be {d} finite numbers, one per feature, got {w.shape}")
     return w
+
+
+# The comparator, and how far from it the run has been -----------------------------------------------------------------
+
+
+def _best(batch: Batch, signs: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Weights of liblinear's linear SVM on all rows; 0 where there is one class only."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
+    if len(np.unique(signs)) < 2:
+        return np.zeros(batch.n_features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # any comparator will do
+        svm = LinearSVC(loss="hinge", dual=True, fit_intercept=False, random_state=0)
+        svm.fit(matrix_of(batch).astype(np.float64), signs)
+    w: NDArray[np.float64] = svm.coef_[0]
+    return w
+
+
+def _precision(learner: Learner) -> NDArray[np.float64]:
+    """Σ⁻¹ (A of SSOL), or its diagonal if that is all there is."""
+    if not isinstance(learner, FullLearner):
+        return 1.0 / learner.variance().astype(np.float64)
+    inverse: NDArray[np.float64] = np.linalg.inv(learner.sigma.dense())
+    return inverse
+
+
+def _farthest(learner: Learner, batch: Batch, w: NDArray[np.float64]) -> float:
+    """Learns the rows one by one; the largest distance of the weights from w before any of them.
+
+    For algorithms whose weights change only on the features of an example, or have a full covariance.
+    """
+    apart = -np.asarray(w, dtype=np.float64)
+    square = largest = float(apart @ apart)
+    for i in range(len(batch)):
+        largest = max(largest, square)
+        row, updates = batch.until(i + 1).after(i), learner.n_updates
+        learner.learn(row, scores=False)
+        if learner.full:
+            apart = learner.weights() - w
+            square = float(apart @ apart)
+        elif learner.n_updates > updates and row.nnz:
+            j = row.indices[: row.nnz]
+            n = len(j)
+            units = Batch(np.arange(n + 1), j, np.ones(n), batch.n_features)
+            now = learner.scores(units) - w[j]
+            square += float(now @ now - apart[j] @ apart[j])
+            apart[j] = now
+    return math.sqrt(largest)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from thinstream.atomic import sweep
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, ModelFileError
-from thinstream.evaluate.progressive import Progress
-from thinstream.evaluate.several import AnyProgress, ClassProgress
+from thinstream.evaluate.progress import Progress
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
@@ -24,7 +23,7 @@ class State(NamedTuple):
     """All there is to a run: what a checkpoint holds, as the run needs it."""
 
     model: Model
-    progress: AnyProgress
+    progress: Progress
     passes: int  # done
     position: Position  # in the pass that is not
     skipped: int = 0  # bad records passed over before the position, in that pass
@@ -83,10 +82,9 @@ class Checkpoints:
         run = model.extra.get("run")
         if run is None:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
-        self._require_same("source", run["source"], source)
-        self._require_same("model", _described(model.learner), _described(learner))
-        counting = Progress if len(model.classes) == 2 else ClassProgress
-        progress = counting.from_arrays(model.arrays)
+        require_same(self.path, "source", run["source"], source)
+        require_same(self.path, "model", described(model.learner), described(learner))
+        progress = Progress.from_arrays(model.arrays)
         names = {key.removeprefix(_NAMES): array for key, array in model.arrays.items() if key.startswith(_NAMES)}
         extra = {key: value for key, value in model.extra.items() if key != "run"}
         kept = Model(model.learner, model.classes, model.feature_space, model.names, extra)
@@ -97,16 +95,18 @@ class Checkpoints:
         self.path.unlink(missing_ok=True)
         sweep(self.path)
 
-    def _require_same(self, what: str, stored: dict[str, Any], given: dict[str, Any]) -> None:
-        for key in given:
-            if stored.get(key) != given[key]:
-                raise InvalidInputError(
-                    f"{self.path} cannot be resumed: the {what} differs in {key}, it was {stored.get(key)!r}, "
-                    f"is {given[key]!r}; give the command it was made by, or remove the file to start anew"
-                )
+
+def require_same(path: Path, what: str, stored: dict[str, Any], given: dict[str, Any]) -> None:
+    """Raises unless what was stored of a run is what is given now; ``path`` is its checkpoint."""
+    for key in given:
+        if stored.get(key) != given[key]:
+            raise InvalidInputError(
+                f"{path} cannot be resumed: the {what} differs in {key}, it was {stored.get(key)!r}, "
+                f"is {given[key]!r}; give the command it was made by, or remove {path.name} to start anew"
+            )
 
 
-def _described(learner: AnyLearner) -> dict[str, Any]:
+def described(learner: AnyLearner) -> dict[str, Any]:
     """What must not differ between a run and its continuation."""
     return {
         "algorithm": learner.algorithm.name,

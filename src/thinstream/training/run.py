@@ -5,9 +5,8 @@ import numpy as np
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
-from thinstream.evaluate.order import looks_sorted
+from thinstream.evaluate.progress import LabelOrder, Progress
 from thinstream.evaluate.report import P3, Tradeoff
-from thinstream.evaluate.several import progress_for
 from thinstream.models.model import Model, Names
 from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
@@ -45,10 +44,10 @@ class Run:
     ) -> None:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
         self.watch, self.tradeoff = watch or NullObserver(), tradeoff
-        self.state = State(model, progress_for(len(model.classes)), 0, START)
+        self.state = State(model, Progress(len(model.classes)), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         self._since = 0  # rows since the last checkpoint
-        self._changes = 0  # of the label, from one row to the next
+        self._order = LabelOrder()
         self._most_skipped = 0  # in a pass that is over
 
     def resume(self) -> bool:
@@ -126,7 +125,7 @@ class Run:
     def _take(self, rows: Batch) -> None:
         if rows.y is None:
             raise InvalidInputError(f"the rows to learn from need labels, row {rows.first_row} has none")
-        self._changes += int(np.count_nonzero(rows.y[1:] != rows.y[:-1]))
+        self._order.update(rows.y)
         scores = self.state.model.learner.learn(rows)
         self.state.progress.update(scores, rows.y, rows.weights)
         self._since += len(rows)
@@ -172,8 +171,7 @@ class Run:
 
     def looks_sorted(self) -> bool:
         """Whether labels came in far longer runs than in any random order."""
-        report = self.state.progress.report()
-        return looks_sorted(report.rows, report.alternation, self._changes)
+        return self._order.looks_sorted
 
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""

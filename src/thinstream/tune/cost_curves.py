@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.observer import Observer
-from thinstream.evaluate.report import POSITIVES, Tradeoff
+from thinstream.evaluate.report import Tradeoff
+from thinstream.evaluate.tally import POSITIVES
 from thinstream.learners import find
 from thinstream.streams.stream import Stream
 from thinstream.tune.lane_counts import LaneCounts

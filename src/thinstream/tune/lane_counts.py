@@ -6,19 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.evaluate.report import (
-    FALSE_NEGATIVES,
-    FALSE_POSITIVES,
-    HINGE,
-    LOG_LOSS,
-    P3,
-    POSITIVES,
-    ROWS,
-    Report,
-    Tally,
-    Tradeoff,
-    report,
-)
+from thinstream.evaluate.report import P3, Report, Tradeoff
+from thinstream.evaluate.tally import FALSE_NEGATIVES, FALSE_POSITIVES, HINGE, LOG_LOSS, POSITIVES, ROWS, Tally
 from thinstream.jit import Compiled, keyed_by
 
 #: What a row is to a lane: held out (scored only), learned (scored before), or not there at all.
@@ -28,7 +17,7 @@ _NO_BINS = np.zeros((2, 0), dtype=np.int64)
 
 
 class LaneCounts(NamedTuple):
-    """Counts and sums per lane, as `evaluate.report.Tally` has them for one model; no bins, so no AUC."""
+    """Counts and sums per lane, as `evaluate.tally.Tally` has them for one model; no bins, so no AUC."""
 
     counts: NDArray[np.int64]  # [count, lane]
     totals: NDArray[np.float64]  # [loss, lane]; zeros unless losses were asked for
@@ -57,7 +46,7 @@ class LaneCounts(NamedTuple):
 
     def report(self, lane: int, tradeoff: Tradeoff = P3) -> Report:
         """All metrics of a lane; the AUC is NaN."""
-        return report(Tally(self.counts[:, lane], self.totals[:, lane], _NO_BINS), tradeoff)
+        return Tally(self.counts[:, lane], self.totals[:, lane], _NO_BINS).report(tradeoff)
 
 
 def _make_count(version: str) -> Callable[..., None]:
@@ -90,7 +79,7 @@ def _make_count(version: str) -> Callable[..., None]:
     return count
 
 
-_count = Compiled(_make_count, __name__, report.__module__)
+_count = Compiled(_make_count, __name__, Tally.__module__)
 
 
 class LaneTallies:

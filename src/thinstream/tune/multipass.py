@@ -58,7 +58,7 @@ def study_stream(
                 one = _Pass(stream, config, lanes, group, found)
                 study = one.run(during, halts, finish, watch, (number, len(groups)))
                 found = found._replace(
-                    rows=study.rows, positives=study.order.positives, looks_sorted=study.order.looks_sorted
+                    rows=study.rows, positives=int(study.order.examples[1]), looks_sorted=study.order.looks_sorted
                 )
         except _TooWide as found_width:  # wider than was known: what was learned so far is thrown away
             width = found_width.n_features

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError, UnknownNameError, listed
-from thinstream.evaluate.report import LOG_LOSS, P3, ROWS, Report, Tradeoff
+from thinstream.evaluate.report import P3, Report, Tradeoff
+from thinstream.evaluate.tally import LOG_LOSS, ROWS
 from thinstream.tune.lane_counts import LaneCounts
 
 Numbers = NDArray[np.float64]

@@ -12,7 +12,8 @@ from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.observer import Observer
-from thinstream.evaluate.report import P3, ROWS, Tradeoff
+from thinstream.evaluate.report import P3, Tradeoff
+from thinstream.evaluate.tally import ROWS
 from thinstream.learners import Frozen, Learner, find
 from thinstream.streams.stream import Stream
 from thinstream.tune.l1_range import find_l1_range

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
-from thinstream.evaluate.order import Order
+from thinstream.evaluate.progress import LabelOrder
 from thinstream.lanes import Lanes
 from thinstream.learners.memory import physical_memory
 from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED, LaneTallies
@@ -82,7 +82,7 @@ class Study:
             costs=[trial.costs for trial in trials],
             threads=config.threads,
         )
-        self.tallies, self.order = LaneTallies(len(trials), config.losses), Order()
+        self.tallies, self.order = LaneTallies(len(trials), config.losses), LabelOrder()
         self._again = False
         self._kept: list[tuple[int, NDArray[Any], NDArray[np.int8], NDArray[np.int8]]] | None = None
         if config.predictions:
@@ -100,7 +100,7 @@ class Study:
             if self._again:
                 each[each == LEARNED] = ABSENT
             else:
-                self.order.take(rows.y)
+                self.order.update(rows.y)
             self._count(scores, rows.y, each)
 
     def again(self) -> None:

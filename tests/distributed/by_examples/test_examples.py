@@ -12,8 +12,8 @@ from thinstream.distributed import LocalLauncher, train
 from thinstream.distributed.by_examples.driver import learn_examples
 from thinstream.distributed.by_examples.worker import Cursor, Idle, Place, Round
 from thinstream.distributed.engines.local import Shared
-from thinstream.distributed.fitting import learn, source_of
-from thinstream.distributed.sources import FileSource
+from thinstream.distributed.fitting import learn
+from thinstream.distributed.sources import FileSource, source_of
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.learners import Classes, Learner
 from thinstream.models.file import write

@@ -16,7 +16,7 @@ from tests.distributed.gang import PATIENCE, run
 from tests.distributed.member import member
 from thinstream.distributed.by_features import handshake
 from thinstream.distributed.by_features.collective import PIECE, Collective, partners
-from thinstream.distributed.by_features.handshake import Door, connect, new_token
+from thinstream.distributed.by_features.handshake import Listener, connect, new_token
 from thinstream.errors import InvalidInputError, InvalidParameterError, PeerLostError
 
 TOKEN = new_token()
@@ -131,8 +131,8 @@ def test_what_cannot_be_asked_for():
 
 
 def test_the_wrong_token_is_refused_and_does_not_disturb():
-    with Door("127.0.0.1", TOKEN, 0, {1}, PATIENCE) as door:
-        place, soon = ("127.0.0.1", door.port), time.monotonic() + PATIENCE
+    with Listener("127.0.0.1", TOKEN, 0, {1}, PATIENCE) as listener:
+        place, soon = ("127.0.0.1", listener.port), time.monotonic() + PATIENCE
         with pytest.raises(PeerLostError, match=r"rank 1 was not let in by rank 0 .*another token"):
             connect(place, new_token(), 1, 0, soon)
         with connect(place, TOKEN, 2, 0, soon) as uninvited:  # knows the token, but is not expected
@@ -140,7 +140,7 @@ def test_the_wrong_token_is_refused_and_does_not_disturb():
         silent, chatty = socket.create_connection(place), socket.create_connection(place)
         chatty.sendall(b"GET / HTTP/1.1\r\n\r\n" * 20)
         friend = connect(place, TOKEN, 1, 0, soon)
-        found = door.visitors(soon)
+        found = listener.accept_ranks(soon)
         assert set(found) == {1}
         friend.sendall(b"hello")
         assert found[1].recv(5) == b"hello"
@@ -149,16 +149,19 @@ def test_the_wrong_token_is_refused_and_does_not_disturb():
 
 
 def test_a_caller_does_not_trust_who_does_not_know_the_token():
-    with Door("127.0.0.1", new_token(), 0, {1}, PATIENCE) as door, pytest.raises(PeerLostError, match="not let in"):
-        connect(("127.0.0.1", door.port), TOKEN, 1, 0, time.monotonic() + PATIENCE)
+    with (
+        Listener("127.0.0.1", new_token(), 0, {1}, PATIENCE) as listener,
+        pytest.raises(PeerLostError, match="not let in"),
+    ):
+        connect(("127.0.0.1", listener.port), TOKEN, 1, 0, time.monotonic() + PATIENCE)
 
 
 def test_an_answer_to_an_older_question_is_worth_nothing():
     rank, asked, ours = (1).to_bytes(8, "big"), b"n" * 32, b"o" * 32
     answer = rank + ours + handshake._proof(TOKEN, b"caller", rank + (0).to_bytes(8, "big") + asked + ours)
     with (
-        Door("127.0.0.1", TOKEN, 0, {1}, PATIENCE) as door,
-        socket.create_connection(("127.0.0.1", door.port), timeout=PATIENCE) as impostor,
+        Listener("127.0.0.1", TOKEN, 0, {1}, PATIENCE) as listener,
+        socket.create_connection(("127.0.0.1", listener.port), timeout=PATIENCE) as impostor,
     ):
         assert len(impostor.recv(32)) == 32
         impostor.sendall(answer)
@@ -167,12 +170,12 @@ def test_an_answer_to_an_older_question_is_worth_nothing():
 
 def test_who_does_not_come_is_named():
     with (
-        Door("127.0.0.1", TOKEN, 0, {1, 2}, PATIENCE) as door,
+        Listener("127.0.0.1", TOKEN, 0, {1, 2}, PATIENCE) as listener,
         pytest.raises(PeerLostError, match="rank 0 waited in vain for rank 1, 2 to connect"),
     ):
-        door.visitors(time.monotonic() + 0.05)
+        listener.accept_ranks(time.monotonic() + 0.05)
     with pytest.raises(PeerLostError, match=r"rank 1 cannot reach rank 0 at 127\.0\.0\.1:"):
-        connect(("127.0.0.1", door.port), TOKEN, 1, 0, time.monotonic() + 1)
+        connect(("127.0.0.1", listener.port), TOKEN, 1, 0, time.monotonic() + 1)
 
 
 def test_one_machine_uses_loopback_only():

@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 from tests.distributed.by_features.test_slices import close
 from tests.distributed.gang import Threads
 from tests.distributed.sources import ROWS, WIDTH, Cut, Deadly, Everything, X, Y, noisy, rows
+from thinstream.batch import Batch
 from thinstream.distributed.by_features.driver import clear, gather, learn_features
-from thinstream.distributed.by_features.minibatches import MiniBatches, joined
+from thinstream.distributed.by_features.minibatches import MiniBatches
 from thinstream.distributed.by_features.slice_files import MANIFEST, Manifest
 from thinstream.distributed.by_features.worker import _remembered
 from thinstream.distributed.engines.local import LocalLauncher
+from thinstream.distributed.fitting import learn
 from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, PeerLostError, WorkerLostError
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
@@ -35,7 +37,7 @@ def model(name="fsol", **options):
 def serial(given, passes=1):
     """The same run on one machine: the learner, and its metrics."""
     learner = pickle.loads(pickle.dumps(given.learner))
-    progress = progress_for(len(given.classes))
+    progress = Progress(len(given.classes))
     for _ in range(passes):
         for batch in Cut().batches():
             progress.update(learner.learn(batch), batch.y)
@@ -56,7 +58,7 @@ def test_mini_batches_do_not_depend_on_cuts(cuts, size, stop, positions):
     source = MiniBatches(stream, START, size)
     found = list(source)
     assert all(len(batch) % size == 0 for batch in found[:-1])
-    whole = joined(found)
+    whole = Batch.concatenate(found)
     np.testing.assert_array_equal(whole.values, rows(X, Y).values)
     np.testing.assert_array_equal(whole.indptr, rows(X, Y).indptr)
     np.testing.assert_array_equal(whole.y, Y)
@@ -68,7 +70,7 @@ def test_mini_batches_do_not_depend_on_cuts(cuts, size, stop, positions):
     rest = list(MiniBatches(again, place, size))
     assert sum(map(len, rest)) == ROWS - taken
     if rest:
-        np.testing.assert_array_equal(joined(rest).y, Y[taken:])
+        np.testing.assert_array_equal(Batch.concatenate(rest).y, Y[taken:])
         assert again.skipped.count == 10
 
 
@@ -84,7 +86,7 @@ def _read(stream, size, rows_wanted):
 
 def test_joined_batches_keep_weights_and_width():
     one, other = rows(X[:2, :5], Y[:2]), rows(X[2:5], Y[2:5], np.array([0.5, 0.0, 2.0]))
-    both = joined([one, other])
+    both = Batch.concatenate([one, other])
     assert both.n_features == WIDTH
     assert both.weights.tolist() == [1.0, 1.0, 0.5, 0.0, 2.0]
     assert both.largest == max(one.largest, other.largest)
@@ -120,6 +122,14 @@ def test_a_run_is_the_serial_run(tmp_path_factory, workers, segment, passes, cut
         close(gather(where).learner, learner)
         clear(where)
         assert not where.exists()
+
+
+def test_mini_batches_are_of_64_rows_unless_told_otherwise():
+    found = [
+        learn(Threads(2), Everything(), model(l1=0.3), mode="features", batch=batch).model.learner.weights().tobytes()
+        for batch in (None, 64, 1)
+    ]
+    assert found[0] == found[1] != found[2]
 
 
 def test_segments_and_cuts_change_no_bit(tmp_path):
@@ -308,7 +318,7 @@ def test_another_run_is_not_resumed(tmp_path, workers, changed, message):
     learn_features(Threads(2), Everything(), model(), checkpoint=tmp_path)
     with pytest.raises(InvalidInputError, match=message):
         learn_features(Threads(workers), Everything(), model(), checkpoint=tmp_path, resume=True, **changed)
-    with pytest.raises(InvalidInputError, match=r"the run differs in eta, it was 1\.0, is 0\.5"):
+    with pytest.raises(InvalidInputError, match=r"the model differs in eta, it was 1\.0, is 0\.5"):
         learn_features(Threads(2), Everything(), model(eta=0.5), checkpoint=tmp_path, resume=True)
 
 

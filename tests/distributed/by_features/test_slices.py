@@ -16,7 +16,8 @@ from thinstream.batch import Batch
 from thinstream.distributed.by_features.blueprint import Blueprint, require_separable
 from thinstream.distributed.by_features.loop import split
 from thinstream.distributed.by_features.slices import Packed, Slice, assembled
-from thinstream.engine.loop import Costs, Rows
+from thinstream.engine.loop import Costs
+from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
 from thinstream.learners import Classes, Frozen, Learner, algorithms
 from thinstream.learners.memory import columns

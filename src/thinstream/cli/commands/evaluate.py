@@ -16,12 +16,12 @@ def evaluate(
     import json
 
     from thinstream.cli.io import score_data
-    from thinstream.cli.render import report_skipped, summary
+    from thinstream.cli.render import report_skipped
     from thinstream.errors import InvalidInputError
-    from thinstream.evaluate.several import progress_for
+    from thinstream.evaluate.progress import Progress
 
     found, stream, scored = score_data(data, reading, model, labels=True)
-    progress = progress_for(len(found.classes))
+    progress = Progress(len(found.classes))
     for batch, scores in scored:
         if batch.y is None:
             raise InvalidInputError(f"the rows to evaluate on need labels, row {batch.first_row} has none")
@@ -30,4 +30,4 @@ def evaluate(
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     report_skipped(stream, output.quiet)
     report = progress.report(judging.tradeoff())
-    typer.echo(json.dumps(report.as_dict()) if output.json else summary(report, found.classes))
+    typer.echo(json.dumps(report.as_dict()) if output.json else report.describe(found.classes))

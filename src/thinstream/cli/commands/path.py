@@ -97,7 +97,7 @@ def path(
         study_config,
         study_model,
     )
-    from thinstream.evaluate.report import POSITIVES
+    from thinstream.evaluate.tally import POSITIVES
     from thinstream.learners import find
     from thinstream.tune.scoring import check_metric
     from thinstream.tune.selection import check_rule

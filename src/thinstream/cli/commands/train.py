@@ -270,9 +270,7 @@ def _given_weights(text: str | None, classes: Any) -> Any:
 
 def _show_end(training: Training, output: Output, run: Any, report: Any) -> None:
     """Shows all metrics, what was passed over, what looks odd, where the model is."""
-    from thinstream.cli.render import say, summary
-    from thinstream.evaluate.report import Report
-    from thinstream.evaluate.several import ClassReport
+    from thinstream.cli.render import say
 
     learner, skipped = run.state.model.learner, run.skipped
     if output.json:
@@ -286,7 +284,7 @@ def _show_end(training: Training, output: Output, run: Any, report: Any) -> None
     else:
         if training.passes > 1:
             print("\nall passes together: from the second on, rows had been learned before")
-        print(f"\n{summary(report, run.state.model.classes)}")
+        print(f"\n{report.describe(run.state.model.classes)}")
         print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
         if training.model is not None:
             kept = "weights" if training.weights_only else "full"
@@ -303,10 +301,10 @@ def _show_end(training: Training, output: Output, run: Any, report: Any) -> None
         )
     if run.stream.names is not None and run.stream.names.full:
         say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
-    if isinstance(report, Report) and report.positives in (0, report.rows):
+    if report.positives in (0, report.rows):
         kind = "positive" if report.positives else "negative"
         say(f"thinstream: all {report.rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
-    if isinstance(report, ClassReport) and 0 in report.examples:
+    elif 0 in report.examples:
         labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
 

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 from thinstream.batch import Position
 from thinstream.distributed.by_examples.metrics import Arrays
 from thinstream.distributed.by_examples.worker import Place
-from thinstream.errors import InvalidInputError, ModelFileError
+from thinstream.errors import ModelFileError
 from thinstream.models import file
 from thinstream.models.model import Model
 from thinstream.models.plain import plain
 from thinstream.one_vs_rest import AnyLearner
-from thinstream.training.checkpoint import Checkpoints
+from thinstream.training.checkpoint import Checkpoints, require_same
 
 _KEY = "distributed"
 
@@ -26,17 +26,6 @@ class Saved(NamedTuple):
     taken: int  # rows asked of each worker so far
     version: int  # of the base
     arrays: Arrays  # the metrics
-
-
-def described(learner: AnyLearner) -> dict[str, Any]:
-    """What must not differ between a run and its continuation, of the model."""
-    return {
-        "algorithm": learner.algorithm.name,
-        **learner.parameters,
-        "costs": [list(model.costs) for model in learner.models],
-        "dtype": learner.dtype.name,
-        "fit_intercept": bool(learner.offset),
-    }
 
 
 def write(to: Checkpoints, model: Model, saved: Saved, run: dict[str, Any]) -> None:
@@ -64,12 +53,6 @@ def read(path: Path, run: dict[str, Any]) -> Saved | None:
     found = model.extra.get(_KEY)
     if found is None:
         raise ModelFileError(f"{path} is no checkpoint of a distributed run: it does not say where workers go on")
-    now = plain(run, "run")
-    for key, value in now.items():
-        if found["run"].get(key) != value:
-            raise InvalidInputError(
-                f"{path} cannot be resumed: {key} was {found['run'].get(key)!r}, is {value!r}; give the command it was "
-                "made by, or remove the file to start anew"
-            )
+    require_same(path, "run", found["run"], plain(run, "run"))
     places = [Place(passes, Position(*position), skipped) for passes, position, skipped in found["places"]]
     return Saved(model.learner, places, found["over"], found["skipped"], found["taken"], found["version"], model.arrays)

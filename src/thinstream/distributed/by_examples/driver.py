@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from thinstream.distributed.by_examples.checkpoints import Saved, described, read, write
-from thinstream.distributed.by_examples.deltas import Delta, delta, merge
+from thinstream.distributed.by_examples import deltas
+from thinstream.distributed.by_examples.checkpoints import Saved, read, write
+from thinstream.distributed.by_examples.deltas import Delta, delta
 from thinstream.distributed.by_examples.increments import combining_of
 from thinstream.distributed.by_examples.metrics import Tallies
 from thinstream.distributed.by_examples.worker import Answer, Forgotten, Idle, Place, Round
@@ -21,7 +22,7 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import START
-from thinstream.training.checkpoint import Checkpoints, State
+from thinstream.training.checkpoint import Checkpoints, State, described
 from thinstream.training.run import Interrupted, Line, NullObserver, Observer, step_of
 from thinstream.training.stopping import Stopping, stopping
 
@@ -32,44 +33,12 @@ FIRST, MOST = 16, 1 << 18
 UNKNOWN, LATER, STEADY = 0.11, 0.44, 1 << 12
 
 
-def learn_examples(
-    launcher: Launcher,
-    source: Source,
-    model: Model,
-    *,
-    merge_every: int | None = None,
-    merge: str | None = None,
-    passes: int = 1,
-    checkpoints: Checkpoints | None = None,
-    resume: bool = False,
-    watch: Observer | None = None,
-) -> State:
-    """The model after all workers have learned their shards of the source.
+def learn_examples(launcher: Launcher, source: Source, model: Model, *, resume: bool = False, **options: Any) -> State:
+    """The model after all workers have learned their shards of the source; ``options`` are those of `Driver`.
 
-    Parameters
-    ----------
-    launcher : Launcher
-        Where the workers run.
-    source : Source
-        What they learn from.
-    model : Model
-        What to begin with; its learner is left as it is.
-    merge_every : int, optional
-        Rows each worker learns between two merges. None: first 16, then so many that no more than a ninth of what is
-        known is unknown to a worker; later, when models are steadier, up to 262,144.
-    merge : str, optional
-        How increments become one, see `combining`. None: what is best for the algorithm.
-    passes : int
-        Over each shard.
-    checkpoints : Checkpoints, optional
-        Written at merges, if they are due.
-    resume : bool
-        Whether to go on from the checkpoint, if there is one.
-    watch : Observer, optional
-        Is told of the run.
-
+    ``resume``: whether to go on from the checkpoint, if there is one. The given model is left as it is.
     """
-    return Driver(launcher, source, model, merge_every, merge, passes, checkpoints, watch or NullObserver()).run(resume)
+    return Driver(launcher, source, model, **options).run(resume)
 
 
 def rows_of_round(taken: int, workers: int) -> int:
@@ -87,26 +56,32 @@ def rows_of_round(taken: int, workers: int) -> int:
 
 
 class Driver:
-    """One run, as the driver sees it."""
+    """One run, as the driver sees it.
+
+    ``merge_every``: rows of each worker between two merges; None: first 16, then so many that no more than a ninth of
+    what is known is unknown to a worker, later, when models are steadier, up to 262,144. ``merge``: how increments
+    become one (see `increments`). ``passes``: over each shard. Checkpoints are written at merges, if they are due.
+    """
 
     def __init__(
         self,
         launcher: Launcher,
         source: Source,
         model: Model,
-        merge_every: int | None,
-        way: str | None,
-        passes: int,
-        checkpoints: Checkpoints | None,
-        watch: Observer,
+        *,
+        merge_every: int | None = None,
+        merge: str | None = None,
+        passes: int = 1,
+        checkpoints: Checkpoints | None = None,
+        watch: Observer | None = None,
     ) -> None:
         if merge_every is not None and merge_every < 1:
             raise InvalidParameterError(f"merge_every must be a whole number > 0, or None, got {merge_every!r}")
         first = next(iter(model.learner.models))
-        if launcher.workers > 1 or way is not None:
-            way = combining_of(first, way).way  # refuses at once
-        self.launcher, self.model, self.way, self.passes = launcher, model, way, passes
-        self.merge_every, self.checkpoints, self.watch = merge_every, checkpoints, watch
+        if launcher.workers > 1 or merge is not None:
+            merge = combining_of(first, merge).way  # refuses at once
+        self.launcher, self.model, self.way, self.passes = launcher, model, merge, passes
+        self.merge_every, self.checkpoints, self.watch = merge_every, checkpoints, watch or NullObserver()
         self.job, self.base, self.version = secrets.token_hex(8), model.learner, 0
         workers = launcher.workers
         self.places, self.over, self.skipped = [Place()] * workers, [False] * workers, [0] * workers
@@ -191,7 +166,7 @@ class Driver:
             self.skipped[worker] = max(self.skipped[worker], answer.skipped)
             self.tallies.add(worker, answer.tally)
             self._since += answer.rows
-        return merge(self.base, [answer.change for answer in answers], self.way)
+        return deltas.merge(self.base, [answer.change for answer in answers], self.way)
 
     def _report(self) -> None:
         """A line where the number of examples has doubled, a checkpoint where one is due."""

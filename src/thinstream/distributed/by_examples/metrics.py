@@ -10,22 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.evaluate.progressive import Progress
-from thinstream.evaluate.several import AnyProgress, ClassProgress, progress_for
+from thinstream.evaluate.progress import Progress
 
 Arrays = dict[str, NDArray[Any]]
 _TOTALS, _EACH = "totals", "worker_totals"
 
 
-def begun(classes: int, totals: NDArray[np.float64] | None) -> AnyProgress:
+def begun(classes: int, totals: NDArray[np.float64] | None) -> Progress:
     """What a worker counts a round with: it goes on with its own sums of losses, its counts begin at 0."""
-    progress = progress_for(classes)
-    if totals is None or isinstance(progress, ClassProgress):
-        return progress
-    return Progress.from_arrays(progress.arrays() | {_TOTALS: totals})
+    progress = Progress(classes)
+    return progress if totals is None else Progress.from_arrays(progress.arrays() | {_TOTALS: totals})
 
 
-def counted(progress: AnyProgress) -> Arrays:
+def counted(progress: Progress) -> Arrays:
     """What a worker sends of its round; bins, of which most are empty, by their places."""
     arrays = {name: array for name, array in progress.arrays().items() if not name.startswith("mark_")}
     if "bins" in arrays:
@@ -51,7 +48,7 @@ class Tallies:
     """
 
     def __init__(self, classes: int, workers: int) -> None:
-        self._sum = progress_for(classes).arrays()
+        self._sum = Progress(classes).arrays()
         self._each = np.zeros((workers, 2))
 
     def totals(self, worker: int) -> NDArray[np.float64] | None:
@@ -68,9 +65,9 @@ class Tallies:
         self._sum["bins"].reshape(-1)[found["places"]] += found["numbers"]
         self._sum[_TOTALS] = np.add.reduce(self._each, axis=0)
 
-    def progress(self) -> AnyProgress:
+    def progress(self) -> Progress:
         """All of it."""
-        return (Progress if _TOTALS in self._sum else ClassProgress).from_arrays(self._sum)
+        return Progress.from_arrays(self._sum)
 
     def mark(self) -> None:
         """Remembers this moment, in place of the last mark."""
@@ -84,5 +81,4 @@ class Tallies:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """What `arrays` gave."""
         self._each = np.array(arrays[_EACH])
-        progress = (Progress if _TOTALS in self._sum else ClassProgress).from_arrays(arrays)
-        self._sum = progress.arrays()
+        self._sum = Progress.from_arrays(arrays).arrays()

@@ -62,16 +62,6 @@ class Blueprint:
             model.rule = rule_of(model.algorithm, self.parameters).prepared(n_features)
         return models
 
-    def described(self) -> dict[str, Any]:
-        """What must not differ between a run and its continuation, as JSON has it."""
-        return {
-            "algorithm": self.algorithm,
-            **self.parameters,
-            "costs": [list(costs) for costs in self.costs],
-            "dtype": self.dtype,
-            "fit_intercept": self.fit_intercept,
-        }
-
     def _learner(self, costs: Costs, n_features: int, **more: Any) -> Learner:
         options = {"dtype": self.dtype, "grow": self.grow, **more, **self.parameters}
         return make_learner(self.algorithm, n_features=n_features, costs=costs, **options)
@@ -105,5 +95,5 @@ def together(models: list[Learner], n_mistakes: int, classes: Classes) -> AnyLea
 
 
 def answers(rule: Any, name: str) -> bool:
-    """Whether a rule has an answer of its own to a question."""
+    """Whether a rule has a hook of its own."""
     return bool(getattr(rule, name).__module__ != rules.__name__)

@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.distributed.by_features.handshake import LOOPBACK, Door, connect, new_token
+from thinstream.distributed.by_features.handshake import LOOPBACK, Listener, connect, new_token
 from thinstream.distributed.engines.launcher import Exchange
 from thinstream.errors import InvalidInputError, InvalidParameterError, PeerLostError
 
@@ -98,14 +98,14 @@ class Collective:
         bound = LOOPBACK if len(set(machines)) == 1 else host
         steps, below, above = partners(rank, size)
         wanted = {other for other in (*steps, below, above) if other >= 0}
-        with Door(bound, token, rank, {other for other in wanted if other > rank}, timeout) as door:
-            places = [tuple(json.loads(text)) for text in exchange(json.dumps([bound, door.port]))]
+        with Listener(bound, token, rank, {other for other in wanted if other > rank}, timeout) as listener:
+            places = [tuple(json.loads(text)) for text in exchange(json.dumps([bound, listener.port]))]
             peers: dict[int, socket.socket] = {}
             deadline = time.monotonic() + timeout
             try:
                 for other in sorted(other for other in wanted if other < rank):
                     peers[other] = connect(places[other], token, rank, other, deadline)
-                peers |= door.visitors(deadline)
+                peers |= listener.accept_ranks(deadline)
             except BaseException:
                 for peer in peers.values():
                     peer.close()

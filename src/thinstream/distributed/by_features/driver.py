@@ -12,6 +12,7 @@ the workers' memory, and all go back to the start.
 """
 
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ from thinstream.distributed.by_features.worker import Answer, Segment
 from thinstream.distributed.engines.launcher import RETRIES, Launcher
 from thinstream.distributed.sources import Source
 from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
-from thinstream.evaluate.progressive import Progress
-from thinstream.evaluate.several import ClassProgress, progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.training.checkpoint import State
 from thinstream.training.run import Line, NullObserver, Observer, step_of
@@ -54,42 +54,20 @@ def learn_features(
 ) -> State:
     """The model after the stream, learned by all workers of the launcher, each with a part of the features.
 
-    Parameters
-    ----------
-    launcher : Launcher
-        Whose workers learn.
-    source : Source
-        Read in full by every worker.
-    model : Model
-        What to begin with; it is left as it is.
-    batch : int
-        Rows of a mini-batch. 1 is the serial algorithm; more are faster, as there are fewer sums over the workers.
-    passes : int
-        Over the source.
-    checkpoint : path or None
-        Folder for slices and manifest, which driver and workers must all see. None: if a worker is lost the run starts
-        again.
-    resume : bool
-        Whether to go on from the folder's manifest, if there is one.
-    watch : Observer
-        Told lines at the end of each segment.
-    segment : int
-        Rows between two checkpoints and reports, rounded up to whole mini-batches.
-    timeout : float
-        Seconds a worker may be silent before it counts as lost.
-    n_features : int or None
-        The width of the model where that of ``model``, which is in the driver's memory, is smaller.
-    assemble : bool
-        Whether the result is put together on the driver. False: its slices stay in the folder (`gather`).
-
+    ``model`` is what to begin with, and is left as it is. ``batch``: rows of a mini-batch; 1 is the serial algorithm.
+    ``checkpoint``: a folder for slices and manifest that driver and workers must all see; without one a run that loses
+    a worker starts again. ``segment``: rows between two checkpoints and reports, rounded up to whole mini-batches.
+    ``timeout``: seconds a worker may be silent before it counts as lost. ``n_features``: the width of the model where
+    that of ``model``, which is in the driver's memory, is smaller. Without ``assemble`` the result is not put together
+    on the driver: its slices stay in the folder (`gather`).
     """
     for name, value in (("batch", batch), ("passes", passes), ("segment", segment)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InvalidParameterError(f"{name} must be a whole number > 0, got {value!r}")
     if not assemble and checkpoint is None:
         raise InvalidParameterError("assemble=False leaves the slices in a folder: checkpoint must name one, got None")
-    run = _Driver(launcher, source, model, Blueprint.of(model, n_features), batch, passes, checkpoint, timeout)
-    run.watch = watch or NullObserver()
+    plan = Blueprint.of(model, n_features)
+    run = _Driver(launcher, source, model, plan, batch, passes, checkpoint, timeout, watch or NullObserver())
     new = checkpoint is not None and not checkpoint.exists()
     if checkpoint is not None:
         checkpoint.mkdir(parents=True, exist_ok=True)
@@ -106,27 +84,25 @@ def learn_features(
     return state
 
 
+@dataclass(eq=False)
 class _Driver:
     """A run by features, as the driver sees it."""
 
-    def __init__(
-        self,
-        launcher: Launcher,
-        source: Source,
-        model: Model,
-        blueprint: Blueprint,
-        batch: int,
-        passes: int,
-        folder: Path | None,
-        timeout: float,
-    ) -> None:
-        self.launcher, self.model, self.blueprint, self.folder = launcher, model, blueprint, folder
-        self.batch, self.passes, self.timeout = batch, passes, timeout
-        self.shard = source.shards(1)[0]
-        self.described = {"source": source.fingerprint(), "batch": batch, "passes": passes}
-        self.first = launcher.share(model.learner) if model.learner.t else None
+    launcher: Launcher
+    source: Source
+    model: Model
+    blueprint: Blueprint
+    batch: int
+    passes: int
+    folder: Path | None
+    timeout: float
+    watch: Observer
+
+    def __post_init__(self) -> None:
+        self.shard = self.source.shards(1)[0]
+        self.described = {"source": self.source.fingerprint(), "batch": self.batch, "passes": self.passes}
+        self.first = self.launcher.share(self.model.learner) if self.model.learner.t else None
         self.answers = list[Answer]()
-        self.watch: Observer = NullObserver()
         self._restart()
 
     def resume(self) -> None:
@@ -185,7 +161,7 @@ class _Driver:
     def _restart(self) -> None:
         """Nothing is left of what was learned."""
         self.job, self.place = secrets.token_hex(4), Place()
-        self.state = State(self.model, progress_for(len(self.model.classes)), 0, self.place.position)
+        self.state = State(self.model, Progress(len(self.model.classes)), 0, self.place.position)
 
     def _tasks(self, segment: int) -> list[Segment]:
         token, size = new_token(), self.launcher.workers
@@ -225,10 +201,9 @@ class _Driver:
         self.watch.moved(step_of(self.state, self.passes))
 
     def _arrive(self, place: Place, progress: dict[str, Any], names: dict[str, Any]) -> None:
-        kind = Progress if isinstance(self.state.progress, Progress) else ClassProgress
         self.place = place
         self.state = self.state._replace(
-            progress=kind.from_arrays(progress),
+            progress=Progress.from_arrays(progress),
             passes=place.passes,
             position=place.position,
             skipped=place.skipped,

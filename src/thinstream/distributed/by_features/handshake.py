@@ -1,8 +1,11 @@
-"""How two processes of a job find out that they are: each proves that it knows the job's token, without telling it.
+"""How two processes of a job recognise each other: each proves that it knows the job's token, without sending it.
 
-The one that is called sends a random number. The caller answers with its rank, a random number of its own and an HMAC
-over all of that; the one called checks it and answers with an HMAC in turn. Strangers are shown the door one by one, on
-threads of their own, so that neither wrong tokens nor silence hold up the job.
+The listener sends a fresh random number. The caller answers with its rank, a random number of its own and an HMAC over
+both numbers and both ranks; the listener checks it and answers with an HMAC in turn. Callers are checked side by side,
+in bounded time and number, so that neither wrong tokens nor silence hold up the job.
+
+`multiprocessing.connection` has an authentication, too. It is not used: up to Python 3.11 it is an HMAC of MD5, it
+proves neither rank nor direction, and its listener checks callers one by one, so a silent one would block all others.
 """
 
 import hmac
@@ -11,8 +14,7 @@ import secrets
 import socket
 import threading
 import time
-from contextlib import suppress
-from types import TracebackType
+from contextlib import closing, suppress
 from typing import Self
 
 from thinstream.errors import PeerLostError
@@ -32,26 +34,15 @@ def new_token() -> str:
     return secrets.token_hex(32)
 
 
-class Door:
-    """Listens for the given ranks, until the end of the block.
+class Listener:
+    """Accepts the connections of the expected ranks, and of nobody else, until the end of the block.
 
-    Parameters
-    ----------
-    host : str
-        Address to listen at; the system chooses the port.
-    token : str
-    rank : int
-        Of this process.
-    expected : set of int
-        Ranks that will call.
-    timeout : float
-        Seconds until it gives up.
-
+    The system chooses the port. ``timeout``: seconds until it gives up.
     """
 
     def __init__(self, host: str, token: str, rank: int, expected: set[int], timeout: float) -> None:
         self._token, self._rank, self._expected = token, rank, expected
-        self._found: queue.Queue[tuple[int, socket.socket]] = queue.Queue()
+        self._accepted: queue.Queue[tuple[int, socket.socket]] = queue.Queue()
         self._room = threading.BoundedSemaphore(CALLERS)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, 0), family=family, backlog=CALLERS)
@@ -62,12 +53,12 @@ class Door:
         if expected:
             self._thread.start()
 
-    def visitors(self, deadline: float) -> dict[int, socket.socket]:
-        """The sockets of all expected ranks; PeerLostError if one did not come in time."""
+    def accept_ranks(self, deadline: float) -> dict[int, socket.socket]:
+        """The sockets of all expected ranks; PeerLostError if one did not connect in time."""
         found: dict[int, socket.socket] = {}
         while missing := self._expected - set(found):
             try:
-                rank, peer = self._found.get(timeout=max(deadline - time.monotonic(), 0.0))
+                rank, peer = self._accepted.get(timeout=max(deadline - time.monotonic(), 0.0))
             except queue.Empty:
                 for peer in found.values():
                     peer.close()
@@ -80,66 +71,60 @@ class Door:
         return found
 
     def _listen(self) -> None:
-        while self._open:
-            try:
+        with suppress(OSError):  # closed, or the time is up
+            while self._open:
                 caller, _ = self._socket.accept()
-            except OSError:  # closed, or the time is up
-                return
-            self._room.acquire()  # callers have little time, so there is soon room again
-            threading.Thread(target=self._answer, args=(caller,), daemon=True).start()
+                self._room.acquire()  # callers have little time, so there is soon room again
+                threading.Thread(target=self._check, args=(caller,), daemon=True).start()
 
-    def _answer(self, caller: socket.socket) -> None:
-        try:
-            rank = _admitted(caller, self._token, self._rank)
-        except OSError:
-            rank = -1
-        finally:
-            self._room.release()
+    def _check(self, caller: socket.socket) -> None:
+        rank = -1
+        with suppress(OSError):
+            rank = _proven_rank(caller, self._token, self._rank)
+        self._room.release()
         if rank in self._expected and self._open:
-            self._found.put((rank, caller))
+            self._accepted.put((rank, caller))
         else:
             caller.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._open = False
-        with suppress(OSError):
+        with closing(self._socket), suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
-        self._socket.close()
         if self._thread.is_alive():
             self._thread.join(1.0)
-        while not self._found.empty():
-            self._found.get()[1].close()
+        while not self._accepted.empty():
+            self._accepted.get()[1].close()
 
 
 def connect(place: tuple[str, int], token: str, rank: int, other: int, deadline: float) -> socket.socket:
     """A connection from ``rank`` to ``other``, who must know the token, too."""
+    where = f"rank {other} at {place[0]}:{place[1]}"
     try:
         peer = socket.create_connection(place, timeout=max(deadline - time.monotonic(), 0.001))
     except OSError as error:
-        raise PeerLostError(f"rank {rank} cannot reach rank {other} at {place[0]}:{place[1]} ({error})") from error
+        raise PeerLostError(f"rank {rank} cannot reach {where} ({error})") from error
     try:
-        theirs, ours = _exactly(peer, _NONCE), secrets.token_bytes(_NONCE)
+        theirs, ours = _receive(peer, _NONCE), secrets.token_bytes(_NONCE)
         said = rank.to_bytes(_RANK, "big") + other.to_bytes(_RANK, "big") + theirs + ours
         peer.sendall(rank.to_bytes(_RANK, "big") + ours + _proof(token, b"caller", said))
-        if not hmac.compare_digest(_exactly(peer, _PROOF), _proof(token, b"called", said)):
+        if not hmac.compare_digest(_receive(peer, _PROOF), _proof(token, b"called", said)):
             raise ConnectionAbortedError("its token is another")
     except OSError as error:
         peer.close()
-        raise PeerLostError(
-            f"rank {rank} was not let in by rank {other} at {place[0]}:{place[1]} ({error}): another token, or no peer"
-        ) from error
+        raise PeerLostError(f"rank {rank} was not let in by {where} ({error}): another token, or no peer") from error
     return peer
 
 
-def _admitted(caller: socket.socket, token: str, rank: int) -> int:
-    """The rank of a caller who has proved that it is of this job; −1 of a stranger."""
+def _proven_rank(caller: socket.socket, token: str, rank: int) -> int:
+    """The rank of a caller that has proved to be of this job; −1 of any other."""
     caller.settimeout(PATIENCE)
     nonce = secrets.token_bytes(_NONCE)
     caller.sendall(nonce)
-    answer = _exactly(caller, _RANK + _NONCE + _PROOF)
+    answer = _receive(caller, _RANK + _NONCE + _PROOF)
     other, theirs, proof = answer[:_RANK], answer[_RANK:-_PROOF], answer[-_PROOF:]
     said = other + rank.to_bytes(_RANK, "big") + nonce + theirs
     if not hmac.compare_digest(proof, _proof(token, b"caller", said)):
@@ -152,7 +137,7 @@ def _proof(token: str, role: bytes, said: bytes) -> bytes:
     return hmac.digest(token.encode(), role + said, "sha256")
 
 
-def _exactly(peer: socket.socket, size: int) -> bytes:
+def _receive(peer: socket.socket, size: int) -> bytes:
     """So many bytes, in the time the socket allows for all of them."""
     end, got = time.monotonic() + (peer.gettimeout() or PATIENCE), b""
     while len(got) < size:

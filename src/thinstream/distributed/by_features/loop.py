@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from thinstream.engine.hooks import begin, end, observes, read_totals, step, stopped, write_totals
 from thinstream.engine.loop import (
     FALSE_NEGATIVES,
     FALSE_POSITIVES,
@@ -27,7 +28,6 @@ from thinstream.engine.loop import (
     _move,
     _observe,
 )
-from thinstream.engine.questions import begin, end, observes, read_totals, step, stopped, write_totals
 from thinstream.engine.records import in_precision
 from thinstream.engine.rule import Example
 from thinstream.jit import Compiled, keyed_by, scalar

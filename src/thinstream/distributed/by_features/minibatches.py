@@ -5,9 +5,6 @@ Ranks that read the same stream may get it in different pieces; the mini-batches
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
-
-import numpy as np
 
 from thinstream.batch import Batch, Position
 from thinstream.streams.stream import Stream, batches_from
@@ -45,7 +42,7 @@ class MiniBatches:
                 held.append(batch.until(taken))
                 waiting, batch = waiting + taken, batch.after(taken)
                 if waiting == self._size:
-                    yield joined(held)
+                    yield Batch.concatenate(held)
                     held, waiting = [], 0
             whole = len(batch) // self._size * self._size
             if whole:
@@ -54,7 +51,7 @@ class MiniBatches:
                 held.append(batch.after(whole))
                 waiting += len(batch) - whole
         if held:
-            yield joined(held)
+            yield Batch.concatenate(held)
 
     def position(self, rows: int) -> tuple[Position, int]:
         """Where the source goes on after so many rows, and bad records before that; never fewer rows than last time."""
@@ -65,31 +62,3 @@ class MiniBatches:
 
     def _skipped(self) -> int:
         return 0 if self._stream.skipped is None else self._stream.skipped.count
-
-
-def joined(batches: list[Batch]) -> Batch:
-    """One batch out of several.
-
-    >>> one = Batch.of(np.array([0, 1]), np.array([3]), np.array([0.5]), 4, y=np.array([1], np.int8))
-    >>> joined([one, one]).indptr
-    array([0, 1, 2])
-    """
-    if len(batches) == 1:
-        return batches[0]
-    lengths = np.concatenate([np.diff(batch.indptr) for batch in batches])
-    used = [slice(int(batch.indptr[0]), int(batch.indptr[-1])) for batch in batches]
-    weights = None
-    if any(batch.weights is not None for batch in batches):
-        weights = np.concatenate([np.ones(len(b)) if b.weights is None else b.weights for b in batches])
-    labels = [batch.y for batch in batches if batch.y is not None]
-    return replace(
-        batches[0],
-        indptr=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
-        indices=np.concatenate([batch.indices[part] for batch, part in zip(batches, used, strict=True)]),
-        values=np.concatenate([batch.values[part] for batch, part in zip(batches, used, strict=True)]),
-        n_features=max(batch.n_features for batch in batches),
-        y=np.concatenate(labels) if len(labels) == len(batches) else None,
-        weights=weights,
-        largest=max(batch.largest for batch in batches),
-        position=None,
-    )

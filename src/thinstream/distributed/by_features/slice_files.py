@@ -4,8 +4,6 @@ The manifest names the slices it belongs to and says where the run goes on; slic
 that was not finished, and count for nothing.
 """
 
-import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,21 +11,18 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from thinstream.atomic import replacing, sweep
+from thinstream.atomic import sweep
 from thinstream.batch import Position
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.slices import Slice, assembled
-from thinstream.engine.loop import Costs
-from thinstream.errors import InvalidInputError, ModelFileError
-from thinstream.learners import Classes
-from thinstream.models.container import canonical, digest, get, put, storable
+from thinstream.errors import ModelFileError
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
-from thinstream.models.plain import label, plain
+from thinstream.models.plain import plain
+from thinstream.training.checkpoint import described, require_same
 
 MANIFEST = "manifest.ts"
-FORMAT = 1
-_ENDING = ".slice"
+_ENDING, _KEY = ".slice", "slices"
 
 
 class Place(NamedTuple):
@@ -43,7 +38,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a run by features needs to go on, but its slices."""
+    """What a run by features needs to go on, but its slices; stored as a model that has seen nothing."""
 
     blueprint: Blueprint
     job: str
@@ -51,33 +46,15 @@ class Manifest:
     place: Place
     run: dict[str, Any]  # source, passes and mini-batch: what must not differ when it goes on
     feature_space: dict[str, Any] = field(default_factory=dict)
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # metrics and names
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)  # metrics and names
 
     def write(self, folder: Path) -> None:
         """Makes the slices of this segment those that count, and removes all others."""
-        plan = self.blueprint
-        head = {
-            "format": FORMAT,
-            "job": self.job,
-            "workers": self.workers,
-            "place": self.place._asdict(),
-            "run": plain(self.run, "run"),
-            "space": plain(self.feature_space, "space"),
-            "blueprint": {
-                "algorithm": plan.algorithm,
-                "parameters": plain(plan.parameters, "parameters"),
-                "costs": [[float(c.negative), float(c.positive), bool(c.balanced)] for c in plan.costs],
-                "classes": [label(each) for each in plan.classes],
-                "n_features": plan.n_features,
-                "dtype": plan.dtype,
-                "grow": plan.grow,
-                "fit_intercept": plan.fit_intercept,
-            },
-        }
-        arrays = {name: storable(array, name) for name, array in self.arrays.items()}
-        text = canonical(head | {"sha256": digest(canonical(head), arrays)})
-        with replacing(folder / MANIFEST) as temporary, open(temporary, "wb") as file:
-            put(file, text, arrays)
+        plan, run = self.blueprint, {"job": self.job, "workers": self.workers, "run": self.run}
+        extra = {_KEY: run | {"place": self.place._asdict(), "n_features": plan.n_features}}
+        write(
+            folder / MANIFEST, Model(plan.whole(1), plan.classes, self.feature_space, extra=extra, arrays=self.arrays)
+        )
         kept = {slice_path(folder, self.job, self.place.number, rank) for rank in range(self.workers)}
         for path in folder.glob(f"*{_ENDING}"):
             if path not in kept:
@@ -89,35 +66,18 @@ class Manifest:
         path = folder / MANIFEST
         if not path.exists():
             return None
-        try:
-            text, arrays = get(path)
-            head = json.loads(text)
-            found = head.pop("sha256", None)
-            if head.get("format") != FORMAT or found != digest(canonical(head), arrays):
-                raise ModelFileError("is damaged, or of another version")
-            plan = head["blueprint"]
-            costs, labels = tuple(Costs(*each) for each in plan["costs"]), [label(each) for each in plan["classes"]]
-            classes = Classes(*labels)
-            blueprint = Blueprint(**{**plan, "costs": costs, "classes": classes})
-            place = Place(**{**head["place"], "position": Position(*head["place"]["position"])})
-        except ModelFileError as error:
-            raise ModelFileError(f"{path}: {error}") from None
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise ModelFileError(f"{path}: is not a manifest this library can read: {error}") from error
-        return cls(blueprint, head["job"], head["workers"], place, head["run"], head["space"], arrays)
+        model = read(path)
+        found = model.extra.get(_KEY)
+        if found is None:
+            raise ModelFileError(f"{path}: is a model, but no manifest of slices")
+        place = Place(**{**found["place"], "position": Position(*found["place"]["position"])})
+        plan = Blueprint.of(model, found["n_features"])
+        return cls(plan, found["job"], found["workers"], place, found["run"], model.feature_space, model.arrays)
 
     def require_same(self, folder: Path, blueprint: Blueprint, workers: int, run: dict[str, Any]) -> None:
         """Raises unless this is a manifest of the same run."""
-        pairs: list[tuple[str, Any, Any]] = [("workers", self.workers, workers)]
-        pairs += [(key, self.run.get(key), value) for key, value in plain(run, "run").items()]
-        before, now = (plain(plan.described(), "model") for plan in (self.blueprint, blueprint))
-        pairs += [(key, before.get(key), value) for key, value in now.items()]
-        for what, stored, given in pairs:
-            if stored != given:
-                raise InvalidInputError(
-                    f"{folder} cannot be resumed: the run differs in {what}, it was {stored!r}, is {given!r}; give the "
-                    "command it was made by, or remove the folder to start anew"
-                )
+        require_same(folder, "run", self.run | {"workers": self.workers}, plain(run, "run") | {"workers": workers})
+        require_same(folder, "model", described(self.blueprint.whole(1)), described(blueprint.whole(1)))
 
 
 def slice_path(folder: Path, job: str, number: int, rank: int) -> Path:

@@ -14,7 +14,7 @@ from thinstream.batch import Batch
 from thinstream.distributed.by_features.blueprint import Blueprint, answers, together
 from thinstream.distributed.by_features.loop import part_for, split
 from thinstream.engine.diagonal import Exact
-from thinstream.engine.loop import Rows
+from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Learner
 from thinstream.learners.learner import require_range

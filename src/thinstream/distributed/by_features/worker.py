@@ -19,8 +19,7 @@ from thinstream.distributed.by_features.slices import Packed, Slice
 from thinstream.distributed.engines.launcher import Exchange
 from thinstream.distributed.sources import Shard
 from thinstream.errors import InvalidInputError, WorkerLostError
-from thinstream.evaluate.progressive import Progress
-from thinstream.evaluate.several import AnyProgress, ClassProgress, progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import START, Stream
 from thinstream.training.run import Line
@@ -45,51 +44,24 @@ _remembered: dict[tuple[str, int, int], Slice] = {}
 
 @dataclass(frozen=True)
 class Segment:
-    """A task for `Launcher.together`. All ranks must be given the same but for ``rank``, ``progress`` and ``names``.
-
-    Parameters
-    ----------
-    blueprint : Blueprint
-    shard : Shard
-        The whole stream, which every rank reads.
-    rank, size : int
-    job, token : str
-        The run's name, and the secret of this attempt.
-    place : Place
-        Where to begin.
-    rows : int or None
-        After how many rows to stop; None: at the end.
-    batch, passes : int
-        Rows of a mini-batch; passes over the stream.
-    timeout : float
-        Seconds a peer may be silent.
-    folder : Path or None
-        Where slices are; None: they stay in the processes, and come with the last answer.
-    first : callable or None
-        Answers the model to begin with.
-    lines, count : bool
-        Whether lines are to be told at 1, 2, 4, … rows, and whether with the number of non-zero weights.
-    progress, names : dict of arrays
-        For rank 0: as far as the place.
-
-    """
+    """A task for `Launcher.together`. All ranks must be given the same but for ``rank``, ``progress`` and ``names``."""
 
     blueprint: Blueprint
-    shard: Shard
+    shard: Shard  # the whole stream, which every rank reads
     rank: int
     size: int
-    job: str
-    token: str
-    place: Place
-    rows: int | None
-    batch: int
+    job: str  # the run's name
+    token: str  # the secret of this attempt
+    place: Place  # where to begin
+    rows: int | None  # after how many to stop; None: at the end
+    batch: int  # rows of a mini-batch
     passes: int
-    timeout: float
-    folder: Path | None = None
-    first: Callable[[], AnyLearner] | None = None
-    lines: bool = False
-    count: bool = False
-    progress: Arrays = field(default_factory=dict)
+    timeout: float  # seconds a peer may be silent
+    folder: Path | None = None  # of the slices; None: they stay in the processes, and come with the last answer
+    first: Callable[[], AnyLearner] | None = None  # answers the model to begin with
+    lines: bool = False  # whether lines are to be told at 1, 2, 4, … rows,
+    count: bool = False  # and whether with the number of non-zero weights
+    progress: Arrays = field(default_factory=dict)  # of rank 0, as far as the place; names, too
     names: Arrays = field(default_factory=dict)
 
     def __call__(self, exchange: Exchange) -> Answer:
@@ -97,7 +69,7 @@ class Segment:
         part = self._slice()
         scores = part.prepare()
         if self.rank == 0:
-            progress_for(len(self.blueprint.classes)).update(scores, self.blueprint.classes.coded(np.empty(0)))
+            Progress(len(self.blueprint.classes)).update(scores, self.blueprint.classes.coded(np.empty(0)))
         stream = self.shard.open()
         warm_up = getattr(stream, "warm_up", None)
         if warm_up is not None:
@@ -151,10 +123,7 @@ class _Run:
     def __init__(self, task: Segment, part: Slice, stream: Stream, collective: Collective) -> None:
         self.task, self.part, self.stream, self.collective = task, part, stream, collective
         self.place, self.lines, self.seen, self.taken = task.place, list[Line](), 0, 0
-        self.progress: AnyProgress = progress_for(len(task.blueprint.classes))
-        if task.progress:
-            kind = Progress if isinstance(self.progress, Progress) else ClassProgress
-            self.progress = kind.from_arrays(task.progress)
+        self.progress = Progress.from_arrays(task.progress) if task.progress else Progress(len(task.blueprint.classes))
 
     def go(self) -> None:
         """To the end of the segment or of the last pass."""

@@ -5,14 +5,23 @@ its fields alone; what its process remembers from earlier rounds may only save i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from importlib import import_module
+from inspect import signature
+from typing import Any, Protocol, TypeVar
 
-from thinstream.errors import InvalidParameterError
+from thinstream.errors import InvalidParameterError, listed
 
 T = TypeVar("T")
 
 #: Hands each task's text to all tasks, in the order of the workers.
 Exchange = Callable[[str], list[str]]
+
+#: Engines by name, with the module and the name of their launcher.
+ENGINES = {
+    "ray": ("ray.launcher", "RayLauncher"),
+    "spark": ("spark.launcher", "SparkLauncher"),
+    "local": ("local", "LocalLauncher"),
+}
 
 #: How often a task is run again after its process died.
 RETRIES = 3
@@ -64,3 +73,22 @@ def noted(error: BaseException, worker: int) -> BaseException:
     """
     error.add_note(f"raised in worker {worker}")
     return error
+
+
+def launcher_for(engine: str, workers: int, **options: Any) -> Launcher:
+    """The workers of an engine, by its name."""
+    if engine not in ENGINES:
+        raise InvalidParameterError(f"engine must be {listed(ENGINES)}, or a launcher, got {engine!r}")
+    module, name = ENGINES[engine]
+    kind: Callable[..., Launcher] = getattr(import_module(f"{__package__}.{module}"), name)
+    known = signature(kind).parameters
+    taken = [option for option in known if option not in ("workers", "init")]
+    for option in options:
+        if option not in taken and "init" not in known:  # what remains goes to ray.init, which says what it takes
+            raise InvalidParameterError(f"engine {engine!r} takes the options {listed(taken)}, got {option!r}")
+    return kind(workers, **options)
+
+
+def engine_of(launcher: Any) -> str | None:
+    """The name of a launcher's engine; None of one that is not from here."""
+    return next((engine for engine, (_, name) in ENGINES.items() if name == type(launcher).__name__), None)

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_64
 
 from thinstream.batch import Position
 from thinstream.errors import CacheError
-from thinstream.streams.cache.checksum import checksum
 
-VERSION = 1
+#: Version 1 had a checksum of our own, at 3.9 GB/s; xxh3 runs at 4.8 to 7.4, zlib's crc32 at 1.0 to 1.3 only, which is
+#: slower than learning.
+VERSION = 2
 MAGIC = b"ARROW1"
 _NAME = b"thinstrm"
 _TRAILER = struct.Struct("<8sQQQQQ")  # name, version, first, last, start of the section, checksum
@@ -114,4 +116,4 @@ def _block(*fields: Any) -> Block:
 
 
 def _metadata_checksum(head: bytes, sealed: bytes, footer: bytes) -> int:
-    return checksum(footer, checksum(sealed, checksum(head)))
+    return xxh3_64(head + sealed + footer).intdigest()

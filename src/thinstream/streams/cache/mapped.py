@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
 
 from thinstream.atomic import replacing
 from thinstream.batch import Batch, Position, plain
 from thinstream.errors import CacheError, InvalidInputError
-from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.cache.layout import AGAIN, Block, contents_of, identity
 from thinstream.streams.cache.writing import write_file
 from thinstream.streams.stream import START, Stream
@@ -144,7 +144,7 @@ class Cache:
         )
 
     def _verify(self, block: Block, first: int) -> None:
-        if checksum(self._data[block.start : block.stop]) != block.checksum:
+        if xxh3_64_intdigest(self._data[block.start : block.stop].data) != block.checksum:
             raise CacheError(f"{self.path} is damaged in rows {first} to {first + block.rows - 1}; {AGAIN}")
 
     def _array(self, block: Block, place: int, length: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -8,11 +8,10 @@ from itertools import chain, islice
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
-from thinstream.streams.cache.checksum import checksum
 from thinstream.streams.cache.layout import VERSION, Block, Contents, identity, packed
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_package import pyarrow
@@ -88,8 +87,8 @@ def _record_batch(batch: Batch, columns: Columns, schema: Any) -> Any:
     offsets = pa.array(batch.indptr.astype(np.int32))
     arrays = [
         pa.nulls(n, schema.field("label").type) if batch.y is None else pa.array(batch.y),
-        pa.ListArray.from_arrays(offsets, pa.array(batch.indices.astype(columns.numbers, copy=False))),
-        pa.ListArray.from_arrays(offsets, pa.array(batch.values)),
+        pa.ListArray.from_arrays(offsets, pa.array(batch.indices[: batch.nnz].astype(columns.numbers, copy=False))),
+        pa.ListArray.from_arrays(offsets, pa.array(batch.values[: batch.nnz])),
     ]
     if columns.weighted:
         arrays.append(pa.array(np.ones(n) if batch.weights is None else batch.weights))
@@ -133,7 +132,7 @@ def _block(file: BinaryIO, start: int, batch: Batch, schema: Any) -> Block:
         values=place(2, 3),
         weight=place(3, 1) if seen.num_columns > 3 else -1,
         largest=batch.largest,
-        checksum=checksum(raw),
+        checksum=xxh3_64_intdigest(raw),
         position=None if batch.position is None else Position(*map(int, batch.position)),
     )
 
@@ -167,12 +166,12 @@ def regrouped(stream: Stream, nonzeros: int) -> Iterator[Batch]:
         for piece in _cut(replace(batch.check(), position=batch.position), nonzeros):
             # labels are there for all rows of a block, or for none
             if held and (cost + _cost(piece) > nonzeros or (held[0].y is None) != (piece.y is None)):
-                yield joined(held)
+                yield Batch.concatenate(held)
                 held, cost = [], 0
             held.append(piece)
             cost += _cost(piece)
     if held:
-        yield joined(held)
+        yield Batch.concatenate(held)
 
 
 def _cost(batch: Batch) -> int:
@@ -188,26 +187,3 @@ def _cut(batch: Batch, nonzeros: int) -> Iterator[Batch]:
         batch = batch.after(rows)
     if len(batch):
         yield batch
-
-
-def joined(batches: list[Batch]) -> Batch:
-    """One batch of several, in order, with the position of the last."""
-    starts = np.cumsum([0, *(batch.nnz for batch in batches)])
-    pointers = [batch.indptr[1:] + start for batch, start in zip(batches, starts[:-1], strict=True)]
-    labelled = batches[0].y is not None
-    weighted = any(batch.weights is not None for batch in batches)
-    return Batch(
-        np.concatenate([np.zeros(1, dtype=np.int64), *pointers]),
-        np.concatenate([batch.indices[: batch.indptr[-1]] for batch in batches]),
-        np.concatenate([batch.values[: batch.indptr[-1]] for batch in batches]),
-        max(batch.n_features for batch in batches),
-        _concatenated([batch.y for batch in batches]) if labelled else None,
-        _concatenated([np.ones(len(b)) if b.weights is None else b.weights for b in batches]) if weighted else None,
-        max(batch.largest for batch in batches),
-        batches[0].first_row,
-        position=batches[-1].position,
-    )
-
-
-def _concatenated(arrays: list[Any]) -> NDArray[Any]:
-    return np.concatenate(arrays)

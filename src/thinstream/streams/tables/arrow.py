@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
-from thinstream.streams.cache.checksum import checksum
+from thinstream.streams.sources import head_checksum
 from thinstream.streams.stream import START
 from thinstream.streams.tables.arrow_columns import (
     column_of,
@@ -40,8 +40,6 @@ from thinstream.streams.tables.cells import (
     rows_of,
     weights_of,
 )
-
-_HEAD = 1 << 16
 
 
 class Part(Protocol):
@@ -189,7 +187,8 @@ class ArrowFiles(ArrowRows):
 
     def fingerprint(self) -> dict[str, Any]:
         """The files (name, size, checksum of the first 64 KiB), and which columns are read as what."""
-        return {"kind": "arrow", "files": [_file_fingerprint(path) for path in self.paths], **self._reading()}
+        files = [{"name": p.name, "size": p.stat().st_size, "head": head_checksum(str(p))} for p in self.paths]
+        return {"kind": "arrow", "files": files, **self._reading()}
 
 
 class _Reading:
@@ -254,9 +253,3 @@ class _Reading:
         found = finite(given, self.stream.dtype, indptr, indices, self.path, first)
         seen = max(int(indices.max(initial=-1)) + 1, 0)
         return Csr(indptr, indices, found, seen if self.stream.n_features is None else self.stream.n_features)
-
-
-def _file_fingerprint(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        head = file.read(_HEAD)
-    return {"name": path.name, "size": path.stat().st_size, "head": f"{checksum(head):016x}"}

@@ -9,7 +9,7 @@ import pytest
 
 from thinstream.batch import Batch, Position
 from thinstream.distributed.engines.ray.datasets import RayDatasetSource, source_for
-from thinstream.distributed.fitting import source_of
+from thinstream.distributed.sources import source_of
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import Stream, batches_from
 

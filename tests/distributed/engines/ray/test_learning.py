@@ -18,7 +18,7 @@ from thinstream.distributed.engines.ray.datasets import RayDatasetSource
 from thinstream.distributed.engines.ray.launcher import RayLauncher
 from thinstream.distributed.fitting import learn, train
 from thinstream.distributed.sources import FileSource
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.streams.stream import START, Stream
@@ -170,7 +170,7 @@ def bits(state: Any) -> list[bytes]:
 
 
 def serial(given: Model, source: Any) -> State:
-    progress = progress_for(2)
+    progress = Progress(2)
     for batch in source.shards(1)[0].open().batches():
         progress.update(given.learner.learn(batch), batch.y, batch.weights)
     return State(given, progress, 1, START)
@@ -233,7 +233,7 @@ def test_train_fits_an_estimator(launcher: RayLauncher, files: Any, dataset: Any
     assert fitted.progressive_.rows == fitted.t_ == ROWS
     serial_run = ts.FSOL(l1=1.0).fit_stream(ts.open_stream(paths))
     assert fitted.coef_.shape == serial_run.coef_.shape
-    by_features = train(dataset, ts.FSOL(l1=1.0, dtype="float64"), engine=launcher, mode="features")
+    by_features = train(dataset, ts.FSOL(l1=1.0, dtype="float64"), engine=launcher, mode="features", batch=1)
     exact = ts.FSOL(l1=1.0, dtype="float64").fit_stream(ts.open_stream(paths, dtype="float64"))
     np.testing.assert_allclose(by_features.coef_, exact.coef_, rtol=0, atol=1e-9)
 
@@ -255,7 +255,7 @@ def test_a_pipeline_can_hold_it(launcher: RayLauncher) -> None:
 @pytest.mark.parametrize("name", ["fsol", "arow"])
 def test_by_features_the_serial_run_up_to_rounding(launcher: RayLauncher, files: Any, name: str) -> None:
     expected = serial(model(name), files)
-    found = learn(launcher, files, model(name), mode="features")
+    found = learn(launcher, files, model(name), mode="features", batch=1)
     np.testing.assert_allclose(found.model.learner.weights(), expected.model.learner.weights(), rtol=0, atol=1e-9)
     assert found.progress.report().error == expected.progress.report().error
 

@@ -20,7 +20,7 @@ from thinstream.distributed.by_features.driver import learn_features
 from thinstream.distributed.engines.spark.frames import DataFrameSource
 from thinstream.distributed.engines.spark.launcher import SparkLauncher
 from thinstream.distributed.sources import FileSource
-from thinstream.evaluate.several import progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes, Learner
 from thinstream.models.model import Model
 from thinstream.streams.stream import START, Stream
@@ -107,7 +107,7 @@ def bits(state: Any) -> list[bytes]:
 def test_one_worker_has_the_bits_of_the_serial_run(spark_cluster: Any, files: FileSource, frame: Any) -> None:
     alone = SparkLauncher(1)
     for source in (files, frame):
-        given, progress = model(), progress_for(2)
+        given, progress = model(), Progress(2)
         for batch in source.shards(1)[0].open().batches():
             progress.update(given.learner.learn(batch), batch.y, batch.weights)
         state = learn_examples(alone, source, model(), merge_every=60)
@@ -147,6 +147,6 @@ def test_from_a_frame_to_an_estimator(spark_cluster: Any, frame: Any) -> None:
     one = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=1)
     assert one.coef_.tobytes() == alone.coef_.tobytes()
     assert one.progressive_.rows == one.t_ == 200
-    two = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=2, mode="features")
+    two = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=2, mode="features", batch=1)
     np.testing.assert_allclose(two.coef_, one.coef_, rtol=0, atol=1e-9)
     assert spark_cluster.range(2).count() == 2  # the session is left as it was

@@ -1,36 +1,29 @@
 """A Ray Dataset as source: each worker reads a stretch of its rows out of the object store."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from inspect import signature
-from itertools import pairwise
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from thinstream.distributed.engines.ray.package import ray
-from thinstream.errors import InvalidInputError, InvalidParameterError, listed
-from thinstream.streams.cache.checksum import checksum
-from thinstream.streams.normalise import UnitRows
-from thinstream.streams.stream import Stream
+from thinstream.distributed.engines.tables import TableColumns, TableShard, cut
+from thinstream.errors import InvalidInputError
 from thinstream.streams.tables.arrow_package import pyarrow
-from thinstream.streams.tables.arrow_tables import ArrowTables
-from thinstream.streams.tables.numbering import Numbering
-from thinstream.streams.text.hashing import Hashing
 
 _HEAD = 1024  # rows that go into the fingerprint
 
 
 def source_for(dataset: Any, **options: Any) -> "RayDatasetSource | None":
     """The source that a Ray Dataset is; None: it is something else."""
-    if not hasattr(dataset, "to_arrow_refs"):
-        return None
-    allowed = list(signature(RayDatasetSource).parameters)[1:]
-    for name in options:
-        if name not in allowed:
-            raise InvalidParameterError(f"for a Ray Dataset the options are {listed(allowed)}, got {name!r}")
-    return RayDatasetSource(dataset, **options)
+    return RayDatasetSource(dataset, **options) if hasattr(dataset, "to_arrow_refs") else None
+
+
+class DatasetColumns(TableColumns):
+    """What the columns of a Ray Dataset mean."""
+
+    owner, place = "a Ray Dataset", "the dataset"
 
 
 @dataclass(frozen=True)
@@ -48,22 +41,6 @@ class Stretch:
         return rows.select(self.schema.names).cast(self.schema)
 
 
-@dataclass(frozen=True)
-class DatasetShard:
-    """What one worker reads."""
-
-    stretches: tuple[Stretch, ...]
-    names: tuple[str, ...]
-    columns: dict[str, Any]
-    normalize: str | None
-
-    def open(self) -> Stream:
-        """The rows as a stream."""
-        tables = [(stretch, stretch.rows) for stretch in self.stretches]
-        stream: Stream = ArrowTables(tables, self.names, "the dataset", **self.columns)
-        return stream if self.normalize is None else UnitRows(stream)
-
-
 class RayDatasetSource:
     """Rows of a Ray Dataset in their order, as list columns of feature numbers and values, or a column per feature.
 
@@ -73,52 +50,13 @@ class RayDatasetSource:
     ----------
     dataset : ray.data.Dataset
         The rows.
-    label, weight : str
-        Columns of the labels, and of the rows' weights.
-    indices, values : str
-        List columns of feature numbers (from 0) and values. If they are not there, every other column is a feature,
-        hashed by name.
-    ignore : sequence of str
-        Columns that are no features.
-    classes : (negative, positive), or more
-        The labels.
-    dtype : {"float32", "float64"}
-        Of the values.
-    bits, signed : int, bool
-        How names are hashed.
-    normalize : "l2" or None
-        Whether rows are scaled to unit length.
+    **columns
+        What the columns mean, see `TableColumns`.
 
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        *,
-        label: str = "label",
-        weight: str | None = None,
-        indices: str = "indices",
-        values: str = "values",
-        ignore: Sequence[str] = (),
-        classes: Sequence[Any] | None = None,
-        dtype: str = "float32",
-        bits: int | None = None,
-        signed: bool = False,
-        normalize: str | None = None,
-    ) -> None:
-        if normalize not in (None, "l2"):
-            raise InvalidParameterError(f"normalize must be None or 'l2', got {normalize!r}")
-        self._columns = {
-            "label": label,
-            "weight": weight,
-            "indices": indices,
-            "values": values,
-            "ignore": tuple(ignore),
-            "classes": classes,
-            "dtype": dtype,
-            "hasher": Numbering(Hashing(bits=bits or 22, signed=signed)),
-        }
-        self._normalize = normalize
+    def __init__(self, dataset: Any, **columns: Any) -> None:
+        self._columns = DatasetColumns.of(columns)
         blocks = _computed(dataset)
         looks = ray().get([_remote(_look).remote(block) for block in blocks])
         self._blocks = [(block, rows) for block, (rows, _) in zip(blocks, looks, strict=True) if rows]
@@ -141,26 +79,18 @@ class RayDatasetSource:
             left -= rows
             if not left:
                 break
-        return f"{checksum(b''.join(seen)):016x}"
+        return f"{xxh3_64_intdigest(b''.join(seen)):016x}"
 
     def fingerprint(self) -> dict[str, Any]:
         """How many rows there are, a checksum of the first ones, and which columns are read as what."""
         return {**self._whole.fingerprint(), "kind": "ray", "head": self._head}
 
-    def shards(self, workers: int) -> list[DatasetShard]:
+    def shards(self, workers: int) -> list[TableShard]:
         """Stretches of equal length, one after another; they follow from the rows, not from the dataset's blocks."""
-        total = sum(rows for _, rows in self._blocks)
-        borders = [total * i // workers for i in range(workers + 1)]
-        shard = partial(DatasetShard, names=tuple(self._schema.names), columns=self._columns, normalize=self._normalize)
-        return [shard(tuple(self._between(a, b))) for a, b in pairwise(borders)]
-
-    def _between(self, start: int, stop: int) -> Sequence[Stretch]:
-        found, before = [], 0
-        for block, rows in self._blocks:
-            first, last = max(start - before, 0), min(stop - before, rows)
-            if first < last:
-                found.append(Stretch(block, self._schema, first, last - first))
-            before += rows
+        found = []
+        for places in cut([rows for _, rows in self._blocks], workers):
+            stretches = [(Stretch(self._blocks[k][0], self._schema, first, rows), rows) for k, first, rows in places]
+            found.append(TableShard(tuple(stretches), tuple(self._schema.names), self._columns))
         return found
 
 

@@ -1,65 +1,24 @@
 """What the columns of a Spark DataFrame mean, and its vectors as lists."""
 
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from thinstream.errors import InvalidParameterError, listed
-from thinstream.streams.normalise import UnitRows
+from thinstream.distributed.engines.tables import INDICES, VALUES, TableColumns
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_columns import list_lengths
 from thinstream.streams.tables.arrow_package import pyarrow
-from thinstream.streams.tables.arrow_tables import ArrowTables
-from thinstream.streams.tables.numbering import Numbering
-from thinstream.streams.text.hashing import Hashing
-
-#: List columns that a column of Spark ML vectors becomes.
-INDICES, VALUES = "indices", "values"
 
 
-def columns_of(options: dict[str, Any]) -> "Columns":
-    """What options say of columns; one that there is not is an error."""
-    allowed = list(signature(Columns).parameters)
-    for name in options:
-        if name not in allowed:
-            raise InvalidParameterError(f"for a Spark DataFrame the options are {listed(allowed)}, got {name!r}")
-    return Columns(**options)
+class FrameColumns(TableColumns):
+    """What the columns of a DataFrame mean; ``features`` is a column of Spark ML vectors."""
 
+    owner, place = "a Spark DataFrame", "the DataFrame"
 
-class Columns:
-    """What the columns of a DataFrame mean; `DataFrameSource` explains the parameters."""
-
-    def __init__(
-        self,
-        *,
-        label: str = "label",
-        weight: str | None = None,
-        indices: str = INDICES,
-        values: str = VALUES,
-        features: str = "features",
-        ignore: Sequence[str] = (),
-        classes: Sequence[Any] | None = None,
-        dtype: str = "float32",
-        bits: int | None = None,
-        signed: bool = False,
-        normalize: str | None = None,
-    ) -> None:
-        if normalize not in (None, "l2"):
-            raise InvalidParameterError(f"normalize must be None or 'l2', got {normalize!r}")
-        self.features, self.normalize = features, normalize
-        self.reading: dict[str, Any] = {
-            "label": label,
-            "weight": weight,
-            "indices": indices,
-            "values": values,
-            "ignore": tuple(ignore),
-            "classes": None if classes is None else tuple(classes),
-            "dtype": dtype,
-            "hasher": Numbering(Hashing(bits=bits or 22, signed=signed)),
-        }
-        ArrowTables([], [], **self.reading)  # raises on what is not allowed
+    def __init__(self, *, features: str = "features", **columns: Any) -> None:
+        super().__init__(**columns)
+        self.features = features
 
     def vector(self, frame: Any) -> str | None:
         """The column of vectors, if there is one."""
@@ -86,11 +45,14 @@ class Columns:
         names = self.taken(frame).columns
         return list(names) if vector is None else [INDICES, VALUES, *(name for name in names if name != vector)]
 
-    def stream(self, tables: Sequence[tuple[Any, int]], names: Sequence[str], vectors: bool, width: int) -> Stream:
-        """Rows that were written, as a stream."""
-        reading = {**self.reading, **({"indices": INDICES, "values": VALUES} if vectors else {})}
-        stream: Stream = ArrowTables(tables, names, "the DataFrame", n_features=width or None, **reading)
-        return stream if self.normalize is None else UnitRows(stream)
+    def rows(self, tables: Sequence[tuple[Any, int]], names: Sequence[str], vectors: bool, width: int = 0) -> Stream:
+        """Rows that were written, as a stream; ``width``: of their vectors, if they tell."""
+        return self.stream(tables, names, **written_as(vectors, width))
+
+
+def written_as(vectors: bool, width: int) -> dict[str, Any]:
+    """What a stream must be told of rows that were written: vectors are lists now."""
+    return {"n_features": width or None, **({"indices": INDICES, "values": VALUES} if vectors else {})}
 
 
 def listed_vectors(batch: Any, name: str) -> tuple[Any, int]:

@@ -10,16 +10,14 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from thinstream.distributed.engines.spark.columns import Columns, columns_of, listed_vectors
+from thinstream.distributed.engines.spark.columns import FrameColumns, listed_vectors, written_as
 from thinstream.distributed.engines.spark.package import pyspark, unwarned
+from thinstream.distributed.engines.tables import TableShard, cut
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.streams.sources import head_checksum
-from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_package import pyarrow
 
 _WRITTEN = "part int, path string, rows long, width long"
@@ -49,22 +47,6 @@ class Stretch:
         return table.slice(self.first, self.rows)
 
 
-@dataclass(frozen=True)
-class FrameShard:
-    """What one worker reads."""
-
-    stretches: tuple[Stretch, ...]
-    names: tuple[str, ...]
-    columns: Columns
-    vectors: bool
-    width: int
-
-    def open(self) -> Stream:
-        """The rows as a stream."""
-        tables = [(stretch, stretch.rows) for stretch in self.stretches]
-        return self.columns.stream(tables, self.names, self.vectors, self.width)
-
-
 class Written(NamedTuple):
     """A partition as a file."""
 
@@ -84,22 +66,10 @@ class DataFrameSource:
     ----------
     frame : pyspark.sql.DataFrame
         The rows. They are computed once, here.
-    label, weight : str
-        Columns of the labels, and of the rows' weights.
-    indices, values : str
-        List columns of feature numbers and values.
     features : str
         Column of Spark ML vectors, sparse or dense; if there is one, other columns are not read.
-    ignore : sequence of str
-        Columns that are no features.
-    classes : (negative, positive), or more
-        The labels.
-    dtype : {"float32", "float64"}
-        Of the values.
-    bits, signed : int, bool
-        How names are hashed.
-    normalize : "l2" or None
-        Whether rows are scaled to unit length.
+    **columns
+        What the other columns mean, see `TableColumns`.
     folder : path or None
         Where the rows are written, in a folder of their own that is removed with the source. On a cluster it must be on
         a file system that all machines share. None: a temporary one, if all of Spark is on this machine.
@@ -107,7 +77,7 @@ class DataFrameSource:
     """
 
     def __init__(self, frame: Any, *, folder: str | os.PathLike[str] | None = None, **columns: Any) -> None:
-        self._columns = columns_of(columns)
+        self._columns = FrameColumns.of(columns)
         _require_columns(frame, self._columns)
         self._vectors = self._columns.vector(frame) is not None
         self._names = tuple(self._columns.names(frame))
@@ -124,27 +94,21 @@ class DataFrameSource:
         head = head_checksum(self._written[0].path)
         return {**self._whole.fingerprint(), "kind": "spark", "head": f"{head:08x}"}
 
-    def shards(self, workers: int) -> list[FrameShard]:
+    def shards(self, workers: int) -> list[TableShard]:
         """Stretches of equal length, one after another."""
-        total, width = sum(file.rows for file in self._written), max(file.width for file in self._written)
-        borders = [total * i // workers for i in range(workers + 1)]
-        shard = partial(FrameShard, names=self._names, columns=self._columns, vectors=self._vectors, width=width)
-        return [shard(tuple(self._between(a, b))) for a, b in pairwise(borders)]
-
-    def _between(self, start: int, stop: int) -> Iterator[Stretch]:
-        before = 0
-        for file in self._written:
-            first, last = max(start - before, 0), min(stop - before, file.rows)
-            if first < last:
-                yield Stretch(file.path, first, last - first)
-            before += file.rows
+        more = written_as(self._vectors, max(file.width for file in self._written))
+        found = []
+        for places in cut([file.rows for file in self._written], workers):
+            stretches = [(Stretch(self._written[k].path, first, rows), rows) for k, first, rows in places]
+            found.append(TableShard(tuple(stretches), self._names, self._columns, more))
+        return found
 
     def close(self) -> None:
         """Removes the files; a second time does nothing."""
         self._remove()
 
 
-def _require_columns(frame: Any, columns: Columns) -> None:
+def _require_columns(frame: Any, columns: FrameColumns) -> None:
     label, names = columns.reading["label"], frame.columns
     for name in (label, columns.reading["weight"]):
         if name is not None and name not in names:

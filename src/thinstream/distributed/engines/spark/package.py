@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from thinstream.atomic import try_lock
 from thinstream.errors import InvalidParameterError, MissingPackageError
+from thinstream.locks import try_lock
 
 LOOPBACK = "127.0.0.1"
 

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Position
 from thinstream.distributed.by_examples.deltas import Delta, copied, delta, merge
-from thinstream.distributed.engines.spark.columns import INDICES, VALUES, Columns, columns_of, listed_vectors
+from thinstream.distributed.engines.spark.columns import FrameColumns, listed_vectors
 from thinstream.distributed.engines.spark.package import slots_of
 from thinstream.distributed.engines.spark.tasks import answers, packed, unpacked
+from thinstream.distributed.engines.tables import INDICES, VALUES
 from thinstream.errors import InvalidInputError
-from thinstream.evaluate.several import AnyProgress, progress_for
+from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.tables.arrow_package import pyarrow
@@ -88,20 +89,20 @@ def foreach_batch(
         What the columns mean, see `DataFrameSource` (all but ``folder``).
 
     """
-    return BatchLearner(estimator, Path(checkpoint), merge, workers, columns_of(columns))
+    return BatchLearner(estimator, Path(checkpoint), merge, workers, FrameColumns.of(columns))
 
 
 class BatchLearner:
     """Learns micro-batches; called by Spark with each one and its number."""
 
     def __init__(
-        self, estimator: Any, checkpoint: Path, merge: str | None, workers: int | None, columns: Columns
+        self, estimator: Any, checkpoint: Path, merge: str | None, workers: int | None, columns: FrameColumns
     ) -> None:
         self._columns, self._merge, self._workers = columns, merge, workers
         self._checkpoints, self._source = Checkpoints(checkpoint), _described(columns)
         model = _model(estimator, columns)
         state = self._checkpoints.read(self._source, model.learner)
-        fresh = State(model, progress_for(len(model.classes)), 0, Position(part=0))
+        fresh = State(model, Progress(len(model.classes)), 0, Position(part=0))
         self._state = state or fresh
 
     @property
@@ -129,7 +130,7 @@ class BatchLearner:
             return
         names, vector = self._columns.names(frame), self._columns.vector(frame)
         if model.learner.t == 0:
-            model = replace(model, feature_space=self._columns.stream([], names, vector is not None, 0).feature_space)
+            model = replace(model, feature_space=self._columns.rows([], names, vector is not None).feature_space)
         session = frame.sparkSession
         base = session.sparkContext.broadcast(_Base(model.learner, self._state.progress))
         try:
@@ -159,7 +160,7 @@ class BatchLearner:
 
 class _Base(NamedTuple):
     learner: AnyLearner
-    progress: AnyProgress
+    progress: Progress
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class _Learn:
     """Runs in the worker of a partition: its rows, from the base on."""
 
     base: Any
-    columns: Columns
+    columns: FrameColumns
     names: tuple[str, ...]
     vector: str | None
 
@@ -176,14 +177,14 @@ class _Learn:
 
     def _learned(self, batches: Iterator[Any]) -> tuple[Delta, dict[str, NDArray[Any]]] | None:
         base, counted = self.base.value  # which this process may meet again
-        learner, progress, rows = copied(base), type(counted).from_arrays(counted.arrays()), 0
+        learner, progress, rows = copied(base), Progress.from_arrays(counted.arrays()), 0
         learner.grow = True
         for records in batches:
             width = 0
             if self.vector is not None:
                 records, width = listed_vectors(records, self.vector)
             table = pyarrow().Table.from_batches([records])
-            stream = self.columns.stream(
+            stream = self.columns.rows(
                 [(lambda table=table: table, len(table))], self.names, self.vector is not None, width
             )
             for batch in stream.batches():
@@ -194,23 +195,23 @@ class _Learn:
         return (delta(base, learner), progress.arrays()) if rows else None
 
 
-def added(base: AnyProgress, parts: Sequence[dict[str, NDArray[Any]]]) -> AnyProgress:
+def added(base: Progress, parts: Sequence[dict[str, NDArray[Any]]]) -> Progress:
     """What several counted who went on from the same base; of one only, bit for bit what it counted."""
     if len(parts) == 1:
-        return type(base).from_arrays(parts[0])
+        return Progress.from_arrays(parts[0])
     before = base.arrays()
     now = {name: array + sum(part[name] - array for part in parts) for name, array in before.items()}
-    return type(base).from_arrays(now)
+    return Progress.from_arrays(now)
 
 
-def _model(estimator: Any, columns: Columns) -> Model:
+def _model(estimator: Any, columns: FrameColumns) -> Model:
     """An estimator, fresh or fitted, as a model of its own."""
     from sklearn.base import clone
 
     from thinstream.estimators.saving import model_of
     from thinstream.estimators.streaming import classes_for
 
-    stream = columns.stream([], [INDICES, VALUES], False, 0)
+    stream = columns.rows([], [INDICES, VALUES], False)
     if estimator.__sklearn_is_fitted__():
         model = model_of(estimator)
         return replace(model, learner=copied(model.learner))
@@ -222,6 +223,6 @@ def _model(estimator: Any, columns: Columns) -> Model:
     return model_of(fresh)
 
 
-def _described(columns: Columns) -> dict[str, Any]:
+def _described(columns: FrameColumns) -> dict[str, Any]:
     reading = {**columns.reading, "hasher": columns.reading["hasher"].as_dict()}
     return {"kind": "structured streaming", "features": columns.features, "reading": repr(sorted(reading.items()))}

@@ -65,7 +65,9 @@ class ByRows:
 
     def precision(self, C: float, owner: str) -> NDArray[Any]:
         """P, in memory of its own."""
-        P = _unit(self.A.shape[1], self.A.dtype, owner)
+        d = self.A.shape[1]
+        require_room(4.0 * d * d * self.A.dtype.itemsize, owner, f"covariances of {d:,} features")
+        P = identity(d, self.A.dtype)
         rows = Examples(self.A, np.empty(self.A.shape[0], np.int8), np.empty(0))
         for _, block in rows.blocks(self.A.dtype):
             add_gram(P, block, C)
@@ -81,7 +83,7 @@ class ByRows:
 
     def arrays(self) -> Arrays:
         """What is saved."""
-        return {f"rows.{name}": array for name, array in csr_arrays(self.A).items()} | {"factor": self.T}
+        return csr_arrays(self.A, "rows") | {"factor": self.T}
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +138,7 @@ def covariance_of(arrays: Arrays, d: int, dtype: Any) -> Covariance:
         if not np.all(np.diagonal(P) >= 1):
             raise ModelFileError("its array 'precision' is no precision: its diagonal must be ≥ 1")
         return ByFeatures(np.asfortranarray(P.T))
-    A = csr_of_arrays({name: arrays[f"rows.{name}"] for name in ("indptr", "indices", "values")}, d)
+    A = csr_of_arrays(arrays, "rows", d)
     T = checked(arrays, "factor", (A.shape[0], A.shape[0]), dtype)
     return ByRows(A, np.asfortranarray(T))
 
@@ -147,8 +149,3 @@ def products(X: Any, Y: Any) -> NDArray[Any]:
         left = X.toarray()
         return np.asarray(left @ (left if X is Y else Y.toarray()).T)
     return np.asarray((X @ Y.T).toarray())
-
-
-def _unit(d: int, dtype: Any, owner: str) -> NDArray[Any]:
-    require_room(4.0 * d * d * np.dtype(dtype).itemsize, owner, f"covariances of {d:,} features")
-    return identity(d, dtype)

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners import grades, spectral
-from thinstream.batch_learners.passes import Passes
+from thinstream.batch_learners import grades
+from thinstream.batch_learners.repeating import Passes
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.stability.inputs import batch_of, matrix_of, signs_of
+from thinstream.stability.data import batch_of, matrix_of, signs_of
 
 
 class Path(NamedTuple):
@@ -47,7 +47,7 @@ def spectral_radius(X: Any, gamma: float, support: Any = None) -> float:
         if len(columns) and not 0 <= columns[0] <= columns[-1] < rows.shape[1]:
             raise InvalidInputError(f"support must be from 0 to {rows.shape[1] - 1}, got {columns[[0, -1]].tolist()}")
         rows = rows.tocsc()[:, columns]
-    return spectral.iteration_radius(rows, gamma)
+    return grades.iteration_radius(rows, gamma)
 
 
 def safe_gamma(X: Any) -> float:
@@ -57,7 +57,7 @@ def safe_gamma(X: Any) -> float:
     9.0
     """
     batch = batch_of(X)
-    return spectral.squared_norm(Passes.of(batch.labelled(np.ones(len(batch), np.int8))))
+    return grades.squared_norm(Passes.of(batch.labelled(np.ones(len(batch), np.int8))))
 
 
 def follow(
@@ -79,7 +79,7 @@ def follow(
     batch = batch_of(X, signs_of(y))
     examples, rows = Passes.of(batch), matrix_of(batch).tocsc()
     if gamma is None:
-        gamma = spectral.squared_norm(examples) or 1.0
+        gamma = grades.squared_norm(examples) or 1.0
     _require_gamma(gamma)
     s = max(1, examples.n_features // 10) if n_nonzero is None else n_nonzero
     found: list[tuple[float, float, int]] = []
@@ -87,7 +87,7 @@ def follow(
         if not (math.isfinite(potential) and np.all(np.isfinite(w))):
             break
         kept = np.flatnonzero(w) if found else np.arange(len(w))
-        radius = spectral.iteration_radius(rows[:, kept], gamma) if radii else np.nan
+        radius = grades.iteration_radius(rows[:, kept], gamma) if radii else np.nan
         found.append((potential, radius, int(np.count_nonzero(w))))
     potentials, radiuses, nnz = zip(*found, strict=True)
     return Path(np.array(potentials), np.array(radiuses), np.array(nnz, dtype=np.int64), float(gamma))

@@ -1,4 +1,4 @@
-"""Single things that can be wrong with a model: how each is told, and what can be done about it."""
+"""Single things that can be wrong with a model: how each is recognised, and what can be done about it."""
 
 import math
 from typing import Any, Literal, NamedTuple
@@ -7,16 +7,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.batch_learners import spectral
-from thinstream.batch_learners.passes import Passes
-from thinstream.stability.exponents import exponents
-from thinstream.stability.replay import Replay
+from thinstream.batch_learners import grades
+from thinstream.batch_learners.repeating import Passes
 
 Level = Literal["problem", "note", "fine"]
 _LEVELS = ("problem", "note", "fine")
 
 #: Shares below which something counts as rare.
 FEW, RARE = 0.1, 0.01
+PARTS = 4
+
+
+class Part(NamedTuple):
+    """What is known of the model at the end of a part of the rows, and of its predictions in it."""
+
+    rows: int
+    nnz: int
+    error: float  # share called wrong before their update
+    score: float  # median |score| of rows not scored 0
+    finite: bool
+
+
+#: A run, looked at in PARTS parts.
+Run = tuple[Part, ...]
 
 
 class Finding(NamedTuple):
@@ -101,7 +114,7 @@ def scales(batch: Batch) -> Finding | None:
                    f"2^{found.largest}", "scale the features, each by its largest value, say")  # fmt: skip
 
 
-def density(w: NDArray[Any], parameters: dict[str, Any], run: Replay | None) -> Finding:
+def density(w: NDArray[Any], parameters: dict[str, Any], run: Run | None) -> Finding:
     """Whether the model goes on growing without getting better."""
     nnz, about = int(np.count_nonzero(w)), "density"
     says = f"{nnz:,} of {w.size:,} weights are not 0 ({100 * nnz / max(w.size, 1):.3g} %)"
@@ -109,10 +122,10 @@ def density(w: NDArray[Any], parameters: dict[str, Any], run: Replay | None) -> 
         return Finding("note", about, says, "lower l1" if parameters.get("l1") else "")
     if run is None:
         return Finding("fine", about, says)
-    half, end = run.parts[len(run.parts) // 2 - 1], run.parts[-1]
+    half, end = run[len(run) // 2 - 1], run[-1]
     says += f"; {half.nnz:,} after {half.rows:,} rows, {end.nnz:,} after {end.rows:,}, errors {half.error:.1%} and "
     says += f"{end.error:.1%}"
-    if run.growth < 1 + FEW or end.error < (1 - FEW) * half.error:
+    if end.nnz < (1 + FEW) * half.nnz or half.nnz == 0 or end.error < (1 - FEW) * half.error:
         return Finding("fine", about, says)
     do = "raise l1: it is 0, which keeps every weight" if parameters.get("l1") == 0 else "raise l1"
     if "l1" not in parameters:
@@ -121,11 +134,11 @@ def density(w: NDArray[Any], parameters: dict[str, Any], run: Replay | None) -> 
                    "StableSparsePerceptron(max_density=…)")  # fmt: skip
 
 
-def divergence(run: Replay | None) -> Finding | None:
+def divergence(run: Run | None) -> Finding | None:
     """Whether scores grow faster than the examples do."""
     if run is None:
         return None
-    half, end = run.parts[len(run.parts) // 2 - 1], run.parts[-1]
+    half, end = run[len(run) // 2 - 1], run[-1]
     says = f"the median |score| went from {half.score:.3g} to {end.score:.3g} in the second half of these rows"
     if not end.finite:
         says = "scores became infinite"
@@ -148,9 +161,48 @@ def coordinate_steps(batch: Batch, beta: float) -> Finding:
 
 def gradient_steps(batch: Batch, gamma: float, potential: NDArray[np.float64]) -> Finding:
     """GraDes: whether γ is large enough for X (without class weights), and what Ψ did."""
-    norm = spectral.squared_norm(Passes.of(batch.labelled(np.ones(len(batch), np.int8))))
+    norm = grades.squared_norm(Passes.of(batch.labelled(np.ones(len(batch), np.int8))))
     path = f"the potential went from {potential[0]:.3g} to {potential[-1]:.3g}"
     if potential[-1] > potential[0] or gamma < norm / 2:
         return Finding("problem", "divergence", f"gamma={gamma:.4g} is below half of ‖X‖₂² = {norm:.4g}; {path}"
                        if gamma < norm / 2 else path, "gamma=None, which takes ‖X‖₂²")  # fmt: skip
     return Finding("fine", "divergence", f"gamma={gamma:.4g} is large enough for ‖X‖₂² = {norm:.4g}; {path}")
+
+
+# How far apart the sizes of weights are, in powers of 2 (P2 Table 3) --------------------------------------------------
+
+
+class Exponents(NamedTuple):
+    """Statistics of ⌊log₂|w_j|⌋ over the non-zero weights; NaN and 0 where there are none."""
+
+    nonzero: int  # how many there are
+    within: float  # share whose exponent is in [largest − reach, largest]: the others are lost beside the largest
+    mean: float
+    std: float  # of the population
+    largest: int
+    smallest: int
+    reach: int  # 51 for float64, 22 for float32
+
+
+def exponents(w: Any, reach: int | None = None) -> Exponents:
+    """The exponents of a weight vector.
+
+    ``reach`` is how far below the largest a number still counts in a sum with it: by default one less than the bits of
+    the mantissa of w's type, as P2 has it. Numbers that are not finite have no exponent and are left out.
+
+    Examples
+    --------
+    >>> found = exponents([1.0, -0.3, 0.0, 2.0**-60])
+    >>> found.nonzero, found.largest, found.smallest, round(found.within, 2), round(found.std, 2)
+    (3, 0, -60, 0.67, 27.82)
+
+    """
+    values = np.ravel(np.asarray(w))
+    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    steps = int(np.finfo(values.dtype).nmant) - 1 if reach is None else reach
+    found = np.frexp(values[np.isfinite(values) & (values != 0)])[1].astype(np.int64) - 1  # exact, unlike log2
+    if len(found) == 0:
+        return Exponents(0, np.nan, np.nan, np.nan, 0, 0, steps)
+    largest, smallest = int(found.max()), int(found.min())
+    within = float(np.mean(found >= largest - steps))
+    return Exponents(len(found), within, float(found.mean()), float(found.std()), largest, smallest, steps)

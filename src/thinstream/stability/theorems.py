@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.errors import InvalidParameterError
-from thinstream.stability.inputs import batch_of, matrix_of, signs_of
+from thinstream.stability.data import batch_of, matrix_of, signs_of
 
 
 def norm_rounds(shrinkage: float, R: float, margin: float = 0.0, precision: float = 2.0**-53) -> float:

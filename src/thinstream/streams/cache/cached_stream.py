@@ -11,7 +11,7 @@ from thinstream.streams.cache.mapped import Cache, is_stale, write_cache
 from thinstream.streams.stream import START, Skipped, Stream
 
 
-class Kept:
+class CachedStream:
     """A stream read from its cache, which is written when it is missing, out of date or damaged.
 
     Parameters

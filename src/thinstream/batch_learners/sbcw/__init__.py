@@ -14,14 +14,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import BufferedLearner, Choosing, runs
+from thinstream.batch_learners.base import runs
 from thinstream.batch_learners.blas import cholesky, inverse_of_lower
-from thinstream.batch_learners.blocks import Blocks
-from thinstream.batch_learners.costs import running_costs
-from thinstream.batch_learners.groups import Chosen, best, cut
+from thinstream.batch_learners.buffered import BufferedLearner
+from thinstream.batch_learners.groups import Chosen, GroupChoosing, best, cut
 from thinstream.batch_learners.rows import Arrays, Examples
-from thinstream.batch_learners.sbcw_pass import Pass, ascend
-from thinstream.engine.loop import POSITIVES, T
+from thinstream.batch_learners.sbcw.ascent import Pass, ascend
+from thinstream.batch_learners.sbcw.blocks import Blocks
 from thinstream.engine.parameters import Count, CountOrNone, NonNegative, OneOf, Positive
 
 
@@ -82,21 +81,21 @@ class SBCW(NamedTuple):
 
 
 @runs(SBCW, paper="P1 Alg. 2, 3", order="second")
-class SBCWLearner(Choosing, BufferedLearner):
+class SBCWLearner(GroupChoosing, BufferedLearner):
     """μ in ``w``, and the blocks of Σ̂.
 
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
     >>> model = SBCWLearner(n_features=2, group_size=1, n_groups=2, dtype="float64", sigma=1.0)
-    >>> model.learn(rows)
+    >>> model.learn_rows(rows)
     array([0., 0.])
     >>> model.groups
     [array([1]), array([0])]
 
     """
 
-    selects = True
+    keeps_variance = True
     no_merge = "the groups of one shard are not those of another; fit it on all rows, or select features by one shard"
 
     def start(self) -> None:
@@ -108,8 +107,7 @@ class SBCWLearner(Choosing, BufferedLearner):
     def absorb(self, batch: Examples) -> NDArray[Any]:
         """Algorithm 2 on one batch."""
         X = batch.sparse(self.dtype)
-        y, rule, positives = batch.y.astype(np.float64), self.rule, int(self.counts[POSITIVES])
-        c = running_costs(self.costs, batch.y, batch.weights, positives, int(self.counts[T]) - positives)
+        y, c, rule = batch.y.astype(np.float64), self.row_costs(batch), self.rule
         r, K, transposed = rule.size(), rule.n_groups, X.T.astype(np.float64)
         slot = np.full(X.shape[1], -1, dtype=np.int64)  # number of each chosen feature, group by group
         groups: list[NDArray[np.int64]] = []
@@ -149,9 +147,9 @@ class SBCWLearner(Choosing, BufferedLearner):
         """σ of every feature: the diagonal of Σ̂."""
         return self.blocks.diagonal(len(self.w)).astype(self.dtype)[self.offset :]
 
-    def arrays(self) -> Arrays:
+    def arrays(self, *, weights_only: bool = False) -> Arrays:
         """The state, Σ̂ included."""
-        return super().arrays() | self.blocks.arrays()
+        return super().arrays(weights_only=weights_only) | ({} if weights_only else self.blocks.arrays())
 
     def restore(self, arrays: Arrays) -> None:
         """Becomes the learner these arrays were taken from."""

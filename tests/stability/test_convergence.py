@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import thinstream as ts
 from tests.batch_learners.naive import naive_grades
 from tests.rules.golden import stream as golden_stream
-from thinstream.batch_learners import spectral
+from thinstream.batch_learners import grades
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.stability import exponents, follow, safe_gamma, spectral_radius
 
@@ -30,7 +30,7 @@ def test_spectral_radius_is_that_of_the_matrix(seed, m, d, scale, data):
     X = matrix(seed, m, d)
     assume(X.any())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spectral, "SMALL", data.draw(st.sampled_from([3, 200])))
+        patch.setattr(grades, "SMALL", data.draw(st.sampled_from([3, 200])))
         check_radius(X, scale, sorted(data.draw(st.sets(st.integers(0, d - 1), min_size=1))))
 
 

@@ -1,4 +1,4 @@
-"""Matrices and labels as they come, for what works below the estimators."""
+"""Matrices and labels as users have them, made into batches."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.batch_learners.rows import Examples
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Classes
 
@@ -28,10 +29,7 @@ def batch_of(X: Any, y: NDArray[np.int8] | None = None) -> Batch:
 
 def matrix_of(batch: Batch) -> Any:
     """The batch as a scipy matrix."""
-    import scipy.sparse as sp
-
-    shape = (len(batch), batch.n_features)
-    return sp.csr_matrix((batch.values, batch.indices, batch.indptr), shape=shape)
+    return Examples.of(batch, batch.n_features).X
 
 
 def signs_of(y: Any, classes: Classes | None = None) -> NDArray[np.int8]:

@@ -6,20 +6,20 @@ Tan, Yan, Wang, van den Hengel, Tsang, Shi: Learning Sparse Confidence-Weighted 
 Υ of the paper, the root of Σ, is not formed: any root whitens as well, and the mean μ = Υw is kept itself.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import BatchLearner, BufferedLearner, runs
+from thinstream.batch_learners.base import runs
+from thinstream.batch_learners.bcw.covariance import ByFeatures, ByRows, Covariance, by_features, covariance_of
+from thinstream.batch_learners.bcw.steps import take_steps, walk
 from thinstream.batch_learners.blas import cholesky, times, whitened
-from thinstream.batch_learners.costs import running_costs
-from thinstream.batch_learners.covariance import ByFeatures, ByRows, Covariance, by_features, covariance_of
+from thinstream.batch_learners.buffered import BufferedLearner
 from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
 from thinstream.batch_learners.rows import Arrays, Examples, require_finite
-from thinstream.batch_learners.steps import take_steps, walk
-from thinstream.engine.loop import POSITIVES, T
 from thinstream.engine.parameters import CountOrNone, OneOf, Positive
 from thinstream.errors import MergeError
 
@@ -69,7 +69,7 @@ class BCWLearner(BufferedLearner):
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
     >>> model = BCWLearner(n_features=2, dtype="float64")
-    >>> model.learn(rows)
+    >>> model.learn_rows(rows)
     array([0., 0.])
     >>> model.weights(), model.variance()
     (array([-0.5,  0.4]), array([0.5, 0.2]))
@@ -77,6 +77,7 @@ class BCWLearner(BufferedLearner):
     """
 
     takes_dense = True
+    keeps_variance = True
 
     def start(self) -> None:
         """Σ = I."""
@@ -85,9 +86,7 @@ class BCWLearner(BufferedLearner):
 
     def absorb(self, batch: Examples) -> NDArray[Any]:
         """Algorithm 1 on one batch."""
-        positives = int(self.counts[POSITIVES])
-        c = running_costs(self.costs, batch.y, batch.weights, positives, int(self.counts[T]) - positives)
-        old, d = self.covariance, len(self.w)
+        c, old, d = self.row_costs(batch), self.covariance, len(self.w)
         few = isinstance(old, ByRows) and old.A.shape[0] + len(batch) < d
         w, scores = self._by_rows(batch, c) if few else self._by_features(batch, c)
         self.w = w
@@ -134,10 +133,10 @@ class BCWLearner(BufferedLearner):
             found.append(steps.scores)
         return np.concatenate(found), to_host(there)
 
-    def widen(self, width: int) -> None:
+    def widen(self, n_features: int) -> None:
         """Makes room for further features, each with variance 1."""
         before = len(self.w)
-        super().widen(width)
+        super().widen(n_features)
         if len(self.w) > before:
             self.covariance = self.covariance.widened(len(self.w))
 
@@ -145,64 +144,35 @@ class BCWLearner(BufferedLearner):
         """σ of every feature: the diagonal of Σ."""
         return self.covariance.variance(self.rule.C)[self.offset :]
 
-    def arrays(self) -> Arrays:
+    def arrays(self, *, weights_only: bool = False) -> Arrays:
         """The state, Σ included."""
-        return super().arrays() | self.covariance.arrays()
+        return super().arrays(weights_only=weights_only) | ({} if weights_only else self.covariance.arrays())
 
     def restore(self, arrays: Arrays) -> None:
         """Becomes the learner these arrays were taken from."""
         super().restore(arrays)
         self.covariance = covariance_of(arrays, len(self.w), self.dtype)
 
+    def merge_all(self, learners: Sequence["BCWLearner"]) -> "BCWLearner":
+        """Precisions add, which is exact; means are weighted by them."""
+        from scipy.linalg import cho_solve
 
-def merged(learners: Sequence[BCWLearner]) -> BCWLearner:
-    """One learner out of several that saw disjoint rows: precisions add, which is exact; means are weighted by them."""
-    from scipy.linalg import cho_solve
-
-    first = learners[0]
-    for other in learners:
-        _require_like(first, other)
-    seen = sorted((each for each in learners if each.t), key=lambda each: (each.t, each.w.tobytes(), each.loss))
-    model = BCWLearner(
-        n_features=first.n_features,
-        costs=first.costs,
-        dtype=first.dtype.name,
-        fit_intercept=bool(first.offset),
-        **first.parameters,
-    )
-    if len(seen) < 2:
-        model.restore((seen or learners)[0].arrays())
+        for each in learners:
+            if each.n_waiting:
+                size = each.rule.batch_size
+                raise MergeError(f"BCW: {each.n_waiting} rows wait for their batch of {size}; call flush() first")
+        model = copy.deepcopy(learners[0])
+        model.counts[:], model.cumulative_loss = 0, 0.0
+        d, C, name = len(self.w), self.rule.C, self.algorithm.name
+        P, b = np.zeros((d, d), dtype=self.dtype, order="F"), np.zeros(d)
+        for each in sorted(learners, key=lambda e: (e.t, e.w.tobytes(), e.cumulative_loss)):
+            own = each.covariance.precision(C, name)
+            own = np.tril(own) + np.tril(own, -1).T
+            b += own.astype(np.float64) @ each.w.astype(np.float64)
+            P += own
+            model.counts += each.counts
+            model.cumulative_loss += each.cumulative_loss
+        P[np.diag_indices_from(P)] -= P.dtype.type(len(learners) - 1)
+        model.covariance = ByFeatures(P)
+        model.w = cho_solve((cholesky(P), True), b).astype(self.dtype)
         return model
-    C, name = first.rule.C, first.algorithm.name
-    P, b = np.zeros((len(first.w), len(first.w)), dtype=first.dtype, order="F"), np.zeros(len(first.w))
-    for each in seen:
-        own = each.covariance.precision(C, name)
-        own = np.tril(own) + np.tril(own, -1).T
-        b += own.astype(np.float64) @ each.w.astype(np.float64)
-        P += own
-        model.counts += each.counts
-        model.loss += each.loss
-    P[np.diag_indices_from(P)] -= P.dtype.type(len(seen) - 1)
-    model.covariance = ByFeatures(P)
-    model.w = cho_solve((cholesky(P), True), b).astype(first.dtype)
-    return model
-
-
-BCWLearner.merge = staticmethod(merged)
-
-
-def _require_like(first: BatchLearner, other: BatchLearner) -> None:
-    pairs: list[tuple[str, Any, Any]] = [
-        *((name, value, other.parameters[name]) for name, value in first.parameters.items()),
-        ("class costs", tuple(first.costs), tuple(other.costs)),
-        ("dtype", first.dtype.name, other.dtype.name),
-        ("fit_intercept", bool(first.offset), bool(other.offset)),
-        ("n_features", first.n_features, other.n_features),
-    ]
-    for what, one, two in pairs:
-        if one != two:
-            raise MergeError(f"BCW: models to merge must agree in {what}, got {one!r} and {two!r}")
-    if isinstance(other, BufferedLearner) and len(other.waiting):
-        raise MergeError(
-            f"BCW: {len(other.waiting)} rows wait for their batch of {other.rule.batch_size}; call flush() first"
-        )

@@ -1,4 +1,4 @@
-"""Progressive metrics against a naive twin, in any chunks, and what they refuse."""
+"""Progressive metrics of two and of more classes against naive twins, in any chunks, and what they refuse."""
 
 import json
 import math
@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate import Progress, Tradeoff
-from thinstream.evaluate.report import BINS
+from thinstream.evaluate.progress import LabelOrder
+from thinstream.evaluate.tally import BINS
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 corners = [0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 1e-40, -1e-40, FLOAT32_MAX, -FLOAT32_MAX, 1e300, -1e300]
@@ -310,3 +311,108 @@ def test_interpreted_runs_count_the_same():
     assert found[0][0] == found[1][0]
     compiled, interpreted = ([float.fromhex(number) for number in lines[1].split()] for lines in found)
     assert compiled == pytest.approx(interpreted, rel=1e-13)
+
+
+# More than two classes ------------------------------------------------------------------------------------------------
+
+
+def test_classes_in_any_chunks():
+    rng = np.random.default_rng(0)
+    scores, y = rng.normal(size=(100, 4)), rng.integers(0, 3, 100).astype(np.int32)
+    weights = rng.choice([0.0, 1.0], 100)
+    one, other = Progress(4), Progress(4)
+    one.update(scores, y, weights)
+    for a, b in ((0, 30), (30, 31), (31, 100)):
+        other.update(scores[a:b], y[a:b], weights[a:b])
+        other = Progress.from_arrays(other.arrays())
+    assert same(one, other)
+    seen, called = y[weights > 0], scores.argmax(axis=1)[weights > 0]
+    report = one.report()
+    assert report.rows == len(seen)
+    assert report.error == pytest.approx(np.mean(seen != called))
+    recalls = [np.mean(called[seen == k] == k) for k in range(3)]
+    assert report.recall[:3] == pytest.approx(recalls)
+    assert np.isnan(report.recall[3])
+    assert report.balanced_accuracy == pytest.approx(np.mean(recalls))
+    assert report.precision == pytest.approx([np.mean(seen[called == k] == k) for k in range(4)])
+    one.mark()
+    assert one.since_mark().rows == 0
+
+
+def test_what_is_of_two_classes_is_undefined_of_more():
+    report = Progress(3).report()
+    assert report.positives is None
+    for name in ("sensitivity", "specificity", "weighted_sum", "cost", "log_loss", "hinge", "auc", "auc_bound"):
+        assert math.isnan(getattr(report, name)), name
+    assert list(report.as_dict()) == [
+        "rows", "error", "balanced_accuracy", "macro_f1", "examples", "recall", "precision",
+    ]  # fmt: skip
+    assert (report.n_models, Progress().report().n_models) == (3, 1)
+
+
+def test_classes_refused():
+    progress = Progress(3)
+    for scores, y, message in (
+        (np.zeros((1, 2)), np.zeros(1, np.int32), "rows × 3"),
+        (np.zeros((1, 3)), np.zeros(1, np.int8), "int32"),
+        (np.full((1, 3), np.nan), np.zeros(1, np.int32), "finite"),
+        (np.zeros((1, 3)), np.full(1, 3, np.int32), "y must be from 0 to 2, got 3 to 3"),
+        (np.zeros((1, 3)), np.full(1, -1, np.int32), "got -1"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            progress.update(scores, y)
+    assert progress.rows == 0
+    stored = progress.arrays()
+    with pytest.raises(InvalidInputError, match="numbers >= 0, got -1"):
+        Progress.from_arrays({**stored, "classes": stored["classes"] - 1})
+    with pytest.raises(InvalidInputError, match="contradict"):
+        Progress.from_arrays({**stored, "classes": stored["classes"] + [[1], [0], [0]]})
+    with pytest.raises(InvalidInputError, match="must include 'mark_classes'"):
+        Progress.from_arrays({"classes": stored["classes"]})
+
+
+@given(rows_64)
+def test_two_classes_have_the_metrics_of_more(rows):
+    """Counted as two of three classes they are the same."""
+    s, y, w = arrays_of(rows)
+    two, more = Progress(), Progress(3)
+    two.update(s, y, w)
+    scores = np.column_stack([np.zeros(len(s)), np.sign(s), np.full(len(s), -9.0)])
+    more.update(scores, ((y + 1) // 2).astype(np.int32), w)
+    one, other = two.report(), more.report()
+    for name in ("rows", "error", "macro_f1"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), nan_ok=True), name
+    for name in ("examples", "recall", "precision"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name)[:2], nan_ok=True), name
+    assert (one.specificity, one.sensitivity) == pytest.approx(one.recall, nan_ok=True)
+
+
+def test_names_of_two_classes_in_json():
+    assert list(Progress().report().as_dict()) == [
+        "rows", "positives", "error", "sensitivity", "specificity", "weighted_sum", "cost", "balanced_accuracy",
+        "log_loss", "hinge", "auc", "auc_bound",
+    ]  # fmt: skip
+
+
+def test_names_of_arrays_are_those_of_old_checkpoints():
+    tally = ["counts", "totals", "bins"]
+    assert list(Progress().arrays()) == [*tally, *(f"mark_{name}" for name in tally)]
+    assert list(Progress(5).arrays()) == ["classes", "mark_classes"]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+@pytest.mark.parametrize("size", [1, 7, 2000])
+def test_sorted_labels_are_found_in_any_chunks(dtype, size):
+    labels = np.array([-1, 1] if dtype == "int8" else [0, 1, 2], dtype)
+    y = np.random.default_rng(0).choice(labels, 2000)
+    for given_, expected in ((y, False), (np.sort(y), True), (y[:999], False), (np.sort(y)[:999], False)):
+        order = LabelOrder()
+        for start in range(0, len(given_), size):
+            order.update(given_[start : start + size])
+        assert order.looks_sorted is expected
+        counts = [np.count_nonzero(given_ == label) for label in labels]
+        assert order.examples.tolist() == counts[: len(order.examples)]
+        assert order.examples.sum() == len(given_)
+    order = LabelOrder()
+    order.update(np.full(2000, labels[-1]))
+    assert not order.looks_sorted
