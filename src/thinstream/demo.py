@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thinstream.datasets import Stream, sparse_gaussian
+from thinstream.datasets import LabelledRows, sparse_gaussian
 from thinstream.errors import MissingPackageError
 from thinstream.estimators import make
 from thinstream.plotting import matplotlib
@@ -52,7 +52,7 @@ def run(rows: int = 100_000, seed: int = 0, out: str = "demo.png") -> None:
     print("(the first run compiles each algorithm once, a few seconds each; later runs find them in the cache)\n")
     curves = {}
     for number, label in enumerate(CONTESTANTS, 1):
-        rate = choose_rate(label, Stream(train.X[:10_000], train.y[:10_000]))
+        rate = choose_rate(label, LabelledRows(train.X[:10_000], train.y[:10_000]))
         points = []
         for i, point in enumerate(sweep(label, rate, train, test), 1):
             points.append(point)
@@ -68,13 +68,13 @@ def run(rows: int = 100_000, seed: int = 0, out: str = "demo.png") -> None:
         print(f"\nThe sparsity-error curve is in {out}.")
 
 
-def choose_rate(label: str, head: Stream) -> float:
+def choose_rate(label: str, head: LabelledRows) -> float:
     """The rate with the fewest progressive mistakes on the head of the stream."""
     mistakes = [_model(label, float(r)).fit(head.X, head.y).n_mistakes_ for r in RATES]
     return float(RATES[int(np.argmin(mistakes))])
 
 
-def sweep(label: str, rate: float, train: Stream, test: Stream) -> Iterator[Point]:
+def sweep(label: str, rate: float, train: LabelledRows, test: LabelledRows) -> Iterator[Point]:
     """One model per value of l1."""
     for l1 in L1:
         model = _model(label, rate, l1=float(l1))

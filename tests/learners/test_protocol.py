@@ -128,6 +128,12 @@ def test_merging(name):
     else:
         with pytest.raises(MergeError, match=f"{name} cannot be merged: "):
             merge([one, other])
+    none.learn(rows())
+    with pytest.raises(MergeError, match=f"{name}: 40 rows wait to be learned"):
+        merge([one, none])
+    other.restore_weights(other.arrays(weights_only=True))
+    with pytest.raises(WeightsOnlyError, match=f"this {name} has its weights only"):
+        merge([one, other])
     with pytest.raises(MergeError, match=f"{name}: models to merge must agree in n_features, got 5 and 4"):
         merge([one, make_learner(name, n_features=4, dtype="float64", **SMALL.get(name, {}))])
 

@@ -41,8 +41,8 @@ class BatchLearner(SingleModel):
 
     Parameters
     ----------
-    n_features : int
-        Width of the model.
+    width : int
+        Features of the model (not ``n_features``, which is what SBCW calls the number to be chosen).
     costs : Costs
         Class costs c₋, c₊.
     dtype : {"float32", "float64"}
@@ -66,7 +66,7 @@ class BatchLearner(SingleModel):
     def __init__(
         self,
         *,
-        n_features: int,
+        width: int,
         costs: Costs = EQUAL_COSTS,
         dtype: str = "float32",
         grow: bool = False,
@@ -76,8 +76,8 @@ class BatchLearner(SingleModel):
         self.rule: Any = rule_of(self.algorithm, parameters)
         self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
         self.dtype = dtype_of(dtype, self.algorithm.name)
-        self.n_features, self.costs, self.grow, self.offset = n_features, costs, grow, int(fit_intercept)
-        self.w = np.zeros(n_features + self.offset, dtype=self.dtype)
+        self.n_features, self.costs, self.grow, self.offset = width, costs, grow, int(fit_intercept)
+        self.w = np.zeros(width + self.offset, dtype=self.dtype)
         self.counts = np.zeros(5, dtype=np.int64)
         self.cumulative_loss = 0.0
         self.weights_only = False
@@ -92,11 +92,16 @@ class BatchLearner(SingleModel):
     def start(self) -> None:
         """Makes the state of a learner that has seen nothing."""
 
+    @property
+    def n_waiting(self) -> int:
+        """Rows that wait to be learned."""
+        return sum(map(len, self._held))
+
     # Learning ---------------------------------------------------------------------------------------------------------
 
     def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
         """Holds the rows until `finish`; returns their scores under the weights as they are."""
-        self._held.append(self._checked(batch))
+        self._held.append(self._check(batch))
         return self.scores(batch) if scores else np.empty(0, dtype=self.dtype)
 
     def finish(self) -> None:
@@ -116,7 +121,7 @@ class BatchLearner(SingleModel):
         more = max(0, n_features - self.n_features)
         self.w, self.n_features = np.concatenate([self.w, np.zeros(more, dtype=self.dtype)]), self.n_features + more
 
-    def entering(self, examples: Examples) -> Examples:
+    def prepare(self, examples: Examples) -> Examples:
         """The examples as the algorithm sees them: with the constant feature, none of weight 0."""
         self.require_learnable(examples.n_features)
         if not np.all(examples.weights > 0):
@@ -133,7 +138,7 @@ class BatchLearner(SingleModel):
         if n_features != self.n_features and not self.grow:
             raise InvalidInputError(f"X has {n_features} features, but the model has {self.n_features}")
 
-    def _checked(self, batch: Batch) -> Batch:
+    def _check(self, batch: Batch) -> Batch:
         """The batch, if it can be learned from; narrower ones have nothing in the further features."""
         self.require_learnable(max(batch.n_features, self.n_features))
         if batch.require_labels().dtype != np.int8:
@@ -226,14 +231,18 @@ class BatchLearner(SingleModel):
     def restore_weights(self, arrays: Arrays) -> None:
         """Takes back weights and counters only: it predicts, and cannot go on learning."""
         self.weights_only = True
-        self.w = checked(arrays, "w", self.w.shape, self.dtype).copy()
-        self.counts = checked(arrays, "counts", (5,), np.dtype(np.int64)).copy()
-        self.cumulative_loss = float(checked(arrays, "loss", (1,), np.dtype(np.float64))[0])
+        self.w = require_array(arrays, "w", self.w.shape, self.dtype).copy()
+        self.counts = require_array(arrays, "counts", (5,), np.dtype(np.int64)).copy()
+        self.cumulative_loss = float(require_array(arrays, "loss", (1,), np.dtype(np.float64))[0])
 
-    def merged_with(self, others: Sequence[Self]) -> Self:
+    def merge(self, others: Sequence[Self]) -> Self:
         """One learner out of several that saw disjoint rows; they are left as they are."""
-        for other in others:
-            require_mergeable(self, other)
+        for each in (self, *others):
+            require_mergeable(self, each)
+            each.require_learnable(each.n_features)
+            if each.n_waiting:
+                rows = f"{self.algorithm.name}: {each.n_waiting} rows wait to be learned"
+                raise MergeError(f"{rows}; call flush() (of a learner, finish()) first")
         seen = [each for each in (self, *others) if each.t]
         return self.merge_all(seen) if len(seen) > 1 else copy.deepcopy((seen or [self])[0])
 
@@ -242,7 +251,7 @@ class BatchLearner(SingleModel):
         raise MergeError(f"{self.algorithm.name} cannot be merged: {self.no_merge}")
 
 
-def checked(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+def require_array(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """An array of a file, if it is what it must be."""
     found = arrays.get(name)
     if found is None or found.shape != shape or found.dtype != dtype:

@@ -61,7 +61,7 @@ def solve_lower(L: NDArray[Any], B: NDArray[Any], *, transposed: bool = False) -
     return np.asarray(found).reshape(B.shape)
 
 
-def whitened(X: NDArray[Any], T: NDArray[Any], workspace: NDArray[Any]) -> NDArray[Any]:
+def whiten(X: NDArray[Any], T: NDArray[Any], workspace: NDArray[Any]) -> NDArray[Any]:
     """Rows x̂ = Tx of the rows x, in a workspace of their shape."""
     workspace[...] = X
     return np.asarray(_function("trmm", T)(1.0, T, workspace.T, lower=1, overwrite_b=1).T)

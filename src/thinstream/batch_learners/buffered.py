@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.batch_learners.base import BatchLearner
-from thinstream.batch_learners.rows import Arrays, Examples, csr_arrays, csr_of_arrays, of_width, stacked
+from thinstream.batch_learners.rows import Arrays, Examples, csr_arrays, csr_of_arrays, of_width, stack
 from thinstream.engine.loop import POSITIVES, T
 from thinstream.learners.protocol import Reads
 
@@ -19,7 +19,7 @@ class BufferedLearner(BatchLearner):
 
     def start(self) -> None:
         """Nothing waits."""
-        self.waiting = Waiting(self.rule.batch_size)
+        self.waiting = Buffer(self.rule.batch_size)
         self._widest = self.n_features  # of the batches of a stream
 
     @property
@@ -30,13 +30,13 @@ class BufferedLearner(BatchLearner):
     @property
     def n_waiting(self) -> int:
         """Rows that wait for their batch."""
-        return len(self.waiting)
+        return super().n_waiting + len(self.waiting)
 
     def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
         """Learns from every batch that fills; without a ``batch_size`` all rows are held until `finish`."""
         if self.reads == "held":
             return super().learn(batch, scores)
-        batch = self._checked(batch)
+        batch = self._check(batch)
         self._widest = max(self._widest, batch.n_features)
         examples = Examples.of(batch, max(self.n_features, batch.n_features))
         if scores:
@@ -63,7 +63,7 @@ class BufferedLearner(BatchLearner):
 
     def _take(self, examples: Examples, last: bool = False) -> NDArray[Any]:
         """The scores of the first of these rows, which were learned; the others wait."""
-        rows, n_waiting = self.entering(examples), len(self.waiting)
+        rows, n_waiting = self.prepare(examples), len(self.waiting)
         done = [self._absorb(batch) for batch in self.waiting.batches(rows)]
         done += [self._absorb(batch) for batch in self.waiting.rest()] if last else []
         return np.concatenate([np.empty(0, self.dtype), *done])[n_waiting:]
@@ -94,7 +94,7 @@ class BufferedLearner(BatchLearner):
         self.waiting.restore(arrays, len(self.w))
 
 
-class Waiting:
+class Buffer:
     """Rows that wait for their batch to be full: part of a learner's state."""
 
     def __init__(self, size: int) -> None:
@@ -113,7 +113,7 @@ class Waiting:
         start = 0
         while len(self) + len(examples) - start >= self.size:
             stop = start + self.size - len(self)
-            yield stacked([*self.pieces, examples.take(slice(start, stop))])
+            yield stack([*self.pieces, examples.take(slice(start, stop))])
             self.pieces, start = [], stop
         if start < len(examples):
             rest = examples.take(slice(start, None))
@@ -122,14 +122,14 @@ class Waiting:
     def rest(self) -> Iterator[Examples]:
         """What is left, as one batch, if there is any; then nothing waits."""
         if self.pieces:
-            yield stacked(self.pieces)
+            yield stack(self.pieces)
             self.pieces = []
 
     def arrays(self) -> Arrays:
         """What is saved: the rows as CSR in the precision they came in."""
         if not self.pieces:
             return {}
-        rows = stacked(self.pieces)
+        rows = stack(self.pieces)
         X = rows.sparse(rows.X.dtype)
         return csr_arrays(X, "waiting") | {"waiting.y": rows.y, "waiting.weights": rows.weights}
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch_learners.base import runs
-from thinstream.batch_learners.groups import GroupChoosing, best, cut
+from thinstream.batch_learners.groups import GroupLearner, best, cut
 from thinstream.batch_learners.rows import Examples
 from thinstream.engine.parameters import Count, Positive
 
@@ -52,13 +52,13 @@ class FGM(NamedTuple):
 
 
 @runs(FGM, paper="P1 baseline", order="first")
-class FGMLearner(GroupChoosing):
+class FGMLearner(GroupLearner):
     """The weights of the last subproblem.
 
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = FGMLearner(n_features=2, group_size=1, n_groups=2, dtype="float64")
+    >>> model = FGMLearner(width=2, group_size=1, n_groups=2, dtype="float64")
     >>> _ = model.learn_rows(rows)
     >>> model.groups, model.converged
     ([array([1]), array([0])], True)
@@ -76,7 +76,7 @@ class FGMLearner(GroupChoosing):
         import scipy.sparse as sp
 
         self.start()
-        rows = self.entering(examples)
+        rows = self.prepare(examples)
         X, y, rule = rows.sparse(np.float64), rows.y.astype(np.float64), self.rule
         Cs = rule.C * rows.all_costs(self.costs)
         slot, alpha, w = np.full(X.shape[1], -1, dtype=np.int64), np.ones(len(y)), np.empty(0)

@@ -41,7 +41,7 @@ def cut(X: Any, slot: NDArray[np.int64]) -> Chosen:
     return Chosen(indptr.astype(np.int64), where[kept], X.data[kept].astype(np.float64))
 
 
-class GroupChoosing(BatchLearner):
+class GroupLearner(BatchLearner):
     """What learners share that choose groups of features: some of these may end with weight 0."""
 
     selects = True

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.batch_learners.base import BatchLearner, checked
+from thinstream.batch_learners.base import BatchLearner, require_array
 from thinstream.batch_learners.rows import Arrays, Examples
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.errors import InvalidInputError
@@ -201,5 +201,5 @@ class RepeatingLearner(BatchLearner):
         super().restore_weights(arrays)
         for name, kind in self.attributes.items():
             shape = (1,) if kind is float else arrays[f"found.{name}"].shape[:1]
-            array = checked(arrays, f"found.{name}", shape, np.dtype(np.float64))
+            array = require_array(arrays, f"found.{name}", shape, np.dtype(np.float64))
             self.found[name] = float(array[0]) if kind is float else array.copy()

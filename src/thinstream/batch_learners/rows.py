@@ -137,7 +137,7 @@ def require_finite(examples: Examples) -> None:
     checked.require_below(limit, f"{values.dtype.name} allows {limit:g}: sums of squares would overflow")
 
 
-def stacked(pieces: Sequence[Examples]) -> Examples:
+def stack(pieces: Sequence[Examples]) -> Examples:
     """Pieces, one after the other; sparse as soon as one of them is."""
     import scipy.sparse as sp
 

@@ -92,7 +92,7 @@ class SparDCALearner(BatchLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = SparDCALearner(n_features=2, dtype="float64", l1=0.6)
+    >>> model = SparDCALearner(width=2, dtype="float64", l1=0.6)
     >>> _ = model.learn_rows(rows)
     >>> model.a
     array([1.  , 0.55])
@@ -103,7 +103,7 @@ class SparDCALearner(BatchLearner):
 
     def learn_rows(self, examples: Examples, *, last: bool = True) -> NDArray[Any]:
         """Learns from all rows, from scratch; returns their scores under the final weights."""
-        rows, rule = self.entering(examples), self.rule
+        rows, rule = self.prepare(examples), self.rule
         X, y = rows.sparse(np.float64), rows.y.astype(np.float64)
         Cs = rule.C * rows.all_costs(self.costs)
         z, a, scores = np.zeros(X.shape[1]), np.zeros(len(y)), np.empty(len(y))

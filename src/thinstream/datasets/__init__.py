@@ -7,18 +7,20 @@ from thinstream.datasets.download import Checked, download, verify
 from thinstream.datasets.finding import find, folders, present
 
 if TYPE_CHECKING:
-    from thinstream.datasets.synthetic import Stream, sparse_gaussian, zipf_text
+    from thinstream.datasets.loading import load
+    from thinstream.datasets.synthetic import LabelledRows, sparse_gaussian, zipf_text
 
 __all__ = [
     "Checked",
     "Dataset",
+    "LabelledRows",
     "Published",
-    "Stream",
     "catalogue",
     "dataset",
     "download",
     "find",
     "folders",
+    "load",
     "present",
     "sparse_gaussian",
     "verify",
@@ -26,9 +28,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("Stream", "sparse_gaussian", "zipf_text"):  # finding a file must not wait for scipy
-        from thinstream.datasets import synthetic
+_LATER = {"LabelledRows": "synthetic", "load": "loading", "sparse_gaussian": "synthetic", "zipf_text": "synthetic"}
 
-        return getattr(synthetic, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # on demand: finding a file must not wait for scipy
+
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 
-class Stream(NamedTuple):
+class LabelledRows(NamedTuple):
     """Rows (CSR, float32) and labels ±1."""
 
     X: Any
@@ -22,7 +22,7 @@ def sparse_gaussian(
     n_informative: int = 100,
     n_noise: int = 200,
     seed: int = 0,
-) -> tuple[Stream, Stream]:
+) -> tuple[LabelledRows, LabelledRows]:
     """Train and test stream of P0 §5.2: few effective dimensions under much noise.
 
     The first ``n_informative`` dimensions are Gaussian, each with a mean from [−1, 1] and a variance from [0.5, 100];
@@ -46,7 +46,7 @@ def sparse_gaussian(
     mean = rng.uniform(-1.0, 1.0, n_informative)
     deviation = np.sqrt(rng.uniform(0.5, 100.0, n_informative))
 
-    def draw(n: int) -> Stream:
+    def draw(n: int) -> LabelledRows:
         informative = mean + deviation * rng.standard_normal((n, n_informative))
         y = np.where(informative @ mean > 0, 1, -1).astype(np.int8)
         places = np.empty((n, n_noise), dtype=np.int32)
@@ -57,14 +57,14 @@ def sparse_gaussian(
         columns = np.hstack([np.tile(np.arange(n_informative, dtype=np.int32), (n, 1)), places + n_informative])
         values = np.hstack([informative, noise]).astype(np.float32)
         indptr = np.arange(n + 1) * (n_informative + n_noise)
-        return Stream(sp.csr_matrix((values.ravel(), columns.ravel(), indptr), shape=(n, n_features)), y)
+        return LabelledRows(sp.csr_matrix((values.ravel(), columns.ravel(), indptr), shape=(n, n_features)), y)
 
     return draw(n_train), draw(n_test)
 
 
 def zipf_text(
     n_rows: int, n_features: int, *, words: int = 90, exponent: float = 1.1, noise: float = 0.05, seed: int = 0
-) -> Stream:
+) -> LabelledRows:
     """Rows like hashed documents: word frequencies follow Zipf's law, rows have unit length, labels a linear rule.
 
     Each row draws ``words`` words; repeated ones are summed, which leaves about two thirds as many non-zeros. A share
@@ -89,4 +89,4 @@ def zipf_text(
     X.data /= np.repeat(lengths, np.diff(X.indptr)).astype(np.float32)
     score = X @ rng.standard_normal(n_features).astype(np.float32)
     flipped = rng.random(n_rows) < noise
-    return Stream(X, np.where((score > np.median(score)) ^ flipped, 1, -1).astype(np.int8))
+    return LabelledRows(X, np.where((score > np.median(score)) ^ flipped, 1, -1).astype(np.int8))

@@ -16,14 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.estimators.base import classes_for
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
 from thinstream.estimators.scorers import score_of, scoring_for, threads_of
 from thinstream.estimators.splits import check_folds, is_number, splits_of
-from thinstream.estimators.streaming import classes_for, meaning_of
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes
 from thinstream.streams.stream import Stream
+from thinstream.training import names_told
 from thinstream.tune.candidates import COMMON, Setting, grid, make_trials, sample
 from thinstream.tune.search import Outcome, search
 from thinstream.tune.sources import Matrix, Source, is_repeatable, rewind
@@ -165,9 +166,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 start = time.perf_counter()
                 self.best_estimator_ = self._best()
                 if outcome.models:
-                    self._adopt(outcome, classes, np.unique(labels))
-                    if hasattr(self, "feature_names_in_"):
-                        self.best_estimator_.feature_names_in_ = self.feature_names_in_
+                    columns = getattr(self, "feature_names_in_", None)
+                    self._adopt(outcome, classes, np.unique(labels), columns=columns)
                 else:
                     self.best_estimator_.fit(X, y, sample_weight)
                 self.refit_time_ = time.perf_counter() - start
@@ -181,8 +181,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 raise InvalidParameterError("a stream is taken in its order, shuffle of the estimator must be False")
             if self.cv is not None and not is_number(self.cv):
                 raise InvalidParameterError(f"cv of a stream must be a number of folds or None, got {self.cv!r}")
-            every, found = classes_for(stream, classes)
-            known = every.require_two()
+            known = classes_for(stream, classes).require_two()
             folds, again = 0 if self.cv is None else check_folds(self.cv), is_repeatable(stream)
             width = getattr(stream, "n_features", None) or 0
             outcome = self._search(stream, settings, known, folds, width, models=not again)
@@ -193,8 +192,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 start = time.perf_counter()
                 self.best_estimator_ = self._best()
                 if outcome.models:
-                    self._adopt(outcome, known, found)
-                    self.best_estimator_._meaning = meaning_of(stream)
+                    found = {"feature_space": stream.feature_space, "names": names_told(stream)}
+                    self._adopt(outcome, known, np.array(known), **found)
                 else:
                     rewind(stream)
                     self.best_estimator_.fit_stream(stream, classes)
@@ -286,13 +285,9 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         best: OnlineClassifier = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
         return best
 
-    def _adopt(self, outcome: Outcome, classes: Classes, found: NDArray[Any]) -> None:
+    def _adopt(self, outcome: Outcome, classes: Classes, labels: NDArray[Any], **more: Any) -> None:
         """The best lane becomes the model of the best estimator."""
-        best, learner = self.best_estimator_, outcome.models[outcome.best]
-        best._new_learner(classes, 0)  # for what it notes; the learner there is the lane's
-        learner.grow = best.grow
-        best._learner, best._classes, best.classes_ = learner, classes, found
-        best.n_features_in_ = learner.n_features
+        self.best_estimator_._adopt_learner(outcome.models[outcome.best], classes, labels, **more)
 
     # Predicting, with the best model ----------------------------------------------------------------------------------
 

@@ -79,9 +79,9 @@ def told(method: str, p: int, train: Data) -> Any:
     import thinstream as ts
 
     if method == "SBCW":
-        return best([ts.SBCW(n_features_to_select=p, sigma=sigma, fit_intercept=False) for sigma in SIGMA], train)
+        return best([ts.SBCW(n_features=p, sigma=sigma, fit_intercept=False) for sigma in SIGMA], train)
     if method == "SBCW → SVM":
-        return make_pipeline(ts.SBCW(n_features_to_select=p, fit_intercept=False), LinearSVC(fit_intercept=False))
+        return make_pipeline(ts.SBCW(n_features=p, fit_intercept=False), LinearSVC(fit_intercept=False))
     if method == "FGM":
         return ts.FGM(group_size=max(1, p // GROUPS), n_groups=GROUPS, fit_intercept=False)
     model = ts.SOFS(B=p, fit_intercept=False)

@@ -94,7 +94,7 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
         raise MergeError("merge needs at least one model, got none")
     if learners[0].algorithm.kind == "batch":
         batch_learner: Any = learners[0]
-        together: Learner = batch_learner.merged_with(learners[1:])
+        together: Learner = batch_learner.merge(learners[1:])
         return together
     for other in learners[1:]:
         require_mergeable(learners[0], other)

@@ -49,6 +49,7 @@ class Subject(NamedTuple):
     w: NDArray[Any]
     parameters: dict[str, Any]
     learner: Any = None  # of an algorithm of this library
+    classes: Any = None
 
 
 def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
@@ -58,7 +59,7 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
 
     Parameters
     ----------
-    model : estimator, Learner or array
+    model : estimator, Model, Learner or array
         Fitted; any linear model with ``coef_``, or its weights.
     X : matrix
         Rows like those it learns from; some thousands are enough.
@@ -80,7 +81,7 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
 
     """
     subject = _subject(model)
-    batch = batch_of(X, None if y is None else signs_of(y, getattr(model, "_classes", None)))
+    batch = batch_of(X, None if y is None else signs_of(y, subject.classes))
     if subject.learner is None and len(subject.w) != batch.n_features:
         raise InvalidInputError(
             f"diagnose: X must have a column for each of the {len(subject.w)} weights, got {batch.n_features} columns"
@@ -91,7 +92,7 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
 
 
 def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
-    name, w, parameters, learner = subject
+    name, w, parameters, learner, _ = subject
     wrong = findings.finite(w)
     if wrong is not None:
         return [wrong]
@@ -110,9 +111,11 @@ def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
 
 
 def _subject(model: Any) -> Subject:
-    learner = model if isinstance(model, OneModel) else getattr(model, "_learner", None)
+    holder = getattr(model, "_model", model)  # an estimator's, or a model itself
+    learner = getattr(holder, "learner", model)
     if isinstance(learner, OneModel):
-        return Subject(learner.algorithm.name, learner.weights(), dict(learner.parameters), learner)
+        classes = getattr(holder, "classes", None)
+        return Subject(learner.algorithm.name, learner.weights(), dict(learner.parameters), learner, classes)
     name = type(model).__name__
     w = getattr(model, "coef_", None if hasattr(model, "get_params") else model)
     if w is None:

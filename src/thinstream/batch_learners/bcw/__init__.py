@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from thinstream.batch_learners.base import runs
 from thinstream.batch_learners.bcw.covariance import ByFeatures, ByRows, Covariance, by_features, covariance_of
 from thinstream.batch_learners.bcw.steps import take_steps, walk
-from thinstream.batch_learners.blas import cholesky, times, whitened
+from thinstream.batch_learners.blas import cholesky, times, whiten
 from thinstream.batch_learners.buffered import BufferedLearner
 from thinstream.batch_learners.devices import in_precision, is_device_array, like, to_host
 from thinstream.batch_learners.rows import Arrays, Examples, require_finite
 from thinstream.engine.parameters import CountOrNone, OneOf, Positive
-from thinstream.errors import MergeError
 
 #: Rows on a device that are decided on at a time: each time their products come to the host.
 STRETCH = 1024
@@ -68,7 +67,7 @@ class BCWLearner(BufferedLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = BCWLearner(n_features=2, dtype="float64")
+    >>> model = BCWLearner(width=2, dtype="float64")
     >>> model.learn_rows(rows)
     array([0., 0.])
     >>> model.weights(), model.variance()
@@ -97,7 +96,7 @@ class BCWLearner(BufferedLearner):
         assert isinstance(self.covariance, ByRows)
         require_finite(batch)
         X = batch.sparse(self.dtype)
-        new, M = self.covariance.including(X, self.rule.C, self.algorithm.name)
+        new, M = self.covariance.add_rows(X, self.rule.C, self.algorithm.name)
         steps = take_steps(M, X @ self.w, batch.y, c, self.rule.C, self.rule.loss)
         self.covariance = new
         return self.w + new.times(steps.sizes), steps.scores
@@ -116,7 +115,7 @@ class BCWLearner(BufferedLearner):
                 scores[rows], move = self._on_device(block @ like(whitener.T, block), f, y, costs, move)
                 continue
             room = np.empty_like(block) if room is None else room
-            white = whitened(block, whitener, room[: len(block)])
+            white = whiten(block, whitener, room[: len(block)])
             scores[rows] = walk(white, f, y, costs, self.rule.C, self.rule.loss, move)
         self.covariance = new
         return self.w + times(whitener.T, move), scores
@@ -138,7 +137,7 @@ class BCWLearner(BufferedLearner):
         before = len(self.w)
         super().widen(n_features)
         if len(self.w) > before:
-            self.covariance = self.covariance.widened(len(self.w))
+            self.covariance = self.covariance.widen(len(self.w))
 
     def variance(self) -> NDArray[Any]:
         """σ of every feature: the diagonal of Σ."""
@@ -157,10 +156,6 @@ class BCWLearner(BufferedLearner):
         """Precisions add, which is exact; means are weighted by them."""
         from scipy.linalg import cho_solve
 
-        for each in learners:
-            if each.n_waiting:
-                size = each.rule.batch_size
-                raise MergeError(f"BCW: {each.n_waiting} rows wait for their batch of {size}; call flush() first")
         model = copy.deepcopy(learners[0])
         model.counts[:], model.cumulative_loss = 0, 0.0
         d, C, name = len(self.w), self.rule.C, self.algorithm.name

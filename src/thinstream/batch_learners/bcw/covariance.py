@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import checked
+from thinstream.batch_learners.base import require_array
 from thinstream.batch_learners.blas import add_gram, cholesky, identity, inverse_of_lower, require_room, solve_lower
 from thinstream.batch_learners.rows import Arrays, Examples, csr_arrays, csr_of_arrays, of_width, require_finite
 from thinstream.errors import InvalidInputError, ModelFileError
@@ -36,7 +36,7 @@ class ByRows:
 
         return cls(sp.csr_matrix((0, d), dtype=dtype), np.zeros((0, 0), dtype=dtype, order="F"))
 
-    def including(self, X: Any, C: float, owner: str) -> tuple["ByRows", NDArray[Any]]:
+    def add_rows(self, X: Any, C: float, owner: str) -> tuple["ByRows", NDArray[Any]]:
         """With further rows X (CSR), and their M = XΣXᵀ under the new Σ."""
         import scipy.sparse as sp
 
@@ -59,7 +59,7 @@ class ByRows:
     def _solved(self, a: NDArray[Any]) -> NDArray[Any]:
         return solve_lower(self.T, solve_lower(self.T, a), transposed=True)
 
-    def widened(self, d: int) -> "ByRows":
+    def widen(self, d: int) -> "ByRows":
         """With further features, of which no row has any."""
         return ByRows(of_width(self.A, d), self.T)
 
@@ -92,7 +92,7 @@ class ByFeatures:
 
     P: NDArray[Any]  # Fortran's order, the lower triangle
 
-    def widened(self, d: int) -> "ByFeatures":
+    def widen(self, d: int) -> "ByFeatures":
         """With further features, of which no row has any."""
         P = identity(d, self.P.dtype)
         P[: len(self.P), : len(self.P)] = self.P
@@ -134,12 +134,12 @@ def by_features(old: Covariance, batch: Examples, C: float, dtype: Any, owner: s
 def covariance_of(arrays: Arrays, d: int, dtype: Any) -> Covariance:
     """What was saved."""
     if "precision" in arrays:
-        P = checked(arrays, "precision", (d, d), dtype)
+        P = require_array(arrays, "precision", (d, d), dtype)
         if not np.all(np.diagonal(P) >= 1):
             raise ModelFileError("its array 'precision' is no precision: its diagonal must be ≥ 1")
         return ByFeatures(np.asfortranarray(P.T))
     A = csr_of_arrays(arrays, "rows", d)
-    T = checked(arrays, "factor", (A.shape[0], A.shape[0]), dtype)
+    T = require_array(arrays, "factor", (A.shape[0], A.shape[0]), dtype)
     return ByRows(A, np.asfortranarray(T))
 
 

@@ -92,6 +92,7 @@ def path(
     from thinstream.cli.studies import (
         open_binary_stream,
         remark_on_labels,
+        require_online,
         require_study_outputs,
         show_progress,
         study_config,
@@ -104,6 +105,7 @@ def path(
     from thinstream.tune.sparsity_path import Sweep, sweep_stream
     from thinstream.tune.study import Trial
 
+    require_online(algorithm)
     check_metric(choice.scoring)
     check_rule(choice.pick, choice.limits())
     sweep = Sweep(n, *_parse_ends(l1), holdout)
@@ -115,7 +117,7 @@ def path(
     test_stream = open_binary_stream(test, reading, study.dtype) if test else None
     trial, tradeoff = Trial(parameters, parse_costs(class_weight), study.fit_intercept), judging.tradeoff()
     with show_progress(stream, output) as watch:
-        config = study_config(algorithm, study, stream)
+        config = study_config(algorithm, study, reading, stream)
         swept = sweep_stream(stream, config, trial, sweep, test=test_stream, watch=watch, tradeoff=tradeoff)
     chosen, trouble = None, None
     try:

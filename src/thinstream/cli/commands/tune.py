@@ -159,6 +159,7 @@ def tune(
     from thinstream.cli.studies import (
         open_binary_stream,
         remark_on_labels,
+        require_online,
         require_study_outputs,
         show_progress,
         study_config,
@@ -170,6 +171,7 @@ def tune(
     from thinstream.tune.sources import is_repeatable, rewind
 
     job = Job(data, reading, study, judging, search, algorithm, parameters)
+    require_online(algorithm)
     job.check()
     require_study_outputs(data, study, search.model)
     settings, scoring = job.settings(), scoring_of(search.scoring, judging.tradeoff())
@@ -178,7 +180,7 @@ def tune(
     again = is_repeatable(stream)
     if search.paper and not again:
         raise InvalidInputError("--paper goes over the data twice: it needs files, not a pipe")
-    config = study_config(find(algorithm).name, study, stream)._replace(folds=job.folds, final=search.final)
+    config = study_config(find(algorithm).name, study, reading, stream)._replace(folds=job.folds, final=search.final)
     with show_progress(stream, output) as watch:
         outcome = search_stream(
             stream,
