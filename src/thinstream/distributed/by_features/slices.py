@@ -257,13 +257,13 @@ class Packed(NamedTuple):
     def of(cls, part: Slice) -> Self:
         """The slice, packed."""
         learner = part.learner()
-        return cls(packing.described(learner), packing.packed(learner, "full"), part.n_features)
+        return cls(packing.describe(learner), packing.pack(learner, "full"), part.n_features)
 
     def unpack(self, blueprint: Blueprint, rank: int, size: int) -> Slice:
         """The slice as it was."""
         part = Slice(blueprint, rank, size)
         head = {**self.head, "grade": "full", "classes": list(blueprint.classes)}
-        part.restore(packing.unpacked(head, self.arrays), self.n_features)
+        part.restore(packing.unpack(head, self.arrays), self.n_features)
         return part
 
 

@@ -208,8 +208,7 @@ def _model(estimator: Any, columns: FrameColumns) -> Model:
     """An estimator, fresh or fitted, as a model of its own."""
     from sklearn.base import clone
 
-    from thinstream.estimators.saving import model_of
-    from thinstream.estimators.streaming import classes_for
+    from thinstream.estimators.base import model_of
 
     stream = columns.rows([], [INDICES, VALUES], False)
     if estimator.__sklearn_is_fitted__():
@@ -217,10 +216,7 @@ def _model(estimator: Any, columns: FrameColumns) -> Model:
         return replace(model, learner=copy_learner(model.learner))
     fresh = clone(estimator)
     fresh._check_common_parameters()
-    fresh._classes, fresh.classes_ = classes_for(stream, None)
-    fresh._learner = fresh._new_learner(fresh._classes, 0)
-    fresh.n_features_in_ = 0
-    return model_of(fresh)
+    return model_of(fresh._adopt(fresh._model_of_stream(stream, None)))
 
 
 def _described(columns: FrameColumns) -> dict[str, Any]:
