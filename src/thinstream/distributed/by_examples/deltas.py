@@ -6,9 +6,9 @@ of the workers. So the base, which all share, counts once.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,18 +40,6 @@ class Delta:
     n_features: int
     parts: tuple[Part, ...]
     mistakes: int = 0  # of more than two classes: those of the whole run
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All of it as named arrays."""
-        arrays = {f"{k}/{name}": array for k, part in enumerate(self.parts) for name, array in part._asdict().items()}
-        return {"head": np.array([self.n_features, self.mistakes, len(self.parts)]), **arrays}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """What `to_arrays` was called on."""
-        width, mistakes, models = arrays["head"].tolist()
-        parts = [Part(*(arrays[f"{k}/{name}"] for name in Part._fields)) for k in range(models)]
-        return cls(width, tuple(parts), mistakes)
 
     @property
     def nbytes(self) -> int:

@@ -130,16 +130,6 @@ class Collective:
                 self._reduce(flat[start : start + per])
         return array
 
-    def broadcast(self, array: NDArray[Any], root: int = 0) -> NDArray[Any]:
-        """The root's array, in place of this rank's, bit for bit."""
-        if not 0 <= root < self.size:
-            raise InvalidParameterError(f"root must be from 0 to {self.size - 1}, got {root}")
-        raw = array.reshape(-1).view(np.uint8)
-        if self.rank != root:
-            raw[:] = 0  # as whole numbers, whose sums with 0 are exact for any bits
-        self.allreduce(raw)
-        return array
-
     def barrier(self) -> None:
         """Returns when every rank has come here."""
         self.allreduce(np.empty(0))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Position
 from thinstream.distributed.by_examples.deltas import Delta, copy_learner, delta, merge_deltas
-from thinstream.distributed.engines.spark.columns import FrameColumns, vectors_to_lists
+from thinstream.distributed.engines.spark.frames import FrameColumns, vectors_to_lists
 from thinstream.distributed.engines.spark.package import slots_of
 from thinstream.distributed.engines.spark.tasks import pack_answer, run_stage, unpack_answers
 from thinstream.distributed.engines.tables import INDICES, VALUES
