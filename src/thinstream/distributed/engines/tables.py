@@ -76,7 +76,7 @@ class TableColumns:
     @classmethod
     def of(cls, options: dict[str, Any]) -> Self:
         """What options say of columns; one that there is not is an error."""
-        allowed = [*signature(cls).parameters, *signature(TableColumns).parameters]
+        allowed = [*signature(TableColumns).parameters, *signature(cls).parameters]
         allowed = [name for name in dict.fromkeys(allowed) if name != "columns"]
         for name in options:
             if name not in allowed:
