@@ -84,26 +84,18 @@ def copy_learner(model: AnyLearner) -> AnyLearner:
     return learner_of(models, model.n_mistakes)
 
 
-def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], rule: str | None = None) -> AnyLearner:
+def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], way: str | None = None) -> AnyLearner:
     """A new model out of what several workers learned since the base; counters add.
 
-    Deltas without an example change nothing. If only one has some, the result is that worker's model, bit for bit.
-
-    Parameters
-    ----------
-    base : Learner or OneVsRest
-        What every worker went on from.
-    deltas : sequence of Delta
-        In the order of the workers, which is the order of summation.
-    rule : str, optional
-        How increments become one (see `increments`); None: the default that the algorithm's rule declares.
-
+    Deltas without an example change nothing. If only one has some, the result is that worker's model, bit for bit. The
+    order of deltas, which is that of the workers, is the order of summation. ``way``: how increments become one (see
+    `increments`); None: the default that the algorithm's rule declares.
     """
     width = max([base.n_features, *(change.n_features for change in deltas)])
     seen = [change for change in deltas if any(_examples(change, base))]
     if len(seen) < 2:
         return apply_delta(base, seen[0]) if seen else copy_learner(base)
-    chosen, models = combining_for(next(iter(base.models)), rule), []
+    chosen, models = combining_for(next(iter(base.models)), way), []
     for k, model in enumerate(base.models):
         parts = [change.parts[k] for change in seen]
         models.append(_merged(_widened(model, width), parts, chosen))
