@@ -4,6 +4,7 @@ make docs        (or: python -m tools.generate)
 """
 
 import inspect
+import re
 import textwrap
 from pathlib import Path
 
@@ -133,27 +134,29 @@ def stub() -> str:
     """src/thinstream/__init__.pyi."""
     parts = [STUB_HEAD, *(f"{head}\n{_docstring(getattr(ts, name))}    ...\n" for name, head in FUNCTIONS.items())]
     for algorithm in ts.algorithms():
-        own = [f"        {p.name}: {_type(p)} = {_literal(p.default)}," for p in algorithm.parameters]
+        own = [f"{p.name}: {_type(p)} = {_literal(p.default)}," for p in algorithm.parameters]
         defaults = inspect.signature(named(algorithm.name)).parameters
-        shared = [f"        {n}: {k} = {_literal(defaults[n].default)}," for n, k in COMMON.items() if n in defaults]
+        shared = [f"{n}: {k} = {_literal(defaults[n].default)}," for n, k in COMMON.items() if n in defaults]
         bases = ", ".join(base.__name__ for base in named(algorithm.name).__bases__)
         found = getattr(algorithm.learner, "attributes", {})
         fields = [f"    {n}_: {'float' if k is float else 'NDArray[float64]'}\n" for n, k in found.items()]
         parts.append(
             f"class {algorithm.name}({bases}):\n{_docstring(algorithm.rule)}\n"
             + "".join([*fields, "\n"] if fields else [])
-            + "    def __init__(\n        self,\n        *,\n"
-            + "\n".join([*own, *shared])
-            + "\n    ) -> None: ...\n"
+            + f"    def __init__(self, *, {' '.join([*own, *shared])}) -> None: ...\n"
         )
     return "\n".join(parts)
 
 
 def _docstring(documented: object) -> str:
-    """For editors, which read the stub."""
-    text = inspect.getdoc(documented) or ""
-    lines = f"{text}\n" if "\n" in text else text
-    return textwrap.indent(f'{"r" if chr(92) in text else ""}"""{lines}"""', "    ") + "\n"
+    """For editors, which read the stub: what it is, its equations, a line for each parameter."""
+    head, _, rest = (inspect.getdoc(documented) or "").partition("Parameters\n----------\n")
+    section = re.split(r"\n\n(?=\w+\n-+\n)", rest.strip("\n"))[0]
+    entries = re.findall(r"^(\S.*?) : (.*)\n((?:    .*\n?)*)", f"{section}\n", flags=re.MULTILINE)
+    told = [f"- {name}: {' '.join(f'{kind}. {text}'.split())}" for name, kind, text in entries]
+    head = re.split(r"\n\n?(?=\w+\n-+\n|>>> )", head.strip())[0]
+    text = "\n\n".join(filter(None, [head, "\n".join(told)]))
+    return textwrap.indent(f'{"r" if chr(92) in text else ""}"""{text}"""', "    ") + "\n"
 
 
 def _literal(value: object) -> str:

@@ -26,13 +26,7 @@ __version__: str
 
 
 def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm, ...]:
-    """Algorithms, sorted by name, with paper, parameters and summary: all, those that learn online, or in batches.
-
-    >>> [a.name for a in algorithms()][:3]
-    ['AdaFOBOS', 'AdaRDA', 'ARCSOGD']
-    >>> [a.name for a in algorithms("batch")]
-    ['BCW', 'FGM', 'GraDes', 'SBCW', 'SCD', 'SparDCA']
-    """
+    """Algorithms, sorted by name, with paper, parameters and summary: all, those that learn online, or in batches."""
     ...
 
 def load(path: str | PathLike[str]) -> Any:
@@ -40,40 +34,17 @@ def load(path: str | PathLike[str]) -> Any:
     ...
 
 def make(name: str, **parameters: Any) -> Any:
-    """An estimator by the name of its algorithm, online or batch, in any case.
-
-    >>> make("ssol", eta=0.5)
-    SSOL(eta=0.5)
-    """
+    """An estimator by the name of its algorithm, online or batch, in any case."""
     ...
 
 def open_stream(
     paths: Any, format: str | None = None, *, cache: bool = False, **options: Any
 ) -> Stream:
-    r"""The examples of files: one path, several, a glob, or "-" for standard input.
+    """The examples of files: one path, several, a glob, or "-" for standard input.
 
-    Parameters
-    ----------
-    paths : path or list of paths
-        Text may be compressed (.gz, .bz2, .xz, .zst).
-    format : {"libsvm", "vw", "csv", "tsv", "jsonl", "parquet", "arrow", "cache"} or None
-        None: the ending tells, and a file without one of these is libsvm.
-    cache : bool
-        Whether to keep a binary copy beside the first file and read that, now and as long as it is up to date.
-    **options
-        See `thinstream.streams.options.Options`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name) / "mail.svm"
-    >>> _ = path.write_text("+1 3:0.5 7:1\n-1 2:1\n")
-    >>> [batch] = open_stream(path).batches()
-    >>> batch.y, batch.indices, batch.position
-    (array([ 1, -1], dtype=int8), array([2, 6, 1], dtype=int32), Position(part=0, offset=20, line=2, row=2, skip=0))
-    >>> folder.cleanup()
-    """
+    - paths: path or list of paths. Text may be compressed (.gz, .bz2, .xz, .zst).
+    - format: {"libsvm", "vw", "csv", "tsv", "jsonl", "parquet", "arrow", "cache"} or None. None: the ending tells, and a file without one of these is libsvm.
+    - cache: bool. Whether to keep a binary copy beside the first file and read that, now and as long as it is up to date."""
     ...
 
 def save(
@@ -81,19 +52,7 @@ def save(
 ) -> None:
     """Writes a fitted estimator (or a `Model`) to a file, replacing it in one step.
 
-    ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import thinstream as ts
-    >>> path = os.path.join(tempfile.mkdtemp(), "and.model")
-    >>> ts.save(ts.FSOL(eta=0.5).fit([[1.0, 0.0], [0.0, 1.0]], ["no", "yes"]), path)
-    >>> model = ts.load(path)
-    >>> model, model.predict([[0.0, 2.0]])
-    (FSOL(eta=0.5), array(['yes'], dtype='<U3'))
-    >>> model = model.partial_fit([[1.0, 1.0]], ["no"])        # goes on as if it had never been stopped
-    """
+    ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters."""
     ...
 
 class AdaFOBOS(OnlineClassifier):
@@ -103,38 +62,12 @@ class AdaFOBOS(OnlineClassifier):
 
         S_j += g_j²;   H_j = δ + √S_j;   w_j = soft(w_j − η·g_j/H_j, λη/H_j)   every round
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η.
-    l1 : float, default=0.0
-        λ: larger is sparser.
-    delta : float, default=1.0
-        δ: keeps the first steps short.
-    loss : {"hinge", "logistic"}, default="hinge"
+    - eta: float, default=1.0. Learning rate η.
+    - l1: float, default=0.0. λ: each round shrinks a weight by λη/H_j; larger is sparser.
+    - delta: float, default=1.0. δ: keeps the first steps short.
+    - loss: {"hinge", "logistic"}, default="hinge"."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.AdaFOBOS().fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
-    array([[-0.5 ,  0.75]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        l1: float = 0.0,
-        delta: float = 1.0,
-        loss: Literal["hinge", "logistic"] = "hinge",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, delta: float = 1.0, loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class AdaRDA(OnlineClassifier):
     """Adaptive regularised dual averaging (AdaGrad with the l1 norm).
@@ -143,38 +76,12 @@ class AdaRDA(OnlineClassifier):
 
         G_j += g_j;   S_j += g_j²;   H_j = δ + √S_j;   w_{t+1,j} = −(η/H_j)·soft(G_j, t·λ)
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η.
-    l1 : float, default=0.0
-        λ: larger is sparser.
-    delta : float, default=1.0
-        δ: keeps the first steps short.
-    loss : {"hinge", "logistic"}, default="hinge"
+    - eta: float, default=1.0. Learning rate η.
+    - l1: float, default=0.0. λ: larger is sparser.
+    - delta: float, default=1.0. δ, the least H_j: keeps a feature's first steps short.
+    - loss: {"hinge", "logistic"}, default="hinge"."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.AdaRDA(l1=0.25).fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
-    array([[-0.25 ,  0.625]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        l1: float = 0.0,
-        delta: float = 1.0,
-        loss: Literal["hinge", "logistic"] = "hinge",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, delta: float = 1.0, loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class ARCSOGD(OnlineClassifier):
     """Adaptively regularised cost-sensitive online gradient descent.
@@ -186,39 +93,12 @@ class ARCSOGD(OnlineClassifier):
 
     ρ = c₊/c₋ comes from class_weight; with "balanced" it is the running ratio of the class counts.
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η.
-    gamma : float, default=1.0
-        γ: the larger, the slower the variances fall; towards ∞ this is CSOGD.
-    covariance : {"diagonal", "full"}, default="diagonal"
-        The full d×d matrix, for up to a few thousand features.
-    diagonal : {"exact", "drop"}, default="exact"
-        1/σ_j += x_j²/γ, or the diagonal of the full update. Without meaning for a full covariance.
+    - eta: float, default=1.0. Learning rate η.
+    - gamma: float, default=1.0. γ: the larger, the slower the variances fall; towards ∞ this is CSOGD.
+    - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
+    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/γ, or the diagonal of the full update. Without meaning for a full covariance."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.ARCSOGD(class_weight="balanced").fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
-    array([[-0.5,  0.3]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        gamma: float = 1.0,
-        covariance: Literal["diagonal", "full"] = "diagonal",
-        diagonal: Literal["exact", "drop"] = "exact",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, gamma: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class AROW(OnlineClassifier):
     """Adaptive regularisation of weight vectors.
@@ -227,39 +107,12 @@ class AROW(OnlineClassifier):
 
         ℓ = max(0, 1 − y·μ·x);   v = xᵀΣx;   if ℓ > 0:  μ += ℓ/(v + r)·y·Σx;   Σ⁻¹ += diag(x²)/r
 
-    Parameters
-    ----------
-    r : float, default=1.0
-        The larger, the shorter the steps and the slower the variances fall.
-    a : float, default=1.0
-        The variance every weight starts with.
-    covariance : {"diagonal", "full"}, default="diagonal"
-        The full d×d matrix, for up to a few thousand features.
-    diagonal : {"exact", "drop"}, default="exact"
-        1/σ_j += x_j²/r, or the diagonal of the full update.
+    - r: float, default=1.0. The larger, the shorter the steps and the slower the variances fall.
+    - a: float, default=1.0. The variance every weight starts with.
+    - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
+    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/r, or the diagonal of the full update."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.AROW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[-0.5,  0.4]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        r: float = 1.0,
-        a: float = 1.0,
-        covariance: Literal["diagonal", "full"] = "diagonal",
-        diagonal: Literal["exact", "drop"] = "exact",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, r: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class BCW(BufferedClassifier):
     """Confidence-weighted learning in batches: one covariance matrix for all rows of a batch.
@@ -272,35 +125,11 @@ class BCW(BufferedClassifier):
     Memory is that of a few features × features matrices, or of rows × rows ones as long as there are fewer rows. Rows
     may be on a device (arrays of PyTorch or CuPy): they are then multiplied there.
 
-    Parameters
-    ----------
-    C : float, default=1.0
-        Weight of the data against what was known before.
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss ξ or ξ².
-    batch_size : int or None, default=None
-        Rows of a batch: rows wait until so many are there (``fit`` learns from the rest, too). None: each call is one
-        batch, and how rows are cut into calls changes the result.
+    - C: float, default=1.0. Weight of the data against what was known before.
+    - loss: {"hinge", "squared_hinge"}, default="hinge". Loss ξ or ξ².
+    - batch_size: int or None, default=None. Rows of a batch: rows wait until so many are there (``fit`` learns from the rest, too). None: each call is one batch, and how rows are cut into calls changes the result."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.BCW(dtype="float64").fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[-0.5,  0.4]])
-    """
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        loss: Literal["hinge", "squared_hinge"] = "hinge",
-        batch_size: int | None = None,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-    ) -> None: ...
+    def __init__(self, *, C: float = 1.0, loss: Literal["hinge", "squared_hinge"] = "hinge", batch_size: int | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = False, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32",) -> None: ...
 
 class CPA(OnlineClassifier):
     """Cost-sensitive passive-aggressive learning, prediction-based.
@@ -309,33 +138,10 @@ class CPA(OnlineClassifier):
 
         if ŷ ≠ y:  ℓ = √cost(y) − y·w·x;   w += τ·y·x        cost(y) = c_y, from class_weight
 
-    Parameters
-    ----------
-    variant : {"PA", "PA-I", "PA-II"}, default="PA"
-        τ = ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)).
-    C : float, default=1.0
-        Aggressiveness; PA does not use it.
+    - variant: {"PA", "PA-I", "PA-II"}, default="PA". τ = ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)).
+    - C: float, default=1.0. Aggressiveness; PA does not use it."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.CPA(class_weight={1: 4.0}).fit([[2.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[0., 1.]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        variant: Literal["PA", "PA-I", "PA-II"] = "PA",
-        C: float = 1.0,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, variant: Literal["PA", "PA-I", "PA-II"] = "PA", C: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class CSOGD(OnlineClassifier):
     """Cost-sensitive online gradient descent (without class costs: online gradient descent).
@@ -346,36 +152,11 @@ class CSOGD(OnlineClassifier):
         I:   ℓ = max(0, ρ_t − y·w·x);       if ℓ > 0:  w += η_t·y·x
         II:  ℓ = ρ_t·max(0, 1 − y·w·x);     if ℓ > 0:  w += η_t·ρ_t·y·x
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η.
-    variant : {"I", "II"}, default="I"
-        Whether costs ask for a wider margin or for longer steps; ρ = c₊/c₋ comes from class_weight.
-    rate : {"const", "inv_sqrt", "inv_t"}, default="const"
-        η_t: η, η/√t or η/t.
+    - eta: float, default=1.0. Learning rate η.
+    - variant: {"I", "II"}, default="I". Whether costs ask for a wider margin or for longer steps; ρ = c₊/c₋ comes from class_weight.
+    - rate: {"const", "inv_sqrt", "inv_t"}, default="const". η_t: η, η/√t or η/t."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.CSOGD(eta=0.5, class_weight={1: 4.0}).fit([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]], [0, 1, 1]).coef_
-    array([[ 1. , -0.5]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        variant: Literal["I", "II"] = "I",
-        rate: Literal["inv_sqrt", "const", "inv_t"] = "const",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, variant: Literal["I", "II"] = "I", rate: Literal["inv_sqrt", "const", "inv_t"] = "const", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class CW(OnlineClassifier):
     """Confidence-weighted learning.
@@ -386,43 +167,13 @@ class CW(OnlineClassifier):
 
     with the α and c that just satisfy y·μ·x ≥ φ·xᵀΣx (or φ·√(xᵀΣx)) afterwards.
 
-    Parameters
-    ----------
-    phi : float, default=0.5244005127080407
-        φ = Φ⁻¹(confidence); the default is a confidence of 0.7.
-    a : float, default=1.0
-        The variance every weight starts with.
-    form : {"variance", "stdev"}, default="variance"
-        "stdev" has no bound on its confidence: labels that keep contradicting each other on a feature drive its
-        variance to the smallest number there is, and the weight then stands still. SCW does not have this problem.
-    covariance : {"diagonal", "full"}, default="diagonal"
-        The full d×d matrix, for up to a few thousand features.
-    diagonal : {"exact", "drop"}, default="exact"
-        1/σ_j += c·x_j², or the diagonal of the full update.
+    - phi: float, default=0.5244005127080407. φ = Φ⁻¹(confidence); the default is a confidence of 0.7.
+    - a: float, default=1.0. The variance every weight starts with.
+    - form: {"variance", "stdev"}, default="variance". "stdev" has no bound on its confidence: labels that keep contradicting each other on a feature drive its variance to the smallest number there is, and the weight then stands still. SCW does not have this problem.
+    - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
+    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += c·x_j², or the diagonal of the full update."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.CW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
-    array([[-0.376,  0.508]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        phi: float = 0.5244005127080407,
-        a: float = 1.0,
-        form: Literal["variance", "stdev"] = "variance",
-        covariance: Literal["diagonal", "full"] = "diagonal",
-        diagonal: Literal["exact", "drop"] = "exact",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, phi: float = 0.5244005127080407, a: float = 1.0, form: Literal["variance", "stdev"] = "variance", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class FGM(Selecting, BatchClassifier):
     """Feature generating machine: groups of features chosen one by one, each time with all weights solved for.
@@ -435,32 +186,11 @@ class FGM(Selecting, BatchClassifier):
     A batch method: it needs all rows at once. It is also a selector: ``get_support()`` and ``transform`` keep what was
     chosen, with a weight or without.
 
-    Parameters
-    ----------
-    group_size : int, default=10
-        Features of a group.
-    n_groups : int, default=10
-        Groups.
-    C : float, default=1.0
-        Weight of the loss.
+    - group_size: int, default=10. Features of a group.
+    - n_groups: int, default=10. Groups.
+    - C: float, default=1.0. Weight of the loss."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.FGM(group_size=1, n_groups=1).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[0. , 0.4]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        group_size: int = 10,
-        n_groups: int = 10,
-        C: float = 1.0,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
-        dtype: Literal["float32", "float64"] = "float32",
-    ) -> None: ...
+    def __init__(self, *, group_size: int = 10, n_groups: int = 10, C: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = False, dtype: Literal["float32", "float64"] = "float32",) -> None: ...
 
 class FOBOS(OnlineClassifier):
     """Forward-backward splitting with the l1 norm.
@@ -469,38 +199,12 @@ class FOBOS(OnlineClassifier):
 
         w = soft(w − η_t·∇ℓ, η_t·λ)   every round
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η.
-    l1 : float, default=0.0
-        λ: larger is sparser.
-    rate : {"inv_sqrt", "const", "inv_t"}, default="inv_sqrt"
-        η_t: η/√t, η or η/t.
-    loss : {"hinge", "logistic"}, default="hinge"
+    - eta: float, default=1.0. Learning rate η.
+    - l1: float, default=0.0. λ: larger is sparser.
+    - rate: {"inv_sqrt", "const", "inv_t"}, default="inv_sqrt". η_t: η/√t, η or η/t.
+    - loss: {"hinge", "logistic"}, default="hinge"."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.FOBOS(l1=0.25, rate="const").fit([[1.0, 0.5], [0.0, 1.0]], [0, 1]).coef_
-    array([[-0.5,  0.5]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        l1: float = 0.0,
-        rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt",
-        loss: Literal["hinge", "logistic"] = "hinge",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt", loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class FSOL(OnlineClassifier):
     """First-order sparse online learning (with class costs: CS-FSOL).
@@ -509,36 +213,11 @@ class FSOL(OnlineClassifier):
 
         w = soft(θ, λ_t);   ℓ = max(0, 1 − y·w·x);   if ℓ > 0:  θ += η·c_y·y·x
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η.
-    l1 : float, default=0.0
-        λ: larger is sparser, 0 keeps every weight. θ grows with the stream.
-    l1_schedule : {"eta", "const", "sqrt", "linear", "inv_t"}, default="eta"
-        λ_t: ηλ, λ, ηλ√t, ηλt or λ/t.
+    - eta: float, default=1.0. Learning rate η.
+    - l1: float, default=0.0. λ: larger is sparser, 0 keeps every weight. θ grows with the stream.
+    - l1_schedule: {"eta", "const", "sqrt", "linear", "inv_t"}, default="eta". λ_t: ηλ, λ, ηλ√t, ηλt or λ/t."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.FSOL(l1=0.25).fit([[1.0, 0.25], [0.0, 1.0]], ["ham", "spam"]).coef_
-    array([[-0.75,  0.5 ]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        l1: float = 0.0,
-        l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "eta",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "eta", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class GraDes(Selecting, RepeatingClassifier):
     """Gradient descent with sparsification: least squares on ±1, the s largest weights kept.
@@ -552,41 +231,14 @@ class GraDes(Selecting, RepeatingClassifier):
     below half of ‖X‖₂² it diverges on most data: `thinstream.stability` tells beforehand. It is also a selector:
     ``get_support()``, ``transform``.
 
-    Parameters
-    ----------
-    gamma : float or None, default=None
-        γ: 1/γ is the learning rate. None stands for ‖X‖₂², with which Ψ never rises; papers take 3 and 100.
-    n_nonzero : int or None, default=None
-        s: weights kept, the constant feature's among them; None stands for a tenth of the features, at least one.
-    n_iter : int, default=10
-        Iterations.
-
-    Attributes
-    ----------
-    gamma_ : float
-        The γ taken.
-    potential_ : array of shape (n_iter + 1,)
-        Ψ before the first iteration and after each.
-
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.GraDes(gamma=2.0, n_nonzero=1, n_iter=2).fit([[1.0, 0.5], [-1.0, 0.0]], [0, 1]).potential_
-    array([1., 0., 0.])
-    """
+    - gamma: float or None, default=None. γ: 1/γ is the learning rate. None stands for ‖X‖₂², with which Ψ never rises; papers take 3 and 100.
+    - n_nonzero: int or None, default=None. s: weights kept, the constant feature's among them; None stands for a tenth of the features, at least one.
+    - n_iter: int, default=10. Iterations."""
 
     gamma_: float
     potential_: NDArray[float64]
 
-    def __init__(
-        self,
-        *,
-        gamma: float | None = None,
-        n_nonzero: int | None = None,
-        n_iter: int = 10,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
-    ) -> None: ...
+    def __init__(self, *, gamma: float | None = None, n_nonzero: int | None = None, n_iter: int = 10, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = False,) -> None: ...
 
 class NAROW(OnlineClassifier):
     """Narrow adaptive regularisation of weights.
@@ -595,39 +247,12 @@ class NAROW(OnlineClassifier):
 
         as AROW with r_t = v/(b·v − 1), and only where v > 1/b
 
-    Parameters
-    ----------
-    b : float, default=2.0
-        Must exceed 1/(a·‖x‖²), or nothing is ever learned.
-    a : float, default=1.0
-        The variance every weight starts with.
-    covariance : {"diagonal", "full"}, default="diagonal"
-        The full d×d matrix, for up to a few thousand features.
-    diagonal : {"exact", "drop"}, default="exact"
-        1/σ_j += x_j²/r_t, or the diagonal of the full update.
+    - b: float, default=2.0. Must exceed 1/(a·‖x‖²), or nothing is ever learned.
+    - a: float, default=1.0. The variance every weight starts with.
+    - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features; after an update xᵀΣx = 1/b then.
+    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/r_t, or the diagonal of the full update."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.NAROW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[-0.5   ,  0.4375]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        b: float = 2.0,
-        a: float = 1.0,
-        covariance: Literal["diagonal", "full"] = "diagonal",
-        diagonal: Literal["exact", "drop"] = "exact",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, b: float = 2.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class PA(OnlineClassifier):
     """Passive-aggressive learning.
@@ -637,32 +262,10 @@ class PA(OnlineClassifier):
         ℓ = max(0, 1 − y·w·x);   w += τ·y·x
         τ = ℓ/‖x‖² (PA)  |  min(C, ℓ/‖x‖²) (PA-I)  |  ℓ/(‖x‖² + 1/(2C)) (PA-II)
 
-    Parameters
-    ----------
-    variant : {"PA-I", "PA", "PA-II"}, default="PA-I"
-    C : float, default=1.0
-        Aggressiveness; PA does not use it.
+    - variant: {"PA-I", "PA", "PA-II"}, default="PA-I".
+    - C: float, default=1.0. Aggressiveness; PA does not use it."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.PA().fit([[2.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[-0.5,  0.5]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        variant: Literal["PA-I", "PA", "PA-II"] = "PA-I",
-        C: float = 1.0,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, variant: Literal["PA-I", "PA", "PA-II"] = "PA-I", C: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class PAUM(OnlineClassifier):
     """Perceptron algorithm with uneven margins.
@@ -671,56 +274,18 @@ class PAUM(OnlineClassifier):
 
         if y·w·x ≤ τ_y:  w += η·y·x        τ_y = c_y
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η. The margins τ come from class_weight (1 without).
+    - eta: float, default=1.0. Learning rate η. The margins τ come from class_weight (1 without)."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.PAUM(class_weight={1: 2.0}).fit([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [0, 1, 1]).coef_
-    array([[-1.,  2.]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class Perceptron(OnlineClassifier):
     """Perceptron.
 
     ::
 
-        if ŷ ≠ y:  w += c_y·y·x
+        if ŷ ≠ y:  w += c_y·y·x"""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.Perceptron().fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
-    array([[0., 3.]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class RDA(OnlineClassifier):
     """Regularised dual averaging with the l1 norm (rho > 0: enhanced).
@@ -729,41 +294,13 @@ class RDA(OnlineClassifier):
 
         w_{t+1} = −soft(G_t, t·λ_t)/β_t,   λ_t = λ + γρ/√t,   G_t = Σ ∇ℓ
 
-    Parameters
-    ----------
-    gamma : float, default=1.0
-        γ: the larger, the smaller the steps.
-    l1 : float, default=0.0
-        λ: larger is sparser.
-    rho : float, default=0.0
-        ρ of the enhanced method: more truncation in early rounds.
-    beta : {"sqrt", "linear", "const"}, default="sqrt"
-        β_t: γ√t, γt or γ.
-    loss : {"hinge", "logistic"}, default="hinge"
+    - gamma: float, default=1.0. γ: the larger, the smaller the steps.
+    - l1: float, default=0.0. λ: larger is sparser.
+    - rho: float, default=0.0. ρ of the enhanced method: more truncation in early rounds.
+    - beta: {"sqrt", "linear", "const"}, default="sqrt". β_t: γ√t, γt or γ.
+    - loss: {"hinge", "logistic"}, default="hinge"."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.RDA(l1=0.125, beta="const").fit([[1.0, 0.5], [0.0, 1.0]], [0, 1]).coef_
-    array([[-0.75,  0.25]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 1.0,
-        l1: float = 0.0,
-        rho: float = 0.0,
-        beta: Literal["sqrt", "linear", "const"] = "sqrt",
-        loss: Literal["hinge", "logistic"] = "hinge",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, gamma: float = 1.0, l1: float = 0.0, rho: float = 0.0, beta: Literal["sqrt", "linear", "const"] = "sqrt", loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class SBCW(Selecting, BufferedClassifier):
     """Sparse confidence-weighted learning in batches: groups of features, each with its own covariance matrix.
@@ -778,51 +315,16 @@ class SBCW(Selecting, BufferedClassifier):
     It chooses n_groups·group_size features and is also a selector: ``get_support()`` and ``transform`` keep what was
     chosen, with a weight or without. The mean starts anew with every batch, covariances are kept.
 
-    Parameters
-    ----------
-    n_features : int or None, default=None
-        Features wanted; with it group_size is n_features / n_groups, rounded up, so that up to n_groups − 1
-        more than wanted may be chosen.
-    group_size : int, default=10
-        Features of a group.
-    n_groups : int, default=15
-        Groups.
-    C : float, default=1.0
-        Weight of the data against what was known before.
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss ξ or ξ².
-    sigma : float, default=0.001
-        σ of Ω: the smaller, the fewer groups share the weight.
-    tol : float, default=0.0
-        Stop choosing groups when the objective moves by no more than this share of it; 0: never.
-    batch_size : int or None, default=None
-        Rows of a batch: rows wait until so many are there (``fit`` learns from the rest, too). None: each call is one
-        batch, and how rows are cut into calls changes the result.
+    - n_features: int or None, default=None. Features wanted; with it group_size is n_features / n_groups, rounded up, so that up to n_groups − 1 more than wanted may be chosen.
+    - group_size: int, default=10. Features of a group.
+    - n_groups: int, default=15. Groups.
+    - C: float, default=1.0. Weight of the data against what was known before.
+    - loss: {"hinge", "squared_hinge"}, default="hinge". Loss ξ or ξ².
+    - sigma: float, default=0.001. σ of Ω: the smaller, the fewer groups share the weight.
+    - tol: float, default=0.0. Stop choosing groups when the objective moves by no more than this share of it; 0: never.
+    - batch_size: int or None, default=None. Rows of a batch: rows wait until so many are there (``fit`` learns from the rest, too). None: each call is one batch, and how rows are cut into calls changes the result."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.SBCW(group_size=1, n_groups=1).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).get_support()
-    array([False,  True])
-    """
-
-    def __init__(
-        self,
-        *,
-        n_features: int | None = None,
-        group_size: int = 10,
-        n_groups: int = 15,
-        C: float = 1.0,
-        loss: Literal["hinge", "squared_hinge"] = "hinge",
-        sigma: float = 0.001,
-        tol: float = 0.0,
-        batch_size: int | None = None,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-    ) -> None: ...
+    def __init__(self, *, n_features: int | None = None, group_size: int = 10, n_groups: int = 15, C: float = 1.0, loss: Literal["hinge", "squared_hinge"] = "hinge", sigma: float = 0.001, tol: float = 0.0, batch_size: int | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = False, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32",) -> None: ...
 
 class SCD(Selecting, RepeatingClassifier):
     """Stochastic coordinate descent for the logistic loss with the l1 norm.
@@ -836,42 +338,14 @@ class SCD(Selecting, RepeatingClassifier):
     anew. Scaled so that |x| ≤ 1 no step raises the objective; otherwise ``beta`` of max x²/4 is safe. It is also a
     selector: ``get_support()``, ``transform``.
 
-    Parameters
-    ----------
-    l1 : float, default=0.001
-        λ: larger is sparser.
-    beta : float, default=0.25
-        β: bound on the curvature; steps are 1/β long.
-    n_epochs : int, default=10
-        Steps per coordinate, on average.
-    coordinates : sequence of int or None, default=None
-        The coordinates to take, in this order, instead of random ones; that of the constant feature is the last.
-
-    Attributes
-    ----------
-    objective_ : float
-        Mean logistic loss plus λ‖w‖₁.
-
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.SCD(l1=0.1, coordinates=[0, 1, 0]).fit([[1.0, 0.1], [-1.0, 0.1]], ["no", "yes"]).coef_.round(3)
-    array([[-1.872,  0.   ]])
-    """
+    - l1: float, default=0.001. λ: larger is sparser.
+    - beta: float, default=0.25. β: bound on the curvature; steps are 1/β long.
+    - n_epochs: int, default=10. Steps per coordinate, on average.
+    - coordinates: sequence of int or None, default=None. The coordinates to take, in this order, instead of random ones; that of the constant feature is the last."""
 
     objective_: float
 
-    def __init__(
-        self,
-        *,
-        l1: float = 0.001,
-        beta: float = 0.25,
-        n_epochs: int = 10,
-        coordinates: Sequence[int] | NDArray[Any] | None = None,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
-        random_state: Any = None,
-    ) -> None: ...
+    def __init__(self, *, l1: float = 0.001, beta: float = 0.25, n_epochs: int = 10, coordinates: Sequence[int] | NDArray[Any] | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = False, random_state: Any = None,) -> None: ...
 
 class SCW(OnlineClassifier):
     """Soft confidence-weighted learning.
@@ -882,44 +356,14 @@ class SCW(OnlineClassifier):
 
     CW that may leave its constraint violated, at price C linearly (I) or squared (II).
 
-    Parameters
-    ----------
-    variant : {"I", "II"}, default="I"
-    phi : float or None, default=None
-        φ = Φ⁻¹(confidence). None: confidence 0.75 for I, 0.9 for II.
-    C : float, default=1.0
-        Price of a violated constraint.
-    a : float, default=1.0
-        The variance every weight starts with.
-    covariance : {"diagonal", "full"}, default="diagonal"
-        The full d×d matrix, for up to a few thousand features.
-    diagonal : {"exact", "drop"}, default="exact"
-        1/σ_j += c·x_j², or the diagonal of the full update.
+    - variant: {"I", "II"}, default="I".
+    - phi: float or None, default=None. φ = Φ⁻¹(confidence). None: confidence 0.75 for I, 0.9 for II.
+    - C: float, default=1.0. Price of a violated constraint.
+    - a: float, default=1.0. The variance every weight starts with.
+    - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
+    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += c·x_j², or the diagonal of the full update."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.SCW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
-    array([[-0.559,  0.559]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        variant: Literal["I", "II"] = "I",
-        phi: float | None = None,
-        C: float = 1.0,
-        a: float = 1.0,
-        covariance: Literal["diagonal", "full"] = "diagonal",
-        diagonal: Literal["exact", "drop"] = "exact",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, variant: Literal["I", "II"] = "I", phi: float | None = None, C: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class SMIDAS(OnlineClassifier):
     """Stochastic mirror descent made sparse: a p-norm link between what is learned and the weights.
@@ -931,39 +375,12 @@ class SMIDAS(OnlineClassifier):
     A round costs O(nnz(θ)): the one algorithm here whose cost is not that of the example. With the usual p the weights
     spread over so many powers of 2 that most are lost in any sum: see `thinstream.stability`.
 
-    Parameters
-    ----------
-    eta : float, default=0.1
-        Learning rate η.
-    l1 : float, default=0.0
-        λ: larger is sparser.
-    p : float or None, default=None
-        The norm, at least 2, where it is plain stochastic gradient descent; None stands for 2 ln d, but at least 2.
-    threshold : {"l1", "eta_l1"}, default="l1"
-        What θ shrinks by each round: λ as P2 prints it, or ηλ as in the original.
+    - eta: float, default=0.1. Learning rate η.
+    - l1: float, default=0.0. λ: larger is sparser.
+    - p: float or None, default=None. The norm, at least 2, where it is plain stochastic gradient descent; None stands for 2 ln d, but at least 2.
+    - threshold: {"l1", "eta_l1"}, default="l1". What θ shrinks by each round: λ as P2 prints it, or ηλ as in the original."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.SMIDAS(eta=2.0, p=3).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
-    array([[-0.481,  1.923]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 0.1,
-        l1: float = 0.0,
-        p: float | None = None,
-        threshold: Literal["l1", "eta_l1"] = "l1",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 0.1, l1: float = 0.0, p: float | None = None, threshold: Literal["l1", "eta_l1"] = "l1", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class SOFS(OnlineClassifier):
     """Second-order online feature selection: AROW on the B most certain features.
@@ -972,33 +389,10 @@ class SOFS(OnlineClassifier):
 
         AROW's update, 1/σ_j += x_j²/r;   then μ_j = 0 for all but the B features of smallest σ_j
 
-    Parameters
-    ----------
-    B : int, default=100
-        Features kept.
-    r : float, default=1.0
-        As in AROW.
+    - B: int, default=100. Features kept.
+    - r: float, default=1.0. As in AROW."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.SOFS(B=1).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[0. , 0.4]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        B: int = 100,
-        r: float = 1.0,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, B: int = 100, r: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class SOP(OnlineClassifier):
     """Second-order perceptron.
@@ -1007,36 +401,11 @@ class SOP(OnlineClassifier):
 
         w = v/(a + S + x²);   if ŷ ≠ y:  v += c_y·y·x,  S += x²
 
-    Parameters
-    ----------
-    a : float, default=1.0
-        The larger, the closer to the Perceptron.
-    covariance : {"diagonal", "full"}, default="diagonal"
-        The full d×d matrix, for up to a few thousand features.
-    update_on : {"mistake", "every"}, default="mistake"
-        Which examples enter S.
+    - a: float, default=1.0. The larger, the closer to the Perceptron.
+    - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
+    - update_on: {"mistake", "every"}, default="mistake". Which examples enter S."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.SOP().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[0. , 0.4]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        a: float = 1.0,
-        covariance: Literal["diagonal", "full"] = "diagonal",
-        update_on: Literal["mistake", "every"] = "mistake",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", update_on: Literal["mistake", "every"] = "mistake", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class SparDCA(Selecting, BatchClassifier):
     """Dual coordinate ascent for a support vector machine with the l1 norm.
@@ -1050,35 +419,12 @@ class SparDCA(Selecting, BatchClassifier):
 
     A batch method: it needs all rows at once. It is also a selector: ``get_support()``, ``transform``.
 
-    Parameters
-    ----------
-    l1 : float, default=0.0
-        τ, the weight of the l1 norm.
-    C : float, default=1.0
-        Weight of the loss.
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss ξ or ξ².
-    n_epochs : int, default=10
-        Times that all rows are taken, always in the given order.
+    - l1: float, default=0.0. τ, the weight of the l1 norm.
+    - C: float, default=1.0. Weight of the loss.
+    - loss: {"hinge", "squared_hinge"}, default="hinge". Loss ξ or ξ².
+    - n_epochs: int, default=10. Times that all rows are taken, always in the given order."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.SparDCA(l1=0.6).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[-0.4,  0.5]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        l1: float = 0.0,
-        C: float = 1.0,
-        loss: Literal["hinge", "squared_hinge"] = "hinge",
-        n_epochs: int = 10,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
-        dtype: Literal["float32", "float64"] = "float32",
-    ) -> None: ...
+    def __init__(self, *, l1: float = 0.0, C: float = 1.0, loss: Literal["hinge", "squared_hinge"] = "hinge", n_epochs: int = 10, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = False, dtype: Literal["float32", "float64"] = "float32",) -> None: ...
 
 class SSOL(OnlineClassifier):
     """Second-order sparse online learning (with class costs: CS-SSOL).
@@ -1088,50 +434,15 @@ class SSOL(OnlineClassifier):
         A += xxᵀ/r (its diagonal σ⁻¹, every example);   w = soft(σ·θ, λ_t)
         ℓ = max(0, 1 − y·w·x);   if ℓ > 0:  θ += η·c_y·y·x
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η.
-    l1 : float, default=0.0
-        λ: larger is sparser, 0 keeps every weight. With the default schedule the final threshold is λ/(T+1), so λ has
-        to grow with the length of the stream.
-    r : float, default=1.0
-        The larger, the slower the variances fall.
-    l1_schedule : {"inv_t", "eta", "const", "sqrt", "linear"}, default="inv_t"
-        λ_t: λ/t, ηλ, λ, ηλ√t or ηλt.
-    covariance : {"diagonal", "full"}, default="diagonal"
-        The full d×d matrix (Algorithm 4), for up to a few thousand features.
-    diagonal : {"drop", "exact"}, default="drop"
-        The diagonal of the full update (as printed), or 1/σ_j += x_j²/r (a sum, so models can be merged). Without
-        meaning for a full covariance.
-    update_on : {"every", "loss"}, default="every"
-        Whether every example enters A before it is predicted (as printed), or only those with loss, afterwards.
+    - eta: float, default=1.0. Learning rate η.
+    - l1: float, default=0.0. λ: larger is sparser, 0 keeps every weight. With the default schedule the final threshold is λ/(T+1), so λ has to grow with the length of the stream.
+    - r: float, default=1.0. The larger, the slower the variances fall.
+    - l1_schedule: {"inv_t", "eta", "const", "sqrt", "linear"}, default="inv_t". λ_t: λ/t, ηλ, λ, ηλ√t or ηλt.
+    - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix (Algorithm 4), for up to a few thousand features.
+    - diagonal: {"drop", "exact"}, default="drop". The diagonal of the full update (as printed), or 1/σ_j += x_j²/r (a sum, so models can be merged). Without meaning for a full covariance.
+    - update_on: {"every", "loss"}, default="every". Whether every example enters A before it is predicted (as printed), or only those with loss, afterwards."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.SSOL().fit([[1.0, 0.0], [0.0, 2.0]], ["ham", "spam"]).coef_
-    array([[-0.5,  0.4]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        l1: float = 0.0,
-        r: float = 1.0,
-        l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "inv_t",
-        covariance: Literal["diagonal", "full"] = "diagonal",
-        diagonal: Literal["drop", "exact"] = "drop",
-        update_on: Literal["every", "loss"] = "every",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, r: float = 1.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "inv_t", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["drop", "exact"] = "drop", update_on: Literal["every", "loss"] = "every", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class StableSparsePerceptron(OnlineClassifier):
     """Perceptron with a margin that thresholds what it touches and stops for good at a given density.
@@ -1140,39 +451,12 @@ class StableSparsePerceptron(OnlineClassifier):
 
         z = y·w·x;   if z ≤ τ:  w_j = soft(w_j + η·y·x_j, λ) where x_j ≠ 0;   stop before nnz(w)/d ≥ s
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η.
-    l1 : float, default=0.0
-        λ: larger is sparser (not multiplied by η).
-    margin : float, default=0.0
-        τ: update where the margin is at or below it.
-    max_density : float or None, default=None
-        s: once this fraction of the weights is not zero the model is frozen; nothing counts any more.
+    - eta: float, default=1.0. Learning rate η.
+    - l1: float, default=0.0. λ: larger is sparser (not multiplied by η).
+    - margin: float, default=0.0. τ: update where the margin is at or below it.
+    - max_density: float or None, default=None. s: once this fraction of the weights is not zero the model is frozen; nothing counts any more."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.StableSparsePerceptron(l1=0.5).fit([[1.0, 0.5], [0.0, 3.0]], [0, 1]).coef_
-    array([[-0.5,  2.5]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        l1: float = 0.0,
-        margin: float = 0.0,
-        max_density: float | None = None,
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, margin: float = 0.0, max_density: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class STG(OnlineClassifier):
     """Stochastic truncated gradient.
@@ -1181,41 +465,11 @@ class STG(OnlineClassifier):
 
         w −= η_t·∇ℓ;   if t mod K = 0:  w_j = soft(w_j, K·η_t·λ) for every j with |w_j| ≤ θ
 
-    Parameters
-    ----------
-    eta : float, default=1.0
-        Learning rate η.
-    l1 : float, default=0.0
-        Gravity (g in the paper, λ elsewhere): larger is sparser.
-    period : int, default=1
-        K: truncate every K-th round, K times as strongly.
-    ceiling : float or None, default=None
-        θ: weights above it are left alone. None: all are truncated.
-    rate : {"inv_sqrt", "const", "inv_t"}, default="inv_sqrt"
-        η_t: η/√t, η or η/t.
-    loss : {"hinge", "logistic"}, default="hinge"
+    - eta: float, default=1.0. Learning rate η.
+    - l1: float, default=0.0. Gravity (g in the paper, λ elsewhere): larger is sparser.
+    - period: int, default=1. K: truncate every K-th round, K times as strongly.
+    - ceiling: float or None, default=None. θ: weights above it are left alone. None: all are truncated.
+    - rate: {"inv_sqrt", "const", "inv_t"}, default="inv_sqrt". η_t: η/√t, η or η/t.
+    - loss: {"hinge", "logistic"}, default="hinge"."""
 
-    Examples
-    --------
-    >>> import thinstream as ts
-    >>> ts.STG(l1=0.25, rate="const").fit([[1.0, 0.5], [0.0, 1.0]], [0, 1]).coef_
-    array([[-0.5,  0.5]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        l1: float = 0.0,
-        period: int = 1,
-        ceiling: float | None = None,
-        rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt",
-        loss: Literal["hinge", "logistic"] = "hinge",
-        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = True,
-        n_passes: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        dtype: Literal["float32", "float64"] = "float32",
-        grow: bool = False,
-    ) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, period: int = 1, ceiling: float | None = None, rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt", loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...

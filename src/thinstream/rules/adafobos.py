@@ -51,7 +51,7 @@ class AdaFOBOS(NamedTuple):
     eta : float, default=1.0
         Learning rate η.
     l1 : float, default=0.0
-        λ: larger is sparser.
+        λ: each round shrinks a weight by λη/H_j; larger is sparser.
     delta : float, default=1.0
         δ: keeps the first steps short.
     loss : {"hinge", "logistic"}, default="hinge"

@@ -39,7 +39,7 @@ class AdaRDA(NamedTuple):
     l1 : float, default=0.0
         λ: larger is sparser.
     delta : float, default=1.0
-        δ: keeps the first steps short.
+        δ, the least H_j: keeps a feature's first steps short.
     loss : {"hinge", "logistic"}, default="hinge"
 
     Examples

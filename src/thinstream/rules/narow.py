@@ -28,7 +28,8 @@ class NAROW(NamedTuple):
     a : float, default=1.0
         The variance every weight starts with.
     covariance : {"diagonal", "full"}, default="diagonal"
-        The full d×d matrix, for up to a few thousand features.
+        The full d×d matrix, for up to a few thousand features;
+        after an update xᵀΣx = 1/b then.
     diagonal : {"exact", "drop"}, default="exact"
         1/σ_j += x_j²/r_t, or the diagonal of the full update.
 
