@@ -236,7 +236,7 @@ def test_beyond_the_memory_candidates_go_in_several_passes_with_the_same_result(
     grid = {"eta": np.geomspace(0.01, 10, 40)}
     for cv in (3, None):
         search = ts.OnlineGridSearchCV(ts.FSOL(), grid, cv=cv)
-        limit = Lanes.foreseen("fsol", [{}] * 40 * (cv or 1), WIDTH) // 3
+        limit = Lanes.estimate_nbytes("fsol", [{}] * 40 * (cv or 1), WIDTH) // 3
         whole, parts = clone(search).fit(X, y), clone(search).set_params(memory=limit).fit(X, y)
         assert parts.n_study_passes_ > 1 == whole.n_study_passes_
         assert np.array_equal(whole.cv_results_["mean_test_score"], parts.cv_results_["mean_test_score"])
@@ -263,7 +263,7 @@ def test_a_stream_that_turns_out_too_wide_begins_anew_with_the_same_result(data)
 
     search = ts.OnlineGridSearchCV(ts.FSOL(), {"eta": np.geomspace(0.01, 10, 40)}, cv=3, eliminate=True)
     whole = clone(search).fit_stream(Growing())
-    limit = Lanes.foreseen("fsol", [{}] * 120, WIDTH // 2)
+    limit = Lanes.estimate_nbytes("fsol", [{}] * 120, WIDTH // 2)
     parts = clone(search).set_params(memory=limit).fit_stream(Growing())
     assert parts.n_study_passes_ > 1 == whole.n_study_passes_
     assert np.array_equal(scores(whole), scores(parts))

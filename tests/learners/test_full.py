@@ -138,7 +138,7 @@ def test_lanes_with_a_full_covariance_run_one_by_one_behind_the_same_face(data):
     each = [{"covariance": "full", "r": r} for r in (0.1, 1.0)] + [{"covariance": "diagonal"}]
     lanes = Lanes("arow", each, grow=True, dtype="float64", fit_intercept=[True, False, False])
     scores = lanes.learn(rows)
-    assert lanes.nbytes == Lanes.foreseen("arow", each, 8, dtype="float64", fit_intercept=[True, False, False])
+    assert lanes.nbytes == Lanes.estimate_nbytes("arow", each, 8, dtype="float64", fit_intercept=[True, False, False])
     for k, (parameters, intercept) in enumerate(zip(each, (True, False, False), strict=True)):
         alone = make_learner("arow", n_features=8, dtype="float64", fit_intercept=intercept, **parameters)
         np.testing.assert_array_equal(scores[:, k], alone.learn(rows))

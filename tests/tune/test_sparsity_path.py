@@ -154,7 +154,7 @@ class Notes(Observer):
 
 def test_beyond_the_memory_limit_the_same_numbers_come_from_several_passes():
     sweep, notes = RANGE._replace(n=24), Notes()
-    limit = Lanes.foreseen("fsol", [{}] * 48, WIDTH) // 2
+    limit = Lanes.estimate_nbytes("fsol", [{}] * 48, WIDTH) // 2
     one, several = swept(sweep), swept(sweep, memory=limit, watch=notes)
     assert several.passes == notes.passes >= 2
     for name, column in one.columns().items():
