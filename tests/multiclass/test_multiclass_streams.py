@@ -142,7 +142,7 @@ def exported(request, rows):
     model = ts.FSOL(l1=2.0, fit_intercept=True, dtype=request.param).fit(X, y)
     batch = Batch.of(X.indptr, X.indices, X.data, 6)
     names = Names.of(["first one", "*/"], [0, 3])
-    return model, LinearModel.of(Model(model._learner, Classes('no "r" */', "späm\n", "x"), names=names)), batch
+    return model, LinearModel.of(Model(model._model.learner, Classes('no "r" */', "späm\n", "x"), names=names)), batch
 
 
 def test_exported_text_and_json(exported):
@@ -181,7 +181,7 @@ def test_exported_onnx(exported):
     dense[:, 6:] = 9.0  # columns the model does not know
     indices = np.broadcast_to(np.arange(8), dense.shape).astype(np.int64)
     scores, labels = session.run(["scores", "labels"], {"indices": indices, "values": dense})
-    expected = model._learner.scores(batch)
+    expected = model._model.learner.scores(batch)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
     assert labels.tolist() == [linear.classes[k] for k in scores.argmax(axis=1)]
 
@@ -223,5 +223,5 @@ def test_exported_c(exported, tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_model_without_weights(kind, tmp_path):
     model = ts.FSOL(l1=1e9).fit(np.eye(3), [1, 2, 3])
-    export(LinearModel.of(Model(model._learner, Classes(1, 2, 3))), tmp_path / "m", format=kind)
+    export(LinearModel.of(Model(model._model.learner, Classes(1, 2, 3))), tmp_path / "m", format=kind)
     assert (tmp_path / "m").stat().st_size > 0

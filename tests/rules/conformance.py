@@ -86,7 +86,8 @@ def run_library(
     """The estimator and all its scores after two passes, each in the chunks given by the cuts."""
     if isinstance(class_weight, tuple):
         class_weight = dict(zip((-1, 1), class_weight, strict=True))
-    model = ts.make(name, class_weight=class_weight, dtype=dtype, **parameters)
+    options = {"fit_intercept": False, **parameters}
+    model = ts.make(name, class_weight=class_weight, dtype=dtype, **options)
     X, edges, scores = sp.csr_matrix(stream.X), [0, *cuts, len(stream.y)], []
     for _ in range(2):
         for a, b in pairwise(edges):
@@ -98,5 +99,5 @@ def run_library(
 
 def assert_same_bits(one: Any, other: Any) -> None:
     """Two models are the same model: all arrays of their memories, bit for bit."""
-    for a, b in zip(one._learner.memory, other._learner.memory, strict=True):
+    for a, b in zip(one._model.learner.memory, other._model.learner.memory, strict=True):
         assert a.tobytes() == b.tobytes()

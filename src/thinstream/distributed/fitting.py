@@ -103,10 +103,8 @@ def train(
         require_separable(estimator._algorithm, {name: parameters[name] for name in estimator._own_parameters})
     name = engine if isinstance(engine, str) else engine_of(engine)
     found = source_of(source, name, dtype=parameters["dtype"], **options)
-    known, labels = _classes(found)
-    learner = estimator._new_learner(known, 0)
-    learner.grow = True
-    model = Model(learner, known, found.feature_space)
+    model = estimator._model_of_stream(found, None)
+    model.learner.grow = True
     place = None if checkpoint is None else Path(checkpoint)
     with _open_launcher(engine, workers, engine_options) as launcher:
         state = learn(
@@ -122,7 +120,9 @@ def train(
             resume=resume,
             watch=progress,
         )
-    fitted = _fit(estimator, state, labels, parameters["grow"])
+    state.model.learner.grow = parameters["grow"]
+    fitted = estimator._adopt(state.model)
+    fitted.progressive_ = state.progress.report()
     if place is not None:
         clear(place, mode)
     return fitted
@@ -235,25 +235,8 @@ def _estimator(given: Any) -> Any:
         return make(given)
     if isinstance(given, type) and hasattr(given, "_algorithm"):
         raise InvalidParameterError(f"estimator must be an instance, {given.__name__}(), got the class")
-    if not hasattr(given, "_new_learner") or not hasattr(given, "_algorithm"):
+    if not hasattr(given, "_model_of_stream") or not hasattr(given, "_algorithm"):
         raise InvalidParameterError(
             f"estimator must be an online learner of thinstream, or the name of one, got {type(given).__name__}"
         )
     return given
-
-
-def _classes(source: Any) -> tuple[Any, Any]:
-    from thinstream.estimators.streaming import classes_for
-
-    return classes_for(source, None)
-
-
-def _fit(estimator: Any, state: State, labels: Any, grow: bool) -> Any:
-    """The estimator with what was learned."""
-    learner, model = state.model.learner, state.model
-    learner.grow = grow
-    estimator._learner, estimator._classes, estimator.classes_ = learner, model.classes, labels
-    estimator.n_features_in_, estimator._meaning = learner.n_features, (model.feature_space, model.names)
-    estimator.progressive_ = state.progress.report()
-    estimator.__dict__.pop("feature_names_in_", None)
-    return estimator

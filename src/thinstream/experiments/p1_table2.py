@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from thinstream.datasets import find
-from thinstream.experiments.data import whole
+from thinstream.experiments.data import joined, parts
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
+from thinstream.experiments.panels import legend
 from thinstream.experiments.published import published
-from thinstream.streams import open_stream
+from thinstream.experiments.rows import distinct, pick
 
 DECADES = [1e-2, 1e-1, 1.0, 1e1, 1e2]
 #: Full-covariance method → its estimator, what is not tuned, what is.
@@ -78,11 +78,7 @@ def drawn(name: str, learn: int, test: int) -> tuple[Sample, Sample]:
 @lru_cache(maxsize=1)
 def scaled_covtype(few: bool = False) -> Sample:
     """Every column from 0 to 1, as LIBSVM scales it; of the first rows only where few are needed."""
-    if few:
-        first = next(iter(open_stream(find("covtype")[0], dtype="float64").batches()))
-        X = sp.csr_matrix((first.values, first.indices, first.indptr), (len(first), first.n_features))
-        return Sample(scaled(X.toarray()), np.asarray(first.y, dtype=np.int8))
-    data = whole("covtype", normalise=False)
+    data = joined(parts("covtype", normalise=False, rows=FIRST if few else None))
     return Sample(scaled(data.X.toarray()), data.y)
 
 
@@ -115,24 +111,20 @@ def chosen(method: str, train: Sample) -> tuple[Any, str]:
 
     import thinstream as ts
 
-    if method in FULL:
-        name, fixed, grid = FULL[method]
-        model = getattr(ts, name)(covariance="full", fit_intercept=False, dtype="float64", **fixed)
-        if train.X.shape[1] > WIDE:
+    grid: dict[str, list[float]] = {"C": DECADES}
+    common: dict[str, Any] = {"fit_intercept": False, "dtype": "float64"}
+    if method in FULL or method == "PA":
+        name, fixed, grid = FULL.get(method, ("PA", {}, grid))
+        model = getattr(ts, name)(**({"covariance": "full"} if method in FULL else {}), **common, **fixed)
+        if method in FULL and train.X.shape[1] > WIDE:
             return model, "default"
-        search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False).fit(train.X, train.y)
-        return model.set_params(**search.best_params_), told(search.best_params_)
-    grid = {"C": DECADES}
-    if method == "PA":
-        model = ts.PA(fit_intercept=False, dtype="float64")
-        search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False).fit(train.X, train.y)
-        return model.set_params(**search.best_params_), told(search.best_params_)
-    batch: Any = BATCH.get(method)
-    model = LinearSVC(loss="hinge", fit_intercept=False)
-    if batch:
-        model = ts.BCW(loss=batch, fit_intercept=False, dtype="float64")
-    found = GridSearchCV(model, grid, cv=FOLDS, refit=False).fit(train.X, train.y)
-    return model.set_params(**found.best_params_), told(found.best_params_)
+        search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False)
+    else:
+        batch: Any = BATCH.get(method)
+        model = ts.BCW(loss=batch, **common) if batch else LinearSVC(loss="hinge", fit_intercept=False)
+        search = GridSearchCV(model, grid, cv=FOLDS, refit=False)
+    best = search.fit(train.X, train.y).best_params_
+    return model.set_params(**best), told(best)
 
 
 def told(parameters: dict[str, Any]) -> str:
@@ -201,7 +193,7 @@ def tables(rows: Sequence[Row]) -> str:
     """A table for each set."""
     paper, found, parts = published("p1-table2"), means(rows), []
     for name in dict.fromkeys(row["set"] for row in rows):
-        own = [row for row in rows if row["set"] == name]
+        own = pick(rows, set=name)
         lines = []
         for method in (method for method in METHODS if (name, method) in found):
             error, spread, seconds = found[name, method]
@@ -219,7 +211,7 @@ def tables(rows: Sequence[Row]) -> str:
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Error against time, a panel for each set."""
     found = means(rows)
-    sets = list(dict.fromkeys(row["set"] for row in rows))
+    sets = distinct(rows, "set")
     figure.set_size_inches(4.4 * len(sets), 4.4)
     for panel, name in zip(figure.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
         for method in (method for method in METHODS if (name, method) in found):
@@ -230,13 +222,12 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
             )
         panel.set(title=name, xscale="log", xlabel="seconds to learn", ylabel="test error (%)")
         panel.grid(alpha=0.3)
-    first = figure.axes[0].get_legend_handles_labels()
-    figure.legend(*first, loc="outside lower center", ncols=5, frameon=False)
+    legend(figure, figure.axes[:1], 5)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """What the text below the table says, on every set."""
-    found, sets = means(rows), list(dict.fromkeys(row["set"] for row in rows))
+    found, sets = means(rows), distinct(rows, "set")
     good: dict[str, list[bool]] = {"error": [], "second": [], "dcd": []}
     said: dict[str, list[str]] = {"error": [], "second": [], "dcd": []}
     for name in sets:
@@ -275,11 +266,12 @@ def compare(rows: Sequence[Row]) -> list[Compared]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="p1-table2",
-    source="P1, Table 2",
-    title="Confidence-weighted learning in one batch: error and time",
-    about=f"""
+EXPERIMENT = Experiment.of(
+    __name__,
+    "p1-table2",
+    "P1, Table 2",
+    "Confidence-weighted learning in one batch: error and time",
+    f"""
 Covtype: columns are scaled to 0 … 1 as LIBSVM does it, 450,000 rows drawn at random are learned from and the rest is
 tested. All second-order methods keep the full matrix. Parameters are chosen in {FOLDS} folds of 5,000 rows (covtype)
 or 3,000, in one pass; with 2,000 features methods with a full matrix are at their defaults, for tuning them would take
@@ -287,11 +279,6 @@ an hour. Means over 5 random orders (2 of full matrices on covtype, 3 and 1 on t
 DCD is liblinear's l2 SVM with the hinge loss. Nothing has an intercept. Seconds are those of one processor, learning
 only, from rows in memory.
 """,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
-    compare=compare,
     stand_ins={
         "epsilon": "generated rows like it (2,000 dense features with 20 common factors, rows of length 1, labels of "
         "a noisy linear rule), 3,000 for full matrices, 20,000 for the fast methods: numbers are not the paper's"

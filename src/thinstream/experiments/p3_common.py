@@ -1,19 +1,18 @@
 """What the experiments of P3 share: its algorithms, its two measures, its sets, tuning, and one pass with its marks."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from thinstream.datasets import find
 from thinstream.estimators import make
 from thinstream.estimators.grid_search import OnlineGridSearchCV
 from thinstream.evaluate.report import Tradeoff
-from thinstream.experiments.data import Data, joined, parts, unit, whole
+from thinstream.experiments.data import Data, of_batches, parts, unit, whole
 from thinstream.experiments.experiment import Row
 from thinstream.streams import open_stream
 
@@ -138,17 +137,14 @@ def load(name: str, rows: int) -> Data:
 
 def glimpse(name: str, each: int) -> Data:
     """The first rows of either class, as they stand in the file, which is read no further than that."""
-    found: list[Data] = []
+    batches, seen = [], dict.fromkeys((-1, 1), 0)
     for batch in open_stream(str(find(name)[0]), dtype="float64").batches():
-        assert batch.y is not None
-        rows = sp.csr_matrix((batch.values, batch.indices, batch.indptr), (len(batch), batch.n_features))
-        found.append(Data(rows, np.asarray(batch.y)))
-        if min(sum(int((data.y == sign).sum()) for data in found) for sign in (-1, 1)) >= each:
+        batches.append(batch)
+        for sign in seen:
+            seen[sign] += int(np.count_nonzero(batch.y == sign))
+        if min(seen.values()) >= each:
             break
-    width = max(data.X.shape[1] for data in found)
-    for data in found:
-        data.X.resize(data.X.shape[0], width)
-    data = joined(tuple(found))
+    data = of_batches(batches)
     return data.take(np.sort(np.concatenate([np.flatnonzero(data.y == sign)[:each] for sign in (-1, 1)])))
 
 
@@ -223,44 +219,3 @@ def search(
     )
     scores = searching.fit(data.X, data.y).cv_results_["mean_test_score"]
     return np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-1.0)
-
-
-def pick(rows: Iterable[Row], **wanted: Any) -> list[Row]:
-    """The rows with these entries."""
-    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
-
-
-def mean(rows: Sequence[Row], column: str = "value") -> float:
-    """Over rows."""
-    return float(np.mean([row[column] for row in rows])) if rows else float("nan")
-
-
-def spread(rows: Sequence[Row], column: str = "value") -> float:
-    """Standard deviation over rows; NaN of a single one."""
-    return float(np.std([row[column] for row in rows], ddof=1)) if len(rows) > 1 else float("nan")
-
-
-def names_in(rows: Sequence[Row], column: str = "set") -> list[str]:
-    """What a column holds, in the order of the rows."""
-    return list(dict.fromkeys(str(row[column]) for row in rows if column in row))
-
-
-def plus_minus(rows: Sequence[Row], column: str = "value", digits: int = 2) -> str:
-    """Mean ± standard deviation.
-
-    >>> plus_minus([{"value": 1.0}, {"value": 2.0}])
-    '1.50 ± 0.71'
-    """
-    if not rows:
-        return "–"
-    deviation = spread(rows, column)
-    return f"{mean(rows, column):.{digits}f}" + ("" if np.isnan(deviation) else f" ± {deviation:.{digits}f}")
-
-
-def legend(figure: Any, axes: Any, columns: int = 7) -> None:
-    """One for all panels, above them."""
-    handles: dict[str, Any] = {}
-    for panel in axes:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns, frameon=False)

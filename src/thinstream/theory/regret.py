@@ -143,7 +143,7 @@ def _fresh(model: Any, n_features: int, classes: Classes) -> Learner:
 
         if not isinstance(model, OnlineClassifier):
             raise InvalidInputError(f"theory: an online estimator of thinstream is needed, got {type(model).__name__}")
-        model = clone(model)._new_learner(classes, n_features)
+        model = clone(model)._fresh_model(classes, n_features).learner
     if model.offset:
         raise InvalidParameterError("theory: fit_intercept must be False; append a constant feature to X instead")
     options = {"n_features": n_features, "costs": model.costs, "dtype": "float64"}

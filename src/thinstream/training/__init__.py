@@ -1,6 +1,18 @@
 """A learner going over a stream: scores, metrics, checkpoints, and going on after a stop."""
 
 from thinstream.training.checkpoint import Checkpoints
-from thinstream.training.run import Interrupted, Line, NullObserver, Observer, Run, Step
+from thinstream.training.run import Interrupted, Line, NullObserver, Observer, Run, Step, names_told
+from thinstream.training.streams import learn_stream, score_stream
 
-__all__ = ["Checkpoints", "Interrupted", "Line", "NullObserver", "Observer", "Run", "Step"]
+__all__ = [
+    "Checkpoints",
+    "Interrupted",
+    "Line",
+    "NullObserver",
+    "Observer",
+    "Run",
+    "Step",
+    "learn_stream",
+    "names_told",
+    "score_stream",
+]

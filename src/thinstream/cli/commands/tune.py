@@ -254,7 +254,7 @@ def _sweep_l1(
     from thinstream.learners import Frozen
     from thinstream.models.file import write
     from thinstream.tune.figures import draw_path
-    from thinstream.tune.selection import METRICS
+    from thinstream.tune.scoring import WITH_ERRORS
     from thinstream.tune.sources import rewind
     from thinstream.tune.sparsity_path import sweep_stream
     from thinstream.tune.text_tables import path_table
@@ -262,7 +262,7 @@ def _sweep_l1(
     rewind(stream)
     with show_progress(stream, output) as watch:
         path = sweep_stream(stream, config._replace(final=False), best, watch=watch, tradeoff=job.judging.tradeoff())
-    metric = scoring.name if scoring.name in METRICS else "error"
+    metric = scoring.name if scoring.name in WITH_ERRORS else "error"
     chosen = path.pick(metric)
     if job.study.plot is not None:
         draw_path(path, metric, chosen, job.study.plot)

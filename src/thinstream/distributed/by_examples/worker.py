@@ -15,7 +15,6 @@ from thinstream.batch import Batch, Position
 from thinstream.distributed.by_examples.deltas import Delta, apply_delta, copy_learner, delta
 from thinstream.distributed.by_examples.metrics import Arrays, begin_round, round_counts
 from thinstream.distributed.sources import Shard
-from thinstream.errors import InvalidInputError
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import START, Stream, batches_from
 
@@ -83,9 +82,8 @@ class Round:
         cursor, progress, learner = self._cursor(), begin_round(self.classes, self.totals), copy_learner(base)
         rows = 0
         for batch in cursor.take(self.rows):
-            if batch.y is None:
-                raise InvalidInputError(f"the rows to learn from need labels, row {batch.first_row} has none")
-            progress.update(learner.learn(batch), batch.y, batch.weights)
+            labels = batch.require_labels()
+            progress.update(learner.learn(batch), labels, batch.weights)
             rows += len(batch)
         _kept[self.worker] = _Kept(self.job, self.version, base, cursor)
         return Answer(

@@ -97,7 +97,7 @@ def test_parts_of_a_micro_batch_are_merged(spark_cluster: Any, tmp_path: Path) -
     assert not estimator.__sklearn_is_fitted__()
 
     halves = [put(tmp_path / "halves", k, data[30 * k : 30 * k + 30]) for k in range(2)]
-    base = ts.FSOL(eta=0.5)._new_learner(Classes(-1, 1), 0)
+    base = ts.FSOL(eta=0.5)._fresh_model(Classes(-1, 1)).learner
     changes = []
     for half in halves:
         learner = copy_learner(base)
