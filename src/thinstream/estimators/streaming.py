@@ -21,8 +21,7 @@ def learn_from(learner: AnyLearner, stream: Stream, passes: int) -> None:
     try:
         for _ in range(passes):
             for batch in stream.batches():
-                if batch.y is None:
-                    raise InvalidInputError(f"the rows to learn from need labels, row {batch.first_row} has none")
+                batch.require_labels()
                 learner.learn(batch, scores=False)
     finally:
         learner.grow = grow
@@ -32,10 +31,7 @@ def learn_from(learner: AnyLearner, stream: Stream, passes: int) -> None:
 
 def meaning_of(stream: Stream) -> tuple[dict[str, Any], Names | None]:
     """What the stream's feature numbers mean, and the names it has told."""
-    if stream.names is None:
-        return stream.feature_space, None
-    found = dict(stream.names.items())
-    return stream.feature_space, Names.of(list(found.values()), list(found))
+    return stream.feature_space, Names.from_stream(stream)
 
 
 def classes_for(stream: Stream, classes: Any) -> tuple[Classes, Any]:

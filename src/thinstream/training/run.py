@@ -3,7 +3,6 @@
 import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError
 from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
 from thinstream.evaluate.progress import LabelOrder, Progress
 from thinstream.evaluate.report import P3, Tradeoff
@@ -123,11 +122,10 @@ class Run:
             batch = batch.after(rows) if rows < len(batch) else batch.until(0)
 
     def _take(self, rows: Batch) -> None:
-        if rows.y is None:
-            raise InvalidInputError(f"the rows to learn from need labels, row {rows.first_row} has none")
-        self._order.update(rows.y)
+        y = rows.require_labels()
+        self._order.update(y)
         scores = self.state.model.learner.learn(rows)
-        self.state.progress.update(scores, rows.y, rows.weights)
+        self.state.progress.update(scores, y, rows.weights)
         self._since += len(rows)
         position = self.state.position
         self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
@@ -175,13 +173,7 @@ class Run:
 
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""
-        known = self.state.model.names
-        if self.stream.names is None:
-            return known
-        found = dict(self.stream.names.items())
-        if known is not None:  # of the model that the run began with
-            found |= dict(zip(known.indices.tolist(), known.texts, strict=True))
-        return Names.of(list(found.values()), list(found))
+        return Names.from_stream(self.stream, self.state.model.names)
 
 
 def step_of(state: State, passes: int) -> Step:

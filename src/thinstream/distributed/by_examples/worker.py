@@ -15,7 +15,6 @@ from thinstream.batch import Batch, Position
 from thinstream.distributed.by_examples.deltas import Delta, applied, copied, delta
 from thinstream.distributed.by_examples.metrics import Arrays, begun, counted
 from thinstream.distributed.sources import Shard
-from thinstream.errors import InvalidInputError
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import START, Stream, batches_from
 
@@ -83,9 +82,8 @@ class Round:
         cursor, progress, learner = self._cursor(), begun(self.classes, self.totals), copied(base)
         rows = 0
         for batch in cursor.take(self.rows):
-            if batch.y is None:
-                raise InvalidInputError(f"the rows to learn from need labels, row {batch.first_row} has none")
-            progress.update(learner.learn(batch), batch.y, batch.weights)
+            y = batch.require_labels()
+            progress.update(learner.learn(batch), y, batch.weights)
             rows += len(batch)
         _kept[self.worker] = _Kept(self.job, self.version, base, cursor)
         return Answer(delta(base, learner), cursor.place, counted(progress), rows, cursor.over, cursor.most_skipped)

@@ -188,9 +188,8 @@ class _Learn:
                 [(lambda table=table: table, len(table))], self.names, self.vector is not None, width
             )
             for batch in stream.batches():
-                if batch.y is None:
-                    raise InvalidInputError(f"the rows to learn from need labels, row {rows} of a part has none")
-                progress.update(learner.learn(batch), batch.y, batch.weights)
+                y = batch.require_labels()
+                progress.update(learner.learn(batch), y, batch.weights)
                 rows += len(batch)
         return (delta(base, learner), progress.arrays()) if rows else None
 
