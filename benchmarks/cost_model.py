@@ -19,7 +19,7 @@ from collective import NUMBERS, measured, sums
 from streams import describe, generated
 
 from thinstream.batch import Batch
-from thinstream.distributed.by_examples.deltas import applied, copied, delta, merge
+from thinstream.distributed.by_examples.deltas import apply_delta, copy_learner, delta, merge_deltas
 from thinstream.distributed.by_examples.driver import MOST
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import Collective, new_token
@@ -100,7 +100,7 @@ def increments() -> tuple[float, float, float, float]:
     base = Learner("fsol", n_features=WIDTH, fit_intercept=False)
     workers = []
     for _ in range(DELTAS):
-        learner = copied(base)
+        learner = copy_learner(base)
         indices = np.sort(rng.choice(WIDTH, TOUCHED, replace=False)).astype(np.int32)
         ends = np.arange(0, TOUCHED + 1, 100)
         y = rng.choice(np.array([-1, 1], np.int8), len(ends) - 1)
@@ -108,12 +108,12 @@ def increments() -> tuple[float, float, float, float]:
         workers.append(learner)
     deltas = [delta(base, learner) for learner in workers]
     records = sum(len(change.parts[0].indices) for change in deltas)
-    new = merge(base, deltas)
+    new = merge_deltas(base, deltas)
     change = delta(base, new)
     return (
         best(lambda: delta(base, workers[0])) / WIDTH,
-        best(lambda: merge(base, deltas), 3) / records,
-        best(lambda: applied(base, change)) / len(change.parts[0].indices),
+        best(lambda: merge_deltas(base, deltas), 3) / records,
+        best(lambda: apply_delta(base, change)) / len(change.parts[0].indices),
         sum(change.nbytes for change in deltas) / records,
     )
 

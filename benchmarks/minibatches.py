@@ -16,7 +16,7 @@ from shards import ALGORITHMS, OTHER, TEXT, fresh, quality, split_set
 
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import Collective
-from thinstream.distributed.by_features.slices import Slice, assembled
+from thinstream.distributed.by_features.slices import Slice, join_slices
 from thinstream.learners import Classes
 from thinstream.models.model import Model
 
@@ -51,7 +51,7 @@ def learned(name, rows, size):
     plan = Blueprint.of(Model(fresh(name, rows.n_features), Classes(-1, 1)))
     part = Slice(plan, rank=0, size=1)
     part.learn(rows, Collective(0, 1), batch_size=size)
-    return assembled(plan, [part])
+    return join_slices(plan, [part])
 
 
 if __name__ == "__main__":

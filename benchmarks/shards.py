@@ -23,9 +23,9 @@ import numpy as np
 
 from thinstream.batch import Batch
 from thinstream.datasets import find
-from thinstream.distributed.by_examples.deltas import copied, delta, merge
+from thinstream.distributed.by_examples.deltas import copy_learner, delta, merge_deltas
 from thinstream.distributed.by_examples.driver import rows_of_round
-from thinstream.distributed.by_examples.increments import combining_of
+from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.learners import Learner
 from thinstream.streams.opening import open_stream
 
@@ -75,7 +75,7 @@ def main():
 def measured(name, train, test):
     """(error %, balanced accuracy %) by (shards, way, periodic); serial: shards 1."""
     new = fresh(name, train.n_features)
-    default = combining_of(new)
+    default = combining_for(new)
     found = {(1, default.way, True): quality(learned(name, train, 1, default.way, False), test)}
     for shards in SHARDS:
         for way in default.ways if shards == COMPARED else default.ways[:1]:
@@ -92,11 +92,11 @@ def learned(name, rows, shards, way, periodic):
     while taken < longest:
         more, deltas = rows_of_round(taken, shards) if periodic else longest, []
         for part in parts:
-            learner = copied(base)
+            learner = copy_learner(base)
             a, b = min(taken, len(part)), min(taken + more, len(part))
             learner.learn(part.until(b).after(a), scores=False)
             deltas.append(delta(base, learner))
-        base, taken = merge(base, deltas, way), taken + more
+        base, taken = merge_deltas(base, deltas, way), taken + more
     return base
 
 

@@ -79,7 +79,7 @@ def tuned(path, name, parameter, others):
                 f"{parameter}={values}",
                 *fixed,
                 "--json",
-                "--lane-threads",
+                "--jobs",
                 str(os.cpu_count()),
             ]
         )

@@ -35,10 +35,10 @@ def main(rows, out):
     best = search.best_estimator_
     print(f"{len(errors)} candidates × 5 folds on {len(y):,} articles: {seconds:.1f} s (compiling included)")
     print(f"fitting and testing the {len(errors)} candidates once each, without folds: {alone:.1f} s")
-    print(f"picked {search.best_params_}: cross-validated error {-search.best_score_:.2%}")
+    print(f"picked {search.best_params_}: cross-validated error {1 - search.best_score_:.2%}")
     print(f"test error {1 - best.score(*test):.2%} with {best.nnz_:,} of {X.shape[1]:,} weights")
     print(f"(the best test error of any candidate is {errors.min():.2%}, the worst {errors.max():.2%})")
-    draw(-search.cv_results_["mean_test_score"], errors, search.best_index_, out)
+    draw(1 - search.cv_results_["mean_test_score"], errors, search.best_index_, out)
 
 
 def draw(validated, errors, best, path):

@@ -111,7 +111,7 @@ from tests.rules.golden import stream
 rows, found = stream(), {}
 for algorithm in ts.algorithms("online"):
     model = ts.make(algorithm.name, dtype="float64").fit(sp.csr_matrix(rows.X), rows.y)
-    found[algorithm.name] = hashlib.sha256(b"".join(a.tobytes() for a in model._learner.memory)).hexdigest()
+    found[algorithm.name] = hashlib.sha256(b"".join(a.tobytes() for a in model._model.learner.memory)).hexdigest()
 print(json.dumps(found))
 """
 

@@ -12,11 +12,9 @@ from thinstream import stability as stability
 from thinstream import theory as theory
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import OnlineClassifier
-from thinstream.estimators.batch_base import BatchClassifier, Selecting
-from thinstream.estimators.buffered import BufferedClassifier
+from thinstream.estimators.batch import BatchClassifier, BufferedClassifier, RepeatingClassifier, Selecting
 from thinstream.estimators.cost_curve import cost_curve as cost_curve
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
-from thinstream.estimators.repeating import RepeatingClassifier
 from thinstream.estimators.sparsity_path import SparsityPath as SparsityPath
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
@@ -302,7 +300,7 @@ class SBCW(Selecting, BufferedClassifier):
     def __init__(
         self,
         *,
-        n_features_to_select: int | None = None,
+        n_features: int | None = None,
         group_size: int = 10,
         n_groups: int = 15,
         C: float = 1.0,

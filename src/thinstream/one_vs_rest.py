@@ -156,7 +156,7 @@ class OneVsRest(ReadsOnce):
         from thinstream.lanes import Lanes  # on demand: most models never need them
 
         alike = [self.parameters] * len(self)
-        needed = Lanes.foreseen(
+        needed = Lanes.estimate_nbytes(
             self.algorithm.name, alike, self.n_features, dtype=self.dtype.name, fit_intercept=bool(self.offset)
         )
         if not len(self._held[0].memory.extra) and 2 * needed < 0.7 * physical_memory():
@@ -238,6 +238,11 @@ def model_for(algorithm: str, classes: Classes, class_weight: Any, **options: An
     return OneVsRest.fresh(algorithm, costs, **options)
 
 
+def learner_of(models: Sequence[Any], n_mistakes: int) -> AnyLearner:
+    """The learner that these models are: of two classes the one, of more each class's against the rest."""
+    return models[0] if len(models) == 1 else OneVsRest(models, n_mistakes)
+
+
 def merge(models: Sequence[AnyLearner], *, average: bool = False) -> AnyLearner:
     """One learner out of several that learned from disjoint parts of the data, class by class."""
     sizes = {max(sum(1 for _ in model.models), 2) for model in models}
@@ -245,4 +250,4 @@ def merge(models: Sequence[AnyLearner], *, average: bool = False) -> AnyLearner:
         raise MergeError(f"models to merge must have the same classes, got {sorted(sizes)} of them")
     each = zip(*(model.models for model in models), strict=True)
     merged = [merge_two_class(shards, average=average) for shards in each]
-    return merged[0] if len(merged) == 1 else OneVsRest(merged, sum(model.n_mistakes for model in models))
+    return learner_of(merged, sum(model.n_mistakes for model in models))

@@ -56,7 +56,7 @@ def in_calls(model, X, y, weights, cuts, form):
 
 def state(model):
     """All of a model's state, as bytes."""
-    return {name: (array.shape, array.tobytes()) for name, array in model._learner.arrays().items()}
+    return {name: (array.shape, array.tobytes()) for name, array in model._model.learner.arrays().items()}
 
 
 def assert_like(model, twin, tolerance=TOLERANCE):

@@ -74,7 +74,7 @@ def test_the_smaller_inverse_is_taken():
         kinds = []
         for start in range(0, len(y), 20):
             model.partial_fit(X[start : start + 20], y[start : start + 20], classes=[-1.0, 1.0])
-            kinds.append(type(model._learner.covariance))
+            kinds.append(type(model._model.learner.covariance))
         fewer = [min(start + 20, len(y)) // 20 * 20 < X.shape[1] for start in range(0, len(y), 20)]
         assert kinds == [ByRows if few else ByFeatures for few in fewer]
 

@@ -78,7 +78,7 @@ def test_the_same_model_as_on_the_host(data, dtype, loss):
     host.fit(X, y).partial_fit(X[:100], y[:100])
     device.fit(Elsewhere(X), y).partial_fit(Elsewhere(X[:100]), y[:100])
     tolerance = {"rtol": 1e-9, "atol": 1e-9} if dtype == "float64" else {"rtol": 1e-2, "atol": 1e-3}
-    assert isinstance(device._learner.covariance, ByFeatures)
+    assert isinstance(device._model.learner.covariance, ByFeatures)
     np.testing.assert_allclose(device.coef_, host.coef_, **tolerance)
     np.testing.assert_allclose(device.variance_, host.variance_, **tolerance)
     scores = device.decision_function(Elsewhere(X))

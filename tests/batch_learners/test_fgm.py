@@ -21,7 +21,7 @@ def test_fgm_equals_its_twin(stream, class_weight):
     twin = run(NaiveFGM(X.shape[1], class_weight, r=2, n_groups=3), [(X, y, weights)])
     assume(twin.edge > 1e-6)
     model = make("FGM", class_weight, group_size=2, n_groups=3).fit(X, y, sample_weight=weights)
-    assert [J.tolist() for J in model._learner.groups] == twin.groups
+    assert [J.tolist() for J in model._model.learner.groups] == twin.groups
     np.testing.assert_allclose(model.coef_[0], twin.w, rtol=1e-6, atol=1e-6)
 
 
@@ -31,8 +31,8 @@ def test_the_weights_are_optimal(stream, C, class_weight):
     X, y, _, _ = stream
     assume(len(set(y.tolist())) == 2)
     model = make("FGM", class_weight, group_size=3, n_groups=4, C=C).fit(X, y)
-    w, groups = model.coef_[0], model._learner.groups
-    assert model._learner.converged
+    w, groups = model.coef_[0], model._model.learner.groups
+    assert model._model.learner.converged
     c = NaiveFGM(X.shape[1], class_weight).costs(y, np.ones(len(y)))
     g = X.T @ (C * c * y * np.maximum(0.0, 1.0 - y * (X @ w)))
     S = sum(np.linalg.norm(w[J]) for J in groups)

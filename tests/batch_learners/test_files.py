@@ -1,6 +1,7 @@
 """Batch estimators saved, loaded, pickled and merged."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,9 @@ from sklearn.exceptions import NotFittedError
 
 import thinstream as ts
 from tests.batch_learners.streams import fewer, state, streams
+from tests.models.test_models import reforged
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError, ModelFileError, WeightsOnlyError
 from thinstream.models import read
-from thinstream.models.batch_file import read_batch, write_batch
 
 SMALL = {"SBCW": {"group_size": 2, "n_groups": 3}, "FGM": {"group_size": 2, "n_groups": 3}}
 NAMES = [algorithm.name for algorithm in ts.algorithms("batch")]
@@ -104,15 +105,38 @@ def test_what_was_found_comes_back(weights_only, data, tmp_path):
 
 
 def test_files_that_lack_what_was_found_are_refused(data, tmp_path):
-    ts.GraDes().fit(*data).save(tmp_path / "m")
-    model = read_batch(tmp_path / "m")
+    model = ts.GraDes().fit(*data)
     for array in (None, np.zeros((2, 2)), np.zeros(3, dtype=np.int64)):
-        arrays = {name: a for name, a in model.arrays.items() if name != "found.potential"}
-        write_batch(
-            tmp_path / "n", model._replace(arrays=arrays | ({} if array is None else {"found.potential": array}))
-        )
-        with pytest.raises(ModelFileError, match=r"is not a model this library can load: .*found\.potential"):
-            ts.load(tmp_path / "n")
+        model.save(tmp_path / "m")
+        reforged(tmp_path / "m", {"batch/found.potential": array})
+        with pytest.raises(ModelFileError, match=r"found\.potential"):
+            ts.load(tmp_path / "m")
+
+
+OLD = Path(__file__).parents[1] / "data"
+
+
+def test_files_of_format_2_are_read():
+    """Written before batch methods had the layout of all others."""
+    full = ts.load(OLD / "format-2-batch-full.safetensors")
+    assert (full.n_waiting_, full.batch_size, full.class_weight, full.classes_.tolist()) == (
+        2,
+        5,
+        {"spam": 2.0},
+        ["ham", "spam"],
+    )
+    np.testing.assert_allclose(
+        full.coef_[0], [1.02036987, 0.45232635, -0.02662685, -0.07038641, -0.16072546], atol=1e-8
+    )
+    np.testing.assert_allclose(full.intercept_, [1.05919677], atol=1e-8)
+    assert full.flush().n_waiting_ == 0
+    weights = ts.load(OLD / "format-2-batch-weights.safetensors")
+    assert weights.get_support().tolist() == [True, True, True, True, False]
+    with pytest.raises(WeightsOnlyError):
+        weights.save("nowhere")
+    again = ts.load(OLD / "format-2-batch-again.safetensors")
+    assert again.coordinates.tolist() == [0, 1, 2, 3, 4, 0, 1]
+    assert isinstance(again.objective_, float)
 
 
 @pytest.mark.parametrize("name", ["SCD", "GraDes"])
@@ -147,8 +171,7 @@ def test_damaged_files_are_refused(data, tmp_path):
         (tmp_path / "broken").write_bytes(broken)
         with pytest.raises(ModelFileError, match=r"damaged|safetensors"):
             ts.load(tmp_path / "broken")
-    with pytest.raises(ModelFileError, match="holds BCW, which learns in batches"):
-        read(tmp_path / "m")
+    assert read(tmp_path / "m").learner.algorithm.name == "BCW"
     with pytest.raises(NotFittedError):
         ts.BCW().save(tmp_path / "n")
 
@@ -191,7 +214,7 @@ def test_what_cannot_be_merged_says_why(data):
     model = ts.BCW().fit(X, y)
     for other, reason in (
         (ts.BCW(C=2.0).fit(X, y), "agree in C, got 1.0 and 2.0"),
-        (ts.BCW().fit(X[:, :4], y), "agree in n_features, got 8 and 4"),
+        (ts.BCW().fit(X[:, :4], y), "agree in n_features_in_, got 8 and 4"),
         (ts.BCW().fit(X, np.where(y == "ham", "a", "b")), "agree in classes"),
         (ts.FSOL(), "only its own kind"),
     ):

@@ -49,7 +49,7 @@ def test_sbcw_equals_its_twin_however_the_rows_are_cut(stream, groups, C, loss, 
     parameters = {"group_size": r, "n_groups": n_groups, "C": C, "loss": loss, "sigma": sigma, "batch_size": size}
     model = make("SBCW", class_weight, **parameters)
     in_calls(model, X, y, weights, [], "sparse")
-    assert [J.tolist() for J in model._learner.groups] == twin.groups
+    assert [J.tolist() for J in model._model.learner.groups] == twin.groups
     assert_like(model, twin)
     other = make("SBCW", class_weight, **parameters)
     in_calls(other, X, y, weights, cuts, "dense")
@@ -64,7 +64,7 @@ def test_choosing_stops_when_the_objective_does(stream, tol, loss):
     twin = run(NaiveSBCW(X.shape[1], r=2, n_groups=6, tol=tol, loss_name=loss), [(X, y, None)])
     assume(twin.edge > 1e-9)
     model = make("SBCW", None, group_size=2, n_groups=6, tol=tol, loss=loss).partial_fit(X, y, classes=[-1.0, 1.0])
-    assert [J.tolist() for J in model._learner.groups] == twin.groups
+    assert [J.tolist() for J in model._model.learner.groups] == twin.groups
     assert_like(model, twin)
 
 
@@ -140,10 +140,10 @@ def data():
 
 def test_wanted_features_set_the_size_of_groups(data):
     X, y = data
-    model = ts.SBCW(n_features_to_select=20, n_groups=6).fit(X, y)
-    assert [len(J) for J in model._learner.groups] == [4] * 6
+    model = ts.SBCW(n_features=20, n_groups=6).fit(X, y)
+    assert [len(J) for J in model._model.learner.groups] == [4] * 6
     assert model.nnz_ <= 24
-    chosen = np.concatenate(model._learner.groups)
+    chosen = np.concatenate(model._model.learner.groups)
     assert len(np.unique(chosen)) == 24
     assert set(range(5)) <= set(chosen.tolist())
 
@@ -152,7 +152,7 @@ def test_it_selects_in_a_pipeline(data):
     """get_support are the chosen features, weights or not; what follows sees only these columns."""
     X, y = data
     model = ts.SBCW(group_size=5, n_groups=2).fit(X, y)
-    chosen = np.sort(np.concatenate(model._learner.groups))
+    chosen = np.sort(np.concatenate(model._model.learner.groups))
     np.testing.assert_array_equal(model.get_support(indices=True), chosen)
     assert set(np.flatnonzero(model.coef_)) <= set(chosen.tolist())
     moved = ts.SBCW(group_size=5, n_groups=2, fit_intercept=True).fit(X, y)  # coordinates are one further
@@ -193,7 +193,7 @@ def test_empty_rows_and_nothing_to_choose():
     """Rows without features are rows; where every score is 0 no group is chosen."""
     model = ts.SBCW().fit(np.zeros((4, 3)), [0, 1, 0, 1])
     assert model.nnz_ == 0
-    assert model._learner.groups == []
+    assert model._model.learner.groups == []
     assert model.predict(np.zeros((2, 3))).tolist() == [0, 0]
     assert model.t_ == 4
     with_gaps = ts.SBCW(group_size=1, n_groups=2).fit([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 1, 0])

@@ -23,7 +23,7 @@ def test_spardca_equals_its_twin(stream, tau, C, loss, epochs, class_weight):
     run(twin, [(X, y, weights)])
     assume(twin.edge > 1e-9)
     model = make("SparDCA", class_weight, l1=tau, C=C, loss=loss, n_epochs=epochs).fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(model._learner.a, twin.a, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(model._model.learner.a, twin.a, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(model.coef_[0], twin.w, rtol=1e-9, atol=1e-9)
     twin.updates = model.n_updates_  # an a_i at its bound moves or not by rounding
     assert_like(model, twin)
@@ -40,7 +40,7 @@ def test_the_gap_between_primal_and_dual_closes(stream, tau, C, loss):
     gaps, duals = [], []
     for epochs in (1, 400):
         model = make("SparDCA", None, l1=tau, C=C, loss=loss, n_epochs=epochs).fit(X, y)
-        w, a = model.coef_[0], model._learner.a
+        w, a = model.coef_[0], model._model.learner.a
         assert np.all(a >= 0)
         assert q == 2 or np.all(a <= C)
         xi = np.maximum(0.0, 1.0 - y * (X @ w))

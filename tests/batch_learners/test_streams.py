@@ -78,7 +78,8 @@ def test_passes_over_a_stream_do_not_hold_it():
     )
 
     class Source:
-        classes = names = None
+        classes = names = skipped = None
+        feature_space, dtype, size, unit = {}, "float64", None, "rows"
 
         def batches(self):
             for _ in range(10):

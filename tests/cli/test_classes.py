@@ -52,7 +52,8 @@ def test_train_predict_evaluate_inspect_export_merge(colours, thin):
     told = json.loads(thin("inspect", "m.ts", "--json", "--top", "2"))
     assert told["classes"] == list(LABELS)
     assert {"feature", "name", "class", "weight"} == set(told["top"][0])
-    assert "--plot draws models of two classes" in thin("inspect", "m.ts", "--plot", "m.png", code=2).errors
+    assert "the picture is in m.svg" in thin("inspect", "m.ts", "--plot", "m.svg")
+    assert Path("m.svg").read_bytes().startswith(b"<?xml")
     thin("export", "m.ts", "m.json")
     assert len(json.loads(Path("m.json").read_text())["models"]) == 3
     assert "180 examples" in thin("merge", "m.ts", "m.ts", "-m", "both.ts")

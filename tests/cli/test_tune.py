@@ -170,7 +170,7 @@ def test_random_candidates_repeat_by_seed(rows, thin):
 
 
 def test_several_passes_are_told(rows, thin):
-    limit = Lanes.foreseen("fsol", [{}] * 150, 8) // 3
+    limit = Lanes.estimate_nbytes("fsol", [{}] * 150, 8) // 3
     said = thin("tune", rows, "-a", "fsol", "-g", "eta=log:0.01..1:30", "--memory", limit, "--eliminate")
     assert " passes" in said.errors
     assert "rows in " in said

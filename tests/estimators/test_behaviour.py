@@ -220,10 +220,10 @@ def test_copies_go_on_alike(name, data):
     case = draw_case(data, name)
     s, model = case.stream, case.run()
     copies = pickle.loads(pickle.dumps(model)), copy.deepcopy(model)
-    before = [array.tobytes() for array in model._learner.memory]
+    before = [array.tobytes() for array in model._model.learner.memory]
     for twin in copies:
         twin.learn(s.X, s.y, sample_weight=s.weights)
-    assert [array.tobytes() for array in model._learner.memory] == before
+    assert [array.tobytes() for array in model._model.learner.memory] == before
     model.learn(s.X, s.y, sample_weight=s.weights)
     for twin in copies:
         assert_same_bits(twin, model)
@@ -236,7 +236,7 @@ def test_chunks_in_float32(name, data):
     """However a stream is cut, the default precision ends with the same bits."""
     case = draw_case(data, name, without=("diagonal", "update_on"))
     s, whole = case.stream, case.run(dtype="float32")
-    assert whole._learner.memory.state.dtype == whole.coef_.dtype == np.float32
+    assert whole._model.learner.memory.state.dtype == whole.coef_.dtype == np.float32
     for cuts in (s.cuts, list(range(len(s.y)))):
         model, edges = case.model(dtype="float32"), [0, *cuts, len(s.y)]
         for a, b in [*pairwise(edges)] * 2:
@@ -300,7 +300,7 @@ def test_wide_indices(name, dtype, data):
     X = sp.csr_matrix(case.stream.X)
     X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
     model = case.run(X, dtype=dtype)
-    assert np.dtype(np.int64).char in model._learner._ready
+    assert np.dtype(np.int64).char in model._model.learner._ready
     assert_same_bits(model, case.run(dtype=dtype))
 
 
@@ -338,11 +338,11 @@ def test_growing_is_as_if_wide_from_the_start(name, data):
             weights = None if s.weights is None else s.weights[a:b]
             growing.learn(s.X[a:b, :width], s.y[a:b], classes=[-1, 1], sample_weight=weights)
             wide.learn(padded, s.y[a:b], classes=[-1, 1], sample_weight=weights)
-    n = growing._learner.n_features + intercept
-    one, other = (columns(m._learner.algorithm, m._learner.memory, 0, n) for m in (growing, wide))
+    n = growing._model.learner.n_features + intercept
+    one, other = (columns(m._model.learner.algorithm, m._model.learner.memory, 0, n) for m in (growing, wide))
     for a, b in zip(one, other, strict=True):
         assert a.tobytes() == b.tobytes()
-    for a, b in zip(growing._learner.memory[2:], wide._learner.memory[2:], strict=True):
+    for a, b in zip(growing._model.learner.memory[2:], wide._model.learner.memory[2:], strict=True):
         assert a.tobytes() == b.tobytes()
     known = np.where(np.arange(s.X.shape[1]) < growing.n_features_in_, s.X, 0.0)
     np.testing.assert_array_equal(growing.decision_function(s.X), wide.decision_function(known))

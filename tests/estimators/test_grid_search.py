@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, fbeta_score, get_scorer, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit, ShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
@@ -76,9 +76,9 @@ def test_with_the_final_models_it_is_scikit_learns_grid_search(data, estimator, 
     assert ours.n_splits_ == theirs.n_splits_
     for split in range(ours.n_splits_):
         key = f"split{split}_test_score"
-        np.testing.assert_allclose(1 + ours.cv_results_[key], theirs.cv_results_[key], atol=1e-12)
+        np.testing.assert_allclose(ours.cv_results_[key], theirs.cv_results_[key], atol=1e-12)
     for key in ("mean_test_score", "std_test_score"):
-        np.testing.assert_allclose(ours.cv_results_[key] + (key[0] == "m"), theirs.cv_results_[key], atol=1e-12)
+        np.testing.assert_allclose(ours.cv_results_[key], theirs.cv_results_[key], atol=1e-12)
     assert np.ma.allequal(ours.cv_results_["param_eta"], theirs.cv_results_["param_eta"])
     assert ours.cv_results_["rank_test_score"].min() == 1
     assert np.array_equal(ours.best_estimator_.coef_, clone(estimator).set_params(**ours.best_params_).fit(X, y).coef_)
@@ -106,7 +106,7 @@ def test_by_default_row_i_is_held_out_from_lane_i_mod_k_and_scored_as_it_passes(
     grid = {"eta": [0.1, 1.0]}
     search = ts.OnlineGridSearchCV(ts.FSOL(), grid, cv=3).fit(X, y)
     for fold in range(3):
-        expected = [-passing(X, y, ts.FSOL(eta=eta), 3, fold) for eta in grid["eta"]]
+        expected = [1 - passing(X, y, ts.FSOL(eta=eta), 3, fold) for eta in grid["eta"]]
         assert search.cv_results_[f"split{fold}_test_score"].tolist() == pytest.approx(expected)
     mod = PredefinedSplit(np.arange(ROWS) % 3)
     for other in (
@@ -124,15 +124,15 @@ def test_without_folds_rows_are_scored_before_they_are_learned_and_the_winner_is
     X, y = data
     search = ts.OnlineGridSearchCV(ts.FSOL(), ETA, cv=None).fit(X, y)
     runs = [ts.FSOL(**params).partial_fit(X, y, ["no", "yes"]) for params in search.cv_results_["params"]]
-    assert search.cv_results_["progressive_score"].tolist() == pytest.approx([-r.n_mistakes_ / ROWS for r in runs])
+    assert search.cv_results_["progressive_score"].tolist() == pytest.approx([1 - r.n_mistakes_ / ROWS for r in runs])
     before = [ts.FSOL(**params).learn(X, y) for params in search.cv_results_["params"]]
-    late = [-np.mean((scores > 0)[WARM:] != (y == "yes")[WARM:]) for scores in before]
+    late = [1 - np.mean((scores > 0)[WARM:] != (y == "yes")[WARM:]) for scores in before]
     assert search.cv_results_["mean_test_score"].tolist() == pytest.approx(late)
     assert search.n_splits_ == 0
     assert np.array_equal(search.best_estimator_.coef_, runs[search.best_index_].coef_)
     assert search.best_estimator_.partial_fit(X, y).t_ == 2 * ROWS  # goes on as any other
     error = search.cv_results_["standard_error"]
-    p = -search.cv_results_["mean_test_score"]
+    p = 1 - search.cv_results_["mean_test_score"]
     np.testing.assert_allclose(error, np.sqrt(p * (1 - p) / (ROWS - WARM)), rtol=0.02)
 
 
@@ -157,6 +157,7 @@ def test_from_a_pipe_the_model_comes_from_the_same_pass(data, cv):
         ({"estimator__shuffle": True}, InvalidParameterError, "shuffle of the estimator must be False"),
         ({"cv": KFold(3)}, InvalidParameterError, "cv of a stream must be a number of folds or None"),
         ({"memory": 100}, InvalidInputError, "lanes of FSOL on .* need"),
+        ({"scoring": "roc_auc"}, InvalidParameterError, "scoring of a stream must be .*; got 'roc_auc'"),
     ],
 )
 def test_what_a_pipe_cannot_do_is_refused(data, changes, error, message):
@@ -164,6 +165,64 @@ def test_what_a_pipe_cannot_do_is_refused(data, changes, error, message):
     with pytest.raises(error, match=message):
         search.fit_stream(Pipe(stream_of(data)))
     assert not hasattr(search, "cv_results_")
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        *("accuracy", "balanced_accuracy", "f1", "precision", "recall", "jaccard", "matthews_corrcoef"),  # from counts
+        *("roc_auc", "average_precision", make_scorer(fbeta_score, beta=2)),  # from predictions
+        lambda estimator, X, y: np.mean(estimator.decision_function(X)[y == 1]),
+    ],
+    ids=str,
+)
+def test_scorers_are_scikit_learns(data, scoring):
+    X, y = data[0], (data[1] == "yes").astype(int)
+    ours = ts.OnlineGridSearchCV(ts.FSOL(), ETA, cv=KFold(3), scoring=scoring).fit(X, y)
+    theirs = GridSearchCV(ts.FSOL(), ETA, cv=KFold(3), scoring=scoring).fit(X, y)
+    for key in ("mean_test_score", "std_test_score", "split1_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[key], theirs.cv_results_[key], rtol=1e-6, err_msg=key)
+    assert ours.best_params_ == theirs.best_params_
+    assert ours.score(X, y) == pytest.approx(theirs.score(X, y))
+    if isinstance(scoring, str):
+        weights = np.arange(ROWS) % 3
+        assert ours.score(X, y, weights) == pytest.approx(get_scorer(scoring)(ours, X, y, sample_weight=weights))
+
+
+def test_predictions_are_scored_as_counts_are(data):
+    """As rows pass, before they are learned, and in several passes: the first rows count neither here nor there."""
+
+    def share_right(estimator, X, y):
+        return np.mean(estimator.predict(X) == y)
+
+    for changes in ({"cv": 3}, {"cv": None}, {"estimator__n_passes": 2}, {"memory": 5000}, {"held_out": "final"}):
+        search = ts.OnlineGridSearchCV(ts.FSOL(), ETA).set_params(**changes)
+        counted, predicted = search.fit(*data), clone(search).set_params(scoring=share_right).fit(*data)
+        for key in ("mean_test_score", "rank_test_score"):
+            np.testing.assert_allclose(counted.cv_results_[key], predicted.cv_results_[key], err_msg=str(changes))
+        assert np.array_equal(counted.best_estimator_.coef_, predicted.best_estimator_.coef_)
+
+
+def test_score_follows_scoring(data):
+    X, y = data
+    search = ts.OnlineGridSearchCV(ts.FSOL(), ETA).fit(X, y)
+    right = np.mean(search.predict(X) == y)
+    reported = {"accuracy": right, "error": right - 1.0, "cost": None, "log_loss": None}
+    for scoring, expected in reported.items():
+        found = search.set_params(scoring=scoring).score(X, y)
+        assert found == pytest.approx(expected) if expected is not None else found < 0
+    assert search.set_params(scoring=lambda report: report.rows).score(X, y) == ROWS
+    with pytest.raises(InvalidParameterError, match="sample_weight goes with"):
+        search.set_params(scoring="cost").score(X, y, np.ones(ROWS))
+    logistic = ts.OnlineGridSearchCV(ts.FOBOS(loss="logistic"), ETA, scoring="neg_log_loss").fit(X, y)
+    assert logistic.score(X, y) == pytest.approx(get_scorer("neg_log_loss")(logistic, X, y), rel=1e-5)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2, -1])
+def test_jobs_change_nothing(data, n_jobs):
+    one = ts.OnlineGridSearchCV(ts.FSOL(), ETA).fit(*data)
+    many = ts.OnlineGridSearchCV(ts.FSOL(), ETA, n_jobs=n_jobs).fit(*data)
+    np.testing.assert_array_equal(scores(one), scores(many))
 
 
 def test_scorings(data):
@@ -198,7 +257,8 @@ def test_intercept_costs_schedules_and_kinds_can_be_searched(data):
     assert len(results["params"]) == 8
     assert results["param_l1"].mask.tolist() == [True] * 6 + [False] * 2
     for params, score in zip(results["params"], results["progressive_score"], strict=True):
-        assert score == pytest.approx(-ts.FSOL(**params).partial_fit(X, y, ["no", "yes"]).n_mistakes_ / ROWS)
+        mistakes = ts.FSOL(**params).partial_fit(X, y, ["no", "yes"]).n_mistakes_
+        assert score == pytest.approx(1 - mistakes / ROWS)
 
 
 @pytest.mark.slow
@@ -207,7 +267,8 @@ def test_parameters_that_select_code_can_be_searched(data):
     grid = {"diagonal": ["drop", "exact"], "update_on": ["every", "loss"]}
     results = ts.OnlineGridSearchCV(ts.SSOL(), grid, cv=None).fit(X, y).cv_results_
     for params, score in zip(results["params"], results["progressive_score"], strict=True):
-        assert score == pytest.approx(-ts.SSOL(**params).partial_fit(X, y, ["no", "yes"]).n_mistakes_ / ROWS)
+        mistakes = ts.SSOL(**params).partial_fit(X, y, ["no", "yes"]).n_mistakes_
+        assert score == pytest.approx(1 - mistakes / ROWS)
 
 
 def test_shuffling_is_that_of_the_estimator(data):
@@ -236,7 +297,7 @@ def test_beyond_the_memory_candidates_go_in_several_passes_with_the_same_result(
     grid = {"eta": np.geomspace(0.01, 10, 40)}
     for cv in (3, None):
         search = ts.OnlineGridSearchCV(ts.FSOL(), grid, cv=cv)
-        limit = Lanes.foreseen("fsol", [{}] * 40 * (cv or 1), WIDTH) // 3
+        limit = Lanes.estimate_nbytes("fsol", [{}] * 40 * (cv or 1), WIDTH) // 3
         whole, parts = clone(search).fit(X, y), clone(search).set_params(memory=limit).fit(X, y)
         assert parts.n_study_passes_ > 1 == whole.n_study_passes_
         assert np.array_equal(whole.cv_results_["mean_test_score"], parts.cv_results_["mean_test_score"])
@@ -263,7 +324,7 @@ def test_a_stream_that_turns_out_too_wide_begins_anew_with_the_same_result(data)
 
     search = ts.OnlineGridSearchCV(ts.FSOL(), {"eta": np.geomspace(0.01, 10, 40)}, cv=3, eliminate=True)
     whole = clone(search).fit_stream(Growing())
-    limit = Lanes.foreseen("fsol", [{}] * 120, WIDTH // 2)
+    limit = Lanes.estimate_nbytes("fsol", [{}] * 120, WIDTH // 2)
     parts = clone(search).set_params(memory=limit).fit_stream(Growing())
     assert parts.n_study_passes_ > 1 == whole.n_study_passes_
     assert np.array_equal(scores(whole), scores(parts))
@@ -279,7 +340,7 @@ def test_groups_weights_and_overlapping_tests(data):
     for (train, test), score in zip(GroupKFold(2).split(X, y, groups), scores(search)[:, 0], strict=True):
         model = ts.FSOL(eta=0.1).fit(X[train], y[train], weights[train])
         counted = test[weights[test] > 0]
-        assert score == pytest.approx(model.score(X[counted], y[counted]) - 1)
+        assert score == pytest.approx(model.score(X[counted], y[counted]))
     overlapping = ShuffleSplit(5, test_size=0.5, random_state=0)
     assert ts.OnlineGridSearchCV(ts.FSOL(), ETA, cv=overlapping).fit(X, y).n_splits_ == 5
 
@@ -294,13 +355,18 @@ def test_groups_weights_and_overlapping_tests(data):
         ({"cv": [([0, 1], [1])]}, InvalidInputError, r"split 0 has test rows that are in train, too"),
         ({"cv": [([0, 1], [300])]}, InvalidInputError, r"split 0 has test rows that are not among the 300 of X"),
         ({"cv": []}, InvalidParameterError, r"cv must make one split at least"),
-        ({"scoring": "auc"}, InvalidParameterError, r"scoring must be"),
+        ({"scoring": "auc"}, InvalidParameterError, r"scoring must be .* got 'auc'"),
+        ({"scoring": "roc_auc", "eliminate": True}, InvalidParameterError, r"eliminate must be False with .*'roc_auc'"),
         ({"held_out": "last"}, InvalidParameterError, r"held_out must be 'auto', 'passing' or 'final', got 'last'"),
         ({"param_grid": {"eta": [0]}}, InvalidParameterError, r"FSOL: eta must be a number > 0, got 0"),
         ({"param_grid": {"n_passes": [1]}}, InvalidParameterError, r"can be searched, got 'n_passes'"),
         ({"estimator": KFold(2)}, InvalidParameterError, r"must be an online one of thinstream .*, got KFold"),
         ({"memory": "4GB"}, InvalidParameterError, r"memory must be a whole number ≥ 1, got '4GB'"),
-        ({"threads": 0}, InvalidParameterError, r"threads must be a whole number ≥ 1, got 0"),
+        (
+            {"n_jobs": 0},
+            InvalidParameterError,
+            r"n_jobs must be a whole number, -1 for all cores, or None for 1, got 0",
+        ),
         ({"memory": 10}, InvalidInputError, r"lanes of FSOL on 30 features need"),
     ],
 )

@@ -201,8 +201,8 @@ def test_saving_leaves_the_model_alone(data, tmp_path):
     """Nothing of its memory changes, and a loaded model shares none with it."""
     X, y = data
     model = ts.SOFS(B=3).fit(X, y)
-    before = pickle.dumps(model._learner)
+    before = pickle.dumps(model._model.learner)
     model.save(tmp_path / "m")
     ts.load(tmp_path / "m").partial_fit(X, y)
-    assert pickle.dumps(model._learner) == before
+    assert pickle.dumps(model._model.learner) == before
     write(tmp_path / "m", read(tmp_path / "m"))

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinstream.engine.loop import Costs
-from thinstream.experiments import p0_fig1, p0_fig2, p0_fig3, p0_fig4, p0_fig5, p0_variants
+from thinstream.experiments import p0_fig2
+from thinstream.experiments.catalogue import experiments
 from thinstream.experiments.data import Data, is_here
 from thinstream.experiments.keeping import Result
 from thinstream.experiments.p0_common import (
@@ -37,7 +38,7 @@ from thinstream.experiments.running import run
 from thinstream.experiments.writing import write_page
 from thinstream.learners import make_learner
 
-ALL = [p0_fig1, p0_fig2, p0_fig3, p0_fig4, p0_fig5, p0_variants]
+ALL = [experiment for name, experiment in experiments().items() if name.startswith("p0-")]
 
 
 def made_up(n=200, d=40, seed=0):
@@ -47,9 +48,8 @@ def made_up(n=200, d=40, seed=0):
     return Data(X, np.where(X @ rng.standard_normal(d) > 0, 1, -1).astype(np.int8))
 
 
-@pytest.mark.parametrize("module", ALL, ids=lambda module: module.EXPERIMENT.name)
-def test_smoke(module, tmp_path):
-    experiment = module.EXPERIMENT
+@pytest.mark.parametrize("experiment", ALL, ids=lambda experiment: experiment.name)
+def test_smoke(experiment, tmp_path):
     needed = {name for cell in experiment.cells(True) for name in cell.needs}
     missing = sorted(name for name in needed if not is_here(name))
     if missing:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import config
 
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
@@ -11,17 +12,16 @@ from thinstream.engine.parameters import OneOf
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner, algorithms
 
-#: With and without clocks: compiled every day. Others run every day as plain Python, compiled by `make test-slow`.
-DAILY = ("SSOL", "STG")
+#: Compiled every day, with and without clocks; the others are compiled by `make test-slow`, and interpreted every day.
+COMPILED = ("SSOL", "STG")
 WIDTH = 12
 
 
 def cases():
     for algorithm in algorithms("online"):
         for dtype in ("float64", "float32"):
-            mark = pytest.mark.interpreted if dtype == "float64" else pytest.mark.slow
-            daily = algorithm.name in DAILY and dtype == "float64"
-            yield pytest.param(algorithm.name, dtype, marks=() if daily else mark)
+            compiled = algorithm.name in COMPILED and dtype == "float64"
+            yield pytest.param(algorithm.name, dtype, marks=() if compiled else pytest.mark.interpreted)
 
 
 def stream(rng, n, width=WIDTH, dtype=np.float32):
@@ -34,12 +34,12 @@ def stream(rng, n, width=WIDTH, dtype=np.float32):
 
 
 def drawn(data, algorithm, lanes):
-    """Parameters of each lane; on days when not everything is compiled, kinds are at their defaults."""
+    """Parameters of each lane; where they would have to be compiled every day, kinds are at their defaults."""
     found = [{} for _ in range(lanes)]
     for parameter in algorithm.parameters:
         constraint = parameter.constraint
         if isinstance(constraint, OneOf):
-            if algorithm.name in DAILY and isinstance(next(iter(constraint.choices.values())), tuple):
+            if algorithm.name in COMPILED and isinstance(next(iter(constraint.choices.values())), tuple):
                 continue
             one = st.sampled_from([name for name in constraint.choices if name != "full"])
         elif parameter.name == "max_density":
@@ -66,7 +66,7 @@ def same(found, model):
 
 
 @pytest.mark.parametrize(("name", "dtype"), list(cases()))
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=3 if config.DISABLE_JIT else 10)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_a_lane_is_a_run_of_its_own(name, dtype, data, seed):
     rng, lanes = np.random.default_rng(seed), data.draw(st.integers(1, 5))

@@ -49,17 +49,17 @@ def test_what_is_kept_goes_on_as_before(kept):
 def test_memory_comes_back():
     lanes = Lanes("arow", [{}] * 100, n_features=1000)
     lanes.keep(range(16))
-    assert lanes.nbytes == Lanes.foreseen("arow", [{}] * 16, 1000)
+    assert lanes.nbytes == Lanes.estimate_nbytes("arow", [{}] * 16, 1000)
 
 
 @pytest.mark.parametrize("name", ["fsol", "stg", "adafobos", "arow", "sofs"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("count", [1, 16, 50, 70])
-def test_memory_is_as_foreseen(name, dtype, count):
+def test_memory_is_as_estimated(name, dtype, count):
     intercepts = [k < 5 for k in range(count)]
     for options in ({}, {"threads": 3}, {"fit_intercept": intercepts}):
-        foreseen = Lanes.foreseen(name, [{}] * count, 21, dtype=dtype, **options)
-        assert foreseen == Lanes(name, [{}] * count, n_features=21, dtype=dtype, **options).nbytes
+        estimated = Lanes.estimate_nbytes(name, [{}] * count, 21, dtype=dtype, **options)
+        assert estimated == Lanes(name, [{}] * count, n_features=21, dtype=dtype, **options).nbytes
 
 
 def test_copies_and_pickles_are_lanes_of_their_own():

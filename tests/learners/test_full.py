@@ -51,7 +51,7 @@ def test_saved_pickled_and_resumed_it_goes_on_with_the_same_bits(name, dtype, da
     X, y = data
     options = {"covariance": "full", "dtype": dtype, "fit_intercept": True, "class_weight": "balanced"}
     model = ts.make(name, **options).fit(X[:60], y[:60])
-    assert model._learner.sigma.packed.dtype == dtype
+    assert model._model.learner.sigma.packed.dtype == dtype
     model.save(tmp_path / "m")
     found, copied = ts.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))
     for each in (model, found, copied):
@@ -85,8 +85,8 @@ def test_merging_adds_precisions_and_does_not_ask_for_the_order(name, data):
     both = one.merge(two, three)
     assert both.t_ == 90
     assert_same_bits(both, three.merge(one, two))
-    P = sum(np.linalg.inv(m._learner.sigma.dense()) for m in (one, two, three)) - 2 * np.eye(8)
-    np.testing.assert_allclose(np.linalg.inv(both._learner.sigma.dense()), P, rtol=1e-6, atol=1e-9)
+    P = sum(np.linalg.inv(m._model.learner.sigma.dense()) for m in (one, two, three)) - 2 * np.eye(8)
+    np.testing.assert_allclose(np.linalg.inv(both._model.learner.sigma.dense()), P, rtol=1e-6, atol=1e-9)
     empty = ts.make(name, covariance="full", dtype="float64").partial_fit(
         X[:1], y[:1], classes=["ham", "spam"], sample_weight=[0.0]
     )
@@ -138,7 +138,7 @@ def test_lanes_with_a_full_covariance_run_one_by_one_behind_the_same_face(data):
     each = [{"covariance": "full", "r": r} for r in (0.1, 1.0)] + [{"covariance": "diagonal"}]
     lanes = Lanes("arow", each, grow=True, dtype="float64", fit_intercept=[True, False, False])
     scores = lanes.learn(rows)
-    assert lanes.nbytes == Lanes.foreseen("arow", each, 8, dtype="float64", fit_intercept=[True, False, False])
+    assert lanes.nbytes == Lanes.estimate_nbytes("arow", each, 8, dtype="float64", fit_intercept=[True, False, False])
     for k, (parameters, intercept) in enumerate(zip(each, (True, False, False), strict=True)):
         alone = make_learner("arow", n_features=8, dtype="float64", fit_intercept=intercept, **parameters)
         np.testing.assert_array_equal(scores[:, k], alone.learn(rows))

@@ -8,6 +8,7 @@ from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
 from thinstream.lanes import Lanes
 from thinstream.learners import Frozen, Learner, algorithms, make_learner
+from thinstream.learners.learner import make_rows
 
 WIDTH = 17
 #: Parameters that would otherwise follow from the number of features, which a constant column changes.
@@ -69,12 +70,14 @@ def follows(model, explicit):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [algorithm.name for algorithm in algorithms()])
+@pytest.mark.parametrize("name", [algorithm.name for algorithm in algorithms("online")])
 def test_the_intercept_is_a_constant_first_column(name, dtype):
     follows(*pair(name, dtype=dtype, grow=True))
 
 
-@pytest.mark.parametrize("name", [a.name for a in algorithms() if any(p.name == "covariance" for p in a.parameters)])
+@pytest.mark.parametrize(
+    "name", [a.name for a in algorithms("online") if any(p.name == "covariance" for p in a.parameters)]
+)
 def test_with_a_full_covariance(name):
     follows(*pair(name, dtype="float64", covariance="full", grow=True))
 
@@ -107,7 +110,7 @@ def test_a_state_larger_than_a_cache():
 def test_rows_are_taken_as_they_are():
     """No copy is made for the constant."""
     batch, model = chunk(7), Learner("fsol", n_features=WIDTH, fit_intercept=True)
-    rows = model._rows(batch, 0, len(batch), batch.y, batch.weights)
+    rows = make_rows(batch, 0, len(batch), model.dtype, model.offset)
     assert np.shares_memory(rows.values, batch.values)
     assert np.shares_memory(rows.indices, batch.indices)
 

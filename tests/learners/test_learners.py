@@ -129,3 +129,15 @@ def test_the_synthetic_stream_is_that_of_the_paper():
     assert np.abs(mean).max() < 3.0
     with pytest.raises(ValueError, match="n_noise from 0 to n_features - n_informative = 900"):
         sparse_gaussian(10, 10, n_noise=901)
+
+
+def test_the_version_rises_when_rows_are_learned(stream):
+    """Reading and scoring leave it as it is: what was read holds until the next update."""
+    model = Learner("fsol", n_features=stream.n_features)
+    model.learn(stream)
+    before = model.version
+    model.scores(stream)
+    model.weights()
+    assert model.version == before
+    model.learn(stream)
+    assert model.version > before

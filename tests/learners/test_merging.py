@@ -397,7 +397,7 @@ def test_merged_shards_predict_no_worse_than_a_shard(name):
     saved = pickle.loads(pickle.dumps(model))
     for one in (model, saved):
         one.partial_fit(train.X[2_000:], train.y[2_000:])
-    assert same_bits(model._learner, saved._learner)
+    assert same_bits(model._model.learner, saved._model.learner)
     assert model.score(test.X, test.y) > apart - 0.01
 
 

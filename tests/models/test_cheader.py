@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from tests.models.portraits import MODELS, close, each, made, trained_model
+from tests.models.linear_models import MODELS, close, each, made, trained_model
 from thinstream.models.exports import export
 from thinstream.models.exports.cheader import identifier
 
@@ -38,20 +38,20 @@ def trained(request):
     return trained_model(*request.param)
 
 
-def run_c(folder, portrait, examples, name="model", index="uint32_t"):
+def run_c(folder, linear, examples, name="model", index="uint32_t"):
     """(score, predicted, label) of each row, by a program compiled against the header."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler: cc is not on the PATH")
-    export(portrait, folder / f"{name}.h")
-    real = "float" if portrait.weights.dtype == np.float32 else "double"
+    export(linear, folder / f"{name}.h")
+    real = "float" if linear.weights.dtype == np.float32 else "double"
     main = _MAIN.replace("INDEX", index).replace("REAL", real).replace("NAME.h", f"{name}.h")
     (folder / "main.c").write_text(main.replace("NAME", identifier(name)))
     strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
     built = subprocess.run([compiler, *strict, "main.c", "-o", "main"], cwd=folder, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     kind = np.uint64 if index == "uint64_t" else np.uint32
-    dtype = portrait.weights.dtype
+    dtype = linear.weights.dtype
     stream = b"".join(
         struct.pack("=I", len(j)) + np.asarray(j, kind).tobytes() + np.asarray(x, dtype).tobytes() for j, x in examples
     )
@@ -61,12 +61,12 @@ def run_c(folder, portrait, examples, name="model", index="uint32_t"):
 
 
 def test_c_scores_as_the_learner(trained, tmp_path):
-    learner, portrait, batch = trained
-    found = run_c(tmp_path, portrait, each(batch))
-    close([score for score, *_ in found], learner, portrait, batch)
+    learner, linear, batch = trained
+    found = run_c(tmp_path, linear, each(batch))
+    close([score for score, *_ in found], learner, linear, batch)
     for score, predicted, label in found:
         assert predicted == (score > 0)
-        assert label == (portrait.positive if score > 0 else portrait.negative)
+        assert label == linear.classes[int(score > 0)]
 
 
 def test_c_keeps_every_bit(tmp_path):
@@ -91,8 +91,8 @@ def test_c_names_after_the_file(name, tmp_path):
 
 
 def test_c_of_wide_columns(tmp_path):
-    portrait = made([1.0, 2.0])._replace(indices=np.array([5, 2**33]), n_features=2**34)
-    found = run_c(tmp_path, portrait, [([5], [1]), ([2**33], [1]), ([0], [1])], index="uint64_t")
+    linear = made([1.0, 2.0])._replace(indices=np.array([5, 2**33]), n_features=2**34)
+    found = run_c(tmp_path, linear, [([5], [1]), ([2**33], [1]), ([0], [1])], index="uint64_t")
     assert [score for score, *_ in found] == [1.0, 2.0, 0.0]
 
 

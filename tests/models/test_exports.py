@@ -1,6 +1,7 @@
 """Exports: what another program computes from the file is what the learner says."""
 
 import builtins
+import hashlib
 import io
 import json
 import re
@@ -13,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.models.portraits import AWKWARD, MODELS, WIDTH, close, each, made, trained_model
+from tests.models.linear_models import AWKWARD, MODELS, WIDTH, close, each, made, trained_model
 from thinstream.errors import InvalidInputError, MissingPackageError, UnknownNameError
-from thinstream.learners import Learner
-from thinstream.models.exports import FORMATS, Portrait, export
-from thinstream.models.exports.digits import decimals, hexadecimals
+from thinstream.learners import Classes, Learner
+from thinstream.models.exports import FORMATS, LinearModel, export
+from thinstream.models.exports.cheader import hexadecimals
+from thinstream.models.exports.linear import decimals, plain
+from thinstream.models.model import Model
 from thinstream.models.picture import draw
 
 
@@ -26,34 +29,34 @@ def trained(request):
     return trained_model(*request.param)
 
 
-def written(portrait, kind, name="model"):
+def written(linear, kind, name="model"):
     file = io.BytesIO()
-    FORMATS[kind].write(portrait, file, name)
+    FORMATS[kind].write(linear, file, name)
     return file.getvalue()
 
 
-# Portraits ------------------------------------------------------------------------------------------------------------
+# Linear models --------------------------------------------------------------------------------------------------------
 
 
-def test_a_portrait_holds_the_model(trained):
-    learner, portrait, _ = trained
-    dense = np.zeros(WIDTH, dtype=portrait.weights.dtype)
-    dense[portrait.indices] = portrait.weights
+def test_a_linear_model_holds_the_weights(trained):
+    learner, linear, _ = trained
+    dense = np.zeros(WIDTH, dtype=linear.weights.dtype)
+    dense[linear.indices] = linear.weights
     np.testing.assert_array_equal(dense, learner.weights())
-    assert 0 < len(portrait.weights) < WIDTH
-    assert portrait.n_features == WIDTH
-    assert portrait.intercept == learner.intercept
-    assert portrait.parameters == learner.parameters
-    assert portrait.names == {j: AWKWARD[j] for j in portrait.indices.tolist() if j < len(AWKWARD)}
+    assert 0 < len(linear.weights) < WIDTH
+    assert linear.n_features == WIDTH
+    assert linear.intercepts[0] == learner.intercept
+    assert linear.parameters == learner.parameters
+    assert linear.names == {j: AWKWARD[j] for j in linear.indices.tolist() if j < len(AWKWARD)}
 
 
 def test_labels_and_parameters_become_plain():
     learner = Learner("fsol", n_features=2, eta=np.float32(0.5))
-    portrait = Portrait.of(learner, (np.int64(0), np.str_("x")))
-    assert type(portrait.negative) is int
-    assert type(portrait.positive) is str
-    assert type(portrait.parameters["eta"]) is float
-    assert Portrait.of(learner, (None, np.datetime64("2024-01-01"))).positive == "2024-01-01"
+    linear = LinearModel.of(Model(learner, Classes(np.int64(0), np.str_("x"))))
+    assert list(map(type, linear.classes)) == [int, str]
+    assert type(linear.parameters["eta"]) is float
+    assert plain(np.datetime64("2024-01-01")) == "2024-01-01"
+    assert plain(None) is None
 
 
 @pytest.mark.parametrize(
@@ -65,14 +68,14 @@ def test_labels_and_parameters_become_plain():
         ({"indices": np.array([1, 4])}, "sorted, unique and from 0 to 3"),
         ({"indices": np.array([-1, 2])}, "sorted, unique and from 0 to 3"),
         ({"weights": np.array([1.0, np.inf])}, "must be finite, got inf at feature 2"),
-        ({"intercept": float("nan")}, "intercept must be finite, got nan"),
+        ({"intercepts": np.array([np.nan])}, "intercept must be finite, got nan"),
     ],
 )
 @pytest.mark.parametrize("kind", ["text", "json", "onnx", "c"])
-def test_a_portrait_that_cannot_be_exported(kind, change, message):
-    portrait = made([0.0, 1.0, 2.0, 0.0])._replace(**change)
+def test_a_model_that_cannot_be_exported(kind, change, message):
+    linear = made([0.0, 1.0, 2.0, 0.0])._replace(**change)
     with pytest.raises(InvalidInputError, match=message):
-        written(portrait, kind)
+        written(linear, kind)
 
 
 # Numbers --------------------------------------------------------------------------------------------------------------
@@ -129,22 +132,22 @@ def read_text(raw):
 
 
 def test_text_reads_back(trained):
-    _, portrait, _ = trained
-    head, weights = read_text(written(portrait, "text"))
-    dtype = portrait.weights.dtype
-    assert (head["negative"], head["positive"]) == (portrait.negative, portrait.positive)
-    assert dtype.type(head["intercept"]) == portrait.intercept
-    assert "first column is 0" in written(portrait, "text").decode().split("\n")[1]
-    expected = {portrait.names.get(j, j): w for j, w in zip(portrait.indices.tolist(), portrait.weights)}
+    _, linear, _ = trained
+    head, weights = read_text(written(linear, "text"))
+    dtype = linear.weights.dtype
+    assert (head["negative"], head["positive"]) == linear.classes
+    assert dtype.type(head["intercept"]) == linear.intercepts[0]
+    assert "first column is 0" in written(linear, "text").decode().split("\n")[1]
+    expected = {linear.names.get(j, j): w for j, w in zip(linear.indices.tolist(), linear.weights)}
     assert {feature: dtype.type(weight) for feature, weight in weights.items()} == expected
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True, min_size=1, max_size=8))
 def test_any_name_survives_text_and_json(names):
-    portrait = made(np.arange(1, len(names) + 3), names=dict(enumerate(names)))
-    _, weights = read_text(written(portrait, "text"))
+    linear = made(np.arange(1, len(names) + 3), names=dict(enumerate(names)))
+    _, weights = read_text(written(linear, "text"))
     assert weights == {(names[j] if j < len(names) else j): str(j + 1.0) for j in range(len(names) + 2)}
-    assert json.loads(written(portrait, "json"))["names"] == {str(j): name for j, name in enumerate(names)}
+    assert json.loads(written(linear, "json"))["names"] == {str(j): name for j, name in enumerate(names)}
 
 
 def test_text_is_sorted_by_size_then_column():
@@ -158,41 +161,41 @@ def test_text_is_sorted_by_size_then_column():
 def test_text_of_more_than_a_block(monkeypatch):
     from thinstream.models.exports import text
 
-    portrait = made(np.random.default_rng(0).standard_normal(50))
-    whole = written(portrait, "text")
+    linear = made(np.random.default_rng(0).standard_normal(50))
+    whole = written(linear, "text")
     monkeypatch.setattr(text, "BLOCK", 7)
-    assert written(portrait, "text") == whole
+    assert written(linear, "text") == whole
 
 
 def test_names_of_broken_bytes():
     """Lone surrogates, from bytes that were no UTF-8."""
     broken = b"caf\xe9".decode("utf-8", "surrogateescape")
-    portrait = made([1.0], names={0: broken}, negative=broken, positive="\ud800")
-    assert rb"caf\udce9	1.0" in written(portrait, "text")
-    assert json.loads(written(portrait, "json"))["names"] == {"0": broken}
-    assert rb"/* caf\udce9 */" in written(portrait, "c")
-    written(portrait, "onnx", broken)
+    linear = made([1.0], names={0: broken}, classes=(broken, "\ud800"))
+    assert rb"caf\udce9	1.0" in written(linear, "text")
+    assert json.loads(written(linear, "json"))["names"] == {"0": broken}
+    assert rb"/* caf\udce9 */" in written(linear, "c")
+    written(linear, "onnx", broken)
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------
 
 
 def test_json_reads_back(trained):
-    learner, portrait, batch = trained
-    read = json.loads(written(portrait, "json"))
+    learner, linear, batch = trained
+    read = json.loads(written(linear, "json"))
     assert list(read) == [
         "algorithm", "parameters", "dtype", "classes", "n_features", "intercept",
         "indices", "weights", "names", "space",
     ]  # fmt: skip
     weights = np.array(read["weights"], dtype=read["dtype"])
-    assert weights.tobytes() == portrait.weights.tobytes()
-    assert read["indices"] == portrait.indices.tolist()
-    assert read["classes"] == [portrait.negative, portrait.positive]
-    assert {int(j): name for j, name in read["names"].items()} == portrait.names
+    assert weights.tobytes() == linear.weights.tobytes()
+    assert read["indices"] == linear.indices.tolist()
+    assert read["classes"] == list(linear.classes)
+    assert {int(j): name for j, name in read["names"].items()} == linear.names
     assert (read["algorithm"], read["parameters"]) == (learner.algorithm.name, learner.parameters)
     dense = dict(zip(read["indices"], weights.tolist()))
     found = [read["intercept"] + sum(dense.get(j, 0.0) * x for j, x in zip(*row)) for row in each(batch)]
-    close(found, learner, portrait, batch)
+    close(found, learner, linear, batch)
 
 
 # ONNX -----------------------------------------------------------------------------------------------------------------
@@ -215,11 +218,11 @@ def padded(batch, with_index):
 
 @pytest.mark.parametrize("with_index", [0, -1])
 def test_onnx_scores_as_the_learner(trained, with_index):
-    learner, portrait, batch = trained
-    scores, labels = onnx_outputs(written(portrait, "onnx"), *padded(batch, with_index))
-    assert scores.dtype == portrait.weights.dtype
-    close(scores, learner, portrait, batch)
-    assert labels.tolist() == [portrait.positive if score > 0 else portrait.negative for score in scores]
+    learner, linear, batch = trained
+    scores, labels = onnx_outputs(written(linear, "onnx"), *padded(batch, with_index))
+    assert scores.dtype == linear.weights.dtype
+    close(scores, learner, linear, batch)
+    assert labels.tolist() == [linear.classes[int(score > 0)] for score in scores]
 
 
 def test_onnx_ignores_columns_it_does_not_know():
@@ -249,7 +252,7 @@ def test_onnx_of_no_rows_and_of_empty_rows(shape):
     ],
 )
 def test_onnx_labels(pair, told, dtype):
-    raw = written(made([1.0], negative=pair[0], positive=pair[1]), "onnx")
+    raw = written(made([1.0], classes=pair), "onnx")
     _, labels = onnx_outputs(raw, np.zeros((3, 1), np.int64), np.array([[-1], [0], [1]], np.float32))
     assert labels.tolist() == [told[0], told[0], told[1]]
     assert labels.dtype.name == dtype
@@ -257,9 +260,7 @@ def test_onnx_labels(pair, told, dtype):
 
 def test_onnx_stays_sparse_and_says_what_it_is():
     onnx = pytest.importorskip("onnx")
-    raw = written(
-        made([0.0] * 9)._replace(n_features=10**9, indices=np.array([10**6]), weights=np.ones(1)), "onnx", "n"
-    )
+    raw = written(made([0.0, 1.0], "float64")._replace(n_features=10**9, indices=np.array([10**6])), "onnx", "n")
     assert len(raw) < 2000
     model = onnx.load_from_string(raw)
     onnx.checker.check_model(model)  # its inference of shapes, full_check, does not know sparse initialisers
@@ -274,11 +275,11 @@ def test_onnx_stays_sparse_and_says_what_it_is():
 
 
 @pytest.mark.parametrize("name", ["m.txt", "m.tsv", "m.json", "m.onnx", "m.h", "m.H", "m.png", "m.svg"])
-def test_the_same_portrait_gives_the_same_bytes(name, tmp_path):
-    portrait = made(np.random.default_rng(2).standard_normal(80), names={3: "drei", 1: "eins"})
-    shuffled = portrait._replace(names=dict(reversed(portrait.names.items())))
+def test_the_same_model_gives_the_same_bytes(name, tmp_path):
+    linear = made(np.random.default_rng(2).standard_normal(80), names={3: "drei", 1: "eins"})
+    shuffled = linear._replace(names=dict(reversed(linear.names.items())))
     contents = []
-    for folder, one in (("a", portrait), ("b", shuffled)):
+    for folder, one in (("a", linear), ("b", shuffled)):
         (tmp_path / folder).mkdir()
         write = draw if name.endswith(("png", "svg")) else export
         write(one, tmp_path / folder / name)
@@ -289,8 +290,8 @@ def test_the_same_portrait_gives_the_same_bytes(name, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_model_without_weights(kind, tmp_path):
-    portrait = Portrait.of(Learner("fsol", n_features=5), (0, 1))
-    export(portrait, str(tmp_path / "empty"), format=kind)
+    linear = LinearModel.of(Model(Learner("fsol", n_features=5), Classes(0, 1)))
+    export(linear, str(tmp_path / "empty"), format=kind)
     assert (tmp_path / "empty").stat().st_size > 0
 
 
@@ -340,3 +341,25 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
     source = str(Path(sys.modules["thinstream"].__file__).parents[1])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {source!r}); {code}"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("classes", "kind", "digest"),
+    [
+        (2, "text", "d8747251048a8793"),
+        (2, "json", "c04a584fccb9aef9"),
+        (2, "c", "98bca00d1cefefde"),
+        (3, "text", "f3a7820dbcd82fd4"),
+        (3, "json", "a6041f55d096abc5"),
+        (3, "c", "bbbf6327600b357d"),
+    ],
+)
+def test_files_are_those_of_the_first_version(classes, kind, digest):
+    """Bytes that other programs may have learned to read."""
+    dense = (np.arange(120) * 37 % 23 - 11) * (np.arange(120) % 3 > 0) / 7
+    dense = dense[:40] if classes == 2 else dense.reshape(3, 40)
+    labels, intercepts = ("häm", 'sp"am', "x\n")[:classes], np.array([0.1, -2.0, 0.5], np.float32)
+    names = {j: AWKWARD[j] for j in range(len(AWKWARD)) if np.atleast_2d(dense)[:, j].any()}
+    linear = made(dense, classes=labels, names=names, feature_space={"bits": 18})
+    linear = linear._replace(intercepts=intercepts[: len(linear.intercepts)])
+    assert hashlib.sha256(written(linear, kind)).hexdigest()[:16] == digest

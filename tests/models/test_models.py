@@ -280,13 +280,18 @@ def test_what_is_no_model_file(tmp_path):
 def forged(path, *, arrays=None, **changes):
     """The file with parts of its description changed, and a checksum that fits."""
     write(path, Model(learned("sofs", B=2, d=6), LABELS))
+    return reforged(path, arrays, **changes)
+
+
+def reforged(path, arrays=None, **changes):
+    """A file that is there, changed likewise; arrays of None are left out."""
     found = load_file(path)
     raw = path.read_bytes()
     header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
     head = json.loads(header["__metadata__"]["thinstream"])
     del head["sha256"]
     head = {key: value for key, value in (head | changes).items() if value is not None}
-    found |= arrays or {}
+    found = {name: array for name, array in (found | (arrays or {})).items() if array is not None}
     with open(path, "wb") as file:
         put(file, canonical(head | {"sha256": digest(canonical(head), found)}), found)
     return path
@@ -295,7 +300,7 @@ def forged(path, *, arrays=None, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": FORMAT + 1, "library": "9.0"}, "format version 3, written by thinstream 9.0; this is .* up to 2"),
+        ({"format": FORMAT + 1, "library": "9.0"}, "format version 4, written by thinstream 9.0; this is .* up to 3"),
         ({"format": 0}, "checksum"),
         ({"algorithm": "Nonesuch"}, "no algorithm is called 'Nonesuch'"),
         ({"algorithm": 3}, "its algorithm is 3, not of type str"),

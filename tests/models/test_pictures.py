@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.models.portraits import AWKWARD, made
+from tests.models.linear_models import AWKWARD, made
 from thinstream.models.picture import draw, headline, percent, shortened
 
 
@@ -16,10 +16,18 @@ from thinstream.models.picture import draw, headline, percent, shortened
 def test_pictures_of_any_model(weights, extension, tmp_path):
     """No warning either: they are errors here."""
     path = tmp_path / f"m.{extension}"
-    draw(made(weights, names=dict(enumerate(AWKWARD)), negative="$", positive="日本 " * 30, intercept=-0.5), path)
+    draw(made(weights, names=dict(enumerate(AWKWARD)), classes=("$", "日本 " * 30), intercept=-0.5), path)
     head = {"png": b"\x89PNG", "svg": b"<?xml"}[extension]
     assert path.read_bytes().startswith(head)
     assert path.stat().st_size < 400_000
+
+
+def test_pictures_of_more_classes(tmp_path):
+    model = made(np.eye(3, 50), classes=("$a", "日本 " * 30, "c"), names={1: "one"})
+    draw(model, tmp_path / "m.svg")
+    text = (tmp_path / "m.svg").read_text()
+    assert headline(model) == "FSOL: 3 of 150 weights of 3 classes are not zero (98.0 % sparse)"
+    assert all(f"<!-- {name} -->" in text for name in ("column 0 · $a", "column 2 · c", "◀ other classes"))
 
 
 def test_names_fit():

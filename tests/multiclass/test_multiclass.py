@@ -122,7 +122,7 @@ def test_fit_passes_and_shuffles_as_with_two_classes():
 def test_two_classes_keep_their_learner():
     X, y = made(classes=("a", "b"))
     model = ts.FSOL().fit(X, y)
-    assert type(model._learner) is Learner
+    assert type(model._model.learner) is Learner
     assert model.coef_.shape == (1, 9)
     assert model.decision_function(X).shape == (120,)
 
@@ -133,19 +133,19 @@ def test_a_model_turns_into_lanes_where_it_pays(monkeypatch):
     monkeypatch.setattr(OneVsRest, "fewest", 4)
     monkeypatch.setattr(OneVsRest, "enough", 4 * X.nnz + 1)
     model = ts.SSOL(grow=True, dtype="float64").partial_fit(X, y, classes=[*"abcd"])
-    assert isinstance(model._learner._held, list)
+    assert isinstance(model._model.learner._held, list)
     same = pickle.loads(pickle.dumps(model))
-    same._learner.__class__ = type("Alone", (OneVsRest,), {"enough": 1 << 60})
+    same._model.learner.__class__ = type("Alone", (OneVsRest,), {"enough": 1 << 60})
     for each in (model, same):
         each.partial_fit(X[:, :5], y)
         each.partial_fit(sp.hstack([X, X]).tocsr(), y)  # wider: both grow
-    assert not isinstance(model._learner._held, list)
-    assert isinstance(same._learner._held, list)
+    assert not isinstance(model._model.learner._held, list)
+    assert isinstance(same._model.learner._held, list)
     assert_same(model, same)
     assert model.decision_function(X).tobytes() == same.decision_function(X).tobytes()
     assert_same(pickle.loads(pickle.dumps(model)), same)
     few = ts.SSOL().fit(*made(n=1000, classes=[*"abc"]))
-    assert isinstance(few._learner._held, list)
+    assert isinstance(few._model.learner._held, list)
 
 
 # Labels, scores, probabilities ----------------------------------------------------------------------------------------
@@ -226,15 +226,15 @@ def test_costs_that_are_none():
 def test_bad_rows_leave_the_model_as_it_was():
     X, y = made()
     model = ts.FSOL(grow=True).fit(X, y)
-    before = pickle.dumps(model._learner)
+    before = pickle.dumps(model._model.learner)
     for bad, message in ((np.nan, "NaN at row 3"), (1e20, "float32 allows 1e")):
         rows = X.toarray()
         rows[3, 2] = bad
         with pytest.raises(InvalidInputError, match=message):
             model.partial_fit(rows, y)
-    assert pickle.dumps(model._learner) == before
+    assert pickle.dumps(model._model.learner) == before
     with pytest.raises(InvalidInputError, match="20 features"):
-        ts.FSOL().fit(X, y)._learner.learn(
+        ts.FSOL().fit(X, y)._model.learner.learn(
             Batch.of(np.array([0, 1]), np.array([19]), np.ones(1), 20, np.zeros(1, np.int32))
         )
 
@@ -256,7 +256,7 @@ def test_lanes_are_left_alone_where_they_do_not_fit(monkeypatch):
     together(monkeypatch)
     monkeypatch.setattr(one_vs_rest, "physical_memory", lambda: 1000)
     X, y = made()
-    assert isinstance(ts.SSOL(dtype="float64").fit(X, y)._learner._held, list)
+    assert isinstance(ts.SSOL(dtype="float64").fit(X, y)._model.learner._held, list)
 
 
 def test_labels_of_the_other_kind():
@@ -381,4 +381,4 @@ def test_merging():
     with pytest.raises(MergeError, match="must agree in classes"):
         one.merge(ts.AROW().fit(X, y == "a"))
     with pytest.raises(MergeError, match=r"the same classes, got \[2, 4\] of them"):
-        merge([one._learner, Learner("arow", n_features=9)])
+        merge([one._model.learner, Learner("arow", n_features=9)])

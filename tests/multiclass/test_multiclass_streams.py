@@ -14,7 +14,9 @@ import thinstream as ts
 from tests.multiclass.test_multiclass import assert_same, made
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.models.exports import FORMATS, Gallery, export
+from thinstream.learners import Classes
+from thinstream.models.exports import FORMATS, LinearModel, export
+from thinstream.models.model import Model, Names
 from thinstream.streams import from_memory, write_cache
 
 CLASSES = ("north", "east", "south")
@@ -135,27 +137,32 @@ def test_labels_missing_in_places(tmp_path):
 
 
 @pytest.fixture(scope="module", params=["float32", "float64"])
-def gallery(request, rows):
+def exported(request, rows):
     X, y = rows
     model = ts.FSOL(l1=2.0, fit_intercept=True, dtype=request.param).fit(X, y)
     batch = Batch.of(X.indptr, X.indices, X.data, 6)
+<<<<<<< HEAD
     names = {0: "first one", 3: "*/"}
-    return model, Gallery.of(model._learner.models, ['no "r" */', "späm\n", "x"], names), batch
+    return model, Gallery.of(model._model.learner.models, ['no "r" */', "späm\n", "x"], names), batch
+=======
+    names = Names.of(["first one", "*/"], [0, 3])
+    return model, LinearModel.of(Model(model._model.learner, Classes('no "r" */', "späm\n", "x"), names=names)), batch
+>>>>>>> 2e660771e9275b52bf82069953ea9cdc3363877e
 
 
-def test_exported_text_and_json(gallery):
-    model, portraits, _ = gallery
+def test_exported_text_and_json(exported):
+    model, linear, _ = exported
     file = io.BytesIO()
-    FORMATS["json"].write_classes(portraits, file, "m")
+    FORMATS["json"].write(linear, file, "m")
     found = json.loads(file.getvalue())
-    assert found["classes"] == portraits.classes
+    assert found["classes"] == list(linear.classes)
     for k, each in enumerate(found["models"]):
         dense = np.zeros(6, model.coef_.dtype)
         dense[each["indices"]] = each["weights"]
         assert dense.tobytes() == model.coef_[k].tobytes()
         assert np.array(each["intercept"], model.coef_.dtype) == model.intercept_[k]
     file = io.BytesIO()
-    FORMATS["text"].write_classes(portraits, file, "m")
+    FORMATS["text"].write(linear, file, "m")
     lines = [line.split("\t") for line in file.getvalue().decode().splitlines()]
     body = [line for line in lines if not line[0].startswith("#")]
     assert len(body) == model.nnz_
@@ -167,11 +174,11 @@ def test_exported_text_and_json(gallery):
         assert model.coef_[labels[label], int(j)] == model.coef_.dtype.type(weight)
 
 
-def test_exported_onnx(gallery):
+def test_exported_onnx(exported):
     runtime = pytest.importorskip("onnxruntime")
-    model, portraits, batch = gallery
+    model, linear, batch = exported
     file = io.BytesIO()
-    FORMATS["onnx"].write_classes(portraits, file, "m")
+    FORMATS["onnx"].write(linear, file, "m")
     session = runtime.InferenceSession(file.getvalue(), providers=["CPUExecutionProvider"])
     dense = np.zeros((len(batch), 8), model.coef_.dtype)
     rows = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
@@ -179,9 +186,9 @@ def test_exported_onnx(gallery):
     dense[:, 6:] = 9.0  # columns the model does not know
     indices = np.broadcast_to(np.arange(8), dense.shape).astype(np.int64)
     scores, labels = session.run(["scores", "labels"], {"indices": indices, "values": dense})
-    expected = model._learner.scores(batch)
+    expected = model._model.learner.scores(batch)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
-    assert labels.tolist() == [portraits.classes[k] for k in scores.argmax(axis=1)]
+    assert labels.tolist() == [linear.classes[k] for k in scores.argmax(axis=1)]
 
 
 MAIN = """
@@ -201,11 +208,11 @@ int main(void) {
 """
 
 
-def test_exported_c(gallery, tmp_path):
-    model, portraits, _ = gallery
+def test_exported_c(exported, tmp_path):
+    model, linear, _ = exported
     if shutil.which("cc") is None:
         pytest.skip("no C compiler: cc is not on the PATH")
-    export(portraits, tmp_path / "m.h")
+    export(linear, tmp_path / "m.h")
     real = "float" if model.coef_.dtype == np.float32 else "double"
     (tmp_path / "main.c").write_text(MAIN.replace("REAL", real))
     strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
@@ -214,12 +221,16 @@ def test_exported_c(gallery, tmp_path):
     *scores, number, label = found.split(" ", 4)
     row = np.array([1, 0, 0, 2, 0, 0])
     np.testing.assert_allclose([float.fromhex(s) for s in scores], model.coef_ @ row + model.intercept_, rtol=1e-5)
-    assert label == portraits.classes[int(number)]
+    assert label == linear.classes[int(number)]
     assert int(number) == int(np.argmax(model.coef_ @ row + model.intercept_))
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_model_without_weights(kind, tmp_path):
     model = ts.FSOL(l1=1e9).fit(np.eye(3), [1, 2, 3])
-    export(Gallery.of(model._learner.models, [1, 2, 3]), tmp_path / "m", format=kind)
+<<<<<<< HEAD
+    export(Gallery.of(model._model.learner.models, [1, 2, 3]), tmp_path / "m", format=kind)
+=======
+    export(LinearModel.of(Model(model._model.learner, Classes(1, 2, 3))), tmp_path / "m", format=kind)
+>>>>>>> 2e660771e9275b52bf82069953ea9cdc3363877e
     assert (tmp_path / "m").stat().st_size > 0

@@ -98,5 +98,5 @@ def run_library(
 
 def assert_same_bits(one: Any, other: Any) -> None:
     """Two models are the same model: all arrays of their memories, bit for bit."""
-    for a, b in zip(one._learner.memory, other._learner.memory, strict=True):
+    for a, b in zip(one._model.learner.memory, other._model.learner.memory, strict=True):
         assert a.tobytes() == b.tobytes()

@@ -37,7 +37,7 @@ def assert_equal(one: tuple[Any, np.ndarray], other: tuple[Any, np.ndarray]) -> 
     np.testing.assert_array_equal(one[1], other[1])
     np.testing.assert_array_equal(one[0].coef_, other[0].coef_)
     assert one[0].cumulative_loss_ == other[0].cumulative_loss_
-    np.testing.assert_array_equal(one[0]._learner.memory.counts, other[0]._learner.memory.counts)
+    np.testing.assert_array_equal(one[0]._model.learner.memory.counts, other[0]._model.learner.memory.counts)
 
 
 def assert_close(one: tuple[Any, np.ndarray], other: tuple[Any, np.ndarray]) -> None:
@@ -103,7 +103,7 @@ def test_costs_are_a_rate(stream, eta, l1, costs, factor):
         one, scores = run(name, stream, raised, eta=eta, l1=l1, l1_schedule=schedule)
         other, same = run(name, stream, costs, eta=factor * eta, l1=l1, l1_schedule=schedule)
         np.testing.assert_array_equal(scores, same)
-        assert one._learner.memory.state.tobytes() == other._learner.memory.state.tobytes()
+        assert one._model.learner.memory.state.tobytes() == other._model.learner.memory.state.tobytes()
         assert one.cumulative_loss_ == factor * other.cumulative_loss_
 
 
@@ -204,7 +204,7 @@ def test_stable_sparse_perceptron_is_perceptron_but_for_ties(stream, class_weigh
         label = [y if hasattr(one, "classes_") and one.decision_function([x]) != 0 else 1.0]
         assert one.learn([x], label, classes=[-1, 1]) == other.learn([x], label, classes=[-1, 1])
     np.testing.assert_array_equal(one.coef_, other.coef_)
-    np.testing.assert_array_equal(one._learner.memory.counts, other._learner.memory.counts)
+    np.testing.assert_array_equal(one._model.learner.memory.counts, other._model.learner.memory.counts)
     assert class_weight is not None or one.cumulative_loss_ == other.cumulative_loss_
 
 

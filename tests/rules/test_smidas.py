@@ -53,7 +53,7 @@ def fitted(stream, **parameters):
 @given(stream=streams(), eta=positive, l1=st.floats(0.0, 0.3), p=st.floats(2.0, 12.0))
 def test_the_list_holds_what_is_not_zero(stream, eta, l1, p):
     model = fitted(stream, eta=eta, l1=l1, p=p)
-    memory, rule = model._learner.memory, model._learner.rule
+    memory, rule = model._model.learner.memory, model._model.learner.rule
     assert rule.sound(memory)
     before = [array.copy() for array in memory]
     rule.rebuild(memory)
@@ -82,7 +82,7 @@ def test_what_underflows_is_zero():
     """θ has two entries, w one: 1e-9 to the power of 99 is nothing."""
     model = ts.SMIDAS(p=100, dtype="float64").fit([[1.0, 1e-9], [0.0, 0.0]], [1, 0])
     assert model.nnz_ == 1
-    assert np.count_nonzero(model._learner.memory.state[::2]) == 2
+    assert np.count_nonzero(model._model.learner.memory.state[::2]) == 2
 
 
 @given(stream=streams(), l1=st.floats(0.0, 0.01))
@@ -108,7 +108,7 @@ def test_p_needs_the_number_of_features():
 def test_a_foreign_list_is_not_sound(head, links):
     """θ = (1, 1, 0) has the list 1 → 2 → end, or 2 → 1 → end, and no other."""
     model = ts.SMIDAS(p=3).fit([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [1, 0])
-    memory, rule = model._learner.memory, model._learner.rule
+    memory, rule = model._model.learner.memory, model._model.learner.rule
     for fine in ((1.0, [2, -1, 0]), (2.0, [-1, 1, 0])):
         memory.extra[0], memory.clocks[:] = fine
         assert rule.sound(memory)

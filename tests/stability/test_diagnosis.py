@@ -117,11 +117,11 @@ def test_scores_that_grow_too_fast():
 
 def test_the_replay_is_the_run():
     model = ts.FSOL(l1=5.0, class_weight="balanced", fit_intercept=True).fit(X, Y)
-    parts = replay(model._learner, batch_of(X, Y.astype(np.int8)))
+    parts = replay(model._model.learner, batch_of(X, Y.astype(np.int8)))
     assert [part.rows for part in parts] == [150, 300, 450, 600]
     assert parts[-1].nnz == model.nnz_
     assert sum(part.error for part in parts) * 150 == pytest.approx(model.n_mistakes_)
-    assert replay(model._learner, batch_of(X[:20], Y[:20].astype(np.int8))) is None
+    assert replay(model._model.learner, batch_of(X[:20], Y[:20].astype(np.int8))) is None
 
 
 def test_scales():
@@ -151,7 +151,7 @@ def test_any_linear_model():
     """Estimators, learners, weights alone, sparse coefficients, models of others."""
     model = ts.FSOL(l1=5.0).fit(X, Y)
     expected = exponents(model.coef_)
-    for form in (model, model._learner, Frozen.of(model._learner), model.coef_, model.sparsify()):
+    for form in (model, model._model.learner, Frozen.of(model._model.learner), model.coef_, model.sparsify()):
         found = diagnose(form, X, Y)
         assert f"{expected.nonzero} weights reach from 2^{expected.smallest}" in str(found)
     svm = LinearSVC(random_state=0, max_iter=100_000, C=1e-4).fit(X, Y)
@@ -159,7 +159,7 @@ def test_any_linear_model():
     words = np.where(Y > 0, "spam", "ham")
     spam = ts.FSOL().fit(X, words)
     assert diagnose(spam, X, words).level("divergence") == "fine"
-    assert diagnose(Model(spam._learner, Classes("ham", "spam")), X, words) == diagnose(spam, X, words)
+    assert diagnose(Model(spam._model.learner, Classes("ham", "spam")), X, words) == diagnose(spam, X, words)
 
 
 def test_bad_input():

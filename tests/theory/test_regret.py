@@ -168,7 +168,7 @@ def test_the_default_comparator_is_a_good_one():
     assert found.comparator_loss == pytest.approx(best, rel=0.05)
     assert found.comparator_loss < min(len(y), found.loss)
     np.testing.assert_array_equal(model.coef_, before)
-    assert regret(model._learner, X, y) == found
+    assert regret(model._model.learner, X, y) == found
 
 
 def test_other_labels_and_the_report():

@@ -64,7 +64,7 @@ def test_rows_of_weight_zero_do_not_count():
 
 
 def test_beyond_the_memory_limit_in_several_passes():
-    limit = Lanes.foreseen("arcsogd", [{}] * (2 * len(WEIGHTS) + 1), X.shape[1]) // 2
+    limit = Lanes.estimate_nbytes("arcsogd", [{}] * (2 * len(WEIGHTS) + 1), X.shape[1]) // 2
     one, several = (ts.cost_curve(ts.ARCSOGD(), X, Y, memory=memory) for memory in (None, limit))
     assert several.passes > one.passes == 1
     assert np.array_equal(one.cost.tuned, several.cost.tuned)

@@ -101,7 +101,7 @@ def test_the_page_has_the_picture_and_the_table_and_loads_nothing(path, tmp_path
     assert "error against sparsity" in text  # text is text
 
 
-@pytest.mark.parametrize("scoring", ["error", "balanced_accuracy", "weighted_sum", "cost"])
+@pytest.mark.parametrize("scoring", ["accuracy", "error", "balanced_accuracy", "weighted_sum", "cost", "f1"])
 def test_every_metric_and_its_picked_model_stay_within_the_axes(scoring, path):
     for axes in path_figure(path, scoring, 0).axes:
         for line in axes.lines:

@@ -18,7 +18,7 @@ from thinstream.tune import elimination
 from thinstream.tune.candidates import LogUniform, grid, make_trials, sample
 from thinstream.tune.elimination import Elimination
 from thinstream.tune.lane_counts import LaneCounts
-from thinstream.tune.scoring import NAMES, scoring_of
+from thinstream.tune.scoring import NAMES, WITH_ERRORS, scoring_of
 from thinstream.tune.search import _ranks, search
 from thinstream.tune.sources import Matrix, cut
 from thinstream.tune.study import StudyConfig
@@ -113,31 +113,40 @@ COUNTED = LaneCounts(np.array([[100], [20], [5], [8]]), np.array([[30.0], [40.0]
 
 def test_scores_are_greater_for_the_better():
     tradeoff = Tradeoff(0.3, 0.7, 0.9, 0.1)
-    found = {name: scoring_of(name, tradeoff).score(COUNTED) for name in NAMES}
+    found = {name: float(scoring_of(name, tradeoff).scores(COUNTED)[0]) for name in NAMES}
     assert found == pytest.approx(
         {
             "error": -0.13,
             "balanced_accuracy": (0.75 + 0.9) / 2,
             "weighted_sum": 0.3 * 0.75 + 0.7 * 0.9,
             "cost": -(0.9 * 5 + 0.1 * 8) / 100,
+            "accuracy": -0.13,  # compared as the error; the offset is added for people to see
+            "f1": 30 / 43,
+            "precision": 15 / 23,
+            "recall": 0.75,
+            "jaccard": 15 / 28,
+            "matthews_corrcoef": (15 * 72 - 8 * 5) / math.sqrt(23 * 20 * 80 * 77),
             "log_loss": -0.4,
+            "neg_log_loss": -0.4,
         }
     )
-    assert scoring_of(lambda report: report.sensitivity).score(COUNTED) == 0.75
+    assert scoring_of(lambda report: report.sensitivity).scores(COUNTED)[0] == 0.75
     assert scoring_of("error").natural(-0.13) == 0.13
-    assert math.isnan(scoring_of("error").score(LaneCounts.nothing(1)))
+    assert scoring_of("accuracy").natural(-0.13) == 0.87
+    assert scoring_of("neg_log_loss").natural(-0.4) == -0.4
+    assert math.isnan(scoring_of("error").scores(LaneCounts.nothing(1))[0])
     for wrong in ("auc", None):
         with pytest.raises(InvalidParameterError, match=r"scoring must be 'error', .* or a function of a Report"):
             scoring_of(wrong)
 
 
-@pytest.mark.parametrize("name", ["error", "balanced_accuracy", "weighted_sum", "cost"])
+@pytest.mark.parametrize("name", WITH_ERRORS)
 def test_standard_errors_are_those_of_drawing_the_rows_again(name):
     scoring, generator = scoring_of(name, Tradeoff(0.3, 0.7, 0.9, 0.1)), np.random.default_rng(0)
     kinds = generator.multinomial(2000, [0.15, 0.05, 0.72, 0.08], size=4000)  # found, missed, right, false
     counts = np.stack([kinds.sum(1), kinds[:, 0] + kinds[:, 1], kinds[:, 1], kinds[:, 3]])
     many = LaneCounts(counts, np.zeros((2, 4000)))
-    spread = np.std([scoring.score(many, k) for k in range(4000)])
+    spread = np.std(scoring.scores(many))
     assert scoring.standard_errors(many)[0] == pytest.approx(spread, rel=0.2)
     assert np.isnan(scoring_of("log_loss").standard_errors(many)).all()
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.metrics import get_scorer
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import thinstream as ts
@@ -23,7 +24,8 @@ from thinstream.tune import peekable
 from thinstream.tune.l1_range import GRID, find_l1_range
 from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.peekable import HoldoutStream, PeekableStream
-from thinstream.tune.selection import METRICS, Limits, metric_values, select_model, standard_errors
+from thinstream.tune.scoring import COLUMNS, metric_values, standard_errors
+from thinstream.tune.selection import Limits, select_model
 from thinstream.tune.sources import is_repeatable
 from thinstream.tune.sparsity_path import Sweep, sweep_stream
 from thinstream.tune.study import StudyConfig, Trial
@@ -154,7 +156,7 @@ class Notes(Observer):
 
 def test_beyond_the_memory_limit_the_same_numbers_come_from_several_passes():
     sweep, notes = RANGE._replace(n=24), Notes()
-    limit = Lanes.foreseen("fsol", [{}] * 48, WIDTH) // 2
+    limit = Lanes.estimate_nbytes("fsol", [{}] * 48, WIDTH) // 2
     one, several = swept(sweep), swept(sweep, memory=limit, watch=notes)
     assert several.passes == notes.passes >= 2
     for name, column in one.columns().items():
@@ -206,14 +208,14 @@ VALUES = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), min_size=1, 
 @given(VALUES, st.sampled_from(["one_se", "best"]), st.none() | st.integers(0, 9), st.booleans())
 def test_the_pick_is_the_one_described(models, rule, most, more_is_better):
     loss, nnz = (np.array(column) for column in zip(*models, strict=True))
-    values, metric = (-loss / 20, "balanced_accuracy") if more_is_better else (loss / 20, "error")
+    values, sign = (-loss / 20, 1) if more_is_better else (loss / 20, -1)
     spread, limits = np.full(len(models), 0.11), Limits(max_nnz=most)
     allowed = [k for k in range(len(models)) if most is None or nnz[k] <= most]
     if not allowed:
         with pytest.raises(InvalidInputError, match="raise l1_max"):
-            select_model(values, spread, nnz, 10, metric=metric, rule=rule, limits=limits)
+            select_model(values, spread, nnz, 10, sign=sign, rule=rule, limits=limits)
         return
-    found = select_model(values, spread, nnz, 10, metric=metric, rule=rule, limits=limits)
+    found = select_model(values, spread, nnz, 10, sign=sign, rule=rule, limits=limits)
     best = min(loss[k] for k in allowed)
     near = [k for k in allowed if loss[k] <= best + (2 if rule == "one_se" else 0)]
     assert found in near
@@ -233,9 +235,28 @@ def test_standard_errors_are_those_of_repeated_draws():
     missed, false = generator.binomial(positives, 0.3, draws), generator.binomial(rows - positives, 0.1, draws)
     counts = np.array([np.full(draws, rows), np.full(draws, positives), missed, false])
     counted = LaneCounts(counts, np.zeros((2, draws)))
-    for metric in METRICS:
+    for metric in COLUMNS:
         told, seen = standard_errors(counted, metric, tradeoff).mean(), metric_values(counted, metric, tradeoff).std()
         assert told == pytest.approx(seen, rel=0.15), metric
+
+
+@pytest.mark.parametrize("scoring", ["f1", "roc_auc", lambda estimator, X, y: np.mean(estimator.predict(X) == y)])
+def test_other_scorings_pick_and_score(scoring):
+    path = ts.SparsityPath(ts.FSOL(), n=6, l1_min=0.02, l1_max=1e4, scoring=scoring).fit(X, LABELS)
+    best = path.choose("best").best_index_
+    other = ts.SparsityPath(ts.FSOL(), n=6, l1_min=0.02, l1_max=1e4, pick="best").fit(X, LABELS)
+    assert np.array_equal(other.path_["nnz"], path.path_["nnz"])
+    if callable(scoring):
+        assert best == other.best_index_
+        assert path.score(X, LABELS) == np.mean(path.predict(X) == LABELS)
+        with pytest.raises(InvalidParameterError, match="needs held-out rows"):
+            path.set_params(holdout=0).fit(X, LABELS)
+    elif scoring == "roc_auc":
+        assert path.score(X, LABELS) == get_scorer("roc_auc")(path.best_estimator_, X, LABELS)
+        with pytest.raises(InvalidParameterError, match="scoring of a stream must be"):
+            path.fit_stream(streamed(X, Y))
+    with pytest.raises(UnknownNameError, match="scoring must be"):
+        path.choose(scoring="average_precision")
 
 
 def test_unknown_metrics_and_rules():

@@ -126,7 +126,7 @@ class Notes(Observer):
 
 
 def limit_for(lanes, width=WIDTH):
-    return Lanes.foreseen("fsol", [lane.parameters for lane in lanes], width)
+    return Lanes.estimate_nbytes("fsol", [lane.parameters for lane in lanes], width)
 
 
 @pytest.mark.parametrize("known", [0, WIDTH])

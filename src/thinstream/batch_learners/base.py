@@ -41,8 +41,8 @@ class BatchLearner(SingleModel):
 
     Parameters
     ----------
-    n_features : int
-        Width of the model.
+    width : int
+        Features of the model (not ``n_features``, which is what SBCW calls the number to be chosen).
     costs : Costs
         Class costs c₋, c₊.
     dtype : {"float32", "float64"}
@@ -66,7 +66,7 @@ class BatchLearner(SingleModel):
     def __init__(
         self,
         *,
-        n_features: int,
+        width: int,
         costs: Costs = EQUAL_COSTS,
         dtype: str = "float32",
         grow: bool = False,
@@ -76,8 +76,8 @@ class BatchLearner(SingleModel):
         self.rule: Any = rule_of(self.algorithm, parameters)
         self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
         self.dtype = dtype_of(dtype, self.algorithm.name)
-        self.n_features, self.costs, self.grow, self.offset = n_features, costs, grow, int(fit_intercept)
-        self.w = np.zeros(n_features + self.offset, dtype=self.dtype)
+        self.n_features, self.costs, self.grow, self.offset = width, costs, grow, int(fit_intercept)
+        self.w = np.zeros(width + self.offset, dtype=self.dtype)
         self.counts = np.zeros(5, dtype=np.int64)
         self.cumulative_loss = 0.0
         self.weights_only = False

@@ -58,7 +58,7 @@ class FGMLearner(GroupLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = FGMLearner(n_features=2, group_size=1, n_groups=2, dtype="float64")
+    >>> model = FGMLearner(width=2, group_size=1, n_groups=2, dtype="float64")
     >>> _ = model.learn_rows(rows)
     >>> model.groups, model.converged
     ([array([1]), array([0])], True)

@@ -92,7 +92,7 @@ class SparDCALearner(BatchLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = SparDCALearner(n_features=2, dtype="float64", l1=0.6)
+    >>> model = SparDCALearner(width=2, dtype="float64", l1=0.6)
     >>> _ = model.learn_rows(rows)
     >>> model.a
     array([1.  , 0.55])

@@ -19,32 +19,16 @@ def named_algorithm(arguments: list[str], default: str) -> str:
             return arguments[i + 1]
         if argument.startswith("--algorithm="):
             return argument.partition("=")[2]
+        if argument.startswith("-a") and len(argument) > 2:
+            return argument.removeprefix("-a")
     return default
-
-
-def online(name: str) -> Any:
-    """The algorithm of that name, which a stream can teach row by row; of a batch method it says what to do instead.
-
-    >>> online("fsol").name
-    'FSOL'
-    """
-    from thinstream.errors import InvalidParameterError
-    from thinstream.learners import find
-
-    found = find(name)
-    if found.kind == "online":
-        return found
-    raise InvalidParameterError(f"{found.name} is a batch method, and the command line learns row by row; {how(found)}")
-
-
-def how(batch: Any) -> str:
-    """How a batch method learns from files."""
-    return f"in Python: ts.{batch.name}().fit_stream(ts.open_stream('FILE')).save('MODEL')"
 
 
 def algorithm_options(name: str, *, without: Collection[str] = ()) -> list[inspect.Parameter]:
     """An option per parameter of the algorithm, with its meaning, range and default."""
-    algorithm = online(name)
+    from thinstream.learners import find
+
+    algorithm = find(name)
     meanings = _meanings(inspect.getdoc(algorithm.rule) or "")
     panel = f"{algorithm.name} ({algorithm.paper})"
     return [
@@ -71,8 +55,9 @@ def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
 def parse_parameters(name: str, given: dict[str, str | None]) -> dict[str, Any]:
     """The public values of the options that were given; what is not allowed is a wrong command line."""
     from thinstream.errors import InvalidParameterError
+    from thinstream.learners import find
 
-    algorithm = online(name)
+    algorithm = find(name)
     found = {}
     for parameter in algorithm.parameters:
         text = given.get(f"own_{parameter.name}")
@@ -88,9 +73,15 @@ def parse_parameters(name: str, given: dict[str, str | None]) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A number, None, or the text itself."""
+    """A number, None, a list of what stands between commas, or the text itself.
+
+    >>> parse_value("0.5"), parse_value("none"), parse_value("3,1,2"), parse_value("hinge")
+    (0.5, None, [3, 1, 2], 'hinge')
+    """
     if text.lower() == "none":
         return None
+    if "," in text:
+        return [parse_value(part) for part in text.split(",") if part]
     for kind in (int, float):
         try:
             return kind(text)

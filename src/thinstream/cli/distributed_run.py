@@ -10,7 +10,7 @@ from thinstream.cli.progress import Unmeasured
 from thinstream.cli.render import say
 from thinstream.distributed.by_features.blueprint import require_separable
 from thinstream.distributed.engines.launcher import ENGINES, launcher_for
-from thinstream.distributed.fitting import MODES, clear, learn, require_kind, resumable
+from thinstream.distributed.fitting import MODES, can_resume, clear, learn, require_checkpoint_kind
 from thinstream.distributed.sources import FileSource
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.progress import Progress
@@ -52,7 +52,7 @@ def require_possible(
         )
     place = training.checkpoint_file
     if place is not None:
-        require_kind(place, distributed.mode)
+        require_checkpoint_kind(place, distributed.mode)
         if not place.is_dir():
             require_writable(place)
 
@@ -101,7 +101,7 @@ class DistributedRun:
         return False
 
     def _can_resume(self) -> bool:
-        return self._place is not None and resumable(self._place, self.distributed.mode)
+        return self._place is not None and can_resume(self._place, self.distributed.mode)
 
     def prepare(self) -> None:
         """Workers compile for themselves."""

@@ -117,7 +117,7 @@ def _reading_options() -> list[inspect.Parameter]:
         declared = spelling(each)
         if declared.panel is None:  # commands set it themselves
             continue
-        names = () if declared.switch is None else (declared.switch,)
+        names = declared.flags if declared.switch is None else (declared.switch,)
         limits = {"metavar": declared.metavar, "min": declared.minimum, "max": declared.maximum}
         kind = kinds[each.name] if declared.parse is None else str | None
         default = each.default if declared.parse is None else None
@@ -217,7 +217,6 @@ class Study:
             _LANES,
         ),
     ] = None
-    lane_threads: Annotated[int, option("Threads that learn (default 1).", _LANES, min=1)] = 1
     plot: Annotated[Path | None, option("Draw into this file (.png, .svg or .html).", OUTPUT)] = None
     csv: Annotated[Path | None, option("Write the table, with all its columns, to this file.", OUTPUT)] = None
 

@@ -13,6 +13,7 @@ from thinstream.cli.progress import Bar, say_if_slow
 from thinstream.cli.render import say
 from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer, Step
+from thinstream.learners import find
 from thinstream.models.model import Model, Names
 from thinstream.streams.options import remembered
 from thinstream.tune.figures import check_picture_path
@@ -33,13 +34,24 @@ def open_binary_stream(data: list[str], reading: Reading, dtype: str) -> Any:
     return open_data(data, reading, dtype)
 
 
-def study_config(algorithm: str, study: Study, stream: Any) -> StudyConfig:
+def require_online(algorithm: str) -> None:
+    """Raises of a batch method, which cannot learn beside others while rows pass."""
+    found = find(algorithm)
+    if found.kind == "batch":
+        name = found.name
+        raise InvalidParameterError(
+            f"{name} is a batch method, and only models that learn row by row are compared on a stream; "
+            f"thinstream train -a {name.lower()} learns one"
+        )
+
+
+def study_config(algorithm: str, study: Study, reading: Reading, stream: Any) -> StudyConfig:
     """How the models are compared."""
     return StudyConfig(
         algorithm,
         n_features=getattr(stream, "n_features", None) or 0,
         dtype=study.dtype,
-        threads=study.lane_threads,
+        threads=reading.threads or 1,
         memory=parse_bytes(study.memory),
     )
 

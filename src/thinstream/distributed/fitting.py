@@ -103,12 +103,10 @@ def train(
         require_separable(estimator._algorithm, {name: parameters[name] for name in estimator._own_parameters})
     name = engine if isinstance(engine, str) else engine_of(engine)
     found = source_of(source, name, dtype=parameters["dtype"], **options)
-    known, labels = _classes(found)
-    learner = estimator._new_learner(known, 0)
-    learner.grow = True
-    model = Model(learner, known, found.feature_space)
+    model = estimator._model_of_stream(found, None)
+    model.learner.grow = True
     place = None if checkpoint is None else Path(checkpoint)
-    with _launched(engine, workers, engine_options) as launcher:
+    with _open_launcher(engine, workers, engine_options) as launcher:
         state = learn(
             launcher,
             found,
@@ -122,7 +120,13 @@ def train(
             resume=resume,
             watch=progress,
         )
-    fitted = _fitted(estimator, state, labels, parameters["grow"])
+<<<<<<< HEAD
+    state.model.learner.grow = parameters["grow"]
+    fitted = estimator._adopt(state.model)
+    fitted.progressive_ = state.progress.report()
+=======
+    fitted = _fit(estimator, state, labels, parameters["grow"])
+>>>>>>> 2e660771e9275b52bf82069953ea9cdc3363877e
     if place is not None:
         clear(place, mode)
     return fitted
@@ -150,7 +154,7 @@ def learn(
         raise InvalidParameterError(f"passes must be a whole number > 0, got {passes!r}")
     watch = watch or NullObserver()
     if checkpoint is not None:
-        require_kind(checkpoint, mode)
+        require_checkpoint_kind(checkpoint, mode)
     if mode == "features":
         from thinstream.distributed.by_features.driver import learn_features
 
@@ -189,7 +193,7 @@ def learn(
     )
 
 
-def require_kind(checkpoint: Path, mode: str) -> None:
+def require_checkpoint_kind(checkpoint: Path, mode: str) -> None:
     """Raises if a checkpoint of this mode cannot be at that place, as something else is there."""
     if mode == "features" and checkpoint.exists() and not checkpoint.is_dir():
         raise FileWriteError(f"{checkpoint}: it is a file, but a checkpoint of mode features is a folder")
@@ -197,7 +201,7 @@ def require_kind(checkpoint: Path, mode: str) -> None:
         raise FileWriteError(f"{checkpoint}: it is a folder, but a checkpoint of mode examples is a file")
 
 
-def resumable(checkpoint: Path, mode: str) -> bool:
+def can_resume(checkpoint: Path, mode: str) -> bool:
     """Whether there is anything to go on from."""
     from thinstream.distributed.by_features.slice_files import MANIFEST
 
@@ -214,7 +218,7 @@ def clear(checkpoint: Path, mode: str) -> None:
         Checkpoints(checkpoint).remove()
 
 
-def _launched(engine: str | Launcher, workers: int, options: Mapping[str, Any] | None) -> Any:
+def _open_launcher(engine: str | Launcher, workers: int, options: Mapping[str, Any] | None) -> Any:
     """The engine's workers, ended at the end if they were started here."""
     if not isinstance(engine, str):
         if not hasattr(engine, "rounds") or isinstance(engine, type):
@@ -235,11 +239,13 @@ def _estimator(given: Any) -> Any:
         return make(given)
     if isinstance(given, type) and hasattr(given, "_algorithm"):
         raise InvalidParameterError(f"estimator must be an instance, {given.__name__}(), got the class")
-    if not hasattr(given, "_new_learner") or not hasattr(given, "_algorithm"):
+    if not hasattr(given, "_model_of_stream") or not hasattr(given, "_algorithm"):
         raise InvalidParameterError(
             f"estimator must be an online learner of thinstream, or the name of one, got {type(given).__name__}"
         )
     return given
+<<<<<<< HEAD
+=======
 
 
 def _classes(source: Any) -> tuple[Any, Any]:
@@ -248,7 +254,7 @@ def _classes(source: Any) -> tuple[Any, Any]:
     return classes_for(source, None)
 
 
-def _fitted(estimator: Any, state: State, labels: Any, grow: bool) -> Any:
+def _fit(estimator: Any, state: State, labels: Any, grow: bool) -> Any:
     """The estimator with what was learned."""
     learner, model = state.model.learner, state.model
     learner.grow = grow
@@ -257,3 +263,4 @@ def _fitted(estimator: Any, state: State, labels: Any, grow: bool) -> Any:
     estimator.progressive_ = state.progress.report()
     estimator.__dict__.pop("feature_names_in_", None)
     return estimator
+>>>>>>> 2e660771e9275b52bf82069953ea9cdc3363877e

@@ -124,7 +124,7 @@ class FileSource:
         """A shard for each worker."""
         if workers == 1:
             return [FileShard(self.files, self.format, self.options)]
-        if isinstance(self._stream, TextStream) and all(self._divisible(file) for file in self.files):
+        if isinstance(self._stream, TextStream) and all(self._can_be_cut(file) for file in self.files):
             return self._spans(workers)
         if len(self.files) < workers:
             few = len(self.files)
@@ -132,9 +132,9 @@ class FileSource:
                 f"{few} file{'s' * (few > 1)} for {workers} workers: only plain text (CSV without quotes) is cut into "
                 f"parts; give at least {workers} files, or take {few} worker{'s' * (few > 1)}"
             )
-        return self._dealt(workers)
+        return self._deal_out(workers)
 
-    def _divisible(self, file: str) -> bool:
+    def _can_be_cut(self, file: str) -> bool:
         """Whether every end of a line ends a record."""
         if Path(file).stat().st_size == 0:
             return True
@@ -161,7 +161,7 @@ class FileSource:
                 spans.append(Span(max(start, begin) - start, min(stop, end) - start))
         return FileShard(tuple(files), self.format, self.options, tuple(spans))
 
-    def _dealt(self, workers: int) -> list[FileShard]:
+    def _deal_out(self, workers: int) -> list[FileShard]:
         """Whole files: the largest first, each to the worker that has least so far."""
         sizes = {place: Path(file).stat().st_size for place, file in enumerate(self.files)}
         hands: list[list[int]] = [[] for _ in range(workers)]

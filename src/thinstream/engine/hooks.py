@@ -6,6 +6,7 @@ interpreted code simply calls it. Numba wants the same parameter names in hook a
 
 import inspect
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from numba import types
@@ -16,30 +17,43 @@ from thinstream.jit import compiles
 Stub = TypeVar("Stub", bound=Callable[..., Any])
 
 
-def hook(stub: Stub) -> Stub:
-    """Makes ``stub(p, …)`` call ``type(p).stub(p, …)``, interpreted and compiled."""
-    name, names = stub.__name__, list(inspect.signature(stub).parameters)
-    arguments = ", ".join(names)
-    scope: dict[str, Any] = {"method": _method}
-    exec(
-        f"def {name}({arguments}):\n return type({names[0]}).{name}({arguments})\n"
-        f"def pick({arguments}):\n return method({name!r}, {arguments})\n",
-        scope,
-    )
-    made: Stub = scope[name]
-    made.__doc__, made.__module__ = stub.__doc__, stub.__module__
-    compiles(made, inline="always" if name in ("read", "write") else "never")(scope["pick"])
+def calls(find: Callable[[Any], Any], inline: str = "never", check: Any = None) -> Callable[[Stub], Stub]:
+    """Makes a stub call what ``find`` finds for the class of its first argument; compiled, that is found but once.
+
+    ``check``, if given, sees the types of the arguments when a call is compiled.
+    """
+
+    def pick(p: Any, *rest: Any) -> Any:
+        if not isinstance(p, types.BaseNamedTuple):
+            return None  # numba looks further
+        if check is not None:
+            check(p, *rest)
+        return find(p.instance_class)
+
+    def made(stub: Stub) -> Stub:
+        name, names = stub.__name__, ", ".join(inspect.signature(stub).parameters)
+        scope: dict[str, Any] = {"find": find, "pick": pick}
+        exec(
+            f"def {name}({names}):\n return find(type({names.split(',')[0]}))({names})\n"
+            f"def picked({names}):\n return pick({names})\n",
+            scope,
+        )
+        function: Stub = scope[name]
+        function.__doc__, function.__module__ = stub.__doc__, stub.__module__
+        compiles(function, inline)(scope["picked"])
+        return function
+
     return made
 
 
-def _method(name: str, p: Any, *rest: Any) -> Any:
-    """The method of a compiled p; None tells numba that there is none."""
-    if not isinstance(p, types.BaseNamedTuple):
-        return None
-    if name == "write":
-        memory, _, f = rest
-        check_precision(p.instance_class.__name__, f, memory.types[0])
-    return getattr(p.instance_class, name, None)
+def hook(stub: Stub) -> Stub:
+    """Makes ``stub(p, …)`` call ``type(p).stub(p, …)``, interpreted and compiled."""
+    inline = "always" if stub.__name__ in ("read", "write") else "never"
+    return calls(attrgetter(stub.__name__), inline, _check_write if stub.__name__ == "write" else None)(stub)
+
+
+def _check_write(p: Any, memory: Any, j: Any, f: Any) -> None:
+    check_precision(p.instance_class.__name__, f, memory.types[0])
 
 
 @hook

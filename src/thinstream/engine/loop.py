@@ -2,9 +2,10 @@
 
     v = Σ confidence,  s = Σ weight·x,  step = step(s, v, y),  coordinate ← move(coordinate)
 
-Cost per example is O(its non-zeros). Sums run in four interleaved accumulators, written out: the order is part of the
-result. A row of weight 0 is scored with the final weights and is otherwise absent; so predicting is this same loop over
-rows of weight 0, and a model's weights are the scores of the unit vectors.
+Cost per example is O(its non-zeros). Sums run in four accumulators that take turns: the order is part of the result. An
+intercept is the constant 1 before each row, the first of its sums (see `rows.Rows`). A row of weight 0 is scored with
+the final weights and is otherwise absent; so predicting is this same loop over rows of weight 0, and a model's weights
+are the scores of the unit vectors.
 """
 
 from collections.abc import Callable

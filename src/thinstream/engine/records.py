@@ -35,9 +35,11 @@ def split(record: type) -> tuple[list[str], list[str]]:
     return floats, clocks
 
 
-def _generated(source: str, **names: Any) -> Any:
-    scope: dict[str, Any] = {"uint64": np.uint64, **names}
-    exec(source, scope)
+def generate(parameters: str, parts: list[str], record: Any = None, **names: Any) -> Any:
+    """A function of these parameters that returns a record of the parts, or (without one) has them as its lines."""
+    lines = [f"return Record({', '.join(parts)})"] if record is not None else parts or ["pass"]
+    scope: dict[str, Any] = {"uint64": np.uint64, "Record": record, **names}
+    exec(f"def made({parameters}):\n " + "\n ".join(lines), scope)
     return scope["made"]
 
 
@@ -51,25 +53,23 @@ def _places(record: Any) -> list[str]:
 
 def reader(record: Any) -> Callable[[Any, Any], Any]:
     """``read(memory, j)`` → the record of coordinate j."""
-    return _generated(f"def made(p, memory, j):\n return Record({', '.join(_places(record))})", Record=record)
+    return generate("p, memory, j", _places(record), record)
 
 
 def writer(record: Any) -> Callable[[Any, Any, Any], None]:
     """``write(memory, j, f)``: the record f becomes coordinate j."""
-    lines = [f" {place} = f.{name}" for name, place in zip(record._fields, _places(record), strict=True)]
-    return _generated("def made(p, memory, j, f):\n" + "\n".join(lines))
+    lines = [f"{place} = f.{name}" for name, place in zip(record._fields, _places(record), strict=True)]
+    return generate("p, memory, j, f", lines)
 
 
 def totals_reader(record: Any) -> Callable[[Any], Any]:
     """``read_totals(totals)`` → the rule's own totals, which stand behind the cumulative loss."""
-    parts = [f"totals[{i + 1}]" for i in range(len(record._fields))]
-    return _generated(f"def made(p, totals):\n return Record({', '.join(parts)})", Record=record)
+    return generate("p, totals", [f"totals[{i + 1}]" for i in range(len(record._fields))], record)
 
 
 def totals_writer(record: Any) -> Callable[[Any, Any], None]:
     """``write_totals(totals, own)``."""
-    lines = [f" totals[{i + 1}] = own.{n}" for i, n in enumerate(record._fields)]
-    return _generated("def made(p, totals, own):\n" + "\n".join(lines or [" pass"]))
+    return generate("p, totals, own", [f"totals[{i + 1}] = own.{n}" for i, n in enumerate(record._fields)])
 
 
 def in_precision(record: Any, state: Any) -> Any:
@@ -85,7 +85,7 @@ def _in_precision_compiled(record: Any, state: Any) -> Any:
     cls = record.instance_class
     floats = split(cls)[0]
     parts = [f"real(record.{n})" if n in floats else f"record.{n}" for n in cls._fields]
-    return _generated(f"def made(record, state):\n return Record({', '.join(parts)})", Record=cls, real=state.dtype)
+    return generate("record, state", parts, cls, real=state.dtype)
 
 
 def check_precision(rule: str, record: Any, state: Any) -> None:

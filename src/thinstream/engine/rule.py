@@ -86,7 +86,7 @@ class Algorithm(NamedTuple):
 _HOOKS = {
     name: hook
     for name, hook in vars(hooks).items()
-    if inspect.isfunction(hook) and hook.__module__ == hooks.__name__ and name not in ("hook", "_method")
+    if inspect.isfunction(hook) and hook.__module__ == hooks.__name__ and name not in ("calls", "hook", "_check_write")
 }
 
 #: Every algorithm declared so far, by lower-case name.

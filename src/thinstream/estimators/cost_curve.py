@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from thinstream.estimators.scorers import threads_of
 from thinstream.estimators.study_inputs import base_of, config_of, from_matrix, from_stream, trial_of
 from thinstream.tune.cost_curves import WEIGHTS, CostCurves, study_costs
 
@@ -18,7 +19,7 @@ def cost_curve(
     ratio: float | None = None,
     sample_weight: Any = None,
     memory: int | None = None,
-    threads: int = 1,
+    n_jobs: int | None = None,
 ) -> CostCurves:
     """What it is worth to tell a learner the costs it is judged by: paper P3's Figs 3 and 4, in one pass.
 
@@ -36,7 +37,7 @@ def cost_curve(
         Between 0 and 1; by default 0.05, 0.1 … 0.95.
     ratio : float or None
         T_n/T_p, negatives per positive. None: that of ``y``, or of the first 10,000 rows of a stream.
-    sample_weight, memory, threads
+    sample_weight, memory, n_jobs
         As of ``SparsityPath``.
 
     Returns
@@ -65,5 +66,5 @@ def cost_curve(
             present = np.ones(len(y), np.bool_) if sample_weight is None else np.asarray(sample_weight) > 0
             positives = int((np.asarray(y)[present] == source.classes.positive).sum())
             ratio = max(int(present.sum()) - positives, 1) / max(positives, 1)
-    config, trial = config_of(base, source, memory, threads), trial_of(base, source.classes)
+    config, trial = config_of(base, source, memory, threads_of(n_jobs)), trial_of(base, source.classes)
     return study_costs(source.stream, config, trial, weights, ratio=ratio)

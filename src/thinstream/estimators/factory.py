@@ -1,7 +1,10 @@
-"""Estimator classes made from the declarations of the rules: a new rule needs nothing here."""
+"""Estimator classes made from the declarations of the algorithms: a new one needs nothing here."""
 
 import inspect
+import linecache
 import re
+import textwrap
+import threading
 from functools import cache
 from typing import Any
 
@@ -10,11 +13,17 @@ from thinstream.batch_learners.buffered import BufferedLearner
 from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import UnknownNameError
-from thinstream.estimators.batch_base import BatchClassifier, Selecting
-from thinstream.estimators.buffered import BufferedClassifier
+from thinstream.estimators import algorithms as place
+from thinstream.estimators.base import ModelClassifier
+from thinstream.estimators.batch import (
+    BatchClassifier,
+    BufferedClassifier,
+    RepeatingClassifier,
+    Selecting,
+    found_attribute,
+)
 from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
-from thinstream.estimators.repeating import RepeatingClassifier, found_attribute
-from thinstream.learners.registry import find
+from thinstream.learners import find
 
 #: Which estimator a batch learner gets, by the first kind that it is.
 _FACES: tuple[tuple[type[BatchLearner], type[BatchClassifier]], ...] = (
@@ -22,6 +31,9 @@ _FACES: tuple[tuple[type[BatchLearner], type[BatchClassifier]], ...] = (
     (RepeatingLearner, RepeatingClassifier),
     (BatchLearner, BatchClassifier),
 )
+_FILE: str = place.__file__
+_lines: list[str] = []
+_writing = threading.Lock()
 
 
 def make(name: str, **parameters: Any) -> Any:
@@ -30,17 +42,12 @@ def make(name: str, **parameters: Any) -> Any:
     >>> make("ssol", eta=0.5)
     SSOL(eta=0.5)
     """
-    return named(find(name).name)(**parameters)
+    return estimator(name)(**parameters)
 
 
-def estimator(name: str) -> type[OnlineClassifier]:
-    """The estimator class of an algorithm that learns online."""
+def estimator(name: str) -> type[ModelClassifier]:
+    """The estimator class of an algorithm, by its name in any case."""
     return _estimator(find(name))
-
-
-def batch_estimator(name: str) -> type[BatchClassifier]:
-    """The estimator class of an algorithm that learns in batches."""
-    return _batch_estimator(find(name))
 
 
 def named(name: str) -> Any:
@@ -49,61 +56,50 @@ def named(name: str) -> Any:
         algorithm = find(name)
     except UnknownNameError:
         return None
-    if algorithm.name != name:
-        return None
-    return _batch_estimator(algorithm) if algorithm.kind == "batch" else _estimator(algorithm)
+    return _estimator(algorithm) if algorithm.name == name else None
 
 
 @cache
-def _estimator(algorithm: Algorithm) -> type[OnlineClassifier]:
-    own = {"_algorithm": algorithm.name, "_own_parameters": tuple(p.name for p in algorithm.parameters)}
-    made: type[OnlineClassifier] = _made(algorithm, (OnlineClassifier,), COMMON_PARAMETERS, own)
-    return made
-
-
-@cache
-def _batch_estimator(algorithm: Algorithm) -> type[BatchClassifier]:
+def _estimator(algorithm: Algorithm) -> type[ModelClassifier]:
+    if algorithm.kind == "online":
+        return _made(algorithm, (OnlineClassifier,), tuple(COMMON_PARAMETERS), {})
     learner = algorithm.learner
     base = next(face for kind, face in _FACES if issubclass(learner, kind))
-    bases = (Selecting, base) if learner.selects else (base,)
     names = (*base._common, "random_state") if getattr(learner, "draws", False) else base._common
     own = {f"{name}_": found_attribute(name) for name in getattr(learner, "attributes", {})}
-    common = {name: COMMON_PARAMETERS[name] for name in names}
-    made: type[BatchClassifier] = _made(algorithm, bases, common, {"_declared": algorithm, "_common": names, **own})
-    return made
+    return _made(algorithm, (Selecting, base) if learner.selects else (base,), names, own)
 
 
-def _made(algorithm: Any, bases: tuple[type, ...], common: dict[str, Any], own: dict[str, Any]) -> Any:
-    defaults = {parameter.name: parameter.default for parameter in algorithm.parameters} | common
-    signature = inspect.Signature(
-        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-        + [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=v) for n, v in defaults.items()]
-    )
+def _made(
+    algorithm: Algorithm, bases: tuple[type, ...], common: tuple[str, ...], attributes: dict[str, Any]
+) -> type[ModelClassifier]:
+    """The class, from source that can be looked at."""
+    own = {parameter.name: parameter.default for parameter in algorithm.parameters}
+    defaults = own | {name: COMMON_PARAMETERS[name] for name in common}
+    body = [
+        f"class {algorithm.name}({', '.join(base.__name__ for base in bases)}):",
+        textwrap.indent(f'"""{_documentation(algorithm, bases[-1], common)}"""', "    "),
+        "",
+        f"    def __init__(self, *, {', '.join(f'{name}={default!r}' for name, default in defaults.items())}):",
+        *(f"        self.{name} = {name}" for name in defaults),
+        "",
+        "",
+    ]
+    lines = [f"{line}\n" for line in "\n".join(body).split("\n")]
+    scope: dict[str, Any] = {base.__name__: base for base in bases} | {"__name__": place.__name__}
+    with _writing:
+        exec(compile("\n" * len(_lines) + "".join(lines), _FILE, "exec"), scope)
+        _lines.extend(lines)
+        linecache.cache[_FILE] = (sum(map(len, _lines)), None, _lines, _FILE)
+    made: Any = scope[algorithm.name]
+    made._algorithm, made._own_parameters = algorithm.name, tuple(own)
+    for name, attribute in attributes.items():
+        setattr(made, name, attribute)
+    found: type[ModelClassifier] = made
+    return found
 
-    def __init__(self: Any, *positional: Any, **given: Any) -> None:
-        if positional:
-            first = next(iter(defaults))
-            raise TypeError(f"{algorithm.name} takes keywords only: {algorithm.name}({first}={positional[0]!r}), say")
-        for parameter in given:
-            if parameter not in defaults:
-                raise TypeError(f"{algorithm.name} has no parameter {parameter!r}; it has {', '.join(defaults)}")
-        for parameter, default in defaults.items():
-            setattr(self, parameter, given.get(parameter, default))
 
-    __init__.__signature__ = signature  # type: ignore[attr-defined]
-    return type(
-        algorithm.name,
-        bases,
-        {
-            "__init__": __init__,
-            "__doc__": _documentation(algorithm, bases[-1], common),
-            "__module__": "thinstream",  # where it is found, also by pickle
-            **own,
-        },
-    )
-
-
-def _documentation(algorithm: Any, base: type, names: dict[str, Any]) -> str:
+def _documentation(algorithm: Algorithm, base: type, names: tuple[str, ...]) -> str:
     """The rule's docstring with the common parameters after its own, and its own attributes after the common ones."""
     own = inspect.getdoc(algorithm.rule) or ""
     common = inspect.getdoc(base) or ""
@@ -116,4 +112,5 @@ def _documentation(algorithm: Any, base: type, names: dict[str, Any]) -> str:
     attributes += f"\n{found.strip()}" if found else ""
     if "Parameters\n----------" not in head:
         head = head.rstrip("\n") + "\n\nParameters\n----------\n"
-    return f"{head.rstrip()}\n{shared}\n\n{attributes}\n\nExamples\n--------{examples}\n"
+    text = f"{head.rstrip()}\n{shared}\n\n{attributes}\n\nExamples\n--------{examples}\n"
+    return text.replace("\\", "\\\\")

@@ -16,16 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.estimators.base import classes_for
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
+from thinstream.estimators.scorers import score_of, scoring_for, threads_of
 from thinstream.estimators.splits import check_folds, is_number, splits_of
-from thinstream.estimators.streaming import classes_for, meaning_of
 from thinstream.estimators.undo import as_before_on_error
-from thinstream.evaluate.report import P3
 from thinstream.learners import Classes
+from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
 from thinstream.tune.candidates import COMMON, Setting, grid, make_trials, sample
-from thinstream.tune.scoring import scoring_of
 from thinstream.tune.search import Outcome, search
 from thinstream.tune.sources import Matrix, Source, is_repeatable, rewind
 from thinstream.tune.study import StudyConfig
@@ -63,9 +63,13 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         A number k: row i is held out from the lane i mod k, in memory and on streams. A splitter or an iterable (in
         memory only): its own masks; rows are learned in the order they stand in. None: no folds, every row is scored
         before it is learned (progressive validation): the fewest lanes, and the winner's is the model.
-    scoring : {"error", "balanced_accuracy", "weighted_sum", "cost", "log_loss"} or callable, default="error"
-        "cost" is per row; the log-loss is that of the scores. A callable takes a `Report` and returns a number whose
-        greater values are better (the report has no AUC).
+    scoring : str or callable, default="accuracy"
+        What candidates are compared by; scores are greater for the better. Counted as rows pass: "accuracy",
+        "balanced_accuracy", "f1", "precision", "recall", "jaccard", "matthews_corrcoef" and "neg_log_loss" as in
+        scikit-learn (the second class is positive, the log-loss that of the scores), "weighted_sum" of paper P3, and
+        negated "error", "cost" (per row) and "log_loss". A function of a `Report` (which has no AUC), greater for the
+        better. In ``fit`` also any other name of ``sklearn.metrics.get_scorer_names()``, as "roc_auc", or a scorer,
+        a function of (estimator, X, y): computed by scikit-learn from the held-out predictions, which are kept.
     tradeoff : Tradeoff, default=None
         Weights of "weighted_sum" and "cost"; None: those of paper P3.
     held_out : {"auto", "passing", "final"}, default="auto"
@@ -80,8 +84,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         Learn ``best_estimator_`` from all rows: in a further pass; from a pipe by one more lane per candidate.
     memory : int, default=None
         Bytes all lanes may take (None: half of the machine's). Beyond it candidates go in several passes.
-    threads : int, default=1
-        That lanes are spread over; the result is the same.
+    n_jobs : int or None, default=None
+        Threads that lanes are spread over; None is 1, -1 all cores. The result is the same.
     random_state : int, RandomState or None, default=None
         Seed of the random candidates.
 
@@ -91,7 +95,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         ``params``, ``param_<name>``, ``split<i>_test_score``, ``mean_test_score``, ``std_test_score``,
         ``rank_test_score``, and ``standard_error``, ``progressive_score`` (on all rows before they were learned) and
         ``dropped_at`` (rows there were when it was dropped; 0: never). Scores are greater for the better: errors, costs
-        and losses are negative, as in scikit-learn.
+        and losses are negative, as in scikit-learn. Scores of scikit-learn's have no ``progressive_score`` with folds.
     best_index_, best_params_, best_score_, best_estimator_
     n_splits_ : int
         0 without folds.
@@ -119,13 +123,13 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         *,
         n_iter: int | None = None,
         cv: Any = 5,
-        scoring: Any = "error",
+        scoring: Any = "accuracy",
         tradeoff: Any = None,
         held_out: str = "auto",
         eliminate: bool = False,
         refit: bool = True,
         memory: int | None = None,
-        threads: int = 1,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -138,7 +142,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.eliminate = eliminate
         self.refit = refit
         self.memory = memory
-        self.threads = threads
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     # Learning ---------------------------------------------------------------------------------------------------------
@@ -162,9 +166,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 start = time.perf_counter()
                 self.best_estimator_ = self._best()
                 if outcome.models:
-                    self._adopt(outcome, classes, np.unique(labels))
-                    if hasattr(self, "feature_names_in_"):
-                        self.best_estimator_.feature_names_in_ = self.feature_names_in_
+                    columns = getattr(self, "feature_names_in_", None)
+                    self._adopt(outcome, classes, np.unique(labels), columns=columns)
                 else:
                     self.best_estimator_.fit(X, y, sample_weight)
                 self.refit_time_ = time.perf_counter() - start
@@ -173,13 +176,12 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     def fit_stream(self, stream: Stream, classes: Any = None) -> Self:
         """Searches a stream (see `thinstream.open_stream`) without holding it; ``classes`` as of the estimators."""
         with as_before_on_error(self):
-            settings = self._settings()
+            settings = self._settings(streamed=True)
             if self.estimator.shuffle:
                 raise InvalidParameterError("a stream is taken in its order, shuffle of the estimator must be False")
             if self.cv is not None and not is_number(self.cv):
                 raise InvalidParameterError(f"cv of a stream must be a number of folds or None, got {self.cv!r}")
-            every, found = classes_for(stream, classes)
-            known = every.require_two()
+            known = classes_for(stream, classes).require_two()
             folds, again = 0 if self.cv is None else check_folds(self.cv), is_repeatable(stream)
             width = getattr(stream, "n_features", None) or 0
             outcome = self._search(stream, settings, known, folds, width, models=not again)
@@ -190,8 +192,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 start = time.perf_counter()
                 self.best_estimator_ = self._best()
                 if outcome.models:
-                    self._adopt(outcome, known, found)
-                    self.best_estimator_._meaning = meaning_of(stream)
+                    found = {"feature_space": stream.feature_space, "names": Names.from_stream(stream)}
+                    self._adopt(outcome, known, np.array(known), **found)
                 else:
                     rewind(stream)
                     self.best_estimator_.fit_stream(stream, classes)
@@ -199,7 +201,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 self.refit_time_ = time.perf_counter() - start
         return self
 
-    def _settings(self) -> list[Setting]:
+    def _settings(self, streamed: bool = False) -> list[Setting]:
         """The candidates' own values; all parameters of the search are checked here."""
         if not isinstance(self.estimator, OnlineClassifier):
             raise InvalidParameterError(
@@ -208,11 +210,11 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.estimator._check_common_parameters()
         if self.held_out not in HELD_OUT_CHOICES:
             raise InvalidParameterError(f"held_out must be {listed(HELD_OUT_CHOICES)}, got {self.held_out!r}")
-        given: dict[str, Any] = {"memory": 1 if self.memory is None else self.memory, "threads": self.threads}
-        for name, value in given.items():
-            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-                raise InvalidParameterError(f"{name} must be a whole number ≥ 1, got {value!r}")
-        scoring_of(self.scoring)
+        memory = 1 if self.memory is None else self.memory
+        if isinstance(memory, bool) or not isinstance(memory, numbers.Integral) or memory < 1:
+            raise InvalidParameterError(f"memory must be a whole number ≥ 1, got {memory!r}")
+        threads_of(self.n_jobs)
+        scoring_for(self.scoring, self.tradeoff, self.estimator, None if streamed else Classes(-1, 1))
         if self.n_iter is None:
             return grid(self.param_grid)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -228,19 +230,23 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
             folds=folds,
             n_features=width,
             dtype=np.dtype(estimator.dtype).name,
-            threads=self.threads,
+            threads=threads_of(self.n_jobs),
             n_passes=estimator.n_passes,
             final=folds > 0 and (self.held_out == "final" or (self.held_out == "auto" and not is_number(self.cv))),
             memory=self.memory,
         )
-        return search(
+        known = classes if isinstance(source, Matrix) else None
+        scoring = scoring_for(self.scoring, self.tradeoff, estimator, known)
+        found = search(
             source,
             config,
             make_trials(estimator._algorithm, settings, base, classes),
-            scoring_of(self.scoring, self.tradeoff or P3),
+            scoring,
             eliminate=self.eliminate,
             models=bool(self.refit) and (models or not folds),
         )
+        shown = {name: getattr(found, name) + scoring.offset for name in ("splits", "mean", "progressive")}
+        return found._replace(**shown)
 
     def _orders(self, n: int) -> list[NDArray[np.int64]]:
         """Of the rows in each pass, where the estimator shuffles; the same as its ``fit`` draws."""
@@ -279,13 +285,9 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         best: OnlineClassifier = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
         return best
 
-    def _adopt(self, outcome: Outcome, classes: Classes, found: NDArray[Any]) -> None:
+    def _adopt(self, outcome: Outcome, classes: Classes, labels: NDArray[Any], **more: Any) -> None:
         """The best lane becomes the model of the best estimator."""
-        best, learner = self.best_estimator_, outcome.models[outcome.best]
-        best._new_learner(classes, 0)  # for what it notes; the learner there is the lane's
-        learner.grow = best.grow
-        best._learner, best._classes, best.classes_ = learner, classes, found
-        best.n_features_in_ = learner.n_features
+        self.best_estimator_._adopt_learner(outcome.models[outcome.best], classes, labels, **more)
 
     # Predicting, with the best model ----------------------------------------------------------------------------------
 
@@ -309,9 +311,9 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_delegates("score"))
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of the best model on these rows, whatever the ``scoring``."""
+        """The best model by ``scoring``, on these rows: greater is better."""
         check_is_fitted(self)
-        return float(self.best_estimator_.score(X, y, sample_weight))
+        return score_of(self.best_estimator_, self.scoring, self.tradeoff, X, y, sample_weight)
 
     @available_if(_delegates("predict_stream"))
     def predict_stream(self, stream: Stream) -> Any:

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from thinstream.estimators.scorers import is_scorer, score_of, scoring_for, threads_of
 from thinstream.estimators.study_inputs import (
     Models,
     Source,
@@ -22,7 +23,8 @@ from thinstream.estimators.study_inputs import (
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.streams.stream import Stream
-from thinstream.tune.selection import Limits, check_metric, check_rule
+from thinstream.tune.scoring import PredictionScoring, check_metric
+from thinstream.tune.selection import Limits, check_rule
 from thinstream.tune.sparsity_path import Sweep, sweep_stream
 
 
@@ -53,16 +55,20 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     max_nnz, max_density : int, float or None, default=None
         Most non-zero weights, and most as a share of all, of the model to take. If all have more, ``fit`` raises, but
         ``path_``, ``models_`` and ``choose`` are there.
-    scoring : {"error", "balanced_accuracy", "weighted_sum", "cost"}, default="error"
-        What it is judged by; the last two as in paper P3.
+    scoring : str or callable, default="accuracy"
+        What it is judged by, and what ``score`` tells (greater is better). From counts: "accuracy",
+        "balanced_accuracy", "f1", "precision", "recall" and "jaccard" as in scikit-learn, "weighted_sum" of paper P3,
+        and negated "error" and "cost" (per row). In ``fit`` also any other name of
+        ``sklearn.metrics.get_scorer_names()``, as "roc_auc", or a function of (estimator, X, y): computed by
+        scikit-learn from the held-out predictions, its standard error from ten parts of them.
     tradeoff : thinstream.evaluate.Tradeoff or None, default=None
         What the two kinds of mistakes weigh in the weighted sum and the cost. None: the paper's, 0.5 and 0.95.
     holdout : int, default=10
         Every so many-th row is held out from the twins. 0: there are none, and half as many lanes.
     memory : int or None, default=None
         Bytes that all lanes may take; beyond it they go in several passes. None: half of the machine's.
-    threads : int, default=1
-        Lanes are spread over so many threads.
+    n_jobs : int or None, default=None
+        Threads that lanes are spread over; None is 1, -1 all cores. The result is the same.
 
     Attributes
     ----------
@@ -100,11 +106,11 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         pick: str = "one_se",
         max_nnz: int | None = None,
         max_density: float | None = None,
-        scoring: str = "error",
+        scoring: Any = "accuracy",
         tradeoff: Tradeoff | None = None,
         holdout: int = 10,
         memory: int | None = None,
-        threads: int = 1,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.n = n
@@ -117,38 +123,42 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.tradeoff = tradeoff
         self.holdout = holdout
         self.memory = memory
-        self.threads = threads
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, test: Any = None) -> Self:
         """Sweeps l1 over the rows. With ``test=(X, y)`` these are the held-out rows, and there are no twins."""
         with as_before_on_error(self):
             base = self._checked()
             source = from_matrix(self, base, X, y, sample_weight)
+            scoring = scoring_for(self.scoring, None, base, source.classes)
             rows = None if test is None else rows_to_test(self, base, source.classes, test)
-            self._sweep(base, source, rows)
+            self._sweep(base, source, rows, scoring if isinstance(scoring, PredictionScoring) else None)
         return self._choose(self.pick, self.max_nnz, self.max_density, self.scoring)
 
     def fit_stream(self, stream: Stream, classes: Any = None, *, test: Stream | None = None) -> Self:
         """Sweeps l1 over a stream, also one that can be read only once; ``classes`` as in ``fit_stream`` elsewhere."""
         with as_before_on_error(self):
             base = self._checked()
+            scoring_for(self.scoring, None, base, None)
             self.__dict__.pop("feature_names_in_", None)
             self._sweep(base, from_stream(base, stream, classes), test)
         return self._choose(self.pick, self.max_nnz, self.max_density, self.scoring)
 
     def _checked(self) -> Any:
-        check_metric(self.scoring)
+        if not is_scorer(self.scoring):
+            check_metric(self.scoring)
         check_rule(self.pick, Limits(self.max_nnz, self.max_density))
         return base_of(self.estimator)
 
-    def _sweep(self, base: Any, source: Source, test: Stream | None) -> None:
+    def _sweep(self, base: Any, source: Source, test: Stream | None, scoring: PredictionScoring | None = None) -> None:
         path = sweep_stream(
             source.stream,
-            config_of(base, source, self.memory, self.threads),
+            config_of(base, source, self.memory, threads_of(self.n_jobs)),
             trial_of(base, source.classes),
             Sweep(self.n, self.l1_min, self.l1_max, self.holdout),
             test=test,
             tradeoff=self.tradeoff or P3,
+            scoring=scoring,
         )
         names = getattr(self, "feature_names_in_", None)
         self._path, self.path_ = path, path.columns()
@@ -163,13 +173,14 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         *,
         max_nnz: int | None = None,
         max_density: float | None = None,
-        scoring: str | None = None,
+        scoring: Any = None,
     ) -> Self:
         """Takes another model from the path, without learning anew; limits not given here do not hold."""
         check_is_fitted(self, "path_")
         return self._choose(pick or self.pick, max_nnz, max_density, scoring or self.scoring)
 
-    def _choose(self, rule: str, max_nnz: int | None, max_density: float | None, scoring: str) -> Self:
+    def _choose(self, rule: str, max_nnz: int | None, max_density: float | None, scoring: Any) -> Self:
+        scoring = "score" if callable(scoring) else scoring
         self.best_index_ = self._path.pick(scoring, rule, Limits(max_nnz, max_density))
         self.best_estimator_ = self.models_[self.best_index_]
         self._judged_by = scoring
@@ -194,6 +205,10 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the two classes by the picked model. Only with ``loss="logistic"``."""
         return np.asarray(self._best().predict_proba(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The picked model by ``scoring``, on these rows: greater is better."""
+        return score_of(self._best(), self.scoring, self.tradeoff, X, y, sample_weight)
 
     def _best(self) -> Any:
         check_is_fitted(self)

@@ -11,11 +11,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.classifier import ONLY_FIT, OnlineClassifier
+from thinstream.estimators.base import classes_for
+from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.factory import make
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
-from thinstream.estimators.streaming import classes_for, meaning_of
 from thinstream.learners import Classes, Learner, class_costs
+from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.memory import from_memory
 from thinstream.tune.sparsity_path import PathResult
@@ -70,9 +71,8 @@ def from_stream(base: OnlineClassifier, stream: Stream, classes: Any) -> Source:
     """A stream as it is."""
     if base.get_params(deep=False)["shuffle"]:
         raise InvalidParameterError(f"{base._algorithm}: a stream is taken in its order, shuffle must be False")
-    every, labels = classes_for(stream, classes)
-    known = every.require_two()
-    return Source(stream, known, labels, getattr(stream, "n_features", None) or 0)
+    known = classes_for(stream, classes).require_two()
+    return Source(stream, known, np.array(known), getattr(stream, "n_features", None) or 0)
 
 
 def rows_to_test(owner: Any, base: OnlineClassifier, classes: Classes, test: Any) -> Stream:
@@ -115,7 +115,7 @@ class Models(Sequence[Any]):
 
     def __init__(self, base: OnlineClassifier, path: PathResult, source: Source, names: Any) -> None:
         self._base, self._path, self._names = base, path, names
-        self._classes, self._labels, self._meaning = source.classes, source.labels, meaning_of(source.stream)
+        self._classes, self._labels, self._stream = source.classes, source.labels, source.stream
         self._made: dict[int, Any] = {}
 
     def __len__(self) -> int:
@@ -135,17 +135,13 @@ class Models(Sequence[Any]):
         if k in self._made:
             return self._made[k]
         found = self._fitted(self._path.model(k), float(self._path.l1[k]))
-        if found._learner is self._path.models[k]:
+        if found._model.learner is self._path.models[k]:
             self._made[k] = found
         return found
 
     def _fitted(self, learner: Learner, l1: float) -> Any:
         fitted = clone(self._base).set_params(l1=l1)
-        given = fitted.get_params(deep=False)
-        learner.grow = given["grow"]
-        fitted._learned_with = {name: value for name, value in given.items() if name not in ONLY_FIT}
-        fitted._learner, fitted._classes, fitted.classes_ = learner, self._classes, self._labels.copy()
-        fitted.n_features_in_, fitted._meaning = learner.n_features, self._meaning
-        if self._names is not None:
-            fitted.feature_names_in_ = self._names
-        return fitted
+        space, names = self._stream.feature_space, Names.from_stream(self._stream)
+        return fitted._adopt_learner(
+            learner, self._classes, self._labels, columns=self._names, feature_space=space, names=names
+        )

@@ -6,13 +6,12 @@ from importlib import import_module
 from thinstream.errors import UnknownNameError
 from thinstream.experiments.experiment import Experiment
 
-#: Modules that hold one each, as EXPERIMENT.
+#: Modules that hold one each, as EXPERIMENT, or several, as EXPERIMENTS.
 MODULES: tuple[str, ...] = (
     "p0_fig1",
     "p0_fig2",
     "p0_fig3",
-    "p0_fig4",
-    "p0_fig5",
+    "p0_imbalance",
     "p0_variants",
     "p1_table2",
     "p1_fig1",
@@ -30,7 +29,8 @@ MODULES: tuple[str, ...] = (
 @cache
 def experiments() -> dict[str, Experiment]:
     """Name → experiment."""
-    found = [import_module(f"thinstream.experiments.{module}").EXPERIMENT for module in MODULES]
+    modules = [import_module(f"thinstream.experiments.{module}") for module in MODULES]
+    found = [one for module in modules for one in getattr(module, "EXPERIMENTS", None) or (module.EXPERIMENT,)]
     return {experiment.name: experiment for experiment in found}
 
 

@@ -1,5 +1,6 @@
 """What an experiment is: cells that make rows, and a page that is made of rows alone."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -61,6 +62,13 @@ class Experiment:
     rows: Callable[[Sequence[Row]], list[Row]] = list  # those of the cells' rows that it is made of
     timed: bool = False  # cells measure time: one after the other, nothing beside
     version: int = 1  # raise it when kept cells no longer mean the same
+
+    @classmethod
+    def of(cls, module: str, **about: Any) -> "Experiment":
+        """With the functions `cells`, `tables`, `draw`, `claims` and `compare` that a module has."""
+        names = ("cells", "tables", "draw", "claims", "compare")
+        found = {name: getattr(sys.modules[module], name) for name in names if hasattr(sys.modules[module], name)}
+        return cls(**{**found, **about})
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -8,25 +8,12 @@ from typing import Any
 import numpy as np
 
 from thinstream.datasets import sparse_gaussian
+from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import Data
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_common import (
-    SMOKE,
-    SPARSE,
-    TRUNCATING,
-    at_sparsity,
-    batch_of,
-    in_words,
-    l1_values,
-    learned,
-    measured,
-    permuted,
-    sparsity,
-    summary,
-    tuned,
-    weights_of,
-)
-from thinstream.experiments.p0_pages import COLOURS, STYLES, legend, number, of_kind, ordered
+from thinstream.experiments.p0_pages import COLOURS, STYLES
+from thinstream.experiments.panels import legend
+from thinstream.experiments.rows import distinct, listed, pick, plus_minus
 
 FEATURES, INFORMATIVE = 1000, 100
 #: Rows that parameters are tuned on, orders of the rows.
@@ -53,30 +40,30 @@ def synthetic(smoke: bool) -> tuple[Data, Data]:
 def work(label: str, smoke: bool) -> list[Row]:
     """An algorithm."""
     train, test = synthetic(smoke)
-    contestant, rows = SPARSE[label], batch_of(train)
-    parameters = tuned(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
-    l1 = l1_values(contestant, parameters, rows, smoke=smoke)
+    contestant, rows = p0.SPARSE[label], p0.batch_of(train)
+    parameters = p0.tuned(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
+    l1 = p0.l1_values(contestant, parameters, rows, smoke=smoke)
     nnz, errors, found = [], [], []
     for order in range(1 if smoke else ORDERS):
-        lanes = learned(contestant, parameters, l1, batch_of(permuted(train, order)))
-        result = measured(lanes, test)
+        lanes = p0.learned(contestant, parameters, l1, p0.batch_of(p0.permuted(train, order)))
+        result = p0.measured(lanes, test)
         nnz.append(result.nnz)
         errors.append(result.error)
-        found.append((weights_of(lanes)[:INFORMATIVE] != 0.0).sum(axis=0).astype(np.float64))
+        found.append((p0.weights_of(lanes)[:INFORMATIVE] != 0.0).sum(axis=0).astype(np.float64))
     about: Row = {"algorithm": label}
-    rows_found: list[Row] = [{**about, "kind": "chosen", "parameters": in_words(parameters)}]
-    (count, _), (error, spread), (hits, _) = summary(nnz), summary(errors), summary(found)
+    rows_found: list[Row] = [{**about, "kind": "chosen", "parameters": p0.in_words(parameters)}]
+    (count, _), (error, spread), (hits, _) = p0.summary(nnz), p0.summary(errors), p0.summary(found)
     for k, value in enumerate(l1):
-        curve = {"l1": value, "sparsity": float(sparsity(count[k], FEATURES)), "error": float(error[k])}
+        curve = {"l1": value, "sparsity": float(p0.sparsity(count[k], FEATURES)), "error": float(error[k])}
         rows_found.append(
             {**about, "kind": "curve", **curve, "spread": float(spread[k]), "informative": float(hits[k])}
         )
     for level in LEVELS:
-        errors_here = [at_sparsity(n, e, FEATURES, level) for n, e in zip(nnz, errors, strict=True)]
-        hits_here = [at_sparsity(n, h, FEATURES, level) for n, h in zip(nnz, found, strict=True)]
+        errors_here = [p0.at_sparsity(n, e, FEATURES, level) for n, e in zip(nnz, errors, strict=True)]
+        hits_here = [p0.at_sparsity(n, h, FEATURES, level) for n, h in zip(nnz, found, strict=True)]
         row: Row = {**about, "kind": "level", "level": level}
         for measure, values in (("error", errors_here), ("informative", hits_here)):
-            mean, deviation = summary(values)
+            mean, deviation = p0.summary(values)
             row |= {measure: float(mean), f"{measure} spread": float(deviation)}
         rows_found.append(row)
     return rows_found
@@ -84,22 +71,19 @@ def work(label: str, smoke: bool) -> list[Row]:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each algorithm."""
-    return [Cell(label, work, (label, smoke)) for label in (SMOKE if smoke else SPARSE)]
+    return [Cell(label, work, (label, smoke)) for label in (p0.SMOKE if smoke else p0.SPARSE)]
 
 
 def tables(rows: Sequence[Row]) -> str:
     """Errors, and informative features found, at each level."""
-    labels = ordered(rows, "algorithm")
-    chosen = {row["algorithm"]: row["parameters"] for row in of_kind(rows, "chosen")}
+    labels = distinct(rows, "algorithm")
+    chosen = {row["algorithm"]: row["parameters"] for row in pick(rows, kind="chosen")}
     parts = []
     for title, measure in (("Test error (%) at sparsity", "error"), ("Of the 100 informative, used", "informative")):
         lines = []
         for label in labels:
-            here = [of_kind(rows, "level", algorithm=label, level=level)[0] for level in LEVELS]
-            texts = [
-                number((row[measure], row[f"{measure} spread"])) if row[measure] == row[measure] else "–"
-                for row in here
-            ]
+            here = [pick(rows, kind="level", algorithm=label, level=level)[0] for level in LEVELS]
+            texts = [plus_minus((row[measure], row[f"{measure} spread"])) for row in here]
             lines.append([f"{label} ({chosen[label]})", *texts])
         header = [f"{level:g} %" for level in LEVELS]
         parts.append(markdown([title, *header], lines))
@@ -108,18 +92,15 @@ def tables(rows: Sequence[Row]) -> str:
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """The paper's observations."""
-    error = {(row["algorithm"], row["level"]): row["error"] for row in of_kind(rows, "level")}
-    labels = ordered(rows, "algorithm")
+    error = {(row["algorithm"], row["level"]): row["error"] for row in pick(rows, kind="level")}
+    labels = distinct(rows, "algorithm")
 
     def rises(group: Sequence[str], start: float, end: float) -> dict[str, float]:
         found = {label: error[label, end] - error[label, start] for label in group}
         return {label: change for label, change in found.items() if math.isfinite(change)}
 
-    def told(changes: dict[str, float]) -> str:
-        return ", ".join(f"{label} {change:+.1f}" for label, change in changes.items())
-
-    truncating = [label for label in labels if label in TRUNCATING]
-    averaging = [label for label in labels if label not in TRUNCATING]
+    truncating = [label for label in labels if label in p0.TRUNCATING]
+    averaging = [label for label in labels if label not in p0.TRUNCATING]
     fall, stable, beyond = rises(truncating, 0.0, 90.0), rises(averaging, 0.0, 90.0), rises(averaging, 90.0, 99.0)
     best = {
         level: min(labels, key=lambda label: (math.isnan(error[label, level]), error[label, level]))
@@ -129,17 +110,17 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "the error of truncation (STG, FOBOS, Ada-FOBOS) gets significantly worse with sparsity",
             all(change > 1.0 for change in fall.values()),
-            f"points from 0 to 90 %: {told(fall)}",
+            f"points from 0 to 90 %: {listed(fall, '+.1f')}",
         ),
         Claim(
             "that of dual averaging (FSOL, Ada-RDA, SSOL) keeps stable or falls, up to the true sparsity of 90 %",
             all(change <= 1.0 for change in stable.values()),
-            f"points from 0 to 90 %: {told(stable)}",
+            f"points from 0 to 90 %: {listed(stable, '+.1f')}",
         ),
         Claim(
             "beyond 90 % it rises dramatically",
             all(change > 5.0 for change in beyond.values()),
-            f"points from 90 to 99 %: {told(beyond)}",
+            f"points from 90 to 99 %: {listed(beyond, '+.1f')}",
         ),
         Claim(
             "SSOL has the lowest error of all, especially at high sparsity",
@@ -154,8 +135,8 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     figure.set_size_inches(13.0, 4.4)
     axes = figure.subplots(1, 3)
     for axis, low, measure in zip(axes, (0, 80, 0), ("error", "error", "informative"), strict=True):
-        for label in ordered(rows, "algorithm"):
-            curve = [row for row in of_kind(rows, "curve", algorithm=label) if low <= row["sparsity"] < 100.0]
+        for label in distinct(rows, "algorithm"):
+            curve = [row for row in pick(rows, kind="curve", algorithm=label) if low <= row["sparsity"] < 100.0]
             axis.plot(
                 [row["sparsity"] for row in curve],
                 [row[measure] for row in curve],
@@ -169,16 +150,9 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     axes[0].set(ylabel="test error (%)", ylim=(0, 52), title="one pass, one point per l1")
     axes[1].set(ylabel="test error (%)", ylim=(0, 52), title="the sparse end")
     axes[2].set(ylabel="informative features used, of 100", ylim=(0, 102), title="what is found")
-    legend(figure, axes)
+    legend(figure, axes, fontsize=9)
 
 
-EXPERIMENT = Experiment(
-    name="p0-fig1",
-    source="P0, Fig. 1",
-    title="Sparse online learning on synthetic data",
-    about=ABOUT,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
+EXPERIMENT = Experiment.of(
+    __name__, name="p0-fig1", source="P0, Fig. 1", title="Sparse online learning on synthetic data", about=ABOUT
 )

@@ -10,38 +10,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, l1_min_c
 
+from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import Data
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_common import (
-    LEVELS,
-    PERMUTATIONS,
-    SECOND_ORDER_AVERAGING,
-    SMOKE,
-    SPARSE,
-    TRUNCATING,
-    Measured,
-    batch_of,
-    curve_rows,
-    in_words,
-    l1_values,
-    learned,
-    measured,
-    permuted,
-    task,
-    tuned,
-)
-from thinstream.experiments.p0_pages import (
-    LIBLINEAR,
-    grid_of_axes,
-    legend,
-    level_table,
-    level_values,
-    listed,
-    of_kind,
-    ordered,
-    plot_curve,
-    sparsity_axis,
-)
+from thinstream.experiments.p0_pages import LIBLINEAR, level_table, level_values, plot_curve, sparsity_axis
+from thinstream.experiments.panels import grid_of_axes, legend
+from thinstream.experiments.rows import distinct, pick
 
 SETS = (
     "20news-pcmac",
@@ -58,7 +32,7 @@ SETS = (
     "phish-url-pdd",
     "debian-science",
 )
-OTHERS = tuple(label for label in SPARSE if label not in SECOND_ORDER_AVERAGING)
+OTHERS = tuple(label for label in p0.SPARSE if label not in p0.SECOND_ORDER_AVERAGING)
 #: Times the smallest C at which liblinear's model has a weight, dense models first.
 FACTORS = np.geomspace(3000.0, 1.2, 16)
 
@@ -78,24 +52,24 @@ up to 100 times, beside the contest."""
 
 def work(name: str, label: str, smoke: bool) -> list[Row]:
     """An algorithm on a set."""
-    train, test = task(name, smoke)
+    train, test = p0.task(name, smoke)
     about: Row = {"set": name, "algorithm": label}
     if label == LIBLINEAR:
         factors = FACTORS[::8] if smoke else FACTORS
         runs, l1 = [liblinear(train, test, factors)], [1.0 / factor for factor in factors]
-        return curve_rows(about, l1, runs, train.X.shape[1], "error")
-    contestant, rows = SPARSE[label], batch_of(permuted(train, 0))
-    parameters = tuned(contestant, rows, smoke=smoke)
-    l1 = l1_values(contestant, parameters, rows, smoke=smoke)
+        return p0.curve_rows(about, l1, runs, train.X.shape[1], "error")
+    contestant, rows = p0.SPARSE[label], p0.batch_of(p0.permuted(train, 0))
+    parameters = p0.tuned(contestant, rows, smoke=smoke)
+    l1 = p0.l1_values(contestant, parameters, rows, smoke=smoke)
     runs = [
-        measured(learned(contestant, parameters, l1, batch_of(permuted(train, order))), test)
-        for order in range(1 if smoke else PERMUTATIONS)
+        p0.measured(p0.learned(contestant, parameters, l1, p0.batch_of(p0.permuted(train, order))), test)
+        for order in range(1 if smoke else p0.PERMUTATIONS)
     ]
-    chosen: Row = {**about, "kind": "chosen", "parameters": in_words(parameters), "features": train.X.shape[1]}
-    return [chosen, *curve_rows(about, l1, runs, train.X.shape[1], "error")]
+    chosen: Row = {**about, "kind": "chosen", "parameters": p0.in_words(parameters), "features": train.X.shape[1]}
+    return [chosen, *p0.curve_rows(about, l1, runs, train.X.shape[1], "error")]
 
 
-def liblinear(train: Data, test: Data, factors: Sequence[float] | Any) -> Measured:
+def liblinear(train: Data, test: Data, factors: Sequence[float] | Any) -> p0.Measured:
     """Models of the batch method for multiples of the smallest C that gives a weight."""
     smallest = l1_min_c(train.X, train.y, loss="squared_hinge", fit_intercept=False)
     found = []
@@ -105,7 +79,7 @@ def liblinear(train: Data, test: Data, factors: Sequence[float] | Any) -> Measur
         right = predicted == positive
         found.append([np.count_nonzero(model.coef_), right[positive].mean(), right[~positive].mean(), right.mean()])
     nnz, sensitivity, specificity, accuracy = np.array(found).T
-    return Measured(nnz, 100.0 * sensitivity, 100.0 * specificity, 100.0 - 100.0 * accuracy)
+    return p0.Measured(nnz, 100.0 * sensitivity, 100.0 * specificity, 100.0 - 100.0 * accuracy)
 
 
 def liblinear_model(C: float) -> Any:
@@ -117,20 +91,20 @@ def liblinear_model(C: float) -> Any:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each set and algorithm."""
-    labels = (*SMOKE, LIBLINEAR) if smoke else (*SPARSE, LIBLINEAR)
+    labels = (*p0.SMOKE, LIBLINEAR) if smoke else (*p0.SPARSE, LIBLINEAR)
     sets = SETS[:2] if smoke else SETS
     return [Cell(f"{name} {label}", work, (name, label, smoke), (name,)) for name in sets for label in labels]
 
 
 def tables(rows: Sequence[Row]) -> str:
     """Errors at each level, and what tuning chose."""
-    values, sets, labels = level_values(rows, "error"), ordered(rows, "set"), ordered(rows, "algorithm")
+    values, sets, labels = level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
     online = [label for label in labels if label != LIBLINEAR]
     parts = ["Test error in percent, the best online algorithm of each set in bold."]
     parts.append(level_table(values, sets, online, 0.0, least=True))
-    parts += [level_table(values, sets, labels, level, least=True, beside=LIBLINEAR) for level in LEVELS]
-    chosen = {(row["set"], row["algorithm"]): row["parameters"] for row in of_kind(rows, "chosen")}
-    width = {row["set"]: row["features"] for row in of_kind(rows, "chosen")}
+    parts += [level_table(values, sets, labels, level, least=True, beside=LIBLINEAR) for level in p0.LEVELS]
+    chosen = {(row["set"], row["algorithm"]): row["parameters"] for row in pick(rows, kind="chosen")}
+    width = {row["set"]: row["features"] for row in pick(rows, kind="chosen")}
     lines = [[name, f"{width[name]:,}", *(chosen.get((name, label), "–") for label in online)] for name in sets]
     parts += ["What cross-validation chose:", markdown(["set", "features", *online], lines)]
     return "\n\n".join(parts)
@@ -140,8 +114,8 @@ class Contest:
     """Errors at each level, and who is ahead on which sets."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self.values, self.sets = level_values(rows, "error"), ordered(rows, "set")
-        self.labels = [label for label in ordered(rows, "algorithm") if label != LIBLINEAR]
+        self.values, self.sets = level_values(rows, "error"), distinct(rows, "set")
+        self.labels = [label for label in distinct(rows, "algorithm") if label != LIBLINEAR]
 
     def duel(self, ours: Sequence[str], theirs: Sequence[str], level: float) -> dict[str, tuple[float, float]]:
         """By set: how far the best of ours is ahead of the best of theirs, and the spread of both together."""
@@ -164,7 +138,7 @@ class Contest:
         return (
             f"at {level:g} % ahead on {self.wins(ours, theirs, level)} of {len(self.sets)} sets (by more than both "
             f"spreads on {clear}), behind by more than that on {len(behind)}"
-            + (f": {listed(behind)}" if behind else "")
+            + (f": {', '.join(behind)}" if behind else "")
         )
 
     def changes(self, start: float, end: float) -> list[float]:
@@ -184,7 +158,7 @@ class Contest:
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """The paper's observations."""
     contest = Contest(rows)
-    pair, averaging = SECOND_ORDER_AVERAGING, (*SECOND_ORDER_AVERAGING, "FSOL")
+    pair, averaging = p0.SECOND_ORDER_AVERAGING, (*p0.SECOND_ORDER_AVERAGING, "FSOL")
     alone = [label for label in contest.labels if label != "SSOL"]
     most = len(contest.sets) / 2
     steady, steep = contest.changes(0.0, 90.0) or [0.0], contest.changes(99.0, 99.9) or [0.0]
@@ -198,8 +172,8 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
         ),
         Claim(
             "dual averaging (SSOL, Ada-RDA, FSOL) exploits sparsity better than truncation (STG, FOBOS, Ada-FOBOS)",
-            contest.wins(averaging, TRUNCATING, 99.0) > most,
-            contest.told(averaging, TRUNCATING, 99.0),
+            contest.wins(averaging, p0.TRUNCATING, 99.0) > most,
+            contest.told(averaging, p0.TRUNCATING, 99.0),
         ),
         Claim(
             "SSOL outperforms all others on all sets when sparsity is high",
@@ -222,12 +196,12 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """A panel for each set."""
-    sets = ordered(rows, "set")
+    sets = distinct(rows, "set")
     axes = grid_of_axes(figure, len(sets), 4)
     for axis, name in zip(axes, sets, strict=True):
         points = {
-            label: [(row["sparsity"], row["error"]) for row in of_kind(rows, "curve", set=name, algorithm=label)]
-            for label in ordered(rows, "algorithm")
+            label: [(row["sparsity"], row["error"]) for row in pick(rows, kind="curve", set=name, algorithm=label)]
+            for label in distinct(rows, "algorithm")
         }
         for label, curve in points.items():
             plot_curve(axis, label, curve)
@@ -237,18 +211,15 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         axis.set_ylim(0.7 * lowest, min(max(lowest * 5.0, lowest + 2.0), 55.0))
         axis.set_title(name, fontsize=10)
     figure.supylabel("test error (%)", fontsize=10)
-    legend(figure, axes)
+    legend(figure, axes, fontsize=9)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p0-fig2",
     source="P0, Fig. 2",
     title="Test error against sparsity",
     about=ABOUT,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
     stand_ins={
         "AUT": "20news-comp-vs-rec, newsgroups (AUT is not at hand)",
         "PCMAC": "20news-pcmac, the same two groups, features extracted anew, split by date",

@@ -8,29 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.svm import l1_min_c
 
+from thinstream.experiments import p0_common as p0
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_common import (
-    SMOKE,
-    SPARSE,
-    batch_of,
-    in_words,
-    l1_values,
-    permuted,
-    sparsity,
-    task,
-    tuned,
-    whole_periods,
-)
 from thinstream.experiments.p0_fig2 import FACTORS, liblinear_model
-from thinstream.experiments.p0_pages import (
-    LIBLINEAR,
-    grid_of_axes,
-    legend,
-    of_kind,
-    ordered,
-    plot_curve,
-    sparsity_axis,
-)
+from thinstream.experiments.p0_pages import LIBLINEAR, plot_curve, sparsity_axis
+from thinstream.experiments.panels import grid_of_axes, legend
+from thinstream.experiments.rows import distinct, listed, pick
 from thinstream.learners import make_learner
 
 SETS = ("reuters21578-acq", "phish-url-pdd", "debian-science", "trec07p")
@@ -50,7 +33,7 @@ All six share one compiled loop, into which each algorithm's own steps are compi
 
 def work(name: str, label: str, smoke: bool) -> list[Row]:
     """An algorithm on a set."""
-    train, _ = task(name, smoke)
+    train, _ = p0.task(name, smoke)
     d, about = train.X.shape[1], {"kind": "curve", "set": name, "algorithm": label}
     if label == LIBLINEAR:
         smallest = l1_min_c(train.X, train.y, loss="squared_hinge", fit_intercept=False)
@@ -59,12 +42,12 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
             model = liblinear_model(smallest * factor)
             seconds = timed(lambda model=model: model.fit(train.X, train.y))  # type: ignore[misc]
             nnz = int(np.count_nonzero(model.coef_))
-            found.append({**about, "l1": float(1.0 / factor), "sparsity": sparsity(nnz, d), "seconds": seconds})
+            found.append({**about, "l1": float(1.0 / factor), "sparsity": p0.sparsity(nnz, d), "seconds": seconds})
         return found
-    contestant = SPARSE[label]
-    rows = whole_periods(contestant, batch_of(permuted(train, 0)))
-    parameters = tuned(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
-    values = l1_values(contestant, parameters, rows, smoke=smoke)
+    contestant = p0.SPARSE[label]
+    rows = p0.whole_periods(contestant, p0.batch_of(p0.permuted(train, 0)))
+    parameters = p0.tuned(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
+    values = p0.l1_values(contestant, parameters, rows, smoke=smoke)
     l1 = [0.0, *values[1::EACH]]
     best, found = [float("inf")] * len(l1), []
     for run in range(RUNS):  # all models once, then again: what disturbs one run is over in the next
@@ -74,9 +57,9 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
             )
             best[k] = min(best[k], timed(lambda model=model: model.learn(rows)))  # type: ignore[misc]
             if run == RUNS - 1:
-                result = {"sparsity": sparsity(model.nnz, d), "seconds": best[k], "updates": model.n_updates}
+                result = {"sparsity": p0.sparsity(model.nnz, d), "seconds": best[k], "updates": model.n_updates}
                 found.append({**about, "l1": value, **result, "rows": len(rows)})
-    chosen: Row = {**about, "kind": "chosen", "parameters": in_words(parameters), "nonzeros": rows.nnz}
+    chosen: Row = {**about, "kind": "chosen", "parameters": p0.in_words(parameters), "nonzeros": rows.nnz}
     return [chosen, *found]
 
 
@@ -89,7 +72,7 @@ def timed(action: Callable[[], Any]) -> float:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each set and algorithm."""
-    labels = (*SMOKE, LIBLINEAR) if smoke else (*SPARSE, LIBLINEAR)
+    labels = (*p0.SMOKE, LIBLINEAR) if smoke else (*p0.SPARSE, LIBLINEAR)
     sets = SETS[:2] if smoke else SETS
     return [Cell(f"{name} {label}", work, (name, label, smoke), (name,)) for name in sets for label in labels]
 
@@ -97,7 +80,7 @@ def cells(smoke: bool) -> list[Cell]:
 def curves(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     """(set, algorithm) → rows from l1 = 0 on, models without a weight left out but for the last of all."""
     found: dict[tuple[str, str], list[Row]] = {}
-    for row in of_kind(rows, "curve"):
+    for row in pick(rows, kind="curve"):
         found.setdefault((row["set"], row["algorithm"]), []).append(row)
     return found
 
@@ -109,7 +92,7 @@ def dense_and_sparse(curve: Sequence[Row]) -> tuple[Row, Row]:
 
 def tables(rows: Sequence[Row]) -> str:
     """Milliseconds of a pass."""
-    found, labels = curves(rows), ordered(rows, "algorithm")
+    found, labels = curves(rows), distinct(rows, "algorithm")
     parts = []
     for title, what in (
         ("ms, median over l1", "median"),
@@ -117,7 +100,7 @@ def tables(rows: Sequence[Row]) -> str:
         ("updates", "updates"),
     ):
         lines = []
-        for name in ordered(rows, "set"):
+        for name in distinct(rows, "set"):
             texts = []
             for label in labels:
                 curve = found[name, label]
@@ -133,7 +116,7 @@ def tables(rows: Sequence[Row]) -> str:
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """The paper's observations."""
-    found, sets, labels = curves(rows), ordered(rows, "set"), ordered(rows, "algorithm")
+    found, sets, labels = curves(rows), distinct(rows, "set"), distinct(rows, "algorithm")
     middle = {key: median(row["seconds"] for row in curve) for key, curve in found.items()}
     rises = {}
     for (name, label), curve in found.items():
@@ -159,29 +142,28 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "SSOL is faster than the other second-order algorithms (Ada-RDA, Ada-FOBOS)",
             bool(faster) and all(ratio > 1.0 for ratio in faster.values()),
-            "time over SSOL's: "
-            + ", ".join(f"{label} on {name} {ratio:.2f}" for (name, label), ratio in faster.items()),
+            f"time over SSOL's: {listed(faster)}",
         ),
         Claim(
             "FSOL is consistently faster than SSOL",
             all(ratio > 1.0 for ratio in slower.values()),
-            "SSOL's time over FSOL's: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in slower.items()),
+            f"SSOL's time over FSOL's: {listed(slower)}",
         ),
         Claim(
             "(not in the paper) one pass is faster than liblinear's batch solution",
             all(ratio > 1.0 for ratio in batch.values()),
-            "liblinear's time over SSOL's: " + ", ".join(f"{name} {ratio:.0f}" for name, ratio in batch.items()),
+            f"liblinear's time over SSOL's: {listed(batch, '.0f')}",
         ),
     ]
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """A panel for each set."""
-    found, sets = curves(rows), ordered(rows, "set")
+    found, sets = curves(rows), distinct(rows, "set")
     axes = grid_of_axes(figure, len(sets), len(sets), 3.3, 3.4)
     for axis, name in zip(axes, sets, strict=True):
         sparsest = 0.0
-        for label in ordered(rows, "algorithm"):
+        for label in distinct(rows, "algorithm"):
             points = [(row["sparsity"], 1000.0 * row["seconds"]) for row in found[name, label]]
             plot_curve(axis, label, points, marker="o", ms=3)
             sparsest = max([sparsest, *(share for share, _ in points if share < 100.0)])
@@ -191,18 +173,15 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         axis.yaxis.set_minor_formatter("")  # they would be of the form 6 × 10⁰
         axis.set_title(name, fontsize=10)
     figure.supylabel("milliseconds to learn", fontsize=10)
-    legend(figure, axes)
+    legend(figure, axes, fontsize=9)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p0-fig3",
     source="P0, Fig. 3",
     title="Time to learn against sparsity",
     about=ABOUT,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
     stand_ins={
         "NEWS": "debian-science, wide and sparse",
         "RCV1": "reuters21578-acq",

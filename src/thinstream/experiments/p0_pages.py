@@ -1,10 +1,11 @@
 """How P0's pages look: colours, axes of sparsity, tables at given sparsities."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thinstream.experiments.experiment import Row, markdown
+from thinstream.experiments.rows import plus_minus
 
 LIBLINEAR = "liblinear"
 #: Of an algorithm, the same in all figures; the cost-sensitive form has the colour of the plain one.
@@ -34,16 +35,6 @@ STYLES: dict[str, Any] = {
 TICKS = (50.0, 90.0, 99.0, 99.9, 99.99)
 
 
-def ordered(rows: Iterable[Row], column: str) -> list[Any]:
-    """The values of a column, each once, in the order in which they come."""
-    return list(dict.fromkeys(row[column] for row in rows if column in row))
-
-
-def of_kind(rows: Iterable[Row], kind: str, **values: Any) -> list[Row]:
-    """Rows of a kind with these values."""
-    return [row for row in rows if row["kind"] == kind and all(row.get(key) == value for key, value in values.items())]
-
-
 def level_values(rows: Sequence[Row], measure: str) -> dict[tuple[str, str, float], tuple[float, float]]:
     """(set, algorithm, level) → mean and spread, where there are such; level 0 is the model of l1 = 0."""
     found = {}
@@ -53,18 +44,6 @@ def level_values(rows: Sequence[Row], measure: str) -> dict[tuple[str, str, floa
         elif row["kind"] == "curve" and row["l1"] == 0.0:
             found[row["set"], row["algorithm"], 0.0] = row[measure], row["spread"]
     return {key: value for key, value in found.items() if math.isfinite(value[0])}
-
-
-def number(value: tuple[float, float] | None, digits: int = 2) -> str:
-    """A mean with its spread.
-
-    >>> number((1.234, 0.5)), number((1.234, math.nan)), number(None)
-    ('1.23 ± 0.50', '1.23', '–')
-    """
-    if value is None:
-        return "–"
-    spread = f" ± {value[1]:.{digits}f}" if math.isfinite(value[1]) else ""
-    return f"{value[0]:.{digits}f}{spread}"
 
 
 def level_table(
@@ -82,7 +61,7 @@ def level_table(
         cells = {label: values.get((name, label, level)) for label in algorithms}
         ranked = {label: cell[0] for label, cell in cells.items() if cell and label != beside}
         best = (min if least else max)(ranked.values(), default=math.nan)
-        texts = [f"**{number(c)}**" if ranked.get(label) == best else number(c) for label, c in cells.items()]
+        texts = [f"**{plus_minus(c)}**" if ranked.get(label) == best else plus_minus(c) for label, c in cells.items()]
         lines.append([name, *texts])
     title = "l1 = 0" if level == 0.0 else f"{level:g} % sparse"
     return markdown([title, *algorithms], lines)
@@ -104,24 +83,3 @@ def plot_curve(axis: Any, label: str, points: Sequence[tuple[float, float]], **s
     shown = [(100.0 - share, value) for share, value in points if share < 100.0]
     look = {"color": COLOURS.get(label), "linestyle": STYLES.get(label, "-"), "label": label, "lw": 1.5, **style}
     axis.plot([density for density, _ in shown], [value for _, value in shown], **look)
-
-
-def grid_of_axes(figure: Any, count: int, columns: int, width: float = 3.3, height: float = 2.5) -> list[Any]:
-    """Axes for so many panels; those left over are switched off."""
-    lines = -(-count // columns)
-    figure.set_size_inches(width * columns, height * lines + 0.7)
-    axes: list[Any] = figure.subplots(lines, columns, squeeze=False).ravel().tolist()
-    for axis in axes[count:]:
-        axis.axis("off")
-    return axes[:count]
-
-
-def legend(figure: Any, axes: Sequence[Any], columns: int = 7) -> None:
-    """One for all panels, below them."""
-    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns, fontsize=9)
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names in a sentence."""
-    return ", ".join(names) or "none"

@@ -5,28 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from thinstream.experiments import p0_common as p0
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_common import (
-    Contestant,
-    batch_of,
-    curve_rows,
-    in_words,
-    l1_values,
-    learned,
-    measured,
-    permuted,
-    task,
-    tuned,
-)
-from thinstream.experiments.p0_pages import (
-    grid_of_axes,
-    level_values,
-    number,
-    of_kind,
-    ordered,
-    plot_curve,
-    sparsity_axis,
-)
+from thinstream.experiments.p0_pages import level_values, plot_curve, sparsity_axis
+from thinstream.experiments.panels import grid_of_axes
+from thinstream.experiments.rows import distinct, pick, plus_minus
 
 SETS = ("reuters21578-acq", "farm-ads", "spamassassin")
 SCHEDULES = ("inv_t", "eta", "sqrt", "linear")
@@ -58,21 +41,21 @@ and interpolation are those of Fig. 2; for time with 3 orders of the rows and on
 
 def work(name: str, algorithm: str, update_on: str, diagonal: str, smoke: bool) -> list[Row]:
     """All schedules of one kind on a set."""
-    train, test = task(name, smoke)
-    rows = batch_of(permuted(train, 0))
+    train, test = p0.task(name, smoke)
+    rows = p0.batch_of(p0.permuted(train, 0))
     kind = {} if algorithm == "FSOL" else {"update_on": update_on, "diagonal": diagonal}
-    parameters = tuned(Contestant(algorithm.lower(), kind), rows, smoke=smoke)
+    parameters = p0.tuned(p0.Contestant(algorithm.lower(), kind), rows, smoke=smoke)
     found: list[Row] = []
     for schedule in SCHEDULES[:2] if smoke else SCHEDULES:
-        contestant, own = Contestant(algorithm.lower()), {**parameters, "l1_schedule": schedule}
-        l1 = l1_values(contestant, own, rows, smoke=smoke)
+        contestant, own = p0.Contestant(algorithm.lower()), {**parameters, "l1_schedule": schedule}
+        l1 = p0.l1_values(contestant, own, rows, smoke=smoke)
         runs = [
-            measured(learned(contestant, own, l1, batch_of(permuted(train, order))), test)
+            p0.measured(p0.learned(contestant, own, l1, p0.batch_of(p0.permuted(train, order))), test)
             for order in range(1 if smoke else ORDERS)
         ]
         about: Row = {"set": name, "algorithm": " ".join([algorithm, schedule, *kind.values()])}
-        found.append({**about, "kind": "chosen", "parameters": in_words(parameters)})
-        found += curve_rows(about, l1, runs, train.X.shape[1], "error")
+        found.append({**about, "kind": "chosen", "parameters": p0.in_words(parameters)})
+        found += p0.curve_rows(about, l1, runs, train.X.shape[1], "error")
     return found
 
 
@@ -88,7 +71,7 @@ def cells(smoke: bool) -> list[Cell]:
 
 def tables(rows: Sequence[Row]) -> str:
     """Errors of each variant, and its mean rank among those of its algorithm."""
-    values, sets, labels = level_values(rows, "error"), ordered(rows, "set"), ordered(rows, "algorithm")
+    values, sets, labels = level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
     parts = [
         "Test error in percent; rank: the mean over the sets, among the variants of the same "
         "algorithm, last where a variant does not get so sparse."
@@ -98,7 +81,7 @@ def tables(rows: Sequence[Row]) -> str:
         for label in labels:
             rank = mean_rank(rows, label, level)
             shown = f"**{label}**" if label in PRINTED.values() else label
-            texts = [number(values.get((name, label, level))) for name in sets]
+            texts = [plus_minus(values.get((name, label, level))) for name in sets]
             lines.append([shown, *texts, f"{rank:.1f}"])
         parts.append(markdown([f"{level:g} % sparse (as printed: bold)", *sets, "rank"], lines))
     return "\n\n".join(parts)
@@ -107,9 +90,9 @@ def tables(rows: Sequence[Row]) -> str:
 def mean_rank(rows: Sequence[Row], label: str, level: float) -> float:
     """1 is best; a variant that does not get so sparse is last."""
     values = {key: value[0] for key, value in level_values(rows, "error").items()}
-    rivals = [other for other in ordered(rows, "algorithm") if other.split()[0] == label.split()[0]]
+    rivals = [other for other in distinct(rows, "algorithm") if other.split()[0] == label.split()[0]]
     ranks = []
-    for name in ordered(rows, "set"):
+    for name in distinct(rows, "set"):
         own = values.get((name, label, level), np.inf)
         ranks.append(1 + sum(values.get((name, other, level), np.inf) < own for other in rivals))
     return float(np.mean(ranks))
@@ -117,7 +100,7 @@ def mean_rank(rows: Sequence[Row], label: str, level: float) -> float:
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """Not the paper's: whether what it prints is the best choice."""
-    values, sets, labels = level_values(rows, "error"), ordered(rows, "set"), ordered(rows, "algorithm")
+    values, sets, labels = level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
     found = []
     for algorithm, printed in PRINTED.items():
         rivals = [label for label in labels if label.split()[0] == algorithm]
@@ -140,13 +123,13 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Sets × what is varied."""
-    sets = ordered(rows, "set")
+    sets = distinct(rows, "set")
     axes = grid_of_axes(figure, len(sets) * len(PANELS), len(sets), 3.3, 2.6)
     for k, (title, labels) in enumerate(PANELS.items()):
         for axis, name in zip(axes[k * len(sets) : (k + 1) * len(sets)], sets, strict=True):
             shares, errors = [99.0], []
             for label, colour in zip(labels, COLOURS, strict=True):
-                curve = of_kind(rows, "curve", set=name, algorithm=label)
+                curve = pick(rows, kind="curve", set=name, algorithm=label)
                 points = [(row["sparsity"], row["error"]) for row in curve]
                 plot_curve(axis, label.split(" ", 1)[1], points, color=colour)
                 shares += [share for share, _ in points if share < 100.0]
@@ -159,13 +142,10 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         axes[(k + 1) * len(sets) - 1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p0-variants",
     source="P0, Alg. 3 and 5",
     title="Variants of FSOL and SSOL at equal sparsity",
     about=ABOUT,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
 )

@@ -9,6 +9,8 @@ import numpy as np
 
 from thinstream.experiments.data import Data, split
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
+from thinstream.experiments.panels import legend
+from thinstream.experiments.rows import distinct
 
 SETS = ("20news-comp-vs-rec", "farm-ads", "phish-url-pdd", "debian-science")
 FEATURES = (15, 30, 75, 150, 300)
@@ -77,9 +79,9 @@ def told(method: str, p: int, train: Data) -> Any:
     import thinstream as ts
 
     if method == "SBCW":
-        return best([ts.SBCW(n_features_to_select=p, sigma=sigma, fit_intercept=False) for sigma in SIGMA], train)
+        return best([ts.SBCW(n_features=p, sigma=sigma, fit_intercept=False) for sigma in SIGMA], train)
     if method == "SBCW → SVM":
-        return make_pipeline(ts.SBCW(n_features_to_select=p, fit_intercept=False), LinearSVC(fit_intercept=False))
+        return make_pipeline(ts.SBCW(n_features=p, fit_intercept=False), LinearSVC(fit_intercept=False))
     if method == "FGM":
         return ts.FGM(group_size=max(1, p // GROUPS), n_groups=GROUPS, fit_intercept=False)
     model = ts.SOFS(B=p, fit_intercept=False)
@@ -112,18 +114,13 @@ def cells(smoke: bool) -> list[Cell]:
     ]
 
 
-def values(rows: Sequence[Row], column: str) -> list[Any]:
-    """Values of a column, in the order they come in."""
-    return list(dict.fromkeys(row[column] for row in rows))
-
-
 def tables(rows: Sequence[Row]) -> str:
     """A table for each set."""
-    parts, allowed = [], sorted(values(rows, "allowed"))
-    for name in values(rows, "set"):
+    parts, allowed = [], sorted(distinct(rows, "allowed"))
+    for name in distinct(rows, "set"):
         own = [row for row in rows if row["set"] == name]
         first, lines = own[0], []
-        for method in values(own, "method"):
+        for method in distinct(own, "method"):
             points = {row["allowed"]: row for row in own if row["method"] == method}
             shown = [f"{points[p]['error']:.1f} ({points[p]['used']})" if p in points else "–" for p in allowed]
             lines.append([method, *shown, f"{points[max(points)]['seconds']:.2f}"])
@@ -135,7 +132,7 @@ def tables(rows: Sequence[Row]) -> str:
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Error above, time below, a column for each set."""
-    names = values(rows, "set")
+    names = distinct(rows, "set")
     figure.set_size_inches(3.7 * len(names), 6.6)
     panels = figure.subplots(2, len(names), squeeze=False)
     for column, name in enumerate(names):
@@ -153,7 +150,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
             panel.set_xticks(TICKS, [str(tick) for tick in TICKS])
             panel.tick_params(axis="x", which="minor", labelbottom=False)
             panel.grid(alpha=0.3)
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    legend(figure, [panels[0, 0]], 6)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
@@ -162,7 +159,9 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     others, ours = ("SOFS", "FGM", "sparDCA", "l1 SVM"), ("SBCW", "SBCW → SVM")
     made = []
     for mine in ours:
-        places = [(s, p) for s in values(rows, "set") for p in sorted(values(rows, "allowed")) if (s, mine, p) in found]
+        places = [
+            (s, p) for s in distinct(rows, "set") for p in sorted(distinct(rows, "allowed")) if (s, mine, p) in found
+        ]
         gaps = []
         for name, p in places:
             theirs = [found[name, other, p]["error"] for other in others if (name, other, p) in found]
@@ -179,8 +178,10 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
                     f"{mine} has about the lowest error for the same number of features", level == len(gaps), evidence
                 )
             )
-    top = max(values(rows, "allowed"))
-    pairs = {s: (found[s, "SBCW", top], found[s, "FGM", top]) for s in values(rows, "set") if (s, "FGM", top) in found}
+    top = max(distinct(rows, "allowed"))
+    pairs = {
+        s: (found[s, "SBCW", top], found[s, "FGM", top]) for s in distinct(rows, "set") if (s, "FGM", top) in found
+    }
     if pairs:
         made.append(
             Claim(
@@ -193,7 +194,8 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     return made
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p1-fig1",
     source="P1, Figure 1",
     title="Feature selection: error against the number of features",
@@ -205,10 +207,6 @@ numbers in brackets. SBCW's σ is chosen on the last fifth of the training rows,
 its default. "SBCW → SVM" refits liblinear's l2 SVM on the p features that SBCW chose. Seconds are those of one
 processor for one fit, in the tables at the largest p.
 """,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
     stand_ins={
         "real-sim, rcv1, astro-ph": "20news-comp-vs-rec and farm-ads, text as well",
         "URL": "phish-url-pdd, lexical features of addresses; debian-science, one positive in 17, is an addition",

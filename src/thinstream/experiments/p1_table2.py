@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from thinstream.datasets import find
 from thinstream.experiments.data import whole
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
+from thinstream.experiments.panels import legend
 from thinstream.experiments.published import published
+from thinstream.experiments.rows import distinct
 from thinstream.streams import open_stream
 
 DECADES = [1e-2, 1e-1, 1.0, 1e1, 1e2]
@@ -219,7 +221,7 @@ def tables(rows: Sequence[Row]) -> str:
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Error against time, a panel for each set."""
     found = means(rows)
-    sets = list(dict.fromkeys(row["set"] for row in rows))
+    sets = distinct(rows, "set")
     figure.set_size_inches(4.4 * len(sets), 4.4)
     for panel, name in zip(figure.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
         for method in (method for method in METHODS if (name, method) in found):
@@ -230,13 +232,12 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
             )
         panel.set(title=name, xscale="log", xlabel="seconds to learn", ylabel="test error (%)")
         panel.grid(alpha=0.3)
-    first = figure.axes[0].get_legend_handles_labels()
-    figure.legend(*first, loc="outside lower center", ncols=5, frameon=False)
+    legend(figure, figure.axes[:1], 5)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """What the text below the table says, on every set."""
-    found, sets = means(rows), list(dict.fromkeys(row["set"] for row in rows))
+    found, sets = means(rows), distinct(rows, "set")
     good: dict[str, list[bool]] = {"error": [], "second": [], "dcd": []}
     said: dict[str, list[str]] = {"error": [], "second": [], "dcd": []}
     for name in sets:
@@ -275,7 +276,8 @@ def compare(rows: Sequence[Row]) -> list[Compared]:
     ]
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p1-table2",
     source="P1, Table 2",
     title="Confidence-weighted learning in one batch: error and time",
@@ -287,11 +289,6 @@ an hour. Means over 5 random orders (2 of full matrices on covtype, 3 and 1 on t
 DCD is liblinear's l2 SVM with the hinge loss. Nothing has an intercept. Seconds are those of one processor, learning
 only, from rows in memory.
 """,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
-    compare=compare,
     stand_ins={
         "epsilon": "generated rows like it (2,000 dense features with 20 common factors, rows of length 1, labels of "
         "a noisy linear rule), 3,000 for full matrices, 20,000 for the fast methods: numbers are not the paper's"

@@ -12,6 +12,8 @@ from thinstream.batch_learners.repeating import Passes
 from thinstream.experiments.data import Data
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p2_common import CORPUS, SIZES, TASK_COLOURS, batch_of, errors, task
+from thinstream.experiments.panels import legend
+from thinstream.experiments.rows import distinct
 from thinstream.learners import Learner
 from thinstream.stability import safe_gamma
 
@@ -79,11 +81,6 @@ def path(rows: Sequence[Row], name: str, form: str, gamma: float | None) -> list
     return [row for row in own if row["method"] == method and (gamma is None or row["gamma"] == gamma)]
 
 
-def tasks_of(rows: Sequence[Row]) -> list[str]:
-    """In the order they come in."""
-    return list(dict.fromkeys(str(row["task"]) for row in rows))
-
-
 def told(gamma: float) -> str:
     """γ in words.
 
@@ -98,7 +95,7 @@ def tables(rows: Sequence[Row]) -> str:
     parts = []
     for form in FORMS:
         lines = []
-        for name in tasks_of(rows):
+        for name in distinct(rows, "task"):
             for gamma in GAMMAS:
                 own = path(rows, name, form, gamma)
                 first, last = own[0], own[-1]
@@ -116,7 +113,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     figure.set_size_inches(17.0, 7.0)
     panels = figure.subplots(2, 5)
     for line, form in zip(panels, FORMS, strict=True):
-        for name in tasks_of(rows):
+        for name in distinct(rows, "task"):
             colour = TASK_COLOURS[name]
             for panel, (gamma, measure) in zip(
                 line, ((3.0, "radius"), (100.0, "radius"), (3.0, "potential"), (100.0, "potential")), strict=False
@@ -138,7 +135,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         )
         for panel in line:
             panel.grid(alpha=0.3)
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    legend(figure, [panels[0, 0]], 6)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
@@ -146,7 +143,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     found = []
     for gamma in (3.0, 100.0):
         for form in FORMS:
-            ends = [path(rows, name, form, gamma) for name in tasks_of(rows)]
+            ends = [path(rows, name, form, gamma) for name in distinct(rows, "task")]
             grew = [one[-1]["potential"] > one[0]["potential"] for one in ends]
             radii = [row["radius"] for one in ends for row in one]
             last = [one[-1]["potential"] for one in ends]
@@ -158,14 +155,16 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
                     f"{max(last):.2g}; ρ {min(radii):.3g} to {max(radii):.3g}",
                 )
             )
-    safe = [path(rows, name, form, 0.0) for name in tasks_of(rows) for form in FORMS]
+    safe = [path(rows, name, form, 0.0) for name in distinct(rows, "task") for form in FORMS]
     falls = [all(b["potential"] <= a["potential"] for a, b in pairwise(one)) for one in safe]
-    stable = [path(rows, name, form, None) for name in tasks_of(rows) for form in FORMS]
+    stable = [path(rows, name, form, None) for name in distinct(rows, "task") for form in FORMS]
     found.append(
         Claim("(ours) with γ = ‖X‖₂² the potential never rises", all(falls), f"in {sum(falls)} of {len(falls)} runs")
     )
     size = max(row["size"] for one in stable for row in one)
-    errors_now = {form: [path(rows, name, form, None)[-1]["error"] for name in tasks_of(rows)] for form in FORMS}
+    errors_now = {
+        form: [path(rows, name, form, None)[-1]["error"] for name in distinct(rows, "task")] for form in FORMS
+    }
     found.append(
         Claim(
             "the stable method converges: ‖w‖² stays below kR² after k updates, and the training error falls",
@@ -177,7 +176,8 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     return found
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p2-fig1",
     source="P2, Figures 1 to 4",
     title="Gradient descent with a hard threshold may diverge",
@@ -190,8 +190,4 @@ length 1 and tf-idf as it comes, whose longest messages (encoded files) make ‖
 are P2's, ‖X‖₂² is ours. The stable sparse perceptron (η = {STABLE["eta"]:g}, λ = {STABLE["l1"]:g}, τ =
 {STABLE["margin"]:g}) goes over the same rows as often.
 """,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
 )

@@ -7,32 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.experiments import p2_common as p2
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p2_common import (
-    COLOURS,
-    DOCUMENTS,
-    LEFT_OUT,
-    REUTERS,
-    SIZES,
-    STAND_INS,
-    Task,
-    batch_of,
-    errors,
-    halts,
-    needs,
-    task,
-    units,
-)
+from thinstream.experiments.panels import grid_of_axes, legend
+from thinstream.experiments.rows import distinct
 from thinstream.lanes import Lanes
 
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 ETA, L1, MARGIN = (0.1, 0.2, 0.3, 0.4, 0.5), (1e-4, 5e-4, 1e-3, 1e-2, 1e-1), (1e-3, 1e-2, 1e-1)
-PASSES, COPIES = 10, 3
+PASSES, COPIES, DOCUMENTS = 10, 3, p2.DOCUMENTS
 #: A round of SMIDAS costs as much as there are weights: fewer candidates and passes.
 MIRROR_ETA, MIRROR_L1, MIRROR_PASSES = (0.1, 0.3, 0.5), (1e-4, 5e-4, 1e-3), 2
 #: Algorithm → shuffled copies of the training rows, and passes over each.
 WORK = {
-    name: (COPIES if name in ("stable", "TG") else 1, MIRROR_PASSES if "SMIDAS" in name else PASSES) for name in COLOURS
+    name: (COPIES if name in ("stable", "TG") else 1, MIRROR_PASSES if "SMIDAS" in name else PASSES)
+    for name in p2.COLOURS
 }
 Settings = list[dict[str, Any]]
 
@@ -55,13 +44,13 @@ class Grown(NamedTuple):
 class Growth:
     """Judges weights along a run; a candidate that was denser than a level once is past it for good."""
 
-    def __init__(self, data: Task, candidates: int) -> None:
+    def __init__(self, data: p2.Task, candidates: int) -> None:
         self.data, self.found = data, Grown.empty(candidates)
 
     def see(self, weights: NDArray[np.float64], lanes: Sequence[int]) -> None:
         """The weights of these candidates, a column each, somewhat later than the last ones."""
         density = np.count_nonzero(weights, axis=0) / self.data.width
-        valid, test = (errors(part.X, part.y, weights) for part in (self.data.valid, self.data.test))
+        valid, test = (p2.errors(part.X, part.y, weights) for part in (self.data.valid, self.data.test))
         for level, bound in enumerate(LEVELS):
             for column, lane in enumerate(lanes):
                 if density[column] > bound:
@@ -75,14 +64,14 @@ class Growth:
         return np.flatnonzero(self.found.passed[-1] == 0).tolist()
 
 
-def grown(algorithm: str, settings: Settings, data: Task, seed: int, passes: int) -> Grown:
+def grown(algorithm: str, settings: Settings, data: p2.Task, seed: int, passes: int) -> Grown:
     """All candidates on one shuffled copy of the training rows, in as many passes, as lanes."""
     growth, rows = Growth(data, len(settings)), len(data.train.y)
-    batch = batch_of(data.train, np.random.default_rng(seed).permutation(rows))
+    batch = p2.batch_of(data.train, np.random.default_rng(seed).permutation(rows))
     growth.see(np.zeros((data.width, len(settings))), range(len(settings)))
     lanes = Lanes(algorithm, settings, n_features=data.width, dtype="float64", fit_intercept=False)
-    here, basis, done = list(range(len(settings))), units(data.width), 0
-    for stop in halts(rows, passes):
+    here, basis, done = list(range(len(settings))), p2.units(data.width), 0
+    for stop in p2.halts(rows, passes):
         start = done % rows
         lanes.learn(batch.take(np.arange(start, start + stop - done)))
         done = stop
@@ -96,7 +85,7 @@ def grown(algorithm: str, settings: Settings, data: Task, seed: int, passes: int
     return growth.found
 
 
-def descended(data: Task, seed: int, passes: int) -> Grown:
+def descended(data: p2.Task, seed: int, passes: int) -> Grown:
     """SCD: the first k of the same random coordinates, for more and more k."""
     import thinstream as ts
 
@@ -137,7 +126,7 @@ def settings_of(algorithm: str, width: int) -> tuple[str, Settings]:
 
 def curve(name: str, algorithm: str, copies: int, passes: int, limit: int) -> list[Row]:
     """Of each level the test error of the candidate with the lowest mean error on the validation rows."""
-    data = task(name, limit=limit)
+    data = p2.task(name, limit=limit)
     if algorithm == "SCD":
         runs, settings = [descended(data, 0, passes)], [{"l1": l1} for l1 in L1]
     else:
@@ -164,12 +153,12 @@ def cells(smoke: bool) -> list[Cell]:
     """One for each task and algorithm; SMIDAS and SCD shuffle by themselves, so they have one copy."""
     if smoke:
         return [
-            Cell(f"{name} {algorithm}", curve, (name, algorithm, 1, 1, 60), needs(name))
+            Cell(f"{name} {algorithm}", curve, (name, algorithm, 1, 1, 60), p2.needs(name))
             for name, algorithm in (("comp vs rec", "stable"), ("comp vs rec", "SCD"), ("sci vs talk", "stable"))
         ]
     return [
-        Cell(f"{name} {algorithm}", curve, (name, algorithm, *work, 0), needs(name))
-        for name in (*SIZES, REUTERS)
+        Cell(f"{name} {algorithm}", curve, (name, algorithm, *work, 0), p2.needs(name))
+        for name in (*p2.SIZES, p2.REUTERS)
         for algorithm, work in WORK.items()
     ]
 
@@ -179,17 +168,12 @@ def at(rows: Sequence[Row], level: float) -> dict[tuple[str, str], Row]:
     return {(row["task"], row["algorithm"]): row for row in rows if row["level"] == level}
 
 
-def names(rows: Sequence[Row], column: str) -> list[str]:
-    """Values of a column in the order they come in."""
-    return list(dict.fromkeys(str(row[column]) for row in rows))
-
-
 def tables(rows: Sequence[Row]) -> str:
     """A table for each task."""
     parts = []
-    for name in names(rows, "task"):
+    for name in distinct(rows, "task"):
         lines = []
-        for algorithm in names(rows, "algorithm"):
+        for algorithm in distinct(rows, "algorithm"):
             own = [row for row in rows if row["task"] == name and row["algorithm"] == algorithm]
             if own:
                 lines.append([algorithm, *(f"{row['error']:.1f} ({row['density']:.1f})" for row in own)])
@@ -200,38 +184,29 @@ def tables(rows: Sequence[Row]) -> str:
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """A panel for each task."""
-    tasks = names(rows, "task")
-    columns = min(4, len(tasks))
-    lines = -(-len(tasks) // columns)
-    figure.set_size_inches(3.6 * columns, 3.3 * lines + 0.6)
-    panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    for panel in panels[len(tasks) :]:
-        panel.axis("off")
+    tasks = distinct(rows, "task")
+    panels = grid_of_axes(figure, len(tasks), min(4, len(tasks)), 3.6, 3.3, 0.6)
     for panel, name in zip(panels, tasks, strict=False):
-        for algorithm in names(rows, "algorithm"):
+        for algorithm in distinct(rows, "algorithm"):
             own = [row for row in rows if row["task"] == name and row["algorithm"] == algorithm]
             x, y = [row["level"] for row in own], [row["error"] for row in own]
-            panel.plot(x, y, "o-", ms=3, color=COLOURS[algorithm], label=algorithm)
+            panel.plot(x, y, "o-", ms=3, color=p2.COLOURS[algorithm], label=algorithm)
         panel.set(title=name, xscale="log", yscale="log", xlabel="density allowed (%)", ylabel="test error (%)")
         panel.set_xticks([1, 2, 5, 10, 20, 40], ["1", "2", "5", "10", "20", "40"], minor=False)
         panel.set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"], minor=False)
         panel.set_ylim(1, 60)
         panel.minorticks_off()
         panel.grid(alpha=0.3)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    legend(figure, panels[:1], 5)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """What section 4.4 says."""
-    most, tasks = at(rows, 40.0), names(rows, "task")
-    found = [
-        lowest(rows, 10.0, "a tenth of the features"),
-        lowest(rows, 40.0, "40 % of the features"),
-    ]
+    most, tasks = at(rows, 40.0), distinct(rows, "task")
+    found = [lowest(rows, 10.0, "a tenth of the features"), lowest(rows, 40.0, "40 % of the features")]
     pairs = (
         ("SMIDAS, p = 0.5 ln d", "SMIDAS, p = 2 ln d", "SMIDAS is better with p = 0.5 ln d than with 2 ln d", tasks),
-        ("SCD", "TG", "SCD is better than TG on 20 newsgroups", [name for name in tasks if name in SIZES]),
+        ("SCD", "TG", "SCD is better than TG on 20 newsgroups", [name for name in tasks if name in p2.SIZES]),
     )
     for better, worse, text, there in pairs:
         both = [
@@ -249,7 +224,7 @@ def lowest(rows: Sequence[Row], level: float, words: str) -> Claim:
     gains = [
         min((row["error"] for (own, a), row in here.items() if own == name and a != "stable"), default=np.nan)
         - here[name, "stable"]["error"]
-        for name in names(rows, "task")
+        for name in distinct(rows, "task")
     ]
     wins = sum(gain >= 0 for gain in gains)
     evidence = f"in {wins} of {len(gains)} tasks; points by which the best other is worse: "
@@ -257,7 +232,8 @@ def lowest(rows: Sequence[Row], level: float, words: str) -> Claim:
     return Claim(f"with {words} the stable method has the lowest error", wins == len(gains), evidence)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p2-fig5",
     source="P2, Figure 5",
     title="Error against density",
@@ -268,11 +244,7 @@ as lanes of one pass; of each level the candidate with the lowest mean error on 
 the three parts are P2's, the cut itself is random. The stable method and TG learn from {COPIES} shuffled copies (P2:
 10), the others from one. A round of SMIDAS costs as much as there are weights, so it has {MIRROR_PASSES} passes and 9
 of the 25 candidates. Messages are tf-idf without stop words, words in {DOCUMENTS} messages at least, rows of length 1.
-{LEFT_OUT}
+{p2.LEFT_OUT}
 """,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
-    stand_ins=STAND_INS,
+    stand_ins=p2.STAND_INS,
 )

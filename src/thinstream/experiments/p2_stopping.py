@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from thinstream.experiments import p2_common as p2
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p2_common import SIZES, TASK_COLOURS, Task, batch_of, errors, needs, task, units
 from thinstream.experiments.p2_fig5 import ETA, L1, MARGIN, PASSES
+from thinstream.experiments.panels import legend
+from thinstream.experiments.rows import distinct
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
 
@@ -17,16 +19,16 @@ COPIES = 10
 RULE = "StableSparsePerceptron"
 
 
-def tuned(data: Task, passes: int) -> dict[str, float]:
+def tuned(data: p2.Task, passes: int) -> dict[str, float]:
     """The candidate with the lowest error on the validation rows when nothing bounds it."""
     grid = [{"eta": eta, "l1": l1, "margin": margin} for eta, l1, margin in product(ETA, L1, MARGIN)]
     lanes = learned(data, grid, 0, passes)
-    return grid[int(np.argmin(errors(data.valid.X, data.valid.y, np.asarray(lanes.scores(units(data.width))))))]
+    return grid[int(np.argmin(p2.errors(data.valid.X, data.valid.y, np.asarray(lanes.scores(p2.units(data.width))))))]
 
 
-def learned(data: Task, settings: list[dict[str, float]], seed: int, passes: int) -> Lanes:
+def learned(data: p2.Task, settings: list[dict[str, float]], seed: int, passes: int) -> Lanes:
     """All settings as lanes over one shuffled copy, pass after pass."""
-    batch = batch_of(data.train, np.random.default_rng(seed).permutation(len(data.train.y)))
+    batch = p2.batch_of(data.train, np.random.default_rng(seed).permutation(len(data.train.y)))
     lanes = Lanes(RULE, settings, n_features=data.width, dtype="float64", fit_intercept=False)
     for _ in range(passes):
         lanes.learn(batch)
@@ -35,12 +37,12 @@ def learned(data: Task, settings: list[dict[str, float]], seed: int, passes: int
 
 def stopped(name: str, copies: int, passes: int, limit: int) -> list[Row]:
     """A row for each bound and copy."""
-    data = task(name, limit=limit)
+    data = p2.task(name, limit=limit)
     setting, rows = tuned(data, passes), []
     for seed in range(copies):
         lanes = learned(data, [{**setting, "max_density": bound} for bound in BOUNDS], seed, passes)
-        weights = np.asarray(lanes.scores(units(data.width)))
-        wrong = errors(data.test.X, data.test.y, weights)
+        weights = np.asarray(lanes.scores(p2.units(data.width)))
+        wrong = p2.errors(data.test.X, data.test.y, weights)
         for lane, bound in enumerate(BOUNDS):
             rows.append({"task": name, "bound": 100.0 * bound, "copy": seed, **setting})
             rows[-1] |= {"width": data.width, "longest": int(np.diff(data.train.X.indptr).max())}
@@ -48,7 +50,7 @@ def stopped(name: str, copies: int, passes: int, limit: int) -> list[Row]:
     return rows
 
 
-def counted(model: Learner, weights: Any, data: Task, passes: int) -> Row:
+def counted(model: Learner, weights: Any, data: p2.Task, passes: int) -> Row:
     """How far a model came: its density in %, updates, passes until it was frozen."""
     rows = len(data.train.y)
     density = 100.0 * float(np.count_nonzero(weights)) / data.width
@@ -59,8 +61,8 @@ def counted(model: Learner, weights: Any, data: Task, passes: int) -> Row:
 def cells(smoke: bool) -> list[Cell]:
     """One for each task."""
     if smoke:
-        return [Cell("comp vs rec", stopped, ("comp vs rec", 1, 1, 60), needs("comp vs rec"))]
-    return [Cell(name, stopped, (name, COPIES, PASSES, 0), needs(name)) for name in SIZES]
+        return [Cell("comp vs rec", stopped, ("comp vs rec", 1, 1, 60), p2.needs("comp vs rec"))]
+    return [Cell(name, stopped, (name, COPIES, PASSES, 0), p2.needs(name)) for name in p2.SIZES]
 
 
 def mean(rows: Sequence[Row], name: str, bound: float, column: str) -> float:
@@ -68,17 +70,12 @@ def mean(rows: Sequence[Row], name: str, bound: float, column: str) -> float:
     return float(np.mean([row[column] for row in rows if row["task"] == name and row["bound"] == bound]))
 
 
-def values(rows: Sequence[Row], column: str) -> list[Any]:
-    """Values of a column, in the order they come in."""
-    return list(dict.fromkeys(row[column] for row in rows))
-
-
 def tables(rows: Sequence[Row]) -> str:
     """A table for each task."""
     parts = []
-    for name in values(rows, "task"):
+    for name in distinct(rows, "task"):
         lines = []
-        for bound in values(rows, "bound"):
+        for bound in distinct(rows, "bound"):
             found = {c: mean(rows, name, bound, c) for c in ("density", "error", "updates", "passes", "frozen")}
             spread = np.std([row["error"] for row in rows if row["task"] == name and row["bound"] == bound])
             density, error = f"{found['density']:.2f}", f"{found['error']:.2f} ± {spread:.2f}"
@@ -102,11 +99,11 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         "error": "test error (%)",
         "updates": "updates until frozen, or in all",
     }
-    bounds = [bound for bound in values(rows, "bound") if bound < 100]
+    bounds = [bound for bound in distinct(rows, "bound") if bound < 100]
     for panel, (column, label) in zip(panels, measures.items(), strict=True):
-        for name in values(rows, "task"):
+        for name in distinct(rows, "task"):
             y = [mean(rows, name, bound, column) for bound in bounds]
-            panel.plot(bounds, y, "o-", ms=4, color=TASK_COLOURS[name], label=name)
+            panel.plot(bounds, y, "o-", ms=4, color=p2.TASK_COLOURS[name], label=name)
         if column == "density":
             panel.plot(bounds, bounds, ":", color="gray", label="the bound")
         panel.set(xscale="log", yscale="log", xlabel="bound on the density (%)", ylabel=label)
@@ -115,7 +112,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         panel.yaxis.set_major_formatter("{x:g}")
         panel.yaxis.set_minor_formatter("{x:g}" if column == "error" else "")
         panel.grid(alpha=0.3)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=7, frameon=False)
+    legend(figure, [panels[0]], 7)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
@@ -123,7 +120,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     beyond = [row["density"] - row["bound"] for row in rows]
     most = max(100.0 * row["longest"] / row["width"] for row in rows)
     kept = all(row["density"] < row["bound"] + 100.0 * row["longest"] / row["width"] for row in rows)
-    free = {name: mean(rows, name, 100.0, "density") for name in values(rows, "task")}
+    free = {name: mean(rows, name, 100.0, "density") for name in distinct(rows, "task")}
     falls = all(mean(rows, name, 40.0, "error") < mean(rows, name, 1.0, "error") for name in free)
     return [
         Claim(
@@ -145,7 +142,8 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p2-stopping",
     source="P2, Algorithm 1",
     title="Stopping at a density",
@@ -155,8 +153,4 @@ task, without a bound, by the error on the validation rows after {PASSES} passes
 The bounds are then lanes of the same stream, over {COPIES} shuffled copies. Tasks and their sizes as in Figure 5, rows
 of length 1.
 """,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
 )

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.experiments import p2_common as p2
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
-from thinstream.experiments.p2_common import REUTERS, SIZES, STAND_INS, Task, batch_of, errors, halts, needs, task
+from thinstream.experiments.panels import grid_of_axes, legend
 from thinstream.experiments.published import published
+from thinstream.experiments.rows import distinct
 from thinstream.learners import Learner
 from thinstream.stability import exponents
 
@@ -20,13 +22,13 @@ WITHOUT = 51  # powers of 2 below the largest that still count in float64
 BINS = np.arange(-300, 21, 4)
 
 
-def weights_at(data: Task, setting: dict[str, Any], passes: int, density: float = DENSITY) -> NDArray[np.float64]:
+def weights_at(data: p2.Task, setting: dict[str, Any], passes: int, density: float = DENSITY) -> NDArray[np.float64]:
     """SMIDAS's weights when its density reaches a bound, or after the last pass."""
     rows = len(data.train.y)
-    batch = batch_of(data.train, np.random.default_rng(0).permutation(rows))
+    batch = p2.batch_of(data.train, np.random.default_rng(0).permutation(rows))
     model, done = Learner("SMIDAS", n_features=data.width, dtype="float64", fit_intercept=False, **setting), 0
     weights = np.zeros(data.width)
-    for stop in halts(rows, passes, 1.1):
+    for stop in p2.halts(rows, passes, 1.1):
         start = done % rows
         model.learn(batch.take(np.arange(start, start + stop - done)))
         weights, done = np.asarray(model.weights(), dtype=np.float64), stop
@@ -37,21 +39,21 @@ def weights_at(data: Task, setting: dict[str, Any], passes: int, density: float 
 
 def spread(name: str, factor: float, passes: int, limit: int) -> list[Row]:
     """The exponents of a task's model."""
-    data = task(name, limit=limit)
+    data = p2.task(name, limit=limit)
     p = max(2.0, factor * float(np.log(data.width)))
     weights = weights_at(data, {"eta": ETA, "l1": L1, "p": p}, passes)
     seen = exponents(weights)
     counts, _ = np.histogram(np.frexp(weights[weights != 0])[1] - 1, BINS)
     row = {"task": name, "factor": factor, "p": p, "within": seen.within, "mean": seen.mean}
     row |= {"std": seen.std, "largest": seen.largest, "density": 100.0 * seen.nonzero / data.width}
-    row["error"] = 100.0 * float(errors(data.test.X, data.test.y, weights[:, np.newaxis])[0])
+    row["error"] = 100.0 * float(p2.errors(data.test.X, data.test.y, weights[:, np.newaxis])[0])
     return [{**row, "histogram": " ".join(map(str, counts))}]
 
 
 def cells(smoke: bool) -> list[Cell]:
     """One for each task and p."""
-    tasks, work = (("comp vs rec",), (1, 60)) if smoke else ((*SIZES, REUTERS), (PASSES, 0))
-    return [Cell(f"{name} {f:g}", spread, (name, f, *work), needs(name)) for name in tasks for f in FACTORS]
+    tasks, work = (("comp vs rec",), (1, 60)) if smoke else ((*p2.SIZES, p2.REUTERS), (PASSES, 0))
+    return [Cell(f"{name} {f:g}", spread, (name, f, *work), p2.needs(name)) for name in tasks for f in FACTORS]
 
 
 def tables(rows: Sequence[Row]) -> str:
@@ -73,13 +75,8 @@ def tables(rows: Sequence[Row]) -> str:
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """How the exponents are spread, a panel for each task; what is left of a line is lost beside the largest."""
-    tasks = list(dict.fromkeys(str(row["task"]) for row in rows))
-    columns = min(4, len(tasks))
-    lines = -(-len(tasks) // columns)
-    figure.set_size_inches(3.6 * columns, 2.7 * lines + 0.6)
-    panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    for panel in panels[len(tasks) :]:
-        panel.axis("off")
+    tasks = distinct(rows, "task")
+    panels = grid_of_axes(figure, len(tasks), min(4, len(tasks)), 3.6, 2.7, 0.6)
     for panel, name in zip(panels, tasks, strict=False):
         for row in (row for row in rows if row["task"] == name):
             counts = np.array([int(part) for part in str(row["histogram"]).split()])
@@ -98,7 +95,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
             title=name, xlabel="exponent of the weight (powers of 2)", ylabel="share of the weights", xlim=(-300, 20)
         )
         panel.grid(alpha=0.3)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    legend(figure, [panels[0]], 4)
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
@@ -130,7 +127,7 @@ def compare(rows: Sequence[Row]) -> list[Compared]:
     """The shares, in points, and the means of the exponents."""
     paper, found = published("p2-table3"), []
     why = "P2 gives neither η and λ nor the scale of its rows, and exponents depend on all three"
-    for row in (row for row in rows if row["task"] in SIZES):
+    for row in (row for row in rows if row["task"] in p2.SIZES):
         name = f"SMIDAS p={row['factor']:g} ln d"
         label = f"{row['task']}, p = {row['factor']:g} ln d"
         share, mean = (paper[str(row["task"]), name, measure] for measure in ("within", "exponent"))
@@ -139,7 +136,8 @@ def compare(rows: Sequence[Row]) -> list[Compared]:
     return found
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p2-table3",
     source="P2, Table 3",
     title="Mirror descent loses its small weights",
@@ -150,10 +148,5 @@ that count beside it in float64. P2 does not say with which η and λ: here {ETA
 that reaches the density soonest, for at most {PASSES} passes. Tasks as in Figure 5, rows of length 1. webspam is left
 out.
 """,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
-    compare=compare,
-    stand_ins=STAND_INS,
+    stand_ins=p2.STAND_INS,
 )

@@ -6,26 +6,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from thinstream.experiments import p3_common as p3
 from thinstream.experiments.data import Data, joined, parts, unit, whole
 from thinstream.experiments.experiment import Row, markdown
-from thinstream.experiments.p3_common import (
-    COST,
-    DIAGONAL,
-    GRID,
-    GROUPS,
-    RECIPES,
-    SUM,
-    TUNING,
-    Measure,
-    glimpse,
-    load,
-    mean,
-    one_pass,
-    permuted,
-    pick,
-    search,
-)
 from thinstream.experiments.published import published
+from thinstream.experiments.rows import mean, pick
 
 AS_IS, CONSTANT = "as in the table", "with a constant feature 1"
 #: Permutations a check is made on, those rates are chosen on.
@@ -38,9 +23,15 @@ def checked(name: str, rows: int) -> list[Row]:
     found = []
     for what, data, more in readings(name, rows):
         for attempt in range(1 if rows else TRIES):
-            one = data.take(np.random.default_rng(TUNING + attempt).permutation(len(data.y)))
-            start: Row = {"what": "check", "set": name, "algorithm": DIAGONAL, "measure": "sum", "permutation": attempt}
-            best = GRID[int(np.argmax(search(DIAGONAL, SUM, one, GRID, **more)))]
+            one = data.take(np.random.default_rng(p3.TUNING + attempt).permutation(len(data.y)))
+            start: Row = {
+                "what": "check",
+                "set": name,
+                "algorithm": p3.DIAGONAL,
+                "measure": "sum",
+                "permutation": attempt,
+            }
+            best = p3.GRID[int(np.argmax(p3.search(p3.DIAGONAL, p3.SUM, one, p3.GRID, **more)))]
             found.append({**start, "reading": what, "rate": best, **_marks(one, best, **more)})
             if what == AS_IS:
                 found += _other_rules(start, one, best)
@@ -54,33 +45,33 @@ def _with_constant(name: str, rows: int) -> list[Row]:
     """Every quick algorithm with a constant feature beside the unit row, on permutations of the table."""
     found = []
     for permutation in range(1 if rows else TRIES):
-        data, tuning = permuted(name, rows, permutation), permuted(name, rows, TUNING)
-        for algorithm in GROUPS["fast"]:
+        data, tuning = p3.permuted(name, rows, permutation), p3.permuted(name, rows, p3.TUNING)
+        for algorithm in p3.GROUPS["fast"]:
             rate = None
-            if RECIPES[algorithm].tuned:
-                rate = GRID[int(np.argmax(search(algorithm, SUM, tuning, GRID, fit_intercept=True)))]
-            marks = one_pass(algorithm, SUM.rho(data.y), rate, data, fit_intercept=True).row(SUM)
+            if p3.RECIPES[algorithm].tuned:
+                rate = p3.GRID[int(np.argmax(p3.search(algorithm, p3.SUM, tuning, p3.GRID, fit_intercept=True)))]
+            marks = p3.one_pass(algorithm, p3.SUM.rho(data.y), rate, data, fit_intercept=True).row(p3.SUM)
             start: Row = {"what": "check", "set": name, "algorithm": algorithm, "measure": "sum"}
             start |= {"permutation": permutation, "reading": CONSTANT, "rate": rate or 0.0}
             found.append({**start, **{column: marks[column] for column in _COLUMNS}})
     return found
 
 
-def _marks(data: Data, rate: float, measure: Measure = SUM, **more: Any) -> Row:
-    marks = one_pass(DIAGONAL, measure.rho(data.y), rate, data, **more).row(measure)
+def _marks(data: Data, rate: float, measure: p3.Measure = p3.SUM, **more: Any) -> Row:
+    marks = p3.one_pass(p3.DIAGONAL, measure.rho(data.y), rate, data, **more).row(measure)
     return {column: marks[column] for column in _COLUMNS}
 
 
 def _other_rules(start: Row, data: Data, best: float) -> list[Row]:
     """The rate by five-fold cross-validation, or by the fewest errors; rows of score 0 called positive."""
-    by_folds = GRID[int(np.argmax(search(DIAGONAL, SUM, data, GRID, folds=5)))]
-    passes = {rate: one_pass(DIAGONAL, SUM.rho(data.y), rate, data) for rate in GRID}
-    by_errors = min(GRID, key=lambda rate: float(np.mean(passes[rate].positive != (data.y > 0))))
+    by_folds = p3.GRID[int(np.argmax(p3.search(p3.DIAGONAL, p3.SUM, data, p3.GRID, folds=5)))]
+    passes = {rate: p3.one_pass(p3.DIAGONAL, p3.SUM.rho(data.y), rate, data) for rate in p3.GRID}
+    by_errors = min(p3.GRID, key=lambda rate: float(np.mean(passes[rate].positive != (data.y > 0))))
     rules = {"rate by 5-fold cross-validation": by_folds, "rate by fewest errors": by_errors}
     found = [{**start, "reading": rule, "rate": rate, **_marks(data, rate)} for rule, rate in rules.items()]
     empty = np.diff(data.X.indptr) == 0
     if empty.any():
-        marks = passes[best]._replace(positive=passes[best].positive | empty).row(SUM)
+        marks = passes[best]._replace(positive=passes[best].positive | empty).row(p3.SUM)
         reading = "rows without features called positive"
         found.append({**start, "reading": reading, "rate": best, **{key: marks[key] for key in _COLUMNS}})
     return found
@@ -88,17 +79,17 @@ def _other_rules(start: Row, data: Data, best: float) -> list[Row]:
 
 def _other_costs(name: str, rows: int) -> list[Row]:
     """The cost at other rates, on one permutation."""
-    data, start = permuted(name, rows, TUNING), {"what": "check", "set": name, "algorithm": DIAGONAL}
+    data, start = p3.permuted(name, rows, p3.TUNING), {"what": "check", "set": name, "algorithm": p3.DIAGONAL}
     return [
         {**start, "measure": "cost", "permutation": 0, "reading": f"cost at rate {rate:g}", "rate": rate}
-        | _marks(data, rate, COST)
-        for rate in GRID[6:10]
+        | _marks(data, rate, p3.COST)
+        for rate in p3.GRID[6:10]
     ]
 
 
 def readings(name: str, rows: int) -> list[tuple[str, Data, dict[str, Any]]]:
     """Name, rows and parameters of each way to read the paper."""
-    data = load(name, rows)
+    data = p3.load(name, rows)
     found: list[tuple[str, Data, dict[str, Any]]] = [
         (AS_IS, data, {}),
         ("diagonal of the full update (drop)", data, {"diagonal": "drop"}),
@@ -106,7 +97,7 @@ def readings(name: str, rows: int) -> list[tuple[str, Data, dict[str, Any]]]:
     if name == "svmguide3":
         found.append(("with the 41 test rows", joined((data, parts(name)[1])), {}))
     if name in ("covtype", "spambase"):
-        raw = glimpse(name, rows // 2) if rows else whole(name, normalise=False)
+        raw = p3.glimpse(name, rows // 2) if rows else whole(name, normalise=False)
         found.append(("columns scaled to [0, 1] first", Data(scaled(raw.X), raw.y), {}))
     return found
 

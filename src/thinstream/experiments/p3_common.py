@@ -1,7 +1,7 @@
 """What the experiments of P3 share: its algorithms, its two measures, its sets, tuning, and one pass with its marks."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -223,44 +223,3 @@ def search(
     )
     scores = searching.fit(data.X, data.y).cv_results_["mean_test_score"]
     return np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-1.0)
-
-
-def pick(rows: Iterable[Row], **wanted: Any) -> list[Row]:
-    """The rows with these entries."""
-    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
-
-
-def mean(rows: Sequence[Row], column: str = "value") -> float:
-    """Over rows."""
-    return float(np.mean([row[column] for row in rows])) if rows else float("nan")
-
-
-def spread(rows: Sequence[Row], column: str = "value") -> float:
-    """Standard deviation over rows; NaN of a single one."""
-    return float(np.std([row[column] for row in rows], ddof=1)) if len(rows) > 1 else float("nan")
-
-
-def names_in(rows: Sequence[Row], column: str = "set") -> list[str]:
-    """What a column holds, in the order of the rows."""
-    return list(dict.fromkeys(str(row[column]) for row in rows if column in row))
-
-
-def plus_minus(rows: Sequence[Row], column: str = "value", digits: int = 2) -> str:
-    """Mean ± standard deviation.
-
-    >>> plus_minus([{"value": 1.0}, {"value": 2.0}])
-    '1.50 ± 0.71'
-    """
-    if not rows:
-        return "–"
-    deviation = spread(rows, column)
-    return f"{mean(rows, column):.{digits}f}" + ("" if np.isnan(deviation) else f" ± {deviation:.{digits}f}")
-
-
-def legend(figure: Any, axes: Any, columns: int = 7) -> None:
-    """One for all panels, above them."""
-    handles: dict[str, Any] = {}
-    for panel in axes:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns, frameon=False)

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from thinstream.experiments.experiment import Claim, Experiment, Row, markdown
-from thinstream.experiments.p3_common import ALGORITHMS, COLOURS, MEASURES, PROPOSED, legend, names_in, pick
+from thinstream.experiments.p3_common import ALGORITHMS, COLOURS, MEASURES, PROPOSED
 from thinstream.experiments.p3_table2 import cells
+from thinstream.experiments.panels import legend
+from thinstream.experiments.rows import distinct, pick
 
 ABOUT = """
 The runs are those of Table II (see there for sets, rates and numbers of permutations). A point is the mean over
@@ -42,7 +44,7 @@ def tables(rows: Sequence[Row]) -> str:
     parts = []
     for kind in MEASURES:
         lines = []
-        for name in names_in(rows):
+        for name in distinct(rows):
             for algorithm in ALGORITHMS:
                 points = curve(rows, name, kind, algorithm)
                 if points:
@@ -57,7 +59,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     found = []
     for kind, measure in MEASURES.items():
         ahead, of, where = 0, 0, []
-        for name in names_in(rows):
+        for name in distinct(rows):
             curves = {algorithm: curve(rows, name, kind, algorithm) for algorithm in ALGORITHMS}
             stops = [stop for stop in curves["CSOGD-I"] if stop >= FROM * max(curves["CSOGD-I"])]
             shared = [stop for stop in stops if all(stop in points for points in curves.values())]
@@ -77,7 +79,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Sum above, cost below, a column for each set."""
-    names = names_in(rows)
+    names = distinct(rows)
     figure.set_size_inches(15, 6.4)
     panels = figure.subplots(2, len(names), squeeze=False)
     for line, kind in zip(panels, MEASURES, strict=True):
@@ -90,10 +92,11 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
             panel.set_title(f"{name}, {kind} (%)", fontsize=10)
             panel.grid(alpha=0.3)
     figure.supxlabel("rows so far", fontsize=10)
-    legend(figure, panels.ravel())
+    legend(figure, panels.ravel(), place="upper")
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p3-fig1",
     source="P3, Figs 1–2",
     title="Sum and cost along the stream",
@@ -101,7 +104,4 @@ EXPERIMENT = Experiment(
     cells=cells,
     cells_of="p3-table2",
     rows=only_curves,
-    tables=tables,
-    draw=draw,
-    claims=claims,
 )

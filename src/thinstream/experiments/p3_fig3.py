@@ -3,23 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from thinstream.experiments import p3_common as p3
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p3_common import (
-    ALGORITHMS,
-    COLOURS,
-    GROUPS,
-    MEASURES,
-    PROPOSED,
-    Measure,
-    legend,
-    mean,
-    names_in,
-    one_pass,
-    permuted,
-    pick,
-    tuned,
-)
 from thinstream.experiments.p3_table2 import SETS, SMOKE_ROWS
+from thinstream.experiments.panels import legend
+from thinstream.experiments.rows import distinct, mean, pick
 
 #: α_n or c_n; the full matrix, which is slow, takes every other one.
 WEIGHTS = tuple(k / 10 for k in range(1, 10))
@@ -39,8 +27,8 @@ def cells(smoke: bool) -> list[Cell]:
     """One for each set, measure and kind of algorithm."""
     found, rows = [], SMOKE_ROWS if smoke else 0
     for name in SETS:
-        for kind in MEASURES:
-            for group in GROUPS:
+        for kind in p3.MEASURES:
+            for group in p3.GROUPS:
                 many = FEWER.get(name, PERMUTATIONS) if group == "full" else PERMUTATIONS
                 many = min(many, 1) if smoke else many
                 if many:
@@ -52,13 +40,13 @@ def cells(smoke: bool) -> list[Cell]:
 def weighted(name: str, kind: str, group: str, permutations: int, rows: int) -> list[Row]:
     """Every weight on every permutation."""
     found: list[Row] = []
-    rates = {algorithm: tuned(name, rows, algorithm, MEASURES[kind]) for algorithm in GROUPS[group]}
+    rates = {algorithm: p3.tuned(name, rows, algorithm, p3.MEASURES[kind]) for algorithm in p3.GROUPS[group]}
     for permutation in range(permutations):
-        data = permuted(name, rows, permutation)
+        data = p3.permuted(name, rows, permutation)
         for weight in WEIGHTS[:: 2 if group == "full" else 1]:
-            measure = Measure(kind, weight)
+            measure = p3.Measure(kind, weight)
             for algorithm, rate in rates.items():
-                one = one_pass(algorithm, measure.rho(data.y), rate, data).row(measure)
+                one = p3.one_pass(algorithm, measure.rho(data.y), rate, data).row(measure)
                 start = {"set": name, "measure": kind, "algorithm": algorithm, "weight": weight}
                 found.append({**start, "permutation": permutation, "rate": rate or 0.0, "value": one["value"]})
     return found
@@ -73,10 +61,10 @@ def values(rows: Sequence[Row], name: str, kind: str, algorithm: str) -> dict[fl
 def tables(rows: Sequence[Row]) -> str:
     """A table for each measure."""
     parts = []
-    for kind in MEASURES:
+    for kind in p3.MEASURES:
         lines = []
-        for name in names_in(rows):
-            for algorithm in ALGORITHMS:
+        for name in distinct(rows):
+            for algorithm in p3.ALGORITHMS:
                 of = values(rows, name, kind, algorithm)
                 if of:
                     lines.append([f"{name}, {algorithm}", *(f"{of[w]:.2f}" if w in of else "" for w in WEIGHTS)])
@@ -88,12 +76,12 @@ def tables(rows: Sequence[Row]) -> str:
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """Whether each form leads the older algorithms at every weight."""
     found = []
-    for kind, measure in MEASURES.items():
-        for proposed in PROPOSED:
+    for kind, measure in p3.MEASURES.items():
+        for proposed in p3.PROPOSED:
             won, of, where = 0, 0, []
-            for name in names_in(rows):
+            for name in distinct(rows):
                 ours = values(rows, name, kind, proposed)
-                others = [values(rows, name, kind, a) for a in ALGORITHMS if a not in PROPOSED]
+                others = [values(rows, name, kind, a) for a in p3.ALGORITHMS if a not in p3.PROPOSED]
                 best = {w: max(measure.sign * other[w] for other in others) for w in ours}
                 lost = [f"{w:g}" for w in ours if measure.sign * ours[w] <= best[w]]
                 won, of = won + len(ours) - len(lost), of + len(ours)
@@ -105,28 +93,21 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Sum above, cost below, a column for each set."""
-    names = names_in(rows)
+    names = distinct(rows)
     figure.set_size_inches(15, 6.4)
     panels = figure.subplots(2, len(names), squeeze=False)
-    for line, kind in zip(panels, MEASURES, strict=True):
+    for line, kind in zip(panels, p3.MEASURES, strict=True):
         for panel, name in zip(line, names, strict=True):
-            for algorithm in ALGORITHMS:
+            for algorithm in p3.ALGORITHMS:
                 of = values(rows, name, kind, algorithm)
-                mark = "o" if algorithm in PROPOSED else "."
-                panel.plot(of.keys(), of.values(), mark, ls="-", ms=4, color=COLOURS[algorithm], label=algorithm)
+                mark = "o" if algorithm in p3.PROPOSED else "."
+                panel.plot(of.keys(), of.values(), mark, ls="-", ms=4, color=p3.COLOURS[algorithm], label=algorithm)
             panel.set_title(f"{name}, {kind} (%)", fontsize=10)
             panel.set_xlabel("α_n" if kind == "sum" else "c_n")
             panel.grid(alpha=0.3)
-    legend(figure, panels.ravel())
+    legend(figure, panels.ravel(), place="upper")
 
 
-EXPERIMENT = Experiment(
-    name="p3-fig3",
-    source="P3, Figs 3–4",
-    title="Sum and cost under other weights",
-    about=ABOUT,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
+EXPERIMENT = Experiment.of(
+    __name__, name="p3-fig3", source="P3, Figs 3–4", title="Sum and cost under other weights", about=ABOUT
 )

@@ -5,26 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from thinstream.experiments import p3_common as p3
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
 from thinstream.experiments.p3_checks import checked, checks_table, with_constant
-from thinstream.experiments.p3_common import (
-    ALGORITHMS,
-    COLOURS,
-    DIAGONAL,
-    FULL,
-    GROUPS,
-    MEASURES,
-    PROPOSED,
-    mean,
-    names_in,
-    one_pass,
-    permuted,
-    pick,
-    plus_minus,
-    spread,
-    tuned,
-)
 from thinstream.experiments.published import Number, published
+from thinstream.experiments.rows import distinct, listed, mean, pick, plus_minus, spread
 
 SETS = ("covtype", "spambase", "svmguide3", "a9a", "ijcnn1", "w8a")
 PERMUTATIONS = 20
@@ -51,8 +36,8 @@ def cells(smoke: bool) -> list[Cell]:
     """One for each set, measure and kind of algorithm, and one for each set's checks."""
     rows, found = SMOKE_ROWS if smoke else 0, []
     for name in SETS:
-        for measure in MEASURES:
-            for group in GROUPS:
+        for measure in p3.MEASURES:
+            for group in p3.GROUPS:
                 many, key = 2 if smoke else PERMUTATIONS, f"{name} {measure} {group}"
                 found.append(Cell(key, compared, (name, measure, group, many, rows), (name,)))
         found.append(Cell(f"{name} readings", checked, (name, rows), (name,)))
@@ -61,15 +46,15 @@ def cells(smoke: bool) -> list[Cell]:
 
 def compared(name: str, kind: str, group: str, permutations: int, rows: int) -> list[Row]:
     """Every algorithm of the group on every permutation; the curves are means over them."""
-    measure, found = MEASURES[kind], []
-    rates = {algorithm: tuned(name, rows, algorithm, measure) for algorithm in GROUPS[group]}
-    curves: dict[str, list[Any]] = {algorithm: [] for algorithm in GROUPS[group]}
+    measure, found = p3.MEASURES[kind], []
+    rates = {algorithm: p3.tuned(name, rows, algorithm, measure) for algorithm in p3.GROUPS[group]}
+    curves: dict[str, list[Any]] = {algorithm: [] for algorithm in p3.GROUPS[group]}
     stops: list[int] = []
     for permutation in range(permutations):
-        data = permuted(name, rows, permutation)
+        data = p3.permuted(name, rows, permutation)
         rho, stops = measure.rho(data.y), points(len(data.y))
         for algorithm, rate in rates.items():
-            one = one_pass(algorithm, rho, rate, data)
+            one = p3.one_pass(algorithm, rho, rate, data)
             start: Row = {"what": "run", "set": name, "measure": kind, "algorithm": algorithm}
             found.append({**start, "permutation": permutation, "rate": rate or 0.0, **one.row(measure)})
             curves[algorithm].append(measure.value(*one.counts(stops)))
@@ -94,13 +79,13 @@ def without_curves(rows: Sequence[Row]) -> list[Row]:
 def tables(rows: Sequence[Row]) -> str:
     """One for each set, the paper's numbers beside ours, and what was checked."""
     printed, parts = published("p3-table2"), []
-    for name in names_in(pick(rows, what="run")):
+    for name in distinct(pick(rows, what="run")):
         lines = []
-        for algorithm in ALGORITHMS:
+        for algorithm in p3.ALGORITHMS:
             line = [algorithm]
-            for kind in MEASURES:
+            for kind in p3.MEASURES:
                 of = pick(rows, what="run", set=name, measure=kind, algorithm=algorithm)
-                line += [plus_minus(of), f"{printed[name, algorithm, kind].value:.2f}"]
+                line += [plus_minus((mean(of), spread(of))), f"{printed[name, algorithm, kind].value:.2f}"]
                 line += [f"{mean(of, 'sensitivity'):.1f}", f"{mean(of, 'specificity'):.1f}"]
                 line += [f"{of[0]['rate']:g}" if of and of[0]["rate"] else "", f"{mean(of, 'seconds'):.3f}"]
             lines.append(line)
@@ -124,31 +109,31 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     runs = pick(rows, what="run")
     value = {
         (name, kind, algorithm): mean(pick(runs, set=name, measure=kind, algorithm=algorithm))
-        for name in names_in(runs)
-        for kind in MEASURES
-        for algorithm in ALGORITHMS
+        for name in distinct(runs)
+        for kind in p3.MEASURES
+        for algorithm in p3.ALGORITHMS
     }
     found = []
-    for kind, measure in MEASURES.items():
+    for kind, measure in p3.MEASURES.items():
         lead = {}
-        for name in names_in(runs):
-            others = [measure.sign * value[name, kind, a] for a in ALGORITHMS if a not in PROPOSED]
-            lead[name] = min(measure.sign * value[name, kind, a] for a in PROPOSED) - max(others)
+        for name in distinct(runs):
+            others = [measure.sign * value[name, kind, a] for a in p3.ALGORITHMS if a not in p3.PROPOSED]
+            lead[name] = min(measure.sign * value[name, kind, a] for a in p3.PROPOSED) - max(others)
         text = f"Both forms of ARCSOGD beat all other algorithms on every set ({kind})"
-        said = ", ".join(f"{name} {ahead:+.2f}" for name, ahead in lead.items())
+        said = listed(lead, "+.2f")
         found.append(Claim(text, all(ahead > 0 for ahead in lead.values()), f"the weaker form's lead: {said}"))
-    cheaper = {name: always_cost(rows, name) for name in names_in(runs)}
-    dear = {name: min(value[name, "cost", a] for a in ALGORITHMS) for name in cheaper}
+    cheaper = {name: always_cost(rows, name) for name in distinct(runs)}
+    dear = {name: min(value[name, "cost", a] for a in p3.ALGORITHMS) for name in cheaper}
     worse = [f"{name} ({cheaper[name]:.2f} against {dear[name]:.2f})" for name in cheaper if cheaper[name] < dear[name]]
     text, said = "(not in the paper) the best algorithm costs less than always giving the same answer", "on every set"
     found.append(Claim(text, not worse, f"not on {', '.join(worse)}" if worse else said))
     best = {}
-    for name in names_in(runs):
-        for kind in MEASURES:
-            marks = {a: mean(pick(runs, set=name, measure=kind, algorithm=a), "sensitivity") for a in ALGORITHMS}
+    for name in distinct(runs):
+        for kind in p3.MEASURES:
+            marks = {a: mean(pick(runs, set=name, measure=kind, algorithm=a), "sensitivity") for a in p3.ALGORITHMS}
             best[name, kind] = max(marks, key=lambda a: marks[a])
-    won = sum(winner in PROPOSED for winner in best.values())
-    others_won = ", ".join(f"{n} ({k}): {w}" for (n, k), w in best.items() if w not in PROPOSED)
+    won = sum(winner in p3.PROPOSED for winner in best.values())
+    others_won = ", ".join(f"{n} ({k}): {w}" for (n, k), w in best.items() if w not in p3.PROPOSED)
     found.append(
         Claim(
             "The proposed algorithms usually have the best sensitivity",
@@ -156,20 +141,20 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
             f"in {won} of {len(best)} cases" + (f"; not in {others_won}" if others_won else ""),
         )
     )
-    for kind, measure in MEASURES.items():
-        gap = {n: measure.sign * (value[n, kind, FULL] - value[n, kind, DIAGONAL]) for n in names_in(runs)}
-        said = ", ".join(f"{name} {ahead:+.2f}" for name, ahead in gap.items())
+    for kind, measure in p3.MEASURES.items():
+        gap = {n: measure.sign * (value[n, kind, p3.FULL] - value[n, kind, p3.DIAGONAL]) for n in distinct(runs)}
+        said = listed(gap, "+.2f")
         ahead = sum(one > 0 for one in gap.values())
         text = f"The diagonal form is marginally worse than the full one ({kind})"
         found.append(Claim(text, ahead > len(gap) / 2, f"the full one is better on {ahead} of {len(gap)} sets: {said}"))
-    seconds = {a: {n: mean(pick(runs, set=n, algorithm=a), "seconds") for n in names_in(runs)} for a in ALGORITHMS}
-    ratios = {a: [seconds[a][n] / max(seconds["CSOGD-I"][n], 1e-9) for n in names_in(runs)] for a in PROPOSED}
+    seconds = {a: {n: mean(pick(runs, set=n, algorithm=a), "seconds") for n in distinct(runs)} for a in p3.ALGORITHMS}
+    ratios = {a: [seconds[a][n] / max(seconds["CSOGD-I"][n], 1e-9) for n in distinct(runs)] for a in p3.PROPOSED}
     found.append(
         Claim(
             "The diagonal form takes about the time of the first-order algorithms, the full one more",
-            float(np.median(ratios[DIAGONAL])) < 3 < float(np.median(ratios[FULL])),
-            f"in passes of CSOGD-I (median over sets): diagonal {np.median(ratios[DIAGONAL]):.1f}, "
-            f"full {np.median(ratios[FULL]):.0f}",
+            float(np.median(ratios[p3.DIAGONAL])) < 3 < float(np.median(ratios[p3.FULL])),
+            f"in passes of CSOGD-I (median over sets): diagonal {np.median(ratios[p3.DIAGONAL]):.1f}, "
+            f"full {np.median(ratios[p3.FULL]):.0f}",
         )
     )
     return found
@@ -178,9 +163,9 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 def compare(rows: Sequence[Row]) -> list[Compared]:
     """CSOGD-I and both forms of ARCSOGD; the other algorithms stand in the tables."""
     printed, found = published("p3-table2"), []
-    for kind in MEASURES:
-        for name in names_in(pick(rows, what="run")):
-            for algorithm in ("CSOGD-I", *PROPOSED):
+    for kind in p3.MEASURES:
+        for name in distinct(pick(rows, what="run")):
+            for algorithm in ("CSOGD-I", *p3.PROPOSED):
                 of = pick(rows, what="run", set=name, measure=kind, algorithm=algorithm)
                 paper = printed[name, algorithm, kind]
                 what = f"{name}, {kind}, {algorithm}"
@@ -209,33 +194,29 @@ def _why(rows: Sequence[Row], of: Sequence[Row], paper: Number) -> str:
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Ours as dots with deviations, the paper's as rings; a panel for each set and measure."""
     printed, runs = published("p3-table2"), pick(rows, what="run")
-    names = names_in(runs)
+    names = distinct(runs)
     figure.set_size_inches(13, 6.2)
     panels = figure.subplots(2, len(names), squeeze=False)
-    for line, kind in zip(panels, MEASURES, strict=True):
+    for line, kind in zip(panels, p3.MEASURES, strict=True):
         for panel, name in zip(line, names, strict=True):
-            for place, algorithm in enumerate(reversed(ALGORITHMS)):
+            for place, algorithm in enumerate(reversed(p3.ALGORITHMS)):
                 of = pick(runs, set=name, measure=kind, algorithm=algorithm)
                 width = np.nan_to_num(spread(of))
-                panel.errorbar(mean(of), place, xerr=width, fmt="o", color=COLOURS[algorithm], ms=6, capsize=2)
+                panel.errorbar(mean(of), place, xerr=width, fmt="o", color=p3.COLOURS[algorithm], ms=6, capsize=2)
                 paper = printed[name, algorithm, kind].value
                 panel.plot(paper, place, "o", mfc="none", mec="black", ms=10, mew=0.8)
-            panel.set_yticks(range(len(ALGORITHMS)), reversed(ALGORITHMS) if panel is line[0] else [""] * 7)
+            panel.set_yticks(range(len(p3.ALGORITHMS)), reversed(p3.ALGORITHMS) if panel is line[0] else [""] * 7)
             panel.set_title(f"{name}, {kind} (%)", fontsize=10)
             panel.grid(axis="x", alpha=0.3)
             panel.margins(x=0.12, y=0.08)
     figure.supxlabel("dots: ours, mean ± standard deviation; rings: the paper's", fontsize=10)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p3-table2",
     source="P3, Table II",
     title="Cost-sensitive online classification: sum (mean of sensitivity and specificity) and cost (per 100 rows)",
     about=ABOUT,
-    cells=cells,
     rows=without_curves,
-    tables=tables,
-    draw=draw,
-    claims=claims,
-    compare=compare,
 )

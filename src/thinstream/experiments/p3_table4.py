@@ -5,24 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from thinstream.experiments import p3_common as p3
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
-from thinstream.experiments.p3_common import (
-    ALGORITHMS,
-    COLOURS,
-    GROUPS,
-    PROPOSED,
-    SUM,
-    mean,
-    names_in,
-    one_pass,
-    permuted,
-    pick,
-    plus_minus,
-    spread,
-    tuned,
-)
 from thinstream.experiments.p3_table2 import SMOKE_ROWS
 from thinstream.experiments.published import published
+from thinstream.experiments.rows import distinct, listed, mean, pick, plus_minus, spread
 
 SETS = ("australian", "mammography", "campaign", "kdd99", "census-income")
 PERMUTATIONS = 20
@@ -44,17 +31,19 @@ STAND_INS = {
 def cells(smoke: bool) -> list[Cell]:
     """One for each set and kind of algorithm."""
     many, rows = (2, SMOKE_ROWS) if smoke else (PERMUTATIONS, 0)
-    return [Cell(f"{name} {group}", detected, (name, group, many, rows), (name,)) for name in SETS for group in GROUPS]
+    return [
+        Cell(f"{name} {group}", detected, (name, group, many, rows), (name,)) for name in SETS for group in p3.GROUPS
+    ]
 
 
 def detected(name: str, group: str, permutations: int, rows: int) -> list[Row]:
     """Every algorithm of the group on every permutation."""
     found, stop = [], 0 if rows else FIRST.get(name, 0)
-    rates = {algorithm: tuned(name, rows, algorithm, SUM, stop) for algorithm in GROUPS[group]}
+    rates = {algorithm: p3.tuned(name, rows, algorithm, p3.SUM, stop) for algorithm in p3.GROUPS[group]}
     for permutation in range(permutations):
-        data = permuted(name, rows, permutation, stop)
+        data = p3.permuted(name, rows, permutation, stop)
         for algorithm, rate in rates.items():
-            one = one_pass(algorithm, SUM.rho(data.y), rate, data).row(SUM)
+            one = p3.one_pass(algorithm, p3.SUM.rho(data.y), rate, data).row(p3.SUM)
             start: Row = {"set": name, "algorithm": algorithm, "permutation": permutation, "rate": rate or 0.0}
             found.append({**start, **one})
     return found
@@ -62,17 +51,23 @@ def detected(name: str, group: str, permutations: int, rows: int) -> list[Row]:
 
 def tables(rows: Sequence[Row]) -> str:
     """A column for each set."""
-    names = names_in(rows)
+    names = distinct(rows)
     lines = [
-        [algorithm, *(plus_minus(pick(rows, set=name, algorithm=algorithm)) for name in names)]
-        for algorithm in ALGORITHMS
+        [
+            algorithm,
+            *(
+                plus_minus((mean(of), spread(of)))
+                for of in (pick(rows, set=name, algorithm=algorithm) for name in names)
+            ),
+        ]
+        for algorithm in p3.ALGORITHMS
     ]
     return markdown(["balanced accuracy", *names], lines)
 
 
 def means(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     """Set → algorithm → balanced accuracy."""
-    return {n: {a: mean(pick(rows, set=n, algorithm=a)) for a in ALGORITHMS} for n in names_in(rows)}
+    return {n: {a: mean(pick(rows, set=n, algorithm=a)) for a in p3.ALGORITHMS} for n in distinct(rows)}
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
@@ -86,20 +81,23 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     gain = {name: of["CSOGD-I"] - max(of[a] for a in first_four) for name, of in by_set.items()}
     text = "CSOGD-I does better than the four before it on most sets"
     found.append(Claim(text, sum(g > 0 for g in gain.values()) > len(gain) / 2, _said(gain)))
-    for proposed in PROPOSED:
-        gain = {name: of[proposed] - max(of[a] for a in ALGORITHMS if a not in PROPOSED) for name, of in by_set.items()}
+    for proposed in p3.PROPOSED:
+        gain = {
+            name: of[proposed] - max(of[a] for a in p3.ALGORITHMS if a not in p3.PROPOSED)
+            for name, of in by_set.items()
+        }
         found.append(Claim(f"{proposed} beats all others on every set", all(g > 0 for g in gain.values()), _said(gain)))
     return found
 
 
 def _said(gain: dict[str, float]) -> str:
-    return "difference in points: " + ", ".join(f"{name} {points:+.2f}" for name, points in gain.items())
+    return "difference in points: " + listed(gain, "+.2f")
 
 
 def compare(rows: Sequence[Row]) -> list[Compared]:
     """The one set that is the paper's."""
     printed, found = published("p3-table4"), []
-    for algorithm in ALGORITHMS:
+    for algorithm in p3.ALGORITHMS:
         of = pick(rows, set="australian", algorithm=algorithm)
         if of:
             paper = printed["australian", algorithm, "balanced accuracy"].value
@@ -109,29 +107,25 @@ def compare(rows: Sequence[Row]) -> list[Compared]:
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """A panel for each set."""
-    names = names_in(rows)
+    names = distinct(rows)
     figure.set_size_inches(13, 3.4)
     for number, (panel, name) in enumerate(zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True)):
-        for place, algorithm in enumerate(reversed(ALGORITHMS)):
+        for place, algorithm in enumerate(reversed(p3.ALGORITHMS)):
             of = pick(rows, set=name, algorithm=algorithm)
             width = np.nan_to_num(spread(of))
-            panel.errorbar(mean(of), place, xerr=width, fmt="o", color=COLOURS[algorithm], capsize=2)
-        panel.set_yticks(range(len(ALGORITHMS)), [""] * 7 if number else list(reversed(ALGORITHMS)))
+            panel.errorbar(mean(of), place, xerr=width, fmt="o", color=p3.COLOURS[algorithm], capsize=2)
+        panel.set_yticks(range(len(p3.ALGORITHMS)), [""] * 7 if number else list(reversed(p3.ALGORITHMS)))
         panel.set_title(name, fontsize=10)
         panel.grid(axis="x", alpha=0.3)
         panel.margins(x=0.12, y=0.08)
     figure.supxlabel("balanced accuracy (%), mean ± standard deviation", fontsize=10)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = Experiment.of(
+    __name__,
     name="p3-table4",
     source="P3, Table IV",
     title="Balanced accuracy of online anomaly detection",
     about=ABOUT,
-    cells=cells,
-    tables=tables,
-    draw=draw,
-    claims=claims,
-    compare=compare,
     stand_ins=STAND_INS,
 )

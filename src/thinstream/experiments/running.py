@@ -1,4 +1,7 @@
-"""Runs an experiment cell by cell. A finished cell is kept on disk, so a run that was stopped goes on where it was."""
+"""Runs an experiment cell by cell. A finished cell is kept on disk, so a run that was stopped goes on where it was.
+
+Not by joblib.Memory: it forgets results whenever the code of a function is edited, and cells take hours.
+"""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """A block: up to 64 lanes of one kind, side by side in one memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self, get_type_hints
 
 import numpy as np
@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from thinstream.engine.records import Memory, split
 from thinstream.engine.rows import Rows
 from thinstream.engine.rule import Algorithm
+from thinstream.lanes.access import numbers_of
 from thinstream.lanes.lane import Lane
-from thinstream.lanes.layout import aligned, nbytes, padded
-from thinstream.lanes.loop import LaneMemory, Tables, loop_for
-from thinstream.lanes.records import numbers_of
+from thinstream.lanes.loop import FULL, STEP, LaneMemory, Tables, loop_for
 from thinstream.lanes.stack import LINE
 from thinstream.learners import find
 
@@ -25,7 +24,7 @@ class Block:
 
     def __init__(self, algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
         self.algorithm, self.lanes, self.offset = algorithm, list(lanes), lanes[0].offset
-        self._padded = [lanes[min(slot, len(lanes) - 1)] for slot in range(padded(len(lanes)))]
+        self._padded = [lanes[min(slot, len(lanes) - 1)] for slot in range(_padded(len(lanes)))]
         self._rule = _with_floats(lanes[0].rule)
         self._tables = _tables(self._padded, dtype)
         totals = np.array([0.0, *algorithm.totals()])[:, np.newaxis]
@@ -74,9 +73,19 @@ class Block:
         return sum(array.nbytes for array in self.memory)
 
     @staticmethod
-    def foreseen(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
+    def group(lanes: Sequence[Lane], threads: int) -> list[list[int]]:
+        """Numbers of the lanes of each block: lanes of one kind, at most `FULL`, work for all threads."""
+        kinds: dict[Any, list[int]] = {}
+        for number, lane in enumerate(lanes):
+            kinds.setdefault(lane.kind, []).append(number)
+        return [block for members in kinds.values() for block in _cut(members, threads)]
+
+    @staticmethod
+    def estimate_nbytes(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
         """What ``nbytes`` will be."""
-        return nbytes(algorithm, len(lanes), width, dtype)
+        fields, clocks = split(algorithm.coordinate)
+        each = width * (len(fields) * dtype.itemsize + len(clocks) * 8) + 8 * (5 + 1 + len(algorithm.totals._fields))
+        return _padded(len(lanes)) * each
 
     def memory_of(self, slot: int, width: int) -> Memory:
         """The memory of one lane as that of a `Learner`."""
@@ -110,7 +119,7 @@ class Block:
     def copy(self) -> Self:
         """A block of its own with the same content."""
         made = object.__new__(type(self))
-        copies: list[Any] = [_settled(array, own=True) for array in self.memory]
+        copies: list[Any] = [_writeable(array, own=True) for array in self.memory]
         made.__setstate__(self.__getstate__() | {"memory": LaneMemory(*copies)})
         return made
 
@@ -129,7 +138,7 @@ class Block:
         made = []
         for names, kind in zip(split(self.algorithm.coordinate), (dtype, np.dtype(np.float64)), strict=True):
             row = np.array([[record[name] for record in records] for name in names], dtype=kind).reshape(-1)
-            array = aligned(width * len(row), kind)
+            array = _aligned(width * len(row), kind)
             array.reshape(width, len(row))[:] = row
             made.append(array)
         return made[0], made[1]
@@ -140,17 +149,42 @@ class Block:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.algorithm = find(state["algorithm"])
-        arrays: list[Any] = [_settled(array) for array in self.memory]
+        arrays: list[Any] = [_writeable(array) for array in self.memory]
         self.memory = LaneMemory(*arrays)
 
 
-def _settled(array: NDArray[Any], own: bool = False) -> NDArray[Any]:
+def _writeable(array: NDArray[Any], own: bool = False) -> NDArray[Any]:
     """The array at a cache line and writeable, a copy where it is not (or where asked for)."""
     if not own and array.flags.writeable and array.ctypes.data % LINE == 0:
         return array
-    made = aligned(array.size, array.dtype).reshape(array.shape)
+    made = _aligned(array.size, array.dtype).reshape(array.shape)
     made[...] = array
     return made
+
+
+def _padded(lanes: int) -> int:
+    """Lanes a block of so many has room for."""
+    return -(-lanes // STEP) * STEP
+
+
+def _cut(members: list[int], threads: int) -> Iterator[list[int]]:
+    units, fewest = -(-len(members) // STEP), -(-len(members) // FULL)
+    wanted = min(-(-fewest // threads) * threads, units)
+    if wanted == fewest:
+        sizes = [FULL] * fewest
+    else:  # as even as steps of 16 allow
+        sizes = [(units * (i + 1) // wanted - units * i // wanted) * STEP for i in range(wanted)]
+    start = 0
+    for size in sizes:
+        yield members[start : start + size]
+        start += size
+
+
+def _aligned(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array that begins at a cache line (lanes that do not would touch a line more)."""
+    memory = np.empty(length * dtype.itemsize + LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + length * dtype.itemsize].view(dtype)
 
 
 def _with_floats(rule: Any) -> Any:

@@ -7,7 +7,7 @@ from thinstream.engine.loop import Costs
 from thinstream.engine.records import Memory
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidParameterError
-from thinstream.lanes.records import numbers_of
+from thinstream.lanes.access import numbers_of
 from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.learner import EQUAL_COSTS
 from thinstream.learners.registry import rule_of
@@ -44,7 +44,7 @@ class Lane(NamedTuple):
         return made
 
 
-def lanes_of(
+def make_lanes(
     algorithm: str,
     parameters: Sequence[Mapping[str, Any]],
     n_features: int,
@@ -52,8 +52,8 @@ def lanes_of(
     grow: bool,
     fit_intercept: bool | Sequence[bool],
     costs: Sequence[Costs] | None,
-) -> tuple[Learner, list[Lane]]:
-    """The lanes a user describes, checked as a `Learner` checks them, and a narrow model like them."""
+) -> list[Lane]:
+    """The lanes a user describes, checked as a `Learner` checks them."""
     if not parameters:
         raise InvalidParameterError("Lanes need the parameters of one model at least, got none")
     count = len(parameters)
@@ -69,8 +69,7 @@ def lanes_of(
         for given, one, cost in zip(parameters, intercepts, paid, strict=True)
     ]
     rules = [rule_of(found, dict(given)).prepared(n_features) for given in parameters]
-    like = next((model for model in models if len(model.memory.extra)), models[0])
-    return like, [Lane(m.parameters, rule, m.costs, m.offset) for m, rule in zip(models, rules, strict=True)]
+    return [Lane(m.parameters, rule, m.costs, m.offset) for m, rule in zip(models, rules, strict=True)]
 
 
 def require_alike(models: Sequence[Learner]) -> None:

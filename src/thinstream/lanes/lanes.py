@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.engine.rows import Rows
+from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.lanes.alone import Alone, stands_alone
 from thinstream.lanes.block import Block
-from thinstream.lanes.columns import labels_of, weights_of
-from thinstream.lanes.lane import Lane, lanes_of, require_alike
-from thinstream.lanes.layout import cut
+from thinstream.lanes.lane import Lane, make_lanes, require_alike
+from thinstream.lanes.single import SingleLane, keeps_own_array
 from thinstream.learners import Learner, find
+from thinstream.learners.learner import make_rows, require_range, row_blocks
 from thinstream.learners.memory import physical_memory
 
 
@@ -64,35 +64,26 @@ class Lanes:
         costs: Sequence[Costs] | None = None,
         threads: int = 1,
     ) -> None:
-        first, lanes = lanes_of(algorithm, parameters, n_features, dtype, grow, fit_intercept, costs)
-        self._begin(first, lanes, n_features, grow, threads)
+        lanes = make_lanes(algorithm, parameters, n_features, dtype, grow, fit_intercept, costs)
+        self._begin(find(algorithm), lanes, np.dtype(dtype), n_features, grow, threads)
 
-    def _begin(self, like: Learner, lanes: list[Lane], n_features: int, grow: bool, threads: int) -> None:
+    def _begin(
+        self, algorithm: Algorithm, lanes: list[Lane], dtype: np.dtype[Any], n_features: int, grow: bool, threads: int
+    ) -> None:
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise InvalidParameterError(f"threads must be a whole number ≥ 1, got {threads!r}")
-        self.algorithm, self.n_features, self.grow, self.threads = like.algorithm, n_features, grow, threads
-        self._dtype, self._alone, self._lanes = like.memory.state.dtype, stands_alone(like), lanes
-        self._door = like  # makes rows ready
+        self.algorithm, self.n_features, self.grow, self.threads = algorithm, n_features, grow, threads
+        self.dtype, self._lanes, self._kind = dtype, lanes, _kind_of(lanes)
         self._build()
 
     def _build(self) -> None:
         """Blocks of fresh lanes."""
-        self._numbers = self._cut(self._lanes, self._alone, self.threads)
+        self._numbers = self._kind.group(self._lanes, self.threads)
         self._require_room(self.n_features)
         self._blocks: list[Any] = [
-            self._face(self._alone)(
-                self.algorithm, [self._lanes[k] for k in numbers], self._width(numbers), self._dtype
-            )
+            self._kind(self.algorithm, [self._lanes[k] for k in numbers], self._width(numbers), self.dtype)
             for numbers in self._numbers
         ]
-
-    @staticmethod
-    def _cut(lanes: Sequence[Lane], alone: bool, threads: int) -> list[list[int]]:
-        return [[number] for number in range(len(lanes))] if alone else cut(lanes, threads)
-
-    @staticmethod
-    def _face(alone: bool) -> Any:
-        return Alone if alone else Block
 
     def _width(self, numbers: Sequence[int]) -> int:
         return self.n_features + self._lanes[numbers[0]].offset
@@ -108,13 +99,14 @@ class Lanes:
         require_alike(models)
         made = object.__new__(cls)
         lanes = [Lane(dict(model.parameters), model.rule, model.costs, model.offset) for model in models]
-        made._begin(models[0], lanes, models[0].n_features, models[0].grow, threads)
+        first = models[0]
+        made._begin(first.algorithm, lanes, first.dtype, first.n_features, first.grow, threads)
         for block, numbers in zip(made._blocks, made._numbers, strict=True):
             block.put([models[k].memory for k in numbers], made._width(numbers))
         return made
 
     @classmethod
-    def foreseen(
+    def estimate_nbytes(
         cls,
         algorithm: str,
         parameters: Sequence[Mapping[str, Any]],
@@ -126,16 +118,14 @@ class Lanes:
     ) -> int:
         """Bytes such lanes will take (`nbytes`), without taking them.
 
-        >>> Lanes.foreseen("fsol", [{}] * 10, 1_000_000)  # room for 16 lanes of 4 bytes
+        >>> Lanes.estimate_nbytes("fsol", [{}] * 10, 1_000_000)  # room for 16 lanes of 4 bytes
         64000768
         """
-        first, lanes = lanes_of(algorithm, parameters, n_features, dtype, False, fit_intercept, None)
-        alone, kind = stands_alone(first), first.memory.state.dtype
+        lanes = make_lanes(algorithm, parameters, n_features, dtype, False, fit_intercept, None)
+        kind, found, precision = _kind_of(lanes), find(algorithm), np.dtype(dtype)
         return sum(
-            cls._face(alone).foreseen(
-                find(algorithm), [lanes[k] for k in numbers], n_features + lanes[numbers[0]].offset, kind
-            )
-            for numbers in cls._cut(lanes, alone, threads)
+            kind.estimate_nbytes(found, [lanes[k] for k in numbers], n_features + lanes[numbers[0]].offset, precision)
+            for numbers in kind.group(lanes, threads)
         )
 
     @property
@@ -168,16 +158,16 @@ class Lanes:
         labels = batch.y if y is None else y
         if labels is None:
             raise InvalidInputError("a batch to learn from needs labels")
-        each = labels_of(labels, len(batch), len(self))
-        importance = weights_of(batch.weights if weights is None else weights, len(batch), len(self))
-        self._door._require_range(batch)
+        each = _labels(labels, len(batch), len(self))
+        importance = _weights(batch.weights if weights is None else weights, len(batch), len(self))
+        require_range(batch, self.dtype)
         self._widen(batch.n_features)
         return self._run(batch, each, importance)
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x of every lane with the weights its next unseen example would meet, rows × lanes. Nothing changes."""
         batch = batch.check().narrowed(self.n_features)
-        self._door._require_range(batch)
+        require_range(batch, self.dtype)
         return self._run(batch, np.ones((len(batch), 1), np.int8), np.zeros((len(batch), 1)))
 
     def keep(self, lanes: Sequence[int]) -> None:
@@ -210,9 +200,9 @@ class Lanes:
         return made
 
     def _run(self, batch: Batch, y: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[Any]:
-        out = np.empty((len(batch), len(self)), dtype=self._dtype)
-        for start, stop in self._door._blocks(batch):
-            rows = self._door._rows(batch, start, stop, np.empty(0, np.int8), np.empty(0))
+        out = np.empty((len(batch), len(self)), dtype=self.dtype)
+        for start, stop in row_blocks(batch):
+            rows = make_rows(batch, start, stop, self.dtype, 0)
             here = slice(start, stop)
             work = [
                 (block, numbers, rows._replace(offset=block.offset), y[here], weights[here], out[here])
@@ -244,9 +234,7 @@ class Lanes:
     def _require_room(self, n_features: int) -> None:
         """Raises if lanes this wide would not fit into the machine."""
         needed = sum(
-            self._face(self._alone).foreseen(
-                self.algorithm, [self._lanes[k] for k in numbers], n_features + 1, self._dtype
-            )
+            self._kind.estimate_nbytes(self.algorithm, [self._lanes[k] for k in numbers], n_features + 1, self.dtype)
             for numbers in self._numbers
         )
         if needed > 0.7 * physical_memory():
@@ -263,6 +251,11 @@ class Lanes:
         self.algorithm = find(state["algorithm"])
 
 
+def _kind_of(lanes: Sequence[Lane]) -> Any:
+    """What such lanes live in."""
+    return SingleLane if any(keeps_own_array(lane.rule) for lane in lanes) else Block
+
+
 def _learn(
     block: Any, numbers: list[int], rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], out: NDArray[Any]
 ) -> None:
@@ -276,3 +269,30 @@ def _learn(
     scores = np.empty((len(out), len(numbers)), out.dtype)
     block.learn(rows, own_y, own_weights, scores)
     out[:, numbers] = scores
+
+
+def _labels(given: Any, rows: int, lanes: int) -> NDArray[np.int8]:
+    """Labels ±1 as the loop takes them: a column per lane, or one for all."""
+    found = np.asarray(given)
+    _require_shape("labels", found, rows, lanes)
+    if found.dtype != np.int8:
+        found = np.where(found > 0, np.int8(1), np.int8(-1))
+    return np.ascontiguousarray(found.reshape(rows, -1) if rows else np.empty((0, 1), np.int8))
+
+
+def _weights(given: Any, rows: int, lanes: int) -> NDArray[np.float64]:
+    """Weights, finite and not negative; None: all are 1."""
+    if given is None:
+        return np.ones((rows, 1))
+    found = np.asarray(given, dtype=np.float64)
+    _require_shape("weights", found, rows, lanes)
+    bad = ~((found >= 0) & (found < np.inf))
+    if bad.any():
+        row = int(np.argmax(bad.reshape(rows, -1).any(axis=1)))
+        raise InvalidInputError(f"weights must be finite and ≥ 0, got {found[bad][0]} in row {row}")
+    return np.ascontiguousarray(found.reshape(rows, -1) if rows else np.empty((0, 1)))
+
+
+def _require_shape(what: str, found: NDArray[Any], rows: int, lanes: int) -> None:
+    if found.shape not in ((rows,), (rows, lanes)):
+        raise InvalidInputError(f"{what} must have shape ({rows},) or ({rows}, {lanes}), got {found.shape}")

@@ -29,19 +29,19 @@ from thinstream.engine.loop import CACHE, FALSE_NEGATIVES, FALSE_POSITIVES, POSI
 from thinstream.engine.prefetch import prefetch
 from thinstream.engine.rule import Example, Step
 from thinstream.jit import Compiled, keyed_by, scalar
-from thinstream.lanes.records import (
+from thinstream.lanes.access import (
     COUNTS,
     PARAMETERS,
     ROWS,
     WHOLES,
     choose,
-    fetch,
     read,
-    rule_at,
-    store,
-    store_totals,
-    totals_at,
+    read_round,
+    read_rule,
+    read_totals,
     write,
+    write_round,
+    write_totals,
 )
 from thinstream.lanes.stack import stack
 
@@ -130,7 +130,7 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
             work64[RHO, lane] = work64[POSITIVE, lane] / work64[NEGATIVE, lane]
             work64[IMPORTANCE, lane], work64[LABEL, lane], work[V, lane] = 0.0, -1.0, zero
             balancing |= tables.balanced[lane]
-        template = begin(rule_at(p, work64, counts, U0), 1, totals_at(p, work64, U0))
+        template = begin(read_rule(p, work64, counts, U0), 1, read_totals(p, work64, U0))
         own_weights, own_labels = np.uint64(weights.shape[1] > 1), np.uint64(y.shape[1] > 1)
         own_rows, last_weight, last_label = own_weights + own_labels > U0, 0.0, np.int8(0)
         for i in range(n):
@@ -148,12 +148,12 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                     work64[IMPORTANCE, lane] = weights[i, lane * own_weights]
                     work64[LABEL, lane] = 1.0 if y[i, lane * own_labels] > 0 else -1.0
             for lane in range(lanes):
-                q = rule_at(p, work64, counts, lane)
-                own = totals_at(p, work64, lane)
+                q = read_rule(p, work64, counts, lane)
+                own = read_totals(p, work64, lane)
                 work[PRESENT, lane] = one if (work64[IMPORTANCE, lane] != 0.0) & (not stopped(q, own)) else zero
                 counts[CHANGE, lane] = 0
                 fresh = begin(q, counts[T, lane] + 1, own)
-                store(fresh, work, work64, lane)
+                write_round(fresh, work, work64, lane)
             for lane in range(lanes):
                 work[0, lane] = work[1, lane] = work[2, lane] = work[3, lane] = zero
                 if summing:
@@ -167,7 +167,7 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                         for part in range(lines):
                             prefetch(state, start + part * line)
                     for lane in range(lanes):
-                        q = rule_at(p, work, counts, lane)
+                        q = read_rule(p, work, counts, lane)
                         work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
                 for lane in range(lanes):
                     work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
@@ -175,17 +175,17 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                     x, j = _at(rows, a, k)
                     r = k % U4 if k < grouped else U0
                     for lane in range(lanes):
-                        q = rule_at(p, work, counts, lane)
+                        q = read_rule(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)
                         g = choose(
                             p,
                             work[PRESENT, lane] != zero,
-                            observe(q, f, x, work[V, lane], fetch(template, work, work64, lane)),
+                            observe(q, f, x, work[V, lane], read_round(template, work, work64, lane)),
                             f,
                         )
                         if keeps(p):
                             write(p, state, clocks, j, lane, lanes, g)
-                        work[r, lane] += weight(q, g, fetch(template, work, work64, lane)) * x
+                        work[r, lane] += weight(q, g, read_round(template, work, work64, lane)) * x
             else:
                 for k in range(length):
                     x, j = _at(rows, a, k)
@@ -195,12 +195,12 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                         for part in range(lines):
                             prefetch(state, start + part * line)
                     for lane in range(lanes):
-                        q = rule_at(p, work, counts, lane)
+                        q = read_rule(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)
-                        work[r, lane] += weight(q, f, fetch(template, work, work64, lane)) * x
+                        work[r, lane] += weight(q, f, read_round(template, work, work64, lane)) * x
                     if confident:
                         for lane in range(lanes):
-                            q = rule_at(p, work, counts, lane)
+                            q = read_rule(p, work, counts, lane)
                             work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
                 if confident:
                     for lane in range(lanes):
@@ -230,8 +230,10 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                 called = score > zero
                 counts[FALSE_NEGATIVES, lane] += on & positive & (not called)
                 counts[FALSE_POSITIVES, lane] += on & called & (not positive)
-                q = rule_at(p, work64, counts, lane)
-                decision = step(q, float(score), float(work[V, lane]), example, fetch(template, work64, work64, lane))
+                q = read_rule(p, work64, counts, lane)
+                decision = step(
+                    q, float(score), float(work[V, lane]), example, read_round(template, work64, work64, lane)
+                )
                 loss = work64[LOSS, lane]
                 work64[LOSS, lane] = loss + decision.loss if on else loss
                 update = on & decision.update
@@ -246,24 +248,24 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                 for k in range(length):
                     x, j = _at(rows, a, k)
                     for lane in range(lanes):
-                        q = rule_at(p, work, counts, lane)
+                        q = read_rule(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)
                         taken = Step(0.0, True, work[SIZE, lane], work[STRENGTH, lane])
-                        g = move(q, f, x, work[V, lane], taken, fetch(template, work, work64, lane))
+                        g = move(q, f, x, work[V, lane], taken, read_round(template, work, work64, lane))
                         update = work[UPDATED, lane] != zero
                         write(p, state, clocks, j, lane, lanes, choose(p, update, g, f))
                         counts[CHANGE, lane] += tally(q, f, g) if update else 0
             for lane in range(lanes):
                 if work[PRESENT, lane] != zero:
-                    q = rule_at(p, work64, counts, lane)
+                    q = read_rule(p, work64, counts, lane)
                     own = end(
                         q,
-                        totals_at(p, work64, lane),
+                        read_totals(p, work64, lane),
                         counts[T, lane],
-                        fetch(template, work64, work64, lane),
+                        read_round(template, work64, work64, lane),
                         counts[CHANGE, lane],
                     )
-                    store_totals(p, work64, lane, own)
+                    write_totals(p, work64, lane, own)
         for lane in range(lanes):
             for row in range(np.uint64(5)):
                 memory.counts[row, lane] = counts[row, lane]
@@ -282,7 +284,7 @@ def loop_for(p: Any, lanes: int) -> Compiled:
     key = rule, size, bool(p.observes()), uses_confidence(rule)
     if key not in _LOOPS:
         factory = partial(make_lanes_loop, size=size, observing=key[2], confident=key[3])
-        _LOOPS[key] = Compiled(factory, rule.__module__, __name__, "thinstream.lanes.records", "thinstream.lanes.stack")
+        _LOOPS[key] = Compiled(factory, rule.__module__, __name__, "thinstream.lanes.access", "thinstream.lanes.stack")
     return _LOOPS[key]
 
 

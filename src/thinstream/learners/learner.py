@@ -54,6 +54,39 @@ def require_range(batch: Batch, dtype: np.dtype[Any]) -> None:
     batch.require_below(limit, f"{dtype.name} allows {limit:g}: sums of squares would overflow{more}")
 
 
+def row_blocks(batch: Batch) -> Iterator[tuple[int, int]]:
+    """Row ranges of about BLOCK non-zeros each, so that what has to be converted is converted a block at a time."""
+    start, n = 0, len(batch)
+    while True:
+        stop = n
+        if batch.indptr[n] - batch.indptr[start] > BLOCK:
+            stop = int(np.searchsorted(batch.indptr, batch.indptr[start] + BLOCK, side="right")) - 1
+            stop = max(stop, start + 1)
+        yield start, stop
+        if stop == n:
+            return
+        start = stop
+
+
+def make_rows(
+    batch: Batch,
+    start: int,
+    stop: int,
+    dtype: np.dtype[Any],
+    offset: int,
+    y: NDArray[np.int8] = _NO_LABELS,
+    weights: NDArray[np.float64] = _EVERY_WEIGHT_0,
+) -> Rows:
+    """The rows start:stop as the loop takes them, copied only where the model's precision is another."""
+    indptr = batch.indptr[start : stop + 1].astype(np.int64, copy=False)
+    indices, values = batch.indices, batch.values
+    if values.dtype != dtype:
+        used = slice(indptr[0], indptr[-1])
+        indptr = indptr - indptr[0]
+        indices, values = indices[used], values[used].astype(dtype)
+    return Rows(indptr, indices, values, y, weights, offset)
+
+
 class SingleModel:
     """What learners share that are one model, of two classes or of one against the rest."""
 
@@ -166,6 +199,7 @@ class Learner(ReadsOnce, SingleModel):
         self.costs, self.grow, self.n_features = costs, grow, n_features
         self.offset = int(fit_intercept)
         self.memory = allocate(self.algorithm, self.rule, n_features + self.offset, kind)
+        self.version = 0  # rises whenever rows are learned: what was read of a model of the same version still holds
         self._ready: set[str] = set()
 
     def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
@@ -173,19 +207,20 @@ class Learner(ReadsOnce, SingleModel):
 
         Bad input raises before anything is learned; in an unchecked batch only when its row is reached.
         """
-        if self._converts(batch):
+        if batch.values.dtype != self.dtype:
             batch = batch.check()
         y, weights = batch.y, _EVERY_WEIGHT_1 if batch.weights is None else batch.weights
         if y is None:
             raise InvalidInputError("a batch to learn from needs labels")
         if y.dtype != np.int8:
             raise InvalidInputError(f"this model knows two classes, -1 and +1 in int8; the batch's are {y.dtype.name}")
-        self._require_range(batch)
+        require_range(batch, self.dtype)
+        self.version += 1
         self._widen(batch.n_features)
-        out = np.empty(len(batch) if scores else 0, dtype=self.memory.state.dtype)
-        bounds = TRUSTED if batch.checked else Bounds(batch.n_features, LARGEST[self.memory.state.dtype.name])
-        for start, stop in self._blocks(batch):
-            rows = self._rows(batch, start, stop, y[start:stop], weights[start:stop])
+        out = np.empty(len(batch) if scores else 0, dtype=self.dtype)
+        bounds = TRUSTED if batch.checked else Bounds(batch.n_features, LARGEST[self.dtype.name])
+        for start, stop in row_blocks(batch):
+            rows = make_rows(batch, start, stop, self.dtype, self.offset, y[start:stop], weights[start:stop])
             done = start + self._run(rows, self.memory, out[start:stop], bounds)
             if done < stop:  # a row is out of bounds: an error, or to be tidied first
                 rest = self.learn(batch.after(done).check(), scores)
@@ -195,13 +230,12 @@ class Learner(ReadsOnce, SingleModel):
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x with the weights the next unseen example would meet. Nothing changes; O(non-zeros)."""
         batch = batch.check().narrowed(self.n_features)
-        self._require_range(batch)
-        out = np.empty(len(batch), dtype=self.memory.state.dtype)
+        require_range(batch, self.dtype)
+        out = np.empty(len(batch), dtype=self.dtype)
         # a row of weight 0 is scored and otherwise absent; copies, because another thread may be learning
         frozen = self.memory._replace(counts=self.memory.counts.copy(), totals=self.memory.totals.copy())
-        for start, stop in self._blocks(batch):
-            rows = self._rows(batch, start, stop, _NO_LABELS, _EVERY_WEIGHT_0)
-            self._run(rows, frozen, out[start:stop])
+        for start, stop in row_blocks(batch):
+            self._run(make_rows(batch, start, stop, self.dtype, self.offset), frozen, out[start:stop])
         return out
 
     def weights(self) -> NDArray[Any]:
@@ -247,13 +281,6 @@ class Learner(ReadsOnce, SingleModel):
         """Sum of the algorithm's own loss."""
         return float(self.memory.totals[0])
 
-    def _converts(self, batch: Batch) -> bool:
-        """Whether values must be copied, because the model's precision is another."""
-        return batch.values.dtype != self.memory.state.dtype
-
-    def _require_range(self, batch: Batch) -> None:
-        require_range(batch, self.dtype)
-
     def _widen(self, n_features: int) -> None:
         if n_features <= self.n_features:
             return
@@ -263,29 +290,6 @@ class Learner(ReadsOnce, SingleModel):
             )
         self.memory = grown(self.algorithm, self.rule, self.memory, n_features + self.offset)
         self.n_features = n_features
-
-    def _blocks(self, batch: Batch) -> Iterator[tuple[int, int]]:
-        """Row ranges of about BLOCK non-zeros each; all at once where nothing has to be converted."""
-        n = len(batch)
-        if batch.nnz <= BLOCK:
-            yield 0, n
-            return
-        start = 0
-        while start < n:
-            stop = int(np.searchsorted(batch.indptr, batch.indptr[start] + BLOCK, side="right")) - 1
-            stop = min(max(stop, start + 1), n)
-            yield start, stop
-            start = stop
-
-    def _rows(self, batch: Batch, start: int, stop: int, y: NDArray[np.int8], weights: NDArray[np.float64]) -> Rows:
-        """A block of rows as the loop takes them, copied only where the precision differs."""
-        indptr = batch.indptr[start : stop + 1].astype(np.int64, copy=False)
-        indices, values = batch.indices, batch.values
-        if self._converts(batch):
-            used = slice(indptr[0], indptr[-1])
-            indptr = indptr - indptr[0]
-            indices, values = indices[used], values[used].astype(self.memory.state.dtype)
-        return Rows(indptr, indices, values, y, weights, self.offset)
 
     def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = TRUSTED) -> int:
         loop = loop_for(type(self.rule))
@@ -301,7 +305,7 @@ class Learner(ReadsOnce, SingleModel):
             yield start, self._weight_block(start, min(start + BLOCK, width))
 
     def _weight_block(self, start: int, stop: int) -> NDArray[Any]:
-        n, dtype = stop - start, self.memory.state.dtype
+        n, dtype = stop - start, self.dtype
         kind = np.int32 if stop < 2**31 else np.int64
         unit = Rows(
             np.arange(n + 1), np.arange(start, stop, dtype=kind), np.ones(n, dtype), _NO_LABELS, _EVERY_WEIGHT_0

@@ -24,13 +24,15 @@ from thinstream.models.container import Arrays, canonical, digest, get, put, sto
 from thinstream.models.model import Model, Names
 from thinstream.models.plain import label, plain
 
-#: The newest format version. More than two classes came with 2; models of two are still written as 1.
-FORMAT = 2
+#: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3; what
+#: needs no more is still written as 1.
+FORMAT = 3
 GRADES = ("full", "weights")
 Grade = Literal["full", "weights"]
 
 #: Where a model's own arrays stand, so that they cannot be taken for the learner's.
 _OWN = "arrays/"
+_READING, _REPORT = "reading", "progressive"
 
 
 def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> None:
@@ -58,18 +60,18 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
             f"{os.fspath(path)}: this {learner.algorithm.name} has its weights only and cannot be saved in full; "
             "save it with grade='weights'"
         )
-    arrays = packing.packed(learner, grade)
+    arrays = packing.pack(learner, grade)
     if grade == "full":
         arrays |= {_named(name): array for name, array in model.arrays.items()}
     arrays |= _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
-    head = packing.described(learner) | {
-        "format": 1 if len(model.classes) == 2 else FORMAT,
+    head = packing.describe(learner) | {
+        "format": packing.oldest_format(learner),
         "library": __version__,
         "grade": grade,
         "classes": [label(each) for each in model.classes],
         "space": plain(model.feature_space, "space"),
-        "extra": plain(model.extra, "extra"),
+        "extra": plain(_extra_out(model), "extra"),
     }
     text = canonical(head | {"sha256": digest(canonical(head), arrays)})
     with replacing(path) as temporary, open(temporary, "wb") as file:
@@ -123,22 +125,29 @@ def _head(text: str, arrays: Arrays) -> dict[str, Any]:
             f"{__version__}, which reads versions up to {FORMAT}: a newer one is needed"
         )
     found = head.pop("sha256", None)
-    if version not in (1, FORMAT) or found != digest(canonical(head), arrays):
+    if version not in range(1, FORMAT + 1) or found != digest(canonical(head), arrays):
         raise ModelFileError("is damaged: its checksum does not fit")
     return head
 
 
 def _model(head: dict[str, Any], arrays: Arrays) -> Model:
     if head["grade"] == "batch":
-        raise ModelFileError(f"holds {head['batch']['algorithm']}, which learns in batches: thinstream.load reads it")
+        head, arrays = packing.from_format_2(head, arrays)
     if head["grade"] not in GRADES:
         raise ModelFileError(f"its grade is {head['grade']!r}, not {listed(GRADES)}")
-    learner, labels = packing.unpacked(head, arrays), [label(each) for each in head["classes"]]
+    learner, labels = packing.unpack(head, arrays), [label(each) for each in head["classes"]]
     if len(set(labels)) < len(labels):
         raise ModelFileError(f"its classes are not different, {labels!r}")
-    classes = Classes(*labels)
     own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
-    return Model(learner, classes, dict(head["space"]), _names_in(arrays), dict(head["extra"]), own)
+    extra = dict(head["extra"])
+    reading, report = extra.pop(_READING, {}), extra.pop(_REPORT, None)
+    return Model(learner, Classes(*labels), dict(head["space"]), _names_in(arrays), extra, own, reading, report)
+
+
+def _extra_out(model: Model) -> dict[str, Any]:
+    """What stands beside the learner: a file has one entry for all of it."""
+    found = {_READING: model.reading or None, _REPORT: model.report}
+    return model.extra | {name: value for name, value in found.items() if value is not None}
 
 
 def _named(name: str) -> str:

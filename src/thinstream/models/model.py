@@ -108,12 +108,13 @@ class Model:
         classes: Classes,
         class_weight: Any = None,
         *,
+        n_features: int = 0,
         feature_space: Mapping[str, Any] | None = None,
         names: Names | None = None,
         **options: Any,
     ) -> Self:
-        """A model that has seen nothing; ``options`` are those of `learners.make_learner`, parameters included."""
-        learner = model_for(algorithm, classes, class_weight, **options)
+        """A model that has seen nothing; ``options`` are those of `learners.make_learner`."""
+        learner = model_for(algorithm, classes, class_weight, n_features=n_features, **options)
         return cls(learner, classes, dict(feature_space or {}), names)
 
     def copy(self) -> Self:

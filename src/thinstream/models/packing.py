@@ -4,12 +4,12 @@ In full: ``state`` and ``clocks``, a row per coordinate (the intercept is coordi
 rule's ``own`` array (of a full covariance the upper triangle, column by column). Where most coordinates were never
 touched only the others are stored, with their ``indices``.
 Weights only: ``indices`` and ``weights`` of those that are not zero, ``intercept``, ``counts`` and ``loss``.
+Batch methods: the arrays they name themselves, after ``batch/``; parameters that are arrays, after ``given/``.
 
 Of more than two classes each has these arrays for its own, with its number before the name (``7/state``); the costs are
 those of each, and ``mistakes`` counts rows whose class had not the highest score.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,31 @@ from numpy.typing import NDArray
 
 from thinstream.engine.loop import Costs
 from thinstream.errors import ModelFileError
-from thinstream.learners import Frozen, Learner, make_learner
+from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.memory import kept, records, touched
+from thinstream.learners.protocol import AnyLearner
 from thinstream.models.container import Arrays
 from thinstream.models.plain import plain
-from thinstream.one_vs_rest import AnyLearner, OneVsRest
+from thinstream.one_vs_rest import OneVsRest
+
+_BATCH, _GIVEN = "batch/", "given/"
 
 
-def described(learner: AnyLearner) -> dict[str, Any]:
+def oldest_format(learner: AnyLearner) -> int:
+    """The first version of the format that can hold it."""
+    if learner.algorithm.kind == "batch":
+        return 3
+    return 1 if sum(1 for _ in learner.models) == 1 else 2
+
+
+def describe(learner: AnyLearner) -> dict[str, Any]:
     """What makes a learner, besides its memory."""
     costs = [_costs(Costs(*model.costs)) for model in learner.models]
+    short = {name: value for name, value in learner.parameters.items() if not np.ndim(value)}
     return {
         "algorithm": learner.algorithm.name,
-        "parameters": plain(learner.parameters, "parameters"),
-        "costs": costs if isinstance(learner, OneVsRest) else costs[0],
+        "parameters": plain(short, "parameters"),
+        "costs": costs if len(costs) > 1 else costs[0],
         "dtype": learner.dtype.name,
         "n_features": int(learner.n_features),
         "fit_intercept": bool(learner.offset),
@@ -46,22 +57,27 @@ def _costs(costs: Costs) -> dict[str, Any]:
     }
 
 
-def packed(learner: AnyLearner, grade: str) -> Arrays:
+def pack(learner: AnyLearner, grade: str) -> Arrays:
     """What a learner is, in full or as far as predicting needs it."""
-    pack = full if grade == "full" else weights
-    if isinstance(learner, Learner):
-        return pack(learner)
-    each = [(f"{k}/", pack(model)) for k, model in enumerate(learner.models)]
-    arrays = {prefix + name: array for prefix, arrays in each for name, array in arrays.items()}
+    if learner.algorithm.kind == "batch":
+        return _pack_batch(learner, grade)
+    one = full if grade == "full" else weights
+    each = [one(model) for model in learner.models]
+    if len(each) == 1:
+        return each[0]
+    arrays = {f"{k}/{name}": array for k, arrays in enumerate(each) for name, array in arrays.items()}
     return arrays | {"mistakes": np.array([learner.n_mistakes])}
 
 
-def unpacked(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
+def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     """The learner of a file; its parameters are checked as any."""
-    unpack: Callable[[dict[str, Any], Arrays], Learner] = learner_of if head["grade"] == "full" else frozen_of
-    if type(head.get("costs")) is not list:
-        return unpack(head, arrays)
-    costs = head["costs"]
+    costs, algorithm = head.get("costs"), head.get("algorithm")
+    if type(algorithm) is str and find(algorithm).kind == "batch":
+        return _unpack_batch(head, arrays)
+    one: Any = learner_of if head["grade"] == "full" else frozen_of
+    if type(costs) is not list:
+        found: AnyLearner = one(head, arrays)
+        return found
     if len(costs) != len(head["classes"]) or len(costs) < 3:
         raise ModelFileError(f"it has costs for {len(costs)} classes, and {len(head['classes'])} classes")
     own: list[Arrays] = [{} for _ in costs]
@@ -69,11 +85,45 @@ def unpacked(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
         number, slash, rest = name.partition("/")
         if slash and number.isdecimal() and int(number) < len(own):
             own[int(number)][rest] = array
-    models = [unpack({**head, "costs": cost}, part) for cost, part in zip(costs, own, strict=True)]
+    models = [one({**head, "costs": cost}, part) for cost, part in zip(costs, own, strict=True)]
     mistakes = int(_array(arrays, "mistakes", (1,), np.dtype(np.int64))[0])
     if mistakes < 0:
         raise ModelFileError(f"its mistakes are {mistakes}, below 0")
     return OneVsRest(models, mistakes)
+
+
+def _pack_batch(learner: Any, grade: str) -> Arrays:
+    arrays = learner.arrays(weights_only=grade == "weights")
+    given = {_GIVEN + name: np.asarray(value) for name, value in learner.parameters.items() if np.ndim(value)}
+    return {_BATCH + name: array for name, array in arrays.items()} | given
+
+
+def _unpack_batch(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
+    given = {name.removeprefix(_GIVEN): array for name, array in arrays.items() if name.startswith(_GIVEN)}
+    learner: Any = make_learner(**_common(head), parameters=head["parameters"] | given)
+    own = {name.removeprefix(_BATCH): array for name, array in arrays.items() if name.startswith(_BATCH)}
+    learner.restore(own) if head["grade"] == "full" else learner.restore_weights(own)
+    found: AnyLearner = learner
+    return found
+
+
+def from_format_2(head: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """The file of a batch method as format 2 had it, in the layout of all others."""
+    batch = head["batch"]
+    moved = {"arrays/given.": _GIVEN, "arrays/": _BATCH}
+    for old, new in moved.items():
+        arrays = {new + name.removeprefix(old) if name.startswith(old) else name: a for name, a in arrays.items()}
+    known = {name: batch[name] for name in ("class_weight", "shuffle", "random_state")}
+    known |= {"classes": batch["classes_dtype"], "named": "names.indices" in arrays}
+    described = {name: batch[name] for name in ("algorithm", "parameters", "dtype", "n_features", "fit_intercept")}
+    return head | described | {
+        "costs": _costs(Costs(*batch["costs"])),
+        "grow": False,
+        "grade": "weights" if batch["frozen"] else "full",
+        "classes": batch["classes"],
+        "space": {},
+        "extra": {"estimator": known},
+    }, arrays
 
 
 def full(learner: Learner) -> Arrays:

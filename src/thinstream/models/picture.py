@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thinstream.atomic import replacing
 from thinstream.errors import UnknownNameError, listed
-from thinstream.models.exports.portrait import Portrait
+from thinstream.models.exports.linear import LinearModel
 from thinstream.plotting import matplotlib
 
 EXTENSIONS = (".png", ".svg")
@@ -19,11 +19,12 @@ BARS, LONGEST, POINTS = 30, 36, 1000
 _POSITIVE, _NEGATIVE = "#2a7f9e", "#c8553d"
 
 
-def draw(portrait: Portrait, path: str | os.PathLike[str]) -> None:
+def draw(model: LinearModel, path: str | os.PathLike[str]) -> None:
     """Draws the weights of a model into a PNG or SVG file, by its extension.
 
-    Left the largest weights, each with the name (or column) of its feature; right the sizes of all weights that are not
-    zero, sorted, on a log scale. The file is replaced as a whole, and the same portrait gives the same bytes.
+    Left the largest weights, each with the name (or column) of its feature and, of more than two classes, the class it
+    speaks for; right the sizes of all weights that are not
+    zero, sorted, on a log scale. The file is replaced as a whole, and the same model gives the same bytes.
     """
     path = Path(path)
     if path.suffix.lower() not in EXTENSIONS:
@@ -32,29 +33,31 @@ def draw(portrait: Portrait, path: str | os.PathLike[str]) -> None:
     vector = path.suffix.lower() == ".svg"
     with package.rc_context({"svg.hashsalt": "thinstream"}), warnings.catch_warnings(), replacing(path) as new:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a letter the font lacks is drawn as a box
-        figure = _figure(portrait.check())
+        figure = _figure(model.check())
         figure.savefig(new, format=path.suffix.lower()[1:], dpi=130, metadata={"Date": None} if vector else None)
 
 
-def _figure(portrait: Portrait) -> Any:
-    order = portrait.largest_first()
+def _figure(model: LinearModel) -> Any:
+    order = model.largest_first()
     shown = order[:BARS]
     figure = matplotlib().figure.Figure(figsize=(12, max(4.2, 1.6 + 0.23 * len(shown))), layout="constrained")
-    figure.suptitle(headline(portrait), fontsize=12, parse_math=False)
+    figure.suptitle(headline(model), fontsize=12, parse_math=False)
     if not len(order):
         figure.text(0.5, 0.5, "every weight is zero: nothing to draw", ha="center", va="center", color="0.4")
         return figure
     bars, curves = figure.subplots(1, 2, width_ratios=(3, 2))
-    _bars(bars, portrait, shown, len(order))
-    _curves(curves, portrait)
+    _bars(bars, model, shown)
+    _curves(curves, model)
     return figure
 
 
-def _bars(axes: Any, portrait: Portrait, shown: NDArray[np.int64], of: int) -> None:
+def _bars(axes: Any, model: LinearModel, shown: NDArray[np.int64]) -> None:
     """The largest weights from the most positive, on top, to the most negative."""
-    shown = shown[np.argsort(-portrait.weights[shown], kind="stable")]
-    weights = portrait.weights[shown].astype(np.float64)
-    names = [shortened(portrait.names.get(j, f"column {j}")) for j in portrait.indices[shown].tolist()]
+    shown = shown[np.argsort(-model.weights[shown], kind="stable")]
+    weights = model.weights[shown].astype(np.float64)
+    cells = zip(model.indices[shown].tolist(), model.rows[shown].tolist(), strict=True)
+    of = [""] if model.is_binary else [f" · {shortened(str(label), 24)}" for label in model.classes]
+    names = [shortened(model.names.get(j, f"column {j}")) + of[k] for j, k in cells]
     places = np.arange(len(shown))
     axes.barh(places, weights, color=np.where(weights > 0, _POSITIVE, _NEGATIVE), height=min(0.72, 0.12 * len(shown)))
     axes.set_yticks(places, labels=names, fontsize=8, parse_math=False)
@@ -64,12 +67,13 @@ def _bars(axes: Any, portrait: Portrait, shown: NDArray[np.int64], of: int) -> N
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    if of > len(shown):
+    if len(model.weights) > len(shown):
         axes.set_title(f"the {len(shown)} largest weights", fontsize=10)
     else:
-        axes.set_title("the only weight" if of == 1 else f"all {of} weights", fontsize=10)
+        axes.set_title("the only weight" if len(shown) == 1 else f"all {len(shown)} weights", fontsize=10)
     axes.set_xlabel("weight")
-    negative, positive = (shortened(str(label), 24) for label in (portrait.negative, portrait.positive))
+    sides = model.classes if model.is_binary else ("other classes", "the class named")
+    negative, positive = (shortened(str(label), 24) for label in sides)
     for x, side, towards, colour in ((0, "left", f"◀ {negative}", _NEGATIVE), (1, "right", f"{positive} ▶", _POSITIVE)):
         axes.annotate(
             towards, (x, 0), xycoords="axes fraction", xytext=(0, -21), textcoords="offset points",
@@ -77,11 +81,11 @@ def _bars(axes: Any, portrait: Portrait, shown: NDArray[np.int64], of: int) -> N
         )  # fmt: skip
 
 
-def _curves(axes: Any, portrait: Portrait) -> None:
+def _curves(axes: Any, model: LinearModel) -> None:
     """|weight| by rank, each sign for itself."""
     longest = 1
     for sign, colour, label in ((1, _POSITIVE, "positive"), (-1, _NEGATIVE, "negative")):
-        sizes = np.sort(sign * portrait.weights[sign * portrait.weights > 0].astype(np.float64))[::-1]
+        sizes = np.sort(sign * model.weights[sign * model.weights > 0].astype(np.float64))[::-1]
         if not len(sizes):
             continue
         longest = max(longest, len(sizes))
@@ -101,18 +105,19 @@ def _curves(axes: Any, portrait: Portrait) -> None:
     axes.legend(fontsize=8, frameon=False)
 
 
-def headline(portrait: Portrait) -> str:
+def headline(model: LinearModel) -> str:
     """What a model is, in a line.
 
-    >>> empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-    >>> headline(Portrait("FSOL", {}, -1, 1, 1000, *empty, 0.0, {}))
+    >>> nothing, zero = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.float32)
+    >>> headline(LinearModel("FSOL", {}, (-1, 1), 1000, nothing, nothing, zero[1:], zero, {}))
     'FSOL: 0 of 1,000 weights are not zero (100 % sparse)'
     """
-    kept, width = len(portrait.weights), portrait.n_features
-    text = f"{portrait.algorithm}: {kept:,} of {width:,} weights are not zero"
+    kept, width = len(model.weights), model.n_weights
+    of = "" if model.is_binary else f" of {len(model.classes)} classes"
+    text = f"{model.algorithm}: {kept:,} of {width:,} weights{of} are not zero"
     if width:
         text += f" ({percent(width - kept, width)} sparse)"
-    return text + (f", intercept {portrait.intercept:.3g}" if portrait.intercept else "")
+    return text + (f", intercept {model.intercepts[0]:.3g}" if model.is_binary and model.intercepts[0] else "")
 
 
 def percent(part: int, whole: int) -> str:

@@ -112,9 +112,9 @@ def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
 
 def _subject(model: Any) -> Subject:
     holder = getattr(model, "_model", model)  # an estimator's, or a model itself
-    learner = getattr(holder, "learner", getattr(model, "_learner", model))
+    learner = getattr(holder, "learner", model)
     if isinstance(learner, OneModel):
-        classes = getattr(holder, "classes", getattr(model, "_classes", None))
+        classes = getattr(holder, "classes", None)
         return Subject(learner.algorithm.name, learner.weights(), dict(learner.parameters), learner, classes)
     name = type(model).__name__
     w = getattr(model, "coef_", None if hasattr(model, "get_params") else model)

@@ -28,6 +28,7 @@ class Spelling(NamedTuple):
     minimum: int | None = None
     maximum: int | None = None
     switch: str | None = None  # flags of a bool
+    flags: tuple[str, ...] = ()  # what the command line calls it, if not by its name
     remembered: bool = False  # whether a model file keeps it: it tells what is no feature
     in_space: bool = False  # whether it is part of what feature numbers mean
     common: bool = False  # whether all formats take it
@@ -119,7 +120,11 @@ class Options:
         MAX_ERRORS, f"Bad records skipped at most (default {MAX_ERRORS}).", minimum=0, common=True
     )
     threads: int | None = _option(
-        None, "Threads that parse (default: one per core); 0: the one that learns parses, too.", minimum=0, common=True
+        None,
+        "Threads that parse (default: one per core); 0: the one that learns parses, too.",
+        minimum=0,
+        flags=("--jobs", "-j"),
+        common=True,
     )
     label: str = _option("label", "Column (or key) of the label (default label).", panel=COLUMNS, remembered=True)
     weight: str | None = _option(None, "Column of the examples' weights.", panel=COLUMNS, remembered=True)
@@ -190,7 +195,7 @@ class Options:
                 words.append(declared.switch.split("/")[0 if value else -1])
             elif declared.panel is not None:
                 text = ("yes" if value else "no") if isinstance(value, bool) else _shown(value)
-                words += [f"--{name.replace('_', '-')}", text]
+                words += [declared.flags[0] if declared.flags else f"--{name.replace('_', '-')}", text]
         return words
 
 

@@ -105,16 +105,9 @@ def _report(learner: Learner, batch: Batch, w: Any, c: Any, rho: Any, distance: 
         if name == "FSOL":
             bound = fsol_bound(w, eta=p["eta"], l1=p["l1"], norm=norm, costs=c)
         else:
-            bound = ssol_bound(
-                w,
-                _precision(learner),
-                eta=p["eta"],
-                l1=p["l1"],
-                r=p["r"],
-                norm=norm,
-                rounds=len(batch),
-                largest_cost=float(np.max(c)),
-            )
+            given = {name: p[name] for name in ("eta", "l1", "r")}
+            A, largest = _precision(learner), float(np.max(c))
+            bound = ssol_bound(w, A, **given, norm=norm, rounds=len(batch), largest_cost=largest)
     return Regret(name, len(batch), learner.cumulative_loss, other, bound, measures)
 
 
@@ -150,7 +143,7 @@ def _fresh(model: Any, n_features: int, classes: Classes) -> Learner:
 
         if not isinstance(model, OnlineClassifier):
             raise InvalidInputError(f"theory: an online estimator of thinstream is needed, got {type(model).__name__}")
-        model = clone(model)._new_learner(classes, n_features)
+        model = clone(model)._fresh_model(classes, n_features).learner
     if model.offset:
         raise InvalidParameterError("theory: fit_intercept must be False; append a constant feature to X instead")
     options = {"n_features": n_features, "costs": model.costs, "dtype": "float64"}

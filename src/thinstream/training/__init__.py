@@ -2,5 +2,16 @@
 
 from thinstream.training.checkpoint import Checkpoints
 from thinstream.training.run import Interrupted, Line, NullObserver, Observer, Run, Step
+from thinstream.training.streams import learn_stream, score_stream
 
-__all__ = ["Checkpoints", "Interrupted", "Line", "NullObserver", "Observer", "Run", "Step"]
+__all__ = [
+    "Checkpoints",
+    "Interrupted",
+    "Line",
+    "NullObserver",
+    "Observer",
+    "Run",
+    "Step",
+    "learn_stream",
+    "score_stream",
+]

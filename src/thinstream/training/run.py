@@ -1,8 +1,11 @@
 """The run: batch after batch is scored, learned and counted; lines are told, checkpoints written, signals heeded."""
 
+from typing import Any
+
 import numpy as np
 
 from thinstream.batch import Batch
+from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
 from thinstream.evaluate.progress import LabelOrder, Progress
 from thinstream.evaluate.report import P3, Tradeoff
@@ -43,11 +46,13 @@ class Run:
     ) -> None:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
         self.watch, self.tradeoff = watch or NullObserver(), tradeoff
+        model.require_features(stream.feature_space, "the data")
         self.state = State(model, Progress(len(model.classes)), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         self._since = 0  # rows since the last checkpoint
         self._order = LabelOrder()
         self._most_skipped = 0  # in a pass that is over
+        self._progressive = model.learner.reads == "once"  # others have no score of a row before it is learned
 
     def resume(self) -> bool:
         """Goes back to the last checkpoint; False if there is none."""
@@ -68,6 +73,8 @@ class Run:
         warm_up = getattr(self.stream, "warm_up", None)
         if warm_up is not None:
             warm_up()
+        if not self._progressive:
+            return
         values = np.empty(0, dtype=self.stream.dtype)
         scores = learner.learn(Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0, nothing))
         self.state.progress.update(scores, nothing)
@@ -86,6 +93,16 @@ class Run:
         return self.state.model
 
     def _run(self, asked: Stopping) -> None:
+        learner: Any = self.state.model.learner
+        if not self._progressive and (self.checkpoints is not None or self.passes > 1):
+            raise InvalidParameterError(
+                f"{learner.algorithm.name} takes all rows at once: it has no checkpoints, and learns in one pass"
+            )
+        if learner.reads == "again":
+            learner.learn_from(self.stream.batches)
+            self.state = self.state._replace(passes=1)
+            self._most_skipped = self.skipped
+            return
         while self.state.passes < self.passes:
             source = batches_from(self.stream, self.state.position)
             while True:
@@ -104,17 +121,19 @@ class Run:
             self._most_skipped = self.skipped
             if self.stream.skipped is not None:
                 self.stream.skipped.count = 0  # the next pass comes by the same records again
+        learner.finish()
 
     def _learn(self, batch: Batch, asked: Stopping) -> None:
         """The rows of a batch, halting where a line or a checkpoint is due."""
+        lines = self.watch.lines and self._progressive
         while len(batch):
-            rows = min(len(batch), self._until_line()) if self.watch.lines else len(batch)
+            rows = min(len(batch), self._until_line()) if lines else len(batch)
             due = self.checkpoints.due_in(self._since) if self.checkpoints else None
             if due is not None:
                 rows = min(rows, due)
             now = batch if rows == len(batch) else batch.until(rows)
             self._take(now)
-            if self.watch.lines and _is_doubling(self.state.progress.rows):
+            if lines and _is_doubling(self.state.progress.rows):
                 self._line()
             if due == rows:
                 self._checkpoint()
@@ -124,8 +143,9 @@ class Run:
     def _take(self, rows: Batch) -> None:
         y = rows.require_labels()
         self._order.update(y)
-        scores = self.state.model.learner.learn(rows)
-        self.state.progress.update(scores, y, rows.weights)
+        scores = self.state.model.learner.learn(rows, scores=self._progressive)
+        if self._progressive:
+            self.state.progress.update(scores, y, rows.weights)
         self._since += len(rows)
         position = self.state.position
         self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
@@ -170,6 +190,10 @@ class Run:
     def looks_sorted(self) -> bool:
         """Whether labels came in far longer runs than in any random order."""
         return self._order.looks_sorted
+
+    def report(self) -> dict[str, Any] | None:
+        """The progressive metrics, as JSON has them; None where no row was scored before it was learned."""
+        return self.state.progress.report(self.tradeoff).as_dict() if self.state.progress.rows else None
 
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""

@@ -22,7 +22,7 @@ from thinstream.streams.stream import Stream
 from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.multipass import study_stream
 from thinstream.tune.peekable import PeekableStream
-from thinstream.tune.selection import metric_values
+from thinstream.tune.scoring import metric_values
 from thinstream.tune.study import StudyConfig, Trial
 
 #: Rows whose labels tell how rare positives are, where that is not given.

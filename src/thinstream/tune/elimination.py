@@ -79,13 +79,12 @@ class Elimination:
         return counted.pooled(places, len(candidates))
 
     def _hopeless(self, candidates: NDArray[np.int64]) -> set[int]:
-        n = range(len(candidates))
-        so_far = np.array([self.scoring.score(self._marks[-1], place) for place in n])
+        so_far = self.scoring.scores(self._marks[-1])
         if not np.isfinite(so_far).any():
             return set()
         leader = int(np.nanargmax(so_far))
         stretches = [later.minus(earlier) for earlier, later in zip(self._marks, self._marks[1:], strict=False)]
-        scores = np.array([[self.scoring.score(stretch, place) for place in n] for stretch in stretches])
+        scores = np.array([self.scoring.scores(stretch) for stretch in stretches])
         gaps = scores[:, [leader]] - scores
         found = set()
         for place, candidate in enumerate(candidates.tolist()):

@@ -15,7 +15,7 @@ from thinstream.models.picture import percent
 from thinstream.plotting import matplotlib
 from thinstream.tune.cost_curves import CostCurves
 from thinstream.tune.sparsity_path import PathResult
-from thinstream.tune.text_tables import METRIC_NAMES, TextTable, cost_table, path_table, short
+from thinstream.tune.text_tables import TextTable, compared_as, cost_table, path_table, scoring_name, short
 
 EXTENSIONS = (".png", ".svg", ".html")
 _COLOURS = ("#2a7f9e", "#c8553d")
@@ -89,6 +89,7 @@ def path_figure(path: PathResult, scoring: str, chosen: int | None) -> Any:
     """The figure of `draw_path`, without its title."""
     figure = _figure()
     left, right = figure.subplots(1, 2)
+    scoring = compared_as(scoring)
     scale, unit = (1.0, " per row") if scoring == "cost" else (100.0, ", %")
     nnz = np.maximum(path.nnz, _NONE)
     judged = scale * path.progressive(scoring)
@@ -101,7 +102,7 @@ def path_figure(path: PathResult, scoring: str, chosen: int | None) -> Any:
         judged = scale * final if path.judged_on_held_out else judged
     if chosen is not None and np.isfinite(judged[chosen]):
         left.plot([nnz[chosen]], [judged[chosen]], **_RING)
-    name = METRIC_NAMES[scoring]
+    name = scoring_name(scoring)
     left.set(title=f"{name} against sparsity", xscale="log", ylabel=name + unit)
     left.set_xlabel("weights that are not zero, and the share that is")
     _label_weights(left.xaxis, path.nnz, path.n_features, shares=True)

@@ -142,7 +142,7 @@ class _Pass:
 
 
 def _needed(config: StudyConfig, lanes: Sequence[Trial], width: int) -> int:
-    return Lanes.foreseen(
+    return Lanes.estimate_nbytes(
         config.algorithm,
         [lane.parameters for lane in lanes],
         width,

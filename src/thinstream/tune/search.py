@@ -7,17 +7,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.observer import Observer
 from thinstream.learners import Learner
 from thinstream.tune.elimination import Elimination
-from thinstream.tune.lane_counts import LaneCounts
+from thinstream.tune.lane_counts import HELD_OUT, LEARNED, LaneCounts
 from thinstream.tune.multipass import study_stream
-from thinstream.tune.scoring import Scoring
+from thinstream.tune.scoring import Numbers, PredictionScoring, Scoring
 from thinstream.tune.sources import Source
 from thinstream.tune.study import Study, StudyConfig, Trial
-
-Numbers = NDArray[np.float64]
 
 
 class Outcome(NamedTuple):
@@ -41,7 +39,7 @@ def search(
     source: Source,
     config: StudyConfig,
     candidates: Sequence[Trial],
-    scoring: Scoring,
+    scoring: Scoring | PredictionScoring,
     *,
     eliminate: bool = False,
     models: bool = False,
@@ -56,7 +54,11 @@ def search(
     splits = [*range(config.folds), *([-1] if models or not config.folds else [])]
     lanes = [lane._replace(candidate=c, split=s) for c, lane in enumerate(candidates) for s in splits]
     judge = _Judge(lanes, len(candidates), config, scoring)
-    dropping = Elimination(lanes, scoring, held_out=config.folds > 0) if eliminate else None
+    dropping = None
+    if eliminate:
+        if isinstance(scoring, PredictionScoring):
+            raise InvalidParameterError(f"eliminate must be False with scoring {scoring.name!r}: counts do not tell it")
+        dropping = Elimination(lanes, scoring, held_out=config.folds > 0)
     kept: dict[int, Learner] = {}
 
     def during(study: Study, numbers: list[int]) -> list[int]:
@@ -68,6 +70,9 @@ def search(
 
     def finish(study: Study, numbers: list[int]) -> list[int]:
         """Keeps the best model of this pass; the rest of it is let go."""
+        judge.note(study, numbers)
+        if not models:
+            return numbers
         mean = judge.means(study.tallies.learned, study.tallies.held_out, numbers)[1]
         if np.isfinite(mean).any():
             best = int(np.nanargmax(mean))
@@ -77,11 +82,11 @@ def search(
 
     found = study_stream(
         source,
-        config._replace(losses=scoring.losses),
+        config._replace(losses=scoring.losses, predictions=isinstance(scoring, PredictionScoring)),
         lanes,
         during=during,
         halts=halts,
-        finish=finish if models else None,
+        finish=finish,
         watch=watch,
     )
     everyone = list(range(len(lanes)))
@@ -99,7 +104,7 @@ def search(
     if config.folds:
         error = scores.std(axis=1, ddof=1) / math.sqrt(config.folds) if config.folds > 1 else np.full(len(mean), np.nan)
     else:
-        error = scoring.standard_errors(judge.warm_up.learned(found.learned, everyone))
+        error = judge.standard_errors(found.learned, everyone)
     progressive = judge.pooled(found.learned, everyone)
     rank = _ranks(mean, dropped)
     best = int(np.argmin(rank))
@@ -123,10 +128,29 @@ def search(
 class _Judge:
     """Scores of candidates from the counts of their lanes."""
 
-    def __init__(self, lanes: Sequence[Trial], n: int, config: StudyConfig, scoring: Scoring) -> None:
+    def __init__(
+        self, lanes: Sequence[Trial], n: int, config: StudyConfig, scoring: Scoring | PredictionScoring
+    ) -> None:
         self.lanes, self.n, self.folds, self.scoring = lanes, n, config.folds, scoring
         self.warm_up = WarmUp(len(lanes))
+        self.noted = np.full(len(lanes), np.nan)  # scores of predictions, where counts do not tell them
         self.passing = config.n_passes == 1 and not config.final  # else held-out rows meet models that have seen all
+
+    def note(self, study: Study, numbers: list[int]) -> None:
+        """Scores the predictions of a study that is over; without folds, or as rows pass, the first are left out."""
+        if not isinstance(self.scoring, PredictionScoring):
+            return
+        first = WarmUp.left_out(study.rows) if self.passing or not self.folds else 0
+        for place, number in enumerate(numbers):
+            if self.lanes[number].split >= 0 or not self.folds:
+                role = LEARNED if not self.folds else HELD_OUT
+                self.noted[number] = self.scoring.function(*study.predictions(place, role, first))
+
+    def standard_errors(self, learned: LaneCounts, numbers: list[int]) -> Numbers:
+        """Of the scores on rows before they were learned."""
+        if isinstance(self.scoring, PredictionScoring):
+            return np.full(self.n, np.nan)
+        return self.scoring.standard_errors(self.warm_up.learned(learned, numbers))
 
     def means(self, learned: LaneCounts, held_out: LaneCounts, numbers: list[int]) -> tuple[Numbers, Numbers]:
         """Scores candidate × split, and what candidates are ranked by; NaN for those that are not there."""
@@ -134,17 +158,23 @@ class _Judge:
         if not self.folds:
             return scores, self.pooled(self.warm_up.learned(learned, numbers), numbers)
         counted = self.warm_up.held_out(held_out, numbers) if self.passing else held_out
+        each = self.noted[numbers] if isinstance(self.scoring, PredictionScoring) else self.scoring.scores(counted)
         for place, number in enumerate(numbers):
             lane = self.lanes[number]
             if lane.split >= 0:
-                scores[lane.candidate, lane.split] = self.scoring.score(counted, place)
+                scores[lane.candidate, lane.split] = each[place]
         return scores, scores.mean(axis=1)
 
     def pooled(self, learned: LaneCounts, numbers: Sequence[int]) -> Numbers:
-        """The score of each candidate on rows before they were learned."""
+        """The score of each candidate on rows before they were learned; NaN with folds where counts do not tell it."""
+        if isinstance(self.scoring, PredictionScoring):
+            found = np.full(self.n, np.nan)
+            if not self.folds:
+                found[[self.lanes[number].candidate for number in numbers]] = self.noted[list(numbers)]
+            return found
         candidates = np.array([self.lanes[number].candidate for number in numbers])
         together = learned.pooled(candidates, self.n)
-        return np.array([self.scoring.score(together, candidate) for candidate in range(self.n)])
+        return self.scoring.scores(together)
 
 
 def _ranks(mean: Numbers, dropped: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -176,6 +206,11 @@ class WarmUp:
     def halts(rows: int) -> int:
         """Rows until the next power of two."""
         return (1 << rows.bit_length()) - rows
+
+    @staticmethod
+    def left_out(rows: int) -> int:
+        """How many of so many rows do not count."""
+        return 1 << ((rows // 2).bit_length() - 1) if rows > 1 else 0
 
     def visit(self, study: Study, numbers: list[int]) -> list[int]:
         """Looks at a study where the number of rows is a power of two."""

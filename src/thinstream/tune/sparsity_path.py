@@ -1,8 +1,8 @@
 """The sparsity path: models of one algorithm from dense to empty, a lane per l1, in one pass over a stream."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,21 +20,25 @@ from thinstream.tune.l1_range import find_l1_range
 from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LaneCounts, LaneTallies
 from thinstream.tune.multipass import study_stream
 from thinstream.tune.peekable import HoldoutStream, PeekableStream
-from thinstream.tune.selection import (
-    METRICS,
-    UNLIMITED,
-    Limits,
+from thinstream.tune.scoring import (
+    COLUMNS,
+    MEASURES,
+    Numbers,
+    PredictionScoring,
     check_metric,
-    check_rule,
     metric_values,
-    select_model,
     standard_errors,
 )
+from thinstream.tune.selection import UNLIMITED, Limits, check_rule, select_model
 from thinstream.tune.sources import is_repeatable
 from thinstream.tune.study import CELLS, Study, StudyConfig, Trial
 
 #: With fewer rows held out than this, models are judged by their progressive metrics.
 ENOUGH = 100
+#: Parts of the held-out rows that tell the standard error of a score that counts do not.
+PARTS = 10
+#: Scores, a column per lane, and labels.
+Predictions = tuple[NDArray[Any], NDArray[np.int8]]
 
 
 class Sweep(NamedTuple):
@@ -132,6 +136,7 @@ class PathResult:
     tested: bool  # held_out is that of a stream of its own
     looks_sorted: bool  # labels came in long runs: progressive numbers are too good
     tradeoff: Tradeoff = P3  # of weighted sum and cost
+    scored: Mapping[str, tuple[Numbers, Numbers]] = field(default_factory=dict)  # what counts do not tell, held out
 
     @property
     def judged_on_held_out(self) -> bool:
@@ -152,31 +157,35 @@ class PathResult:
             "density": self.nnz / width,
             "sparsity": 1.0 - self.nnz / width,
         }
-        for metric in METRICS:
+        for metric in COLUMNS:
             table[metric] = self.progressive(metric)
-        for metric in METRICS:
+        for metric in COLUMNS:
             table[f"held_out_{metric}"], table[f"held_out_{metric}_se"] = self.final(metric)
         return table
 
     def progressive(self, metric: str) -> NDArray[np.float64]:
-        """A metric of rows before they were learned."""
+        """A metric of rows before they were learned; NaN where counts do not tell it."""
+        if metric in self.scored:
+            return np.full(len(self.l1), np.nan)
         return metric_values(self.learned, metric, self.tradeoff)
 
     def final(self, metric: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """A metric of held-out rows, and its standard errors."""
+        if metric in self.scored:
+            return self.scored[metric]
         values = metric_values(self.held_out, metric, self.tradeoff)
         return values, np.where(np.isnan(values), np.nan, standard_errors(self.held_out, metric, self.tradeoff))
 
     def pick(self, scoring: str = "error", rule: str = "one_se", limits: Limits = UNLIMITED) -> int:
         """The number of the model to take, see `selection.select_model`; by held-out rows if there are enough."""
-        check_metric(scoring)
         check_rule(rule, limits)
-        counted = self.held_out if self.judged_on_held_out else self.learned
-        values, errors = (
-            metric_values(counted, scoring, self.tradeoff),
-            standard_errors(counted, scoring, self.tradeoff),
-        )
-        return select_model(values, errors, self.nnz, self.n_features, metric=scoring, rule=rule, limits=limits)
+        if scoring in self.scored:
+            (values, errors), sign = self.scored[scoring], 1
+        else:
+            counted = self.held_out if self.judged_on_held_out else self.learned
+            values = metric_values(counted, check_metric(scoring), self.tradeoff)
+            errors, sign = standard_errors(counted, scoring, self.tradeoff), MEASURES[scoring].sign
+        return select_model(values, errors, self.nnz, self.n_features, sign=sign, rule=rule, limits=limits)
 
 
 def sweep_stream(
@@ -188,12 +197,14 @@ def sweep_stream(
     test: Stream | None = None,
     watch: Observer | None = None,
     tradeoff: Tradeoff = P3,
+    scoring: PredictionScoring | None = None,
 ) -> PathResult:
     """Sweeps l1 over a stream; ``trial`` has all else.
 
     Every model learns from all rows. With ``holdout`` each has a twin, a second lane that never learns every so many-th
     row; these rows are kept (some ten thousand at most, evenly spread) and scored by the twins as they are at the end.
-    With a ``test`` stream the models themselves are scored on it, and there are no twins.
+    With a ``test`` stream the models themselves are scored on it, and there are no twins. ``scoring`` is what else to
+    compute of these rows, that counts do not tell.
     """
     sweep = sweep.check()
     if "l1" not in {parameter.name for parameter in find(config.algorithm).parameters}:
@@ -201,6 +212,8 @@ def sweep_stream(
     if test is not None and not is_repeatable(test):
         raise InvalidInputError("the test rows must be files, or data in memory: a pipe may be needed twice")
     every = 0 if test is not None else sweep.holdout
+    if scoring is not None and test is None and not every:
+        raise InvalidParameterError(f"scoring {scoring.name!r} needs held-out rows: holdout must not be 0")
     ahead = PeekableStream(stream)
     l1 = _values(ahead, config, trial, sweep)
     source: Any = HoldoutStream(ahead, every) if every else ahead
@@ -208,7 +221,7 @@ def sweep_stream(
     for k, value in enumerate(l1.tolist()):
         model = trial._replace(parameters={**trial.parameters, "l1": value}, split=-1, candidate=k)
         lanes += [model, model._replace(split=every - 1)] if every else [model]
-    end = _End(config, lanes, lambda: test.batches() if test is not None else source.rows if every else [])
+    end = _End(config, lanes, lambda: test.batches() if test is not None else source.rows if every else [], scoring)
     found = study_stream(source, config._replace(folds=every), lanes, finish=end, watch=watch)
     mains = [k for k, each in enumerate(lanes) if each.split < 0]
     judged = [k for k, each in enumerate(lanes) if each.split >= 0] if every else mains
@@ -225,6 +238,7 @@ def sweep_stream(
         tested=test is not None,
         looks_sorted=found.looks_sorted,
         tradeoff=tradeoff,
+        scored={} if scoring is None else {scoring.name: (end.scores[judged], end.errors[judged])},
     )
 
 
@@ -243,29 +257,33 @@ def _values(stream: PeekableStream, config: StudyConfig, trial: Trial, sweep: Sw
 class _End:
     """What is done at the end of a pass: rows are scored, twins dropped, models taken out."""
 
-    def __init__(self, config: StudyConfig, lanes: list[Trial], rows: Any) -> None:
-        self.config, self.lanes, self.rows = config, lanes, rows
+    def __init__(self, config: StudyConfig, lanes: list[Trial], rows: Any, scoring: PredictionScoring | None) -> None:
+        self.config, self.lanes, self.rows, self.scoring = config, lanes, rows, scoring
+        self.scores, self.errors = np.full(len(lanes), np.nan), np.full(len(lanes), np.nan)
         self.held_out = LaneCounts.nothing(len(lanes))
         self.models: dict[int, Learner | SparseWeights] = {}
         self.nnz: dict[int, int] = {}
         self.n_features = 0
 
     def __call__(self, study: Study, numbers: list[int]) -> list[int]:
-        self.held_out.put(numbers, _scored(study, self.rows()))
+        kept: list[Predictions] | None = None if self.scoring is None else []
+        self.held_out.put(numbers, _score(study, self.rows(), kept))
+        if self.scoring is not None and kept:
+            self.scores[numbers], self.errors[numbers] = _with_errors(self.scoring, kept)
         mains = [place for place, k in enumerate(numbers) if self.lanes[k].split < 0]
         study.keep(mains)
         # a second copy of everything must fit, too, and be there at once
         whole = len(numbers) == len(self.lanes) and 2 * study.lanes.nbytes <= self.config.limit
         for place, k in enumerate(numbers[place] for place in mains):
             model = study.lanes[place]
-            kept = SparseWeights.of(model)
-            self.nnz[k], self.models[k] = len(kept.where), model if whole else kept
+            sparse = SparseWeights.of(model)
+            self.nnz[k], self.models[k] = len(sparse.where), model if whole else sparse
         self.n_features = study.lanes.n_features
         return [numbers[place] for place in mains]
 
 
-def _scored(study: Study, batches: Iterable[Batch]) -> LaneCounts:
-    """What the lanes, as they are, get right and wrong."""
+def _score(study: Study, batches: Iterable[Batch], kept: list[Predictions] | None) -> LaneCounts:
+    """What the lanes, as they are, get right and wrong; predictions of rows that count are added to ``kept``."""
     n = len(study.lanes)
     tallies, size = LaneTallies(n), max(CELLS // n, 1)
     for batch in batches:
@@ -276,5 +294,17 @@ def _scored(study: Study, batches: Iterable[Batch]) -> LaneCounts:
             if rows.weights is not None:
                 roles[rows.weights == 0] = ABSENT
             assert rows.y is not None
-            tallies.update(study.lanes.scores(rows), rows.y, roles)
+            scores = study.lanes.scores(rows)
+            tallies.update(scores, rows.y, roles)
+            if kept is not None:
+                present = roles[:, 0] == HELD_OUT
+                kept.append((scores[present], rows.y[present]))
     return tallies.held_out
+
+
+def _with_errors(scoring: PredictionScoring, kept: list[Predictions]) -> tuple[Numbers, Numbers]:
+    """The score of every lane, and its standard error from that of ten parts of the rows."""
+    scores, y = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    values = np.array([scoring.function(lane, y) for lane in scores.T])
+    parts = [[scoring.function(lane[k::PARTS], y[k::PARTS]) for lane in scores.T] for k in range(PARTS)]
+    return values, np.std(parts, axis=0, ddof=1) / math.sqrt(PARTS)

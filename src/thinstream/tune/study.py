@@ -27,6 +27,7 @@ class StudyConfig(NamedTuple):
     dtype: str = "float32"
     threads: int = 1
     losses: bool = False
+    predictions: bool = False  # whether scores are kept, for `Study.predictions`
     n_passes: int = 1  # rows learned in the first are counted before they are, held-out ones in the last
     final: bool = False  # whether held-out rows are scored by the final models, in a further pass
     memory: int | None = None  # bytes all lanes may take; None: half of the machine's
@@ -83,6 +84,9 @@ class Study:
         )
         self.tallies, self.order = LaneTallies(len(trials), config.losses), LabelOrder()
         self._again = False
+        self._kept: list[tuple[int, NDArray[Any], NDArray[np.int8], NDArray[np.int8]]] | None = None
+        if config.predictions:
+            self._kept = []  # of each piece: rows before it, scores, labels, roles
         self._splits = np.array([trial.split for trial in trials])
 
     def take(self, batch: Batch, roles: NDArray[np.int8] | None = None) -> None:
@@ -97,21 +101,36 @@ class Study:
                 each[each == LEARNED] = ABSENT
             else:
                 self.order.update(rows.y)
-            self.tallies.update(scores, rows.y, each)
-            self.rows += len(rows)
+            self._count(scores, rows.y, each)
 
     def again(self) -> None:
         """The same rows come once more: held-out rows are counted anew, those learned before no more."""
         self.rows, self._again = 0, True
         self.tallies.forget(HELD_OUT)
+        for _, _, _, roles in self._kept or ():
+            roles[roles == HELD_OUT] = ABSENT
 
     def score(self, batch: Batch, roles: NDArray[np.int8] | None = None) -> None:
         """Counts rows as held out that are (by the roles), learning nothing: for a second pass over the same rows."""
         for rows, each in self._pieces(batch, roles):
             assert rows.y is not None
             each[each == LEARNED] = ABSENT
-            self.tallies.update(self.lanes.scores(rows), rows.y, each)
-            self.rows += len(rows)
+            self._count(self.lanes.scores(rows), rows.y, each)
+
+    def predictions(self, lane: int, role: int, first: int = 0) -> tuple[NDArray[Any], NDArray[np.int8]]:
+        """Scores and labels of the rows that have a role for a lane, from row number ``first`` on."""
+        scores, labels = [], []
+        for start, of, y, roles in self._kept or ():
+            chosen = (roles[:, lane] == role) & (np.arange(start, start + len(y)) >= first)
+            scores.append(of[chosen, lane])
+            labels.append(y[chosen])
+        return np.concatenate(scores), np.concatenate(labels)
+
+    def _count(self, scores: NDArray[Any], y: NDArray[np.int8], roles: NDArray[np.int8]) -> None:
+        self.tallies.update(scores, y, roles)
+        if self._kept is not None:
+            self._kept.append((self.rows, np.array(scores), np.array(y), roles))
+        self.rows += len(y)
 
     def keep(self, lanes: Sequence[int]) -> None:
         """Drops all other lanes and returns their memory."""

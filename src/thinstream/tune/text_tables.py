@@ -9,12 +9,7 @@ from numpy.typing import NDArray
 from thinstream.tune.cost_curves import CostCurves
 from thinstream.tune.sparsity_path import PathResult
 
-METRIC_NAMES = {
-    "error": "error",
-    "balanced_accuracy": "balanced accuracy",
-    "weighted_sum": "weighted sum",
-    "cost": "cost",
-}
+_SHORT = {"balanced_accuracy": "bal.acc", "weighted_sum": "sum"}
 
 
 class TextTable(NamedTuple):
@@ -27,20 +22,20 @@ class TextTable(NamedTuple):
 def path_table(path: PathResult, scoring: str = "error") -> TextTable:
     """Error, balanced accuracy and what else is judged by, progressive and held out, a row for each model."""
     table = path.columns()
-    shown = {"error": "error %", "balanced_accuracy": "bal.acc %"}
-    shown |= {"weighted_sum": {"weighted_sum": "sum %"}, "cost": {"cost": "cost/row"}}.get(scoring, {})
+    shown = {metric: _title(metric) for metric in ("error", "balanced_accuracy", compared_as(scoring))}
     columns: dict[str, list[str]] = {
         "l1": [short(value) for value in table["l1"]],
         "non-zeros": [f"{value:,}" for value in table["nnz"]],
         "sparsity %": [f"{100.0 * value:.3f}" for value in table["sparsity"]],
     }
-    columns |= {name: _texts(table[metric], metric) for metric, name in shown.items()}
+    columns |= {name: _texts(path.progressive(metric), metric) for metric, name in shown.items()}
     if not np.isnan(table["held_out_error"]).all():
         first = "test " if path.tested else "held-out "
         for metric, name in shown.items():
-            columns[first + name] = _texts(table[f"held_out_{metric}"], metric)
-            if metric == scoring:
-                columns["± se"] = _texts(table[f"held_out_{metric}_se"], metric)
+            values, errors = path.final(metric)
+            columns[first + name] = _texts(values, metric)
+            if metric == compared_as(scoring):
+                columns["± se"] = _texts(errors, metric)
     return TextTable(tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
 
@@ -56,6 +51,20 @@ def cost_table(curves: CostCurves) -> TextTable:
             row += [*_texts(shares, curve.metric, percent=True), f"{curve.rho[k]:.3g}"]
         rows.append(tuple(row))
     return TextTable(head, tuple(rows))
+
+
+def compared_as(scoring: str) -> str:
+    """What is shown of a scoring: the error for the accuracy."""
+    return "error" if scoring == "accuracy" else scoring
+
+
+def scoring_name(scoring: str) -> str:
+    """The name of a scoring for people."""
+    return compared_as(scoring).replace("_", " ")
+
+
+def _title(metric: str) -> str:
+    return "cost/row" if metric == "cost" else f"{_SHORT.get(metric, scoring_name(metric))} %"
 
 
 def short(value: float) -> str:

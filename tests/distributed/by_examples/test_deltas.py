@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinstream.batch import Batch
-from thinstream.distributed.by_examples.deltas import Delta, applied, copied, delta, merge
-from thinstream.distributed.by_examples.increments import combining_of
+from thinstream.distributed.by_examples.deltas import Delta, apply_delta, copy_learner, delta, merge_deltas
+from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidParameterError, MergeError
 from thinstream.learners import Learner, algorithms
@@ -40,7 +40,7 @@ def fresh(name, width=12, dtype="float64", **more):
 
 
 def went_on(base, seed, n, **more):
-    learner = copied(base)
+    learner = copy_learner(base)
     learner.learn(rows(seed, n, **more))
     return learner
 
@@ -62,12 +62,12 @@ def test_one_delta_is_that_worker_bit_for_bit(name):
     base.learn(rows(1, 10))
     learner = went_on(base, 2, 15)
     change = Delta.from_arrays(delta(base, learner).to_arrays())
-    assert bits(applied(base, change)) == bits(learner)
-    assert bits(merge(base, [change])) == bits(learner)
-    idle = delta(base, copied(base))
+    assert bits(apply_delta(base, change)) == bits(learner)
+    assert bits(merge_deltas(base, [change])) == bits(learner)
+    idle = delta(base, copy_learner(base))
     assert len(idle.parts[0].indices) == 0
-    assert bits(merge(base, [idle, change, idle])) == bits(learner)
-    assert bits(merge(base, [idle, idle])) == bits(base)
+    assert bits(merge_deltas(base, [idle, change, idle])) == bits(learner)
+    assert bits(merge_deltas(base, [idle, idle])) == bits(base)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,11 +77,11 @@ def test_merging_leaves_the_base_and_adds_counters(name):
     before = bits(base)
     workers = [went_on(base, seed, n) for seed, n in ((2, 7), (3, 12), (4, 3))]
     deltas = [delta(base, worker) for worker in workers]
-    for way in combining_of(base).ways:
-        merged = merge(base, deltas, way)
+    for way in combining_for(base).ways:
+        merged = merge_deltas(base, deltas, way)
         assert merged.t == 10 + 7 + 12 + 3
         assert merged.n_updates == base.n_updates + sum(worker.n_updates - base.n_updates for worker in workers)
-        assert bits(merged) == bits(merge(base, deltas, way)), "the same bits each time"
+        assert bits(merged) == bits(merge_deltas(base, deltas, way)), "the same bits each time"
         assert np.isfinite(merged.weights()).all()
         went_on(merged, 5, 5)  # goes on
         if hasattr(merged.rule, "sound"):
@@ -119,7 +119,7 @@ def test_ways_are_what_they_are_defined_as(seed, way, name):
     base.learn(rows(seed, 6))
     sizes = [4, 9, 1]
     workers = [went_on(base, seed + 1 + k, n) for k, n in enumerate(sizes)]
-    merged = merge(base, [delta(base, worker) for worker in workers], way)
+    merged = merge_deltas(base, [delta(base, worker) for worker in workers], way)
     record = [columns(model.algorithm, model.memory, 0, 12) for model in (base, *workers, merged)]
     touched = [np.any([a != b for a, b in zip(record[0], each)], axis=0) for each in record[1:-1]]
     share = [n / sum(sizes) for n in sizes]
@@ -135,7 +135,7 @@ def test_beliefs(seed, way, name, drop):
     base = fresh(name, **more)
     base.learn(rows(seed, 6))
     workers = [went_on(base, seed + 1 + k, 8) for k in range(3)]
-    merged = merge(base, [delta(base, worker) for worker in workers], way)
+    merged = merge_deltas(base, [delta(base, worker) for worker in workers], way)
     mu = [model.weights() for model in (base, *workers)]
     P = [1 / model.variance() for model in (base, *workers)]
     precision = P[0] + sum(each - P[0] for each in P[1:])
@@ -154,11 +154,11 @@ def test_a_sum_that_every_example_enters_is_the_serial_one():
     base = fresh("SSOL")
     base.learn(rows(1, 20))
     parts = [rows(2, 10), rows(3, 10)]
-    serial, workers = copied(base), [copied(base), copied(base)]
+    serial, workers = copy_learner(base), [copy_learner(base), copy_learner(base)]
     for part, worker in zip(parts, workers):
         serial.learn(part)
         worker.learn(part)
-    merged = merge(base, [delta(base, worker) for worker in workers], "sum")
+    merged = merge_deltas(base, [delta(base, worker) for worker in workers], "sum")
     np.testing.assert_allclose(merged.variance(), serial.variance(), rtol=1e-12)
 
 
@@ -167,7 +167,7 @@ def test_lazy_thresholds_are_taken_before_weights_are_averaged(name):
     base = fresh(name)
     base.learn(rows(1, 20))
     workers = [went_on(base, seed, 10) for seed in (2, 3)]
-    merged = merge(base, [delta(base, worker) for worker in workers], "mean")
+    merged = merge_deltas(base, [delta(base, worker) for worker in workers], "mean")
     both = [delta(base, worker).parts[0].indices for worker in workers]
     where = np.union1d(*both)
     mean = (workers[0].weights() + workers[1].weights()) / 2
@@ -178,10 +178,10 @@ def test_lazy_thresholds_are_taken_before_weights_are_averaged(name):
 def test_models_grow(name):
     base = fresh(name, width=0)
     narrow, wide = went_on(base, 1, 6, width=4), went_on(base, 2, 6, width=9)
-    for deltas in ([narrow, wide], [wide, narrow], [copied(base), wide]):
-        merged = merge(base, [delta(base, each) for each in deltas])
+    for deltas in ([narrow, wide], [wide, narrow], [copy_learner(base), wide]):
+        merged = merge_deltas(base, [delta(base, each) for each in deltas])
         assert merged.n_features == 9
-    assert merge(base, [delta(base, narrow), delta(base, wide)]).t == 12
+    assert merge_deltas(base, [delta(base, narrow), delta(base, wide)]).t == 12
 
 
 def test_more_than_two_classes():
@@ -189,22 +189,22 @@ def test_more_than_two_classes():
     base.learn(rows(1, 10, many=3))
     workers = [went_on(base, seed, 8, many=3) for seed in (2, 3)]
     change = Delta.from_arrays(delta(base, workers[0]).to_arrays())
-    assert bits(applied(base, change)) == bits(workers[0])
-    merged = merge(base, [delta(base, worker) for worker in workers])
+    assert bits(apply_delta(base, change)) == bits(workers[0])
+    merged = merge_deltas(base, [delta(base, worker) for worker in workers])
     assert merged.t == 26
     assert merged.n_mistakes == base.n_mistakes + sum(worker.n_mistakes - base.n_mistakes for worker in workers)
     for k in range(3):
         alone = [list(model.models)[k] for model in (base, *workers)]
-        one = merge(alone[0], [delta(alone[0], each) for each in alone[1:]])
+        one = merge_deltas(alone[0], [delta(alone[0], each) for each in alone[1:]])
         assert bits(one) == bits(list(merged.models)[k])
 
 
 def test_what_is_refused_says_why():
     with pytest.raises(MergeError, match="StableSparsePerceptron cannot be merged: it thresholds"):
-        combining_of(Learner("stablesparseperceptron", n_features=3))
+        combining_for(Learner("stablesparseperceptron", n_features=3))
     with pytest.raises(InvalidParameterError, match=r"AROW: merge must be 'touched', 'precision'.* got 'sum'"):
-        combining_of(Learner("arow", n_features=3), "sum")
+        combining_for(Learner("arow", n_features=3), "sum")
     with pytest.raises(InvalidParameterError, match="SSOL: merge must be 'touched' or 'mean', got 'sum'"):
-        combining_of(Learner("ssol", n_features=3), "sum")
+        combining_for(Learner("ssol", n_features=3), "sum")
     refused = {a.name for a in algorithms("online")} - set(NAMES)
     assert refused == {"StableSparsePerceptron"}

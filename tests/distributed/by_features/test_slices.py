@@ -15,7 +15,7 @@ from tests.rules.golden import twins
 from thinstream.batch import Batch
 from thinstream.distributed.by_features.blueprint import Blueprint, require_separable
 from thinstream.distributed.by_features.loop import split
-from thinstream.distributed.by_features.slices import Packed, Slice, assembled
+from thinstream.distributed.by_features.slices import Packed, Slice, join_slices
 from thinstream.engine.loop import Costs
 from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
@@ -89,7 +89,7 @@ def test_rows_one_by_one_are_the_serial_run(name, data, stream, class_weight, si
     for _, scores in parts:
         np.testing.assert_allclose(scores, expected, **TOLERANCE)
         assert scores.tobytes() == parts[0][1].tobytes()
-    found = assembled(blueprint, [part for part, _ in parts])
+    found = join_slices(blueprint, [part for part, _ in parts])
     close(found, serial)
     if size == 1:
         same_bits(found, serial)
@@ -209,7 +209,7 @@ def test_mini_batches_are_what_they_are_said_to_be(name, naive, parameters, seed
     blueprint = blueprint_of(Learner(name, n_features=8, dtype="float64", **parameters))
     parts = learned(blueprint, size, [rows(X, y)], batch_size)
     np.testing.assert_allclose(parts[0][1], scores, **TOLERANCE)
-    np.testing.assert_allclose(assembled(blueprint, [part for part, _ in parts]).weights(), weights, **TOLERANCE)
+    np.testing.assert_allclose(join_slices(blueprint, [part for part, _ in parts]).weights(), weights, **TOLERANCE)
 
 
 @pytest.mark.interpreted
@@ -222,7 +222,7 @@ def test_any_mini_batch_gives_all_ranks_the_same(name):
     parts = learned(blueprint, 3, [rows(X, y)], batch_size=7)
     assert len({scores.tobytes() for _, scores in parts}) == 1
     assert len({part.models[0].memory.totals.tobytes() for part, _ in parts}) == 1
-    found = assembled(blueprint, [part for part, _ in parts])
+    found = join_slices(blueprint, [part for part, _ in parts])
     serial.learn(rows(X, y))
     assert found.t == serial.t == 300
     assert found.n_mistakes < 1.5 * serial.n_mistakes + 10
@@ -236,7 +236,7 @@ def test_a_model_that_stops_stops_everywhere():
     parts = learned(blueprint, 2, [rows(X, y)])
     serial.learn(rows(X, y))
     assert serial.t < 300
-    close(assembled(blueprint, [part for part, _ in parts]), serial)
+    close(join_slices(blueprint, [part for part, _ in parts]), serial)
 
 
 # Slices as data -------------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def test_one_worker_has_the_bits_of_the_serial_run(dtype, intercept):
     blueprint = blueprint_of(serial)
     ((part, scores),) = learned(blueprint, 1, [rows(X[:70], y[:70]), rows(X[70:], y[70:])])
     assert scores.tobytes() == serial.learn(rows(X, y)).tobytes()
-    same_bits(assembled(blueprint, [part]), serial)
+    same_bits(join_slices(blueprint, [part]), serial)
 
 
 @pytest.mark.interpreted
@@ -276,7 +276,7 @@ def test_more_than_two_classes(size):
     parts = learned(blueprint, size, [rows(X, y, weights, np.int32)])
     expected = serial.learn(rows(X, y, weights, np.int32))
     np.testing.assert_allclose(parts[0][1], expected, **TOLERANCE)
-    found = assembled(blueprint, [part for part, _ in parts])
+    found = join_slices(blueprint, [part for part, _ in parts])
     assert isinstance(found, OneVsRest)
     assert found.n_mistakes == serial.n_mistakes
     np.testing.assert_allclose(found.weights(), serial.weights(), **TOLERANCE)
@@ -295,8 +295,8 @@ def test_cut_packed_and_put_together_again(name):
     for part in parts:
         part.cut(serial)
     assert sum(part.nnz for part in parts) == serial.nnz
-    again = [Packed.of(part).unpacked(blueprint, part.rank, 4) for part in parts]
-    same_bits(assembled(blueprint, again), serial)
+    again = [Packed.of(part).unpack(blueprint, part.rank, 4) for part in parts]
+    same_bits(join_slices(blueprint, again), serial)
     X, y = noisy(n=40, seed=5)
 
     def work(seat):
@@ -304,14 +304,14 @@ def test_cut_packed_and_put_together_again(name):
 
     run(4, work)
     serial.learn(rows(X, y))
-    close(assembled(blueprint, again), serial)
+    close(join_slices(blueprint, again), serial)
 
 
 def test_more_workers_than_features():
     blueprint = blueprint_of(Learner("fsol", n_features=2, dtype="float64"))
     batch = rows(np.eye(2), [-1, 1])
     parts = learned(blueprint, 4, [batch])
-    assert assembled(blueprint, [part for part, _ in parts]).weights().tolist() == [-1.0, 1.0]
+    assert join_slices(blueprint, [part for part, _ in parts]).weights().tolist() == [-1.0, 1.0]
 
 
 @pytest.mark.parametrize("name", COUPLED)
@@ -355,4 +355,4 @@ def test_slices_of_different_runs_do_not_fit():
     one, other = Slice(blueprint, 0, 2), Slice(blueprint, 1, 2)
     other.models[0].memory.counts[0] = 5
     with pytest.raises(InvalidInputError, match="slices of different runs cannot become one model: rank 1 differs"):
-        assembled(blueprint, [one, other])
+        join_slices(blueprint, [one, other])

@@ -67,7 +67,7 @@ class BCWLearner(BufferedLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = BCWLearner(n_features=2, dtype="float64")
+    >>> model = BCWLearner(width=2, dtype="float64")
     >>> model.learn_rows(rows)
     array([0., 0.])
     >>> model.weights(), model.variance()

@@ -39,8 +39,8 @@ class SBCW(NamedTuple):
 
     Parameters
     ----------
-    n_features_to_select : int or None, default=None
-        Features wanted; with it group_size is n_features_to_select / n_groups, rounded up, so that up to n_groups − 1
+    n_features : int or None, default=None
+        Features wanted; with it group_size is n_features / n_groups, rounded up, so that up to n_groups − 1
         more than wanted may be chosen.
     group_size : int, default=10
         Features of a group.
@@ -66,7 +66,7 @@ class SBCW(NamedTuple):
 
     """
 
-    n_features_to_select: CountOrNone = 0
+    n_features: CountOrNone = 0
     group_size: Count = 10
     n_groups: Count = 15
     C: Positive = 1.0
@@ -77,7 +77,7 @@ class SBCW(NamedTuple):
 
     def size(p) -> int:
         """Features of a group."""
-        return math.ceil(p.n_features_to_select / p.n_groups) if p.n_features_to_select else p.group_size
+        return math.ceil(p.n_features / p.n_groups) if p.n_features else p.group_size
 
 
 @runs(SBCW, paper="P1 Alg. 2, 3", order="second")
@@ -87,7 +87,7 @@ class SBCWLearner(GroupLearner, BufferedLearner):
     Examples
     --------
     >>> rows = Examples(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1, 1], np.int8), np.ones(2))
-    >>> model = SBCWLearner(n_features=2, group_size=1, n_groups=2, dtype="float64", sigma=1.0)
+    >>> model = SBCWLearner(width=2, group_size=1, n_groups=2, dtype="float64", sigma=1.0)
     >>> model.learn_rows(rows)
     array([0., 0.])
     >>> model.groups

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from thinstream.cli.algorithm_options import how
-
 
 def algorithms(
     name: Annotated[str | None, typer.Argument(help="Show this one in full.", show_default=False)] = None,
@@ -14,7 +12,7 @@ def algorithms(
 ) -> None:
     """List the algorithms, or show one: equations, parameters with their ranges, paper.
 
-    Those marked as batch need all rows of a batch at once, and learn in Python only.
+    Those marked as batch need all rows at once, or several passes over them; the others learn row by row.
     """
     import json
 
@@ -35,15 +33,11 @@ def algorithms(
             typer.echo(f"{algorithm.name:<24}{algorithm.paper:<21}{algorithm.order:<8}{kind:<7}{algorithm.summary}")
     else:
         (algorithm,) = chosen
-        batch = algorithm.kind == "batch"
-        typer.echo(
-            f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order{', batch method' if batch else ''})\n"
-        )
+        kind = ", batch method" if algorithm.kind == "batch" else ""
+        typer.echo(f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order{kind})\n")
         typer.echo(
             (inspect.getdoc(algorithm.rule) or "").replace("::\n\n", "").partition("Examples\n---")[0].rstrip() + "\n"
         )
         for parameter in algorithm.parameters:
-            option = parameter.name if batch else f"--{parameter.name.replace('_', '-')}"
+            option = f"--{parameter.name.replace('_', '-')}"
             typer.echo(f"{option:<16} {parameter.constraint.allowed()}; default {parameter.default}")
-        if batch:
-            typer.echo(f"\n{how(algorithm)}")

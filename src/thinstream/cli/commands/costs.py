@@ -33,6 +33,7 @@ def costs(
     from thinstream.cli.studies import (
         open_binary_stream,
         remark_on_labels,
+        require_online,
         require_study_outputs,
         say_places,
         show_progress,
@@ -42,11 +43,14 @@ def costs(
     from thinstream.tune.study import Trial
     from thinstream.tune.text_tables import cost_table
 
+    require_online(algorithm)
     tried = _parse_weights(weights) or WEIGHTS
     require_study_outputs(data, study, None)
     stream, trial = open_binary_stream(data, reading, study.dtype), Trial(parameters, fit_intercept=study.fit_intercept)
     with show_progress(stream, output) as watch:
-        curves = study_costs(stream, study_config(algorithm, study, stream), trial, tried, ratio=ratio, watch=watch)
+        curves = study_costs(
+            stream, study_config(algorithm, study, reading, stream), trial, tried, ratio=ratio, watch=watch
+        )
     table: dict[str, Any] = {"weight": curves.cost.weights}
     for curve in (curves.weighted_sum, curves.cost):
         table |= {f"{curve.metric}_{name}": each for name, each in curve.columns().items() if name != "weights"}

@@ -15,9 +15,9 @@ def export(
 ) -> None:
     """Write a model as text (feature, weight), JSON, an ONNX graph or a C header without dependencies."""
     from thinstream.cli.io import require_not_input
+    from thinstream.models.exports import LinearModel
     from thinstream.models.exports import export as write
-    from thinstream.models.exports.taking import taken_of
     from thinstream.models.file import read
 
     require_not_input(out, model)
-    write(taken_of(read(model)), out, format)
+    write(LinearModel.of(read(model)), out, format)

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from thinstream.learners import Learner
-    from thinstream.models.exports.gallery import Gallery
-    from thinstream.models.exports.portrait import Portrait
+    from thinstream.models.exports import LinearModel
     from thinstream.models.model import Model
 
 
@@ -23,14 +21,16 @@ def inspect(
     """Show a model: how it was trained, its sparsity, its largest weights."""
     import json
 
-    from thinstream.models.exports.taking import taken_of
+    from thinstream.models.exports import LinearModel
     from thinstream.models.file import read
 
     found = read(model)
-    portrait = taken_of(found)
+    linear = LinearModel.of(found)
     if plot is not None:
-        _draw(portrait, plot)
-    facts, features = _facts(found, portrait), _largest(portrait, top)
+        from thinstream.models.picture import draw
+
+        draw(linear, plot)
+    facts, features = _facts(found, linear), _largest(linear, top)
     if as_json:
         exact = {"parameters": dict(found.learner.parameters), "classes": list(found.classes)}
         typer.echo(json.dumps({**facts, **exact, "feature_space": found.feature_space, "top": features}))
@@ -47,67 +47,49 @@ def inspect(
         typer.echo(f"\nthe picture is in {plot}")
 
 
-def _facts(model: "Model", portrait: "Portrait | Gallery") -> dict[str, Any]:
+def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
     """What is to be said of it, by name; what has no value is left out."""
-    from thinstream.learners import Learner
-    from thinstream.models.exports.gallery import Gallery
-
-    learner = model.learner
-    first = portrait.first if isinstance(portrait, Gallery) else portrait
-    progressive = model.extra.get("progressive") or {}
-    nnz = portrait.nnz if isinstance(portrait, Gallery) else len(portrait.indices)
-    of_classes = _of_two(learner, model.classes) if isinstance(learner, Learner) else _of_many(learner, model.classes)
+    learner, models, labels = model.learner, list(model.learner.models), list(map(str, model.classes))
+    costs, positives = [one.costs for one in models], [one.n_positives for one in models]
+    updates, intercepts = [one.n_updates for one in models], linear.intercepts.tolist()
+    if linear.is_binary:
+        classes, shown = f"{labels[0]} (negative), {labels[1]} (positive)", costs[0][:2]
+        counts = {"positives": positives[0], "updates": updates[0]}
+    else:
+        classes, shown = f"{', '.join(labels)} (one-vs-rest)", [each.positive for each in costs]
+        counts = {"examples_of_each": positives, "updates": updates}
     facts = {
-        "algorithm": first.algorithm,
-        "parameters": ", ".join(f"{name}={value}" for name, value in first.parameters.items()),
-        "classes": of_classes.pop("classes"),
+        "algorithm": linear.algorithm,
+        "parameters": ", ".join(f"{name}={value}" for name, value in linear.parameters.items()),
+        "classes": classes,
         "grade": "weights only" if learner.weights_only else "full state",
         "precision": learner.dtype.name,
-        **of_classes,
-        "progressive_error": progressive.get("error"),
-        "features": first.n_features,
+        "class_costs": "balanced" if costs[0].balanced else ", ".join(f"{cost:g}" for cost in shown),
+        "examples": learner.t,
+        **counts,
+        "progressive_error": (model.extra.get("progressive") or {}).get("error"),
+        "features": linear.n_features,
         "feature_space": model.feature_space or "column numbers, from 0",
-        "non_zeros": nnz,
-        "sparsity": 1.0 - nnz / learner.n_weights if learner.n_weights else None,
-        "intercept": portrait.intercepts.tolist() if isinstance(portrait, Gallery) else portrait.intercept,
+        "non_zeros": len(linear.weights),
+        "sparsity": 1.0 - len(linear.weights) / linear.n_weights if linear.n_weights else None,
+        "intercept": intercepts[0] if linear.is_binary else intercepts,
     }
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _of_two(learner: "Learner", classes: Any) -> dict[str, Any]:
-    costs = learner.costs
-    return {
-        "classes": f"{classes.negative} (negative), {classes.positive} (positive)",
-        "class_costs": "balanced" if costs.balanced else f"{costs.negative:g}, {costs.positive:g}",
-        "examples": learner.t,
-        "positives": learner.n_positives,
-        "updates": learner.n_updates,
-    }
-
-
-def _of_many(learner: Any, classes: Any) -> dict[str, Any]:
-    costs = learner.costs
-    return {
-        "classes": f"{', '.join(map(str, classes))} (one-vs-rest)",
-        "class_costs": "balanced" if costs[0].balanced else ", ".join(f"{each.positive:g}" for each in costs),
-        "examples": learner.t,
-        "examples_of_each": learner.class_counts.tolist(),
-        "updates": learner.n_updates.tolist(),
-    }
-
-
-def _largest(portrait: "Portrait | Gallery", top: int) -> list[dict[str, Any]]:
+def _largest(linear: "LinearModel", top: int) -> list[dict[str, Any]]:
     """The features of largest |weight|; of more than two classes with the class they speak for."""
-    from thinstream.models.exports.portrait import Portrait
-
-    order, names = portrait.largest_first()[:top], portrait.names
-    if isinstance(portrait, Portrait):
-        places = zip(portrait.indices[order].tolist(), portrait.weights[order].tolist(), strict=True)
-        return [{"feature": j, "name": names.get(j), "weight": w} for j, w in places]
-    columns, numbers, weights = (array[order].tolist() for array in portrait.flat())
-    classes = portrait.classes
-    found = zip(columns, numbers, weights, strict=True)
-    return [{"feature": j, "name": names.get(j), "class": classes[k], "weight": w} for j, k, w in found]
+    order = linear.largest_first()[:top]
+    cells = zip(*(array[order].tolist() for array in (linear.indices, linear.rows, linear.weights)), strict=True)
+    return [
+        {
+            "feature": j,
+            "name": linear.names.get(j),
+            **({} if linear.is_binary else {"class": linear.classes[k]}),
+            "weight": weight,
+        }
+        for j, k, weight in cells
+    ]
 
 
 def _line(feature: dict[str, Any]) -> str:
@@ -117,14 +99,3 @@ def _line(feature: dict[str, Any]) -> str:
     shown = f"{weight:>14}" if isinstance(weight, str) else f"{weight:>14.6g}"
     name = feature["feature"] if feature["name"] is None else feature["name"]
     return f"{name!s:<40}{label} {shown}"
-
-
-def _draw(portrait: "Portrait | Gallery", path: Path) -> None:
-    """Draws the weights, of models of two classes."""
-    from thinstream.errors import InvalidParameterError
-    from thinstream.models.exports.gallery import Gallery
-    from thinstream.models.picture import draw
-
-    if isinstance(portrait, Gallery):
-        raise InvalidParameterError(f"--plot draws models of two classes, this one has {len(portrait.portraits)}")
-    draw(portrait, path)

@@ -92,6 +92,7 @@ def path(
     from thinstream.cli.studies import (
         open_binary_stream,
         remark_on_labels,
+        require_online,
         require_study_outputs,
         show_progress,
         study_config,
@@ -99,10 +100,12 @@ def path(
     )
     from thinstream.evaluate.tally import POSITIVES
     from thinstream.learners import find
-    from thinstream.tune.selection import check_metric, check_rule
+    from thinstream.tune.scoring import check_metric
+    from thinstream.tune.selection import check_rule
     from thinstream.tune.sparsity_path import Sweep, sweep_stream
     from thinstream.tune.study import Trial
 
+    require_online(algorithm)
     check_metric(choice.scoring)
     check_rule(choice.pick, choice.limits())
     sweep = Sweep(n, *_parse_ends(l1), holdout)
@@ -114,7 +117,7 @@ def path(
     test_stream = open_binary_stream(test, reading, study.dtype) if test else None
     trial, tradeoff = Trial(parameters, parse_costs(class_weight), study.fit_intercept), judging.tradeoff()
     with show_progress(stream, output) as watch:
-        config = study_config(algorithm, study, stream)
+        config = study_config(algorithm, study, reading, stream)
         swept = sweep_stream(stream, config, trial, sweep, test=test_stream, watch=watch, tradeoff=tradeoff)
     chosen, trouble = None, None
     try:
@@ -166,7 +169,7 @@ def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study,
     from thinstream.cli.render import write_csv, write_json, write_table
     from thinstream.cli.studies import say_places
     from thinstream.tune.figures import draw_path
-    from thinstream.tune.text_tables import METRIC_NAMES, path_table, short
+    from thinstream.tune.text_tables import path_table, scoring_name, short
 
     table = swept.columns()
     if study.csv is not None:
@@ -187,7 +190,7 @@ def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study,
     on = "the test rows" if swept.tested else "held-out rows"
     on = on if swept.judged_on_held_out else "rows before learning them"
     rule = "the sparsest within a standard error of the best" if choice.pick == "one_se" else "the best"
-    name = METRIC_NAMES[choice.scoring]
+    name = scoring_name(choice.scoring)
     print(f"\n* l1 = {short(swept.l1[chosen])}, {swept.nnz[chosen]:,} of {swept.n_features:,} weights: {rule}")
     print(f"  by {name} on {on}{_within(choice.limits())}; to train it alone: --l1 {float(swept.l1[chosen])!r}")
     say_places(study, choice.model)

@@ -33,7 +33,7 @@ def reproduce(
         Path, typer.Option("--out", "-o", help="Where pages, CSV and pictures go; the summary goes beside it.")
     ] = Path("reproduction"),
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes (default: the cores there are).", show_default=False)
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes (default: one per core).", show_default=False)
     ] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="Tiny sizes, to see that everything runs.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget finished parts of earlier runs.")] = False,

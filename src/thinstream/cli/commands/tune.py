@@ -159,6 +159,7 @@ def tune(
     from thinstream.cli.studies import (
         open_binary_stream,
         remark_on_labels,
+        require_online,
         require_study_outputs,
         show_progress,
         study_config,
@@ -170,6 +171,7 @@ def tune(
     from thinstream.tune.sources import is_repeatable, rewind
 
     job = Job(data, reading, study, judging, search, algorithm, parameters)
+    require_online(algorithm)
     job.check()
     require_study_outputs(data, study, search.model)
     settings, scoring = job.settings(), scoring_of(search.scoring, judging.tradeoff())
@@ -178,7 +180,7 @@ def tune(
     again = is_repeatable(stream)
     if search.paper and not again:
         raise InvalidInputError("--paper goes over the data twice: it needs files, not a pipe")
-    config = study_config(find(algorithm).name, study, stream)._replace(folds=job.folds, final=search.final)
+    config = study_config(find(algorithm).name, study, reading, stream)._replace(folds=job.folds, final=search.final)
     with show_progress(stream, output) as watch:
         outcome = search_stream(
             stream,
@@ -253,7 +255,7 @@ def _sweep_l1(
     from thinstream.learners import Frozen
     from thinstream.models.file import write
     from thinstream.tune.figures import draw_path
-    from thinstream.tune.selection import METRICS
+    from thinstream.tune.scoring import WITH_ERRORS
     from thinstream.tune.sources import rewind
     from thinstream.tune.sparsity_path import sweep_stream
     from thinstream.tune.text_tables import path_table
@@ -261,7 +263,7 @@ def _sweep_l1(
     rewind(stream)
     with show_progress(stream, output) as watch:
         path = sweep_stream(stream, config._replace(final=False), best, watch=watch, tradeoff=job.judging.tradeoff())
-    metric = scoring.name if scoring.name in METRICS else "error"
+    metric = scoring.name if scoring.name in WITH_ERRORS else "error"
     chosen = path.pick(metric)
     if job.study.plot is not None:
         draw_path(path, metric, chosen, job.study.plot)

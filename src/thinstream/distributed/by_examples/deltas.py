@@ -13,15 +13,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.distributed.by_examples.increments import Blocks, Combining, Increments, combining_of
+from thinstream.distributed.by_examples.increments import Blocks, Combining, Increments, combining_for
 from thinstream.engine.loop import T
 from thinstream.engine.records import Memory
 from thinstream.errors import MergeError
 from thinstream.learners import Learner
 from thinstream.learners.memory import grown, kept, records
-from thinstream.one_vs_rest import AnyLearner, OneVsRest
-
-__all__ = ["Delta", "Part", "applied", "copied", "delta", "merge"]
+from thinstream.one_vs_rest import AnyLearner, learner_of
 
 
 class Part(NamedTuple):
@@ -69,17 +67,17 @@ def delta(base: AnyLearner, learner: AnyLearner) -> Delta:
     >>> from thinstream.batch import Batch
     >>> row = Batch.of(np.array([0, 1]), np.array([2], np.int32), np.ones(1), 4, y=np.array([1], np.int8))
     >>> base = Learner("fsol", n_features=4)
-    >>> learner = copied(base)
+    >>> learner = copy_learner(base)
     >>> _ = learner.learn(row)
     >>> delta(base, learner).parts[0].indices
     array([2])
 
     """
     parts = [_part(one, other) for one, other in zip(base.models, learner.models, strict=True)]
-    return Delta(learner.n_features, tuple(parts), getattr(learner, "n_mistakes", 0))
+    return Delta(learner.n_features, tuple(parts), learner.n_mistakes)
 
 
-def applied(base: AnyLearner, change: Delta) -> AnyLearner:
+def apply_delta(base: AnyLearner, change: Delta) -> AnyLearner:
     """A new model: the base with the change, bit for bit the model the change was taken of."""
     models = []
     for model, part in zip(base.models, change.parts, strict=True):
@@ -89,16 +87,16 @@ def applied(base: AnyLearner, change: Delta) -> AnyLearner:
         new.memory.counts[:], new.memory.totals[:] = part.counts, part.totals
         new.memory = new.memory._replace(extra=part.extra.copy())
         models.append(new)
-    return models[0] if isinstance(base, Learner) else OneVsRest(models, change.mistakes)
+    return learner_of(models, change.mistakes)
 
 
-def copied(model: AnyLearner) -> AnyLearner:
+def copy_learner(model: AnyLearner) -> AnyLearner:
     """A model of its own with the same state."""
     models = [_widened(each, model.n_features) for each in model.models]
-    return models[0] if isinstance(model, Learner) else OneVsRest(models, model.n_mistakes)
+    return learner_of(models, model.n_mistakes)
 
 
-def merge(base: AnyLearner, deltas: Sequence[Delta], rule: str | None = None) -> AnyLearner:
+def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], rule: str | None = None) -> AnyLearner:
     """A new model out of what several workers learned since the base; counters add.
 
     Deltas without an example change nothing. If only one has some, the result is that worker's model, bit for bit.
@@ -116,14 +114,12 @@ def merge(base: AnyLearner, deltas: Sequence[Delta], rule: str | None = None) ->
     width = max([base.n_features, *(change.n_features for change in deltas)])
     seen = [change for change in deltas if any(_examples(change, base))]
     if len(seen) < 2:
-        return applied(base, seen[0]) if seen else copied(base)
-    chosen, models = combining_of(next(iter(base.models)), rule), []
+        return apply_delta(base, seen[0]) if seen else copy_learner(base)
+    chosen, models = combining_for(next(iter(base.models)), rule), []
     for k, model in enumerate(base.models):
         parts = [change.parts[k] for change in seen]
         models.append(_merged(_widened(model, width), parts, chosen))
-    if isinstance(base, Learner):
-        return models[0]
-    return OneVsRest(models, base.n_mistakes + sum(change.mistakes - base.n_mistakes for change in seen))
+    return learner_of(models, base.n_mistakes + sum(change.mistakes - base.n_mistakes for change in seen))
 
 
 def _examples(change: Delta, base: AnyLearner) -> list[int]:

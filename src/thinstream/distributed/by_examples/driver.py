@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from thinstream.distributed.by_examples import deltas
 from thinstream.distributed.by_examples.checkpoints import Saved, read, write
-from thinstream.distributed.by_examples.deltas import Delta, delta
-from thinstream.distributed.by_examples.increments import combining_of
+from thinstream.distributed.by_examples.deltas import Delta, delta, merge_deltas
+from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.distributed.by_examples.metrics import Tallies
 from thinstream.distributed.by_examples.worker import Answer, Forgotten, Idle, Place, Round
 from thinstream.distributed.engines.launcher import Launcher
@@ -79,7 +78,7 @@ class Driver:
             raise InvalidParameterError(f"merge_every must be a whole number > 0, or None, got {merge_every!r}")
         first = next(iter(model.learner.models))
         if launcher.workers > 1 or merge is not None:
-            merge = combining_of(first, merge).way  # refuses at once
+            merge = combining_for(first, merge).way  # refuses at once
         self.launcher, self.model, self.way, self.passes = launcher, model, merge, passes
         self.merge_every, self.checkpoints, self.watch = merge_every, checkpoints, watch or NullObserver()
         self.job, self.base, self.version = secrets.token_hex(8), model.learner, 0
@@ -166,7 +165,7 @@ class Driver:
             self.skipped[worker] = max(self.skipped[worker], answer.skipped)
             self.tallies.add(worker, answer.tally)
             self._since += answer.rows
-        return deltas.merge(self.base, [answer.change for answer in answers], self.way)
+        return merge_deltas(self.base, [answer.change for answer in answers], self.way)
 
     def _report(self) -> None:
         """A line where the number of examples has doubled, a checkpoint where one is due."""

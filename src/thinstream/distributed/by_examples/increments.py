@@ -175,14 +175,14 @@ def _record(model: Learner, blocks: Blocks) -> Any:
     return model.algorithm.coordinate(**views)
 
 
-def combining_of(model: Learner, way: str | None = None) -> Combining:
+def combining_for(model: Learner, way: str | None = None) -> Combining:
     """How increments of models like this one become one; None: the default its rule declares.
 
     Examples
     --------
-    >>> combining_of(Learner("fsol", n_features=1)).way
+    >>> combining_for(Learner("fsol", n_features=1)).way
     'touched'
-    >>> combining_of(Learner("fsol", n_features=1), "gain")
+    >>> combining_for(Learner("fsol", n_features=1), "gain")
     Traceback (most recent call last):
     thinstream.errors.InvalidParameterError: FSOL: merge must be 'touched', 'sum', 'mean' or 'root', got 'gain'
 

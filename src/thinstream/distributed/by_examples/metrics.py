@@ -16,13 +16,13 @@ Arrays = dict[str, NDArray[Any]]
 _TOTALS, _EACH = "totals", "worker_totals"
 
 
-def begun(classes: int, totals: NDArray[np.float64] | None) -> Progress:
+def begin_round(classes: int, totals: NDArray[np.float64] | None) -> Progress:
     """What a worker counts a round with: it goes on with its own sums of losses, its counts begin at 0."""
     progress = Progress(classes)
     return progress if totals is None else Progress.from_arrays(progress.arrays() | {_TOTALS: totals})
 
 
-def counted(progress: Progress) -> Arrays:
+def round_counts(progress: Progress) -> Arrays:
     """What a worker sends of its round; bins, of which most are empty, by their places."""
     arrays = {name: array for name, array in progress.arrays().items() if not name.startswith("mark_")}
     if "bins" in arrays:
@@ -39,9 +39,9 @@ class Tallies:
     --------
     >>> tallies = Tallies(2, workers=2)
     >>> for worker in range(2):
-    ...     progress = begun(2, tallies.totals(worker))
+    ...     progress = begin_round(2, tallies.totals(worker))
     ...     progress.update(np.array([-1.0, 0.5]), np.array([-1, -1], np.int8))
-    ...     tallies.add(worker, counted(progress))
+    ...     tallies.add(worker, round_counts(progress))
     >>> tallies.progress().report().error
     0.5
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
-from thinstream.distributed.by_examples.deltas import Delta, applied, copied, delta
-from thinstream.distributed.by_examples.metrics import Arrays, begun, counted
+from thinstream.distributed.by_examples.deltas import Delta, apply_delta, copy_learner, delta
+from thinstream.distributed.by_examples.metrics import Arrays, begin_round, round_counts
 from thinstream.distributed.sources import Shard
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import START, Stream, batches_from
@@ -79,25 +79,27 @@ class Round:
         base = self._base()
         if base is None:
             return Forgotten()
-        cursor, progress, learner = self._cursor(), begun(self.classes, self.totals), copied(base)
+        cursor, progress, learner = self._cursor(), begin_round(self.classes, self.totals), copy_learner(base)
         rows = 0
         for batch in cursor.take(self.rows):
             y = batch.require_labels()
             progress.update(learner.learn(batch), y, batch.weights)
             rows += len(batch)
         _kept[self.worker] = _Kept(self.job, self.version, base, cursor)
-        return Answer(delta(base, learner), cursor.place, counted(progress), rows, cursor.over, cursor.most_skipped)
+        return Answer(
+            delta(base, learner), cursor.place, round_counts(progress), rows, cursor.over, cursor.most_skipped
+        )
 
     def _base(self) -> AnyLearner | None:
         if self.base is not None:
-            return copied(self.base())  # what engines share may be read-only
+            return copy_learner(self.base())  # what engines share may be read-only
         kept = _kept.get(self.worker)
         if kept is None or kept.job != self.job:
             return None
         if kept.version == self.version:
             return kept.base
         if kept.version == self.version - 1 and self.change is not None:
-            return applied(kept.base, self.change())
+            return apply_delta(kept.base, self.change())
         return None
 
     def _cursor(self) -> "Cursor":

@@ -10,7 +10,7 @@ from thinstream.learners import Classes, Learner, make_learner
 from thinstream.learners.memory import is_full
 from thinstream.learners.registry import find, rule_of
 from thinstream.models.model import Model
-from thinstream.one_vs_rest import AnyLearner, OneVsRest
+from thinstream.one_vs_rest import AnyLearner, learner_of
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,10 @@ class Blueprint:
             bool(learner.offset),
         )
 
-    def whole(self, n_features: int) -> AnyLearner:
+    def whole(self, n_features: int, n_mistakes: int = 0) -> AnyLearner:
         """A model of all features that has seen nothing."""
-        return together(
-            [self._learner(costs, n_features, fit_intercept=self.fit_intercept) for costs in self.costs],
-            0,
-            self.classes,
+        return learner_of(
+            [self._learner(costs, n_features, fit_intercept=self.fit_intercept) for costs in self.costs], n_mistakes
         )
 
     def slice(self, n_features: int, width: int) -> list[Learner]:
@@ -87,11 +85,6 @@ def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:
             f"{found.name} ranks or couples its coordinates, so they cannot live on several machines; mode='features' "
             "is for algorithms that move each by itself"
         )
-
-
-def together(models: list[Learner], n_mistakes: int, classes: Classes) -> AnyLearner:
-    """Learners of all classes as one model."""
-    return models[0] if len(classes) == 2 else OneVsRest(models, n_mistakes)
 
 
 def answers(rule: Any, name: str) -> bool:

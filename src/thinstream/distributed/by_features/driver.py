@@ -19,7 +19,7 @@ from typing import Any
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import TIMEOUT, new_token
 from thinstream.distributed.by_features.slice_files import Manifest, Place, clear, gather
-from thinstream.distributed.by_features.slices import assembled
+from thinstream.distributed.by_features.slices import join_slices
 from thinstream.distributed.by_features.worker import Answer, Segment
 from thinstream.distributed.engines.launcher import RETRIES, Launcher
 from thinstream.distributed.sources import Source
@@ -144,7 +144,7 @@ class _Driver:
         else:
             plan, size = self.blueprint, self.launcher.workers
             packed = [answer.packed for answer in self.answers if answer.packed is not None]
-            learner = assembled(plan, (part.unpacked(plan, rank, size) for rank, part in enumerate(packed)))
+            learner = join_slices(plan, (part.unpack(plan, rank, size) for rank, part in enumerate(packed)))
         model = self.model
         return self.state._replace(
             model=Model(learner, model.classes, model.feature_space, model.names, model.extra, model.arrays)

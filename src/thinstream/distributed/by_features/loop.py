@@ -190,7 +190,7 @@ _MAKERS = {"confide": make_confide, "score": make_score, "decide": make_decide, 
 _PARTS: dict[tuple[str, Any], Compiled] = {}
 
 
-def part_for(name: str, rule: Any) -> Compiled:
+def compiled_part(name: str, rule: Any) -> Compiled:
     """One part compiled for one rule."""
     key = name, rule
     if key not in _PARTS:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from thinstream.atomic import sweep
 from thinstream.batch import Position
 from thinstream.distributed.by_features.blueprint import Blueprint
-from thinstream.distributed.by_features.slices import Slice, assembled
+from thinstream.distributed.by_features.slices import Slice, join_slices
 from thinstream.errors import ModelFileError
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
@@ -110,7 +110,7 @@ def gather(folder: Path) -> Model:
         raise ModelFileError(f"{folder}: there is no manifest of slices ({MANIFEST})")
     plan, job, number, size = manifest.blueprint, manifest.job, manifest.place.number, manifest.workers
     parts = (read_slice(folder, job, number, plan, rank, size) for rank in range(size))
-    return Model(assembled(plan, parts), plan.classes, manifest.feature_space)
+    return Model(join_slices(plan, parts), plan.classes, manifest.feature_space)
 
 
 def clear(folder: Path) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.distributed.by_features.blueprint import Blueprint, answers, together
-from thinstream.distributed.by_features.loop import part_for, split
+from thinstream.distributed.by_features.blueprint import Blueprint, answers
+from thinstream.distributed.by_features.loop import compiled_part, split
 from thinstream.engine.diagonal import Exact
 from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError
@@ -20,7 +20,7 @@ from thinstream.learners import Learner
 from thinstream.learners.learner import require_range
 from thinstream.learners.memory import grown, records
 from thinstream.models import packing
-from thinstream.one_vs_rest import AnyLearner, OneVsRest
+from thinstream.one_vs_rest import AnyLearner, learner_of
 
 _EVERY_WEIGHT_1 = np.empty(0)
 
@@ -50,7 +50,7 @@ class Slice:
     >>> part = Slice(Blueprint.of(model), rank=0, size=1)
     >>> part.learn(rows, Collective(0, 1))
     array([0., 0.], dtype=float32)
-    >>> assembled(Blueprint.of(model), [part]).weights()
+    >>> join_slices(Blueprint.of(model), [part]).weights()
     array([-0.5,  0.5], dtype=float32)
 
     """
@@ -64,7 +64,7 @@ class Slice:
         exact = self._observes and isinstance(getattr(self.models[0].rule, "diagonal", None), Exact)
         self._confident = answers(rule, "confidence") and not exact  # an exact diagonal observes without looking at v
         self._tallies = answers(rule, "tally")
-        self._parts = {name: part_for(name, rule) for name in ("confide", "score", "decide", "conclude")}
+        self._parts = {name: compiled_part(name, rule) for name in ("confide", "score", "decide", "conclude")}
         self._ready: set[Any] = set()
 
     def learn(self, batch: Batch, collective: Summing, *, batch_size: int = 1) -> NDArray[Any]:
@@ -106,7 +106,7 @@ class Slice:
 
     def learner(self) -> AnyLearner:
         """The slice in the form of a model, to be stored."""
-        return together(self.models, self.n_mistakes, self.blueprint.classes)
+        return learner_of(self.models, self.n_mistakes)
 
     def restore(self, learner: AnyLearner, n_features: int) -> None:
         """Becomes what a slice was when ``learner`` was taken from it, of a model that had ``n_features``."""
@@ -257,24 +257,22 @@ class Packed(NamedTuple):
     def of(cls, part: Slice) -> Self:
         """The slice, packed."""
         learner = part.learner()
-        return cls(packing.described(learner), packing.packed(learner, "full"), part.n_features)
+        return cls(packing.describe(learner), packing.pack(learner, "full"), part.n_features)
 
-    def unpacked(self, blueprint: Blueprint, rank: int, size: int) -> Slice:
+    def unpack(self, blueprint: Blueprint, rank: int, size: int) -> Slice:
         """The slice as it was."""
         part = Slice(blueprint, rank, size)
         head = {**self.head, "grade": "full", "classes": list(blueprint.classes)}
-        part.restore(packing.unpacked(head, self.arrays), self.n_features)
+        part.restore(packing.unpack(head, self.arrays), self.n_features)
         return part
 
 
-def assembled(blueprint: Blueprint, slices: Iterator[Slice] | Sequence[Slice]) -> AnyLearner:
+def join_slices(blueprint: Blueprint, slices: Iterator[Slice] | Sequence[Slice]) -> AnyLearner:
     """One model out of all slices, of which every rank must have seen the same rows."""
     whole: AnyLearner | None = None
     for part in slices:
         if whole is None:
-            whole = blueprint.whole(part.n_features)
-            if isinstance(whole, OneVsRest):
-                whole.n_mistakes = part.n_mistakes
+            whole = blueprint.whole(part.n_features, part.n_mistakes)
             for model, mine in zip(whole.models, part.models, strict=True):
                 model.memory.counts[:], model.memory.totals[:] = mine.memory.counts, mine.memory.totals
         for model, mine in zip(whole.models, part.models, strict=True):

@@ -153,9 +153,9 @@ class _Run:
         while len(batch):
             rows = len(batch)
             if limit is not None:
-                rows = min(rows, _up(limit - self.taken, size))
+                rows = min(rows, _round_up(limit - self.taken, size))
             if self.task.lines:
-                rows = min(rows, _up(_until_doubling(self.place.rows), size))
+                rows = min(rows, _round_up(_until_doubling(self.place.rows), size))
             now = batch if rows == len(batch) else batch.until(rows)
             batch = batch.after(rows)
             self._take(now)
@@ -194,7 +194,7 @@ class _Run:
             )
 
 
-def _up(rows: int, size: int) -> int:
+def _round_up(rows: int, size: int) -> int:
     """Rows to the next border of mini-batches."""
     return -(-rows // size) * size
 

@@ -54,10 +54,10 @@ class Launcher(Protocol):
         """Ends the workers; a second time does nothing."""
 
 
-def checked_workers(workers: object) -> int:
+def require_workers(workers: object) -> int:
     """A number of workers, or an error that says what one is.
 
-    >>> checked_workers(2)
+    >>> require_workers(2)
     2
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
@@ -65,10 +65,10 @@ def checked_workers(workers: object) -> int:
     return workers
 
 
-def noted(error: BaseException, worker: int) -> BaseException:
+def with_worker(error: BaseException, worker: int) -> BaseException:
     """What a task raised, with the number of its worker.
 
-    >>> noted(ValueError("no"), 3).__notes__
+    >>> with_worker(ValueError("no"), 3).__notes__
     ['raised in worker 3']
     """
     error.add_note(f"raised in worker {worker}")

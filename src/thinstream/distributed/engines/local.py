@@ -17,7 +17,7 @@ from multiprocessing import util
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, TypeVar, cast
 
-from thinstream.distributed.engines.launcher import RETRIES, checked_workers, noted
+from thinstream.distributed.engines.launcher import RETRIES, require_workers, with_worker
 from thinstream.errors import PeerLostError, WorkerLostError
 
 T = TypeVar("T")
@@ -25,9 +25,9 @@ T = TypeVar("T")
 #: Seconds that a worker has to end by itself.
 GRACE = 2.0
 #: What was shared with this process, by key.
-_here: dict[str, Any] = {}
+_received: dict[str, Any] = {}
 #: Keys met while a task is pickled for a worker.
-_met = threading.local()
+_pickling = threading.local()
 
 
 class Shared:
@@ -38,10 +38,10 @@ class Shared:
 
     def __call__(self) -> Any:
         """The value, in a worker."""
-        return _here[self.key]
+        return _received[self.key]
 
     def __reduce__(self) -> Any:
-        getattr(_met, "keys", []).append(self.key)
+        getattr(_pickling, "keys", []).append(self.key)
         return Shared, (self.key,)
 
 
@@ -62,9 +62,9 @@ class LocalLauncher:
     remembers = True
 
     def __init__(self, workers: int, *, retries: int = RETRIES) -> None:
-        self.workers, self.retries = checked_workers(workers), retries
+        self.workers, self.retries = require_workers(workers), retries
         self._pools: list[ProcessPoolExecutor | None] = [None] * self.workers
-        self._leashes: list[Connection | None] = [None] * self.workers
+        self._lifelines: list[Connection | None] = [None] * self.workers
         self._has: list[set[str]] = [set() for _ in range(self.workers)]
         self._values: dict[str, bytes] = {}
 
@@ -92,7 +92,7 @@ class LocalLauncher:
                 elif isinstance(error, BrokenProcessPool):
                     self._drop(worker)
                 else:
-                    errors.append(noted(error, worker))
+                    errors.append(with_worker(error, worker))
             if errors:
                 raise errors[0]
             if not left:
@@ -116,12 +116,12 @@ class LocalLauncher:
             return [future.result() for future in futures]
         told = {w: e for w, e in errors.items() if not isinstance(e, BrokenProcessPool | PeerLostError)}
         for worker, error in told.items():
-            raise noted(error, worker)
+            raise with_worker(error, worker)
         lost = [worker for worker, error in errors.items() if isinstance(error, BrokenProcessPool)]
         if lost:
             raise WorkerLostError(f"worker {lost[0]} died while the workers were at work together")
         worker, error = next(iter(errors.items()))
-        raise noted(error, worker)
+        raise with_worker(error, worker)
 
     def close(self) -> None:
         """Ends the workers."""
@@ -137,12 +137,12 @@ class LocalLauncher:
         pool = self._pools[worker]
         if pool is None:
             context = multiprocessing.get_context("spawn")
-            end, self._leashes[worker] = context.Pipe(duplex=False)
+            end, self._lifelines[worker] = context.Pipe(duplex=False)
             pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(end,))
             self._pools[worker], self._has[worker] = pool, set()
-        _met.keys = []
+        _pickling.keys = []
         text = pickle.dumps(task, protocol=5)
-        needed, has = set(_met.keys), self._has[worker]
+        needed, has = set(_pickling.keys), self._has[worker]
         new = {key: self._values[key] for key in needed - has}
         gone = {key for key in has if key not in self._values}
         self._has[worker] = (has | needed) - gone
@@ -159,9 +159,9 @@ class LocalLauncher:
         if pool is None:
             return
         processes = list((pool._processes or {}).values())
-        leash, self._leashes[worker] = self._leashes[worker], None
-        if leash is not None:
-            leash.close()
+        lifeline, self._lifelines[worker] = self._lifelines[worker], None
+        if lifeline is not None:
+            lifeline.close()
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:  # one may be at work for long, and nobody waits for what it finds
             process.join(GRACE)
@@ -169,16 +169,16 @@ class LocalLauncher:
             process.join()
 
 
-def _begin(leash: Connection) -> None:
+def _begin(lifeline: Connection) -> None:
     """Of a worker: the terminal's ^C is for the driver, who decides; without a driver it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(leash,), daemon=True, name="waiting for the end of the driver").start()
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True, name="waiting for the end of the driver").start()
 
 
-def _end_with(leash: Connection) -> None:
-    """Ends this process when the other end of the leash is closed, by the driver or by its death."""
+def _end_with(lifeline: Connection) -> None:
+    """Ends this process when the other end of the lifeline is closed, by the driver or by its death."""
     with suppress(EOFError, OSError):
-        leash.recv_bytes()
+        lifeline.recv_bytes()
     with suppress(Exception):
         util._run_finalizers(0)  # type: ignore[attr-defined] # semaphores, numba's for one, else count as leaked
     os._exit(1)
@@ -200,8 +200,8 @@ def _known_method() -> Iterator[None]:
 
 def _work(text: bytes, new: dict[str, bytes], gone: set[str]) -> Any:
     for key in gone:
-        _here.pop(key, None)
-    _here.update({key: pickle.loads(value) for key, value in new.items()})
+        _received.pop(key, None)
+    _received.update({key: pickle.loads(value) for key, value in new.items()})
     return pickle.loads(text)()
 
 

@@ -2,13 +2,14 @@
 
 import json
 import re
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
-from thinstream.models.exports.digits import hexadecimals
-from thinstream.models.exports.portrait import Portrait
+from thinstream.models.exports.linear import LinearModel
 
+EXTENSIONS = (".h",)
 #: Entries of a table per line where no names go with them.
 PER_LINE = 8
 
@@ -65,49 +66,126 @@ static inline const char *{name}_label(const {index} *indices, const {real} *val
 """
 
 
-def write(portrait: Portrait, file: BinaryIO, name: str) -> None:
+_HEAD_OF_CLASSES = """\
+/* {about}
+ *
+ * {name}_scores: the scores of a row, one for each class, given as n columns (the first is 0) and their values, in any
+ * order; columns the model does not know count nothing. {name}_predict: the number of the class of highest score, the
+ * first of several. {name}_label: that class's text.
+ */
+#ifndef {guard}
+#define {guard}
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define {upper}_N_FEATURES {n_features}
+#define {upper}_N_CLASSES {n_classes}
+
+"""
+
+_CODE_OF_CLASSES = """
+static inline void {name}_scores(const {index} *indices, const {real} *values, size_t n, {real} *scores) {{
+    for (size_t k = 0; k < {n_classes}; k++) {{
+        scores[k] = {name}_intercepts[k];
+    }}
+    for (size_t i = 0; i < n; i++) {{
+        size_t low = 0, high = sizeof {name}_indices / sizeof {name}_indices[0];
+        while (low < high) {{
+            size_t middle = low + (high - low) / 2;
+            if ({name}_indices[middle] < indices[i]) {{
+                low = middle + 1;
+            }} else {{
+                high = middle;
+            }}
+        }}
+        if (low < sizeof {name}_indices / sizeof {name}_indices[0] && {name}_indices[low] == indices[i]) {{
+            for (size_t j = {name}_starts[low]; j < {name}_starts[low + 1]; j++) {{
+                scores[{name}_classes[j]] += {name}_weights[j] * values[i];
+            }}
+        }}
+    }}
+}}
+
+static inline size_t {name}_predict(const {index} *indices, const {real} *values, size_t n) {{
+    {real} scores[{n_classes}];
+    size_t best = 0;
+    {name}_scores(indices, values, n, scores);
+    for (size_t k = 1; k < {n_classes}; k++) {{
+        best = scores[k] > scores[best] ? k : best;
+    }}
+    return best;
+}}
+
+static inline const char *{name}_label(const {index} *indices, const {real} *values, size_t n) {{
+    return {name}_labels[{name}_predict(indices, values, n)];
+}}
+
+#endif
+"""
+
+
+def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     """Sorted tables, a binary search and the functions ``NAME_weight``, ``_score``, ``_predict`` and ``_label``.
 
     NAME is ``name`` with everything but ASCII letters and digits replaced by ``_``. Values and scores are float, or
     double for a float64 model; columns are uint32_t, or uint64_t if the model has wider ones. The labels are the
     strings ``NAME_NEGATIVE`` and ``NAME_POSITIVE`` (in capitals). Names of features stand as comments by their weights.
+
+    Of more than two classes the functions are ``NAME_scores``, ``_predict`` and ``_label``, and the labels
+    ``NAME_labels``, ``NAME_N_CLASSES`` of them.
     """
-    portrait = portrait.check()
-    indices, weights = portrait.indices, portrait.weights
-    if not len(indices):  # C has no empty arrays
-        indices, weights = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=weights.dtype)
-    name = identifier(name)
-    wide = int(indices[-1]) >= 2**32
-    zero, intercept = hexadecimals(np.array([0.0, portrait.intercept], dtype=weights.dtype))
+    model = model.check()
+    order = np.lexsort((model.rows, model.indices))
+    columns, rows, weights = model.indices[order], model.rows[order], model.weights[order]
+    if not len(columns):  # C has no empty arrays
+        columns, rows, weights = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, weights.dtype)
+    indices, starts = np.unique(columns, return_index=True)
+    name, wide, labels = identifier(name), int(indices[-1]) >= 2**32, [string(str(label)) for label in model.classes]
     words = {
-        "about": comment(f"thinstream {portrait.algorithm} {json.dumps(portrait.parameters)}"),
+        "about": comment(f"thinstream {model.algorithm} {json.dumps(model.parameters)}"),
         "name": name,
         "upper": name.upper(),
         "guard": f"THINSTREAM_{name.upper()}_H",
-        "n_features": portrait.n_features,
-        "negative": string(str(portrait.negative)),
-        "positive": string(str(portrait.positive)),
+        "n_features": model.n_features,
+        "n_classes": len(labels),
+        "negative": labels[0],
+        "positive": labels[1],
         "real": "float" if weights.dtype == np.float32 else "double",
         "index": "uint64_t" if wide else "uint32_t",
-        "zero": zero,
-        "intercept": intercept,
+        "zero": hexadecimals(np.zeros(1, weights.dtype))[0],
+        "intercept": hexadecimals(model.intercepts)[0],
     }
-    suffix = "ULL" if wide else "U"
-    comments = [comment(portrait.names.get(j, f"column {j}")) for j in indices.tolist()] if portrait.names else []
-    file.write(_HEAD.format(**words).encode("ascii"))
-    file.write(table(f"{words['index']} {name}_indices", [f"{j}{suffix}" for j in indices.tolist()], []))
-    file.write(table(f"{words['real']} {name}_weights", hexadecimals(weights), comments))
-    file.write(_CODE.format(**words).encode("ascii"))
+    real, index, suffix = words["real"], words["index"], "ULL" if wide else "U"
+    comments = [comment(model.names.get(j, f"column {j}")) for j in indices.tolist()] if model.names else []
+    found, values = [f"{j}{suffix}" for j in indices.tolist()], hexadecimals(weights)
+    if model.is_binary:
+        head, code = _HEAD, _CODE
+        tables = [
+            table(f"{index} {name}_indices", found),
+            table(f"{real} {name}_weights", values, comments),
+        ]
+    else:
+        head, code = _HEAD_OF_CLASSES, _CODE_OF_CLASSES
+        tables = [
+            table(f"char *const {name}_labels", labels),
+            table(f"{real} {name}_intercepts", hexadecimals(model.intercepts)),
+            table(f"{index} {name}_indices", found, comments),
+            table(f"size_t {name}_starts", [str(k) for k in [*starts.tolist(), len(columns)]]),
+            table(f"uint32_t {name}_classes", [f"{k}U" for k in rows.tolist()]),
+            table(f"{real} {name}_weights", values),
+        ]
+    file.write("".join([head.format(**words), *tables, code.format(**words)]).encode("ascii"))
 
 
-def table(declaration: str, entries: list[str], comments: list[str]) -> bytes:
+def table(declaration: str, entries: list[str], comments: list[str] | None = None) -> str:
     """A constant array: one entry a line where comments go with them."""
     if comments:
         lines = [f"{entry}, /* {note} */" for entry, note in zip(entries, comments, strict=True)]
     else:
         lines = [f"{', '.join(entries[start : start + PER_LINE])}," for start in range(0, len(entries), PER_LINE)]
     body = "".join(f"    {line}\n" for line in lines)
-    return f"static const {declaration}[] = {{\n{body}}};\n".encode("ascii")
+    return f"static const {declaration}[] = {{\n{body}}};\n"
 
 
 def identifier(name: str) -> str:
@@ -133,3 +211,17 @@ def comment(text: str) -> str:
     """Text that neither ends a comment nor looks like the start of one; ASCII, on one line."""
     shown = "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in text)
     return shown.replace("*/", "*\\/").replace("/*", "/\\*")
+
+
+def hexadecimals(numbers: NDArray[Any]) -> list[str]:
+    """Hexadecimal constants of C99, which keep all bits.
+
+    >>> hexadecimals(np.array([0.1, 1.0, 0.0], dtype=np.float32))
+    ['0x1.99999ap-4f', '0x1p+0f', '0x0p+0f']
+    """
+    suffix = "f" if numbers.dtype == np.float32 else ""
+    found = []
+    for number in numbers.tolist():
+        mantissa, exponent = number.hex().split("p")
+        found.append(f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}p{exponent}{suffix}")
+    return found

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from thinstream.batch import Batch
-from thinstream.distributed.engines.spark.columns import listed_vectors
+from thinstream.distributed.engines.spark.columns import vectors_to_lists
 from thinstream.distributed.engines.spark.frames import DataFrameSource, Stretch, source_for
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import Stream
@@ -146,7 +146,7 @@ def test_vectors_as_lists() -> None:
     column = pa.array([dense, sparse, None, empty, dense], kind)
     batch = pa.RecordBatch.from_arrays([column, pa.array([1, 0, 1, 0, 1])], ["v", "label"])
     for part, width in ((batch, 9), (batch.slice(4), 3), (batch.slice(0, 0), 0)):
-        found, wide = listed_vectors(part, "v")
+        found, wide = vectors_to_lists(part, "v")
         assert wide == width
         assert found.column("label").equals(part.column("label"))
         naive = [_naive(vector) for vector in part.column("v").to_pylist()]

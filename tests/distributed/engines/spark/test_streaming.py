@@ -12,7 +12,7 @@ import pytest
 
 import thinstream as ts
 from tests.distributed.engines.spark.test_frames import LISTS, frame_of, rows
-from thinstream.distributed.by_examples.deltas import copied, delta, merge
+from thinstream.distributed.by_examples.deltas import copy_learner, delta, merge_deltas
 from thinstream.distributed.engines.spark.streaming import foreach_batch, learn_stream
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Classes
@@ -97,15 +97,15 @@ def test_parts_of_a_micro_batch_are_merged(spark_cluster: Any, tmp_path: Path) -
     assert not estimator.__sklearn_is_fitted__()
 
     halves = [put(tmp_path / "halves", k, data[30 * k : 30 * k + 30]) for k in range(2)]
-    base = ts.FSOL(eta=0.5)._new_learner(Classes(-1, 1), 0)
+    base = ts.FSOL(eta=0.5)._fresh_model(Classes(-1, 1)).learner
     changes = []
     for half in halves:
-        learner = copied(base)
+        learner = copy_learner(base)
         learner.grow = True
         for batch in ArrowFiles(half).batches():
             learner.learn(batch)
         changes.append(delta(base, learner))
-    merged = merge(base, changes, "mean")
+    merged = merge_deltas(base, changes, "mean")
     assert learning.estimator.coef_[0].tobytes() == merged.weights().tobytes()
     assert (learning.estimator.t_, learning.progressive.rows) == (60, 60)
 

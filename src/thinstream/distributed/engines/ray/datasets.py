@@ -57,7 +57,7 @@ class RayDatasetSource:
 
     def __init__(self, dataset: Any, **columns: Any) -> None:
         self._columns = DatasetColumns.of(columns)
-        blocks = _computed(dataset)
+        blocks = _materialize(dataset)
         looks = ray().get([_remote(_look).remote(block) for block in blocks])
         self._blocks = [(block, rows) for block, (rows, _) in zip(blocks, looks, strict=True) if rows]
         if not self._blocks:
@@ -94,7 +94,7 @@ class RayDatasetSource:
         return found
 
 
-def _computed(dataset: Any) -> list[Any]:
+def _materialize(dataset: Any) -> list[Any]:
     """References to the blocks, in order, which Ray keeps only if it is told to."""
     options = dataset.context.execution_options
     before, options.preserve_order = options.preserve_order, True

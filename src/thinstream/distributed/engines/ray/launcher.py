@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
 import thinstream
-from thinstream.distributed.engines.launcher import RETRIES, Exchange, checked_workers, noted
+from thinstream.distributed.engines.launcher import RETRIES, Exchange, require_workers, with_worker
 from thinstream.distributed.engines.ray.package import connect, ray
 from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
 
@@ -53,12 +53,12 @@ class RayLauncher:
         timeout: float = 60.0,
         **init: Any,
     ) -> None:
-        self.workers, self.timeout = checked_workers(workers), timeout
+        self.workers, self.timeout = require_workers(workers), timeout
         self._leave = connect(address, ceil(self.workers * cpus), init)
         options = {"num_cpus": cpus, "scheduling_strategy": "SPREAD", "max_restarts": 0, "runtime_env": runtime_env}
         self._kind = ray().remote(**options)(_Worker)
         self._actors: list[Any] = []
-        self._desk: Any = None
+        self._gatherer: Any = None
         self._meetings = 0
         try:
             self._require_room(cpus)
@@ -84,7 +84,7 @@ class RayLauncher:
             try:
                 answers[i] = ray().get(first)
             except ray().exceptions.RayTaskError as error:
-                raise noted(error.cause, i) from error
+                raise with_worker(error.cause, i) from error
             except ray().exceptions.RayError as error:  # the process, its node or the answer is gone
                 losses[i] += 1
                 if losses[i] > RETRIES:
@@ -96,17 +96,20 @@ class RayLauncher:
     def together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
         """Answers of tasks that run at the same time; if one fails, the others have a moment to notice it."""
         self._check(tasks)
-        if self._desk is None:
-            self._desk = ray().remote(num_cpus=0, max_concurrency=self.workers)(_Desk).remote()
+        if self._gatherer is None:
+            self._gatherer = ray().remote(num_cpus=0, max_concurrency=self.workers)(_Gatherer).remote()
         self._meetings += 1
-        seats = [_Seat(self._meetings, i, len(tasks)) for i in range(len(tasks))]
-        refs = [self._actors[seat.worker].run_together.remote(tasks[seat.worker], self._desk, seat) for seat in seats]
+        members = [_Member(self._meetings, i, len(tasks)) for i in range(len(tasks))]
+        refs = [
+            self._actors[member.worker].run_together.remote(tasks[member.worker], self._gatherer, member)
+            for member in members
+        ]
         try:
             answers: list[T] = ray().get(refs)
             return answers
         except BaseException as error:
-            ray().kill(self._desk)  # so that nobody waits there for one who does not come
-            self._desk = None
+            ray().kill(self._gatherer)  # so that nobody waits there for one who does not come
+            self._gatherer = None
             if isinstance(error, ray().exceptions.RayError):
                 raise self._settle(refs) from error
             self._renew(range(len(tasks)))  # the run was stopped here, they would go on
@@ -114,7 +117,7 @@ class RayLauncher:
 
     def close(self) -> None:
         """Ends the workers, and the cluster if it was started here; a second time does nothing."""
-        actors, self._actors, self._desk = [*self._actors, self._desk], [], None
+        actors, self._actors, self._gatherer = [*self._actors, self._gatherer], [], None
         if ray().is_initialized():
             for actor in actors:
                 if actor is not None:
@@ -147,7 +150,7 @@ class RayLauncher:
             try:
                 ray().get(ref)
             except ray().exceptions.RayTaskError as error:
-                raised.append(noted(error.cause, i))
+                raised.append(with_worker(error.cause, i))
             except ray().exceptions.RayError as error:
                 lost.append((i, error))
         gone = [i for i, _ in lost]
@@ -195,8 +198,8 @@ class _Worker:
     def run(self, task: Callable[[], T]) -> T:
         return task()
 
-    def run_together(self, task: Callable[[Exchange], T], desk: Any, seat: "_Seat") -> T:
-        return task(_Exchange(desk, seat))
+    def run_together(self, task: Callable[[Exchange], T], gatherer: Any, member: "_Member") -> T:
+        return task(_Exchange(gatherer, member))
 
 
 class _Shared:
@@ -209,7 +212,7 @@ class _Shared:
         return ray().get(self.reference)
 
 
-class _Seat(NamedTuple):
+class _Member(NamedTuple):
     """A worker's place at a meeting of so many."""
 
     meeting: int
@@ -218,34 +221,34 @@ class _Seat(NamedTuple):
 
 
 class _Exchange:
-    """A worker's way to the desk; ``host`` is the address under which others reach its node."""
+    """A worker's way to the gatherer; ``host`` is the address under which others reach its node."""
 
-    def __init__(self, desk: Any, seat: _Seat) -> None:
+    def __init__(self, gatherer: Any, member: _Member) -> None:
         self.host: str = ray().util.get_node_ip_address()
-        self._desk, self._seat, self._turn = desk, seat, 0
+        self._gatherer, self._seat, self._turn = gatherer, member, 0
 
     def __call__(self, text: str) -> list[str]:
         self._turn += 1
         try:
-            answer: list[str] = ray().get(self._desk.hand_in.remote(self._seat, self._turn, text))
+            answer: list[str] = ray().get(self._gatherer.gather.remote(self._seat, self._turn, text))
         except ray().exceptions.RayError as error:
             raise PeerLostError("a worker was lost before all had told their addresses") from error
         return answer
 
 
-class _Desk:
+class _Gatherer:
     """Where texts are handed in and, once all are there, handed out."""
 
     def __init__(self) -> None:
         self._turns: dict[tuple[int, int], asyncio.Future[list[str]]] = {}
         self._texts: dict[tuple[int, int], dict[int, str]] = {}
 
-    async def hand_in(self, seat: _Seat, turn: int, text: str) -> list[str]:
-        key = seat.meeting, turn
+    async def gather(self, member: _Member, turn: int, text: str) -> list[str]:
+        key = member.meeting, turn
         complete = self._turns.setdefault(key, asyncio.get_running_loop().create_future())
         texts = self._texts.setdefault(key, {})
-        texts[seat.worker] = text
-        if len(texts) == seat.workers:
+        texts[member.worker] = text
+        if len(texts) == member.workers:
             del self._turns[key], self._texts[key]
-            complete.set_result([texts[i] for i in range(seat.workers)])
+            complete.set_result([texts[i] for i in range(member.workers)])
         return await complete

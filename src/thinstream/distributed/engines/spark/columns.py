@@ -55,7 +55,7 @@ def written_as(vectors: bool, width: int) -> dict[str, Any]:
     return {"n_features": width or None, **({"indices": INDICES, "values": VALUES} if vectors else {})}
 
 
-def listed_vectors(batch: Any, name: str) -> tuple[Any, int]:
+def vectors_to_lists(batch: Any, name: str) -> tuple[Any, int]:
     """A record batch with its column of Spark ML vectors as two of lists, and how wide they are.
 
     A vector comes as a struct: whether it is dense, its size if not, feature numbers if not, values. Null is empty.

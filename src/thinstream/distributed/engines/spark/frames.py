@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from thinstream.distributed.engines.spark.columns import FrameColumns, listed_vectors, written_as
-from thinstream.distributed.engines.spark.package import pyspark, unwarned
+from thinstream.distributed.engines.spark.columns import FrameColumns, vectors_to_lists, written_as
+from thinstream.distributed.engines.spark.package import no_warnings, pyspark
 from thinstream.distributed.engines.tables import TableShard, cut
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.streams.sources import head_checksum
@@ -127,7 +127,7 @@ def _folder(frame: Any, folder: str | os.PathLike[str] | None) -> str:
 
 def _written(frame: Any, folder: str, vector: str | None) -> list[Written]:
     """The partitions, each in its file, in their order; empty ones are left out."""
-    with unwarned():
+    with no_warnings():
         rows = frame.mapInArrow(_Write(folder, vector), _WRITTEN).collect()
     found = sorted(Written(*row) for row in rows)
     for file in found:
@@ -154,7 +154,7 @@ class _Write:
         writer, rows, width = None, 0, 0
         for batch in batches:
             if self.vector is not None:
-                batch, wide = listed_vectors(batch, self.vector)
+                batch, wide = vectors_to_lists(batch, self.vector)
                 width = max(width, wide)
             if writer is None:
                 writer = pa.ipc.new_file(str(beside), batch.schema)

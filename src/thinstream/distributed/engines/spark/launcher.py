@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from thinstream.distributed.engines.launcher import Exchange, checked_workers
+from thinstream.distributed.engines.launcher import Exchange, require_workers
 from thinstream.distributed.engines.spark.package import executors_of, session_for, wait_for
-from thinstream.distributed.engines.spark.tasks import Answer, Gang, Round, answers, unpacked
+from thinstream.distributed.engines.spark.tasks import Answer, BarrierStage, Stage, run_stage, unpack_answers
 from thinstream.errors import InvalidParameterError
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class SparkLauncher:
         memory: int = 1024,
         config: Mapping[str, str] = {},
     ) -> None:
-        self.workers = checked_workers(workers)
+        self.workers = require_workers(workers)
         self.session, self._leave = session_for(self.workers, session, master, memory, config)
         self._open = True
         self._kept: dict[int, Any] = {}
@@ -65,9 +65,9 @@ class SparkLauncher:
         if not tasks:
             return []
         self._check(tasks)
-        found = answers(self._seats(len(tasks)), Round(tuple(tasks)))
+        found = run_stage(self._seats(len(tasks)), Stage(tuple(tasks)))
         self._settle(found)
-        return unpacked(found)
+        return unpack_answers(found)
 
     def together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
         """Answers of tasks that run at the same time, in a barrier stage; `allGather` is their exchange."""
@@ -77,7 +77,7 @@ class SparkLauncher:
         wait_for(self.session, len(tasks))
         # not from the seats: a gang starts at once or not at all, and cannot wait for places
         numbers = self.session.range(0, len(tasks), 1, len(tasks))
-        return unpacked(answers(numbers, Gang(tuple(tasks)), barrier=True))
+        return unpack_answers(run_stage(numbers, BarrierStage(tuple(tasks)), barrier=True))
 
     def close(self) -> None:
         """Ends the cluster if it was started here; a second time does nothing."""

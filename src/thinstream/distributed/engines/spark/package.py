@@ -49,7 +49,7 @@ exec '{java}' "$@"
 def pyspark() -> Any:
     """The package, with its sql part; imported when first needed."""
     try:
-        with unwarned():
+        with no_warnings():
             import pyspark
             import pyspark.sql
     except ImportError as error:
@@ -58,7 +58,7 @@ def pyspark() -> Any:
 
 
 @contextmanager
-def unwarned() -> Iterator[None]:
+def no_warnings() -> Iterator[None]:
     """Around calls that warn of a pandas newer than PySpark knows; nothing here passes through pandas."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -140,7 +140,7 @@ def local_cluster(workers: int, memory: int = 1024, config: Mapping[str, str] = 
         **({"JAVA_HOME": str(lenient_java(folder, java))} if java else {}),
     }
     try:
-        with unwarned(), _environment(environment), _signals(), open(folder / "driver.log", "wb") as log:
+        with no_warnings(), _environment(environment), _signals(), open(folder / "driver.log", "wb") as log:
             return _started(folder, log, workers)
     except BaseException as error:
         with suppress(OSError):

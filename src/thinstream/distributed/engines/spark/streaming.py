@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from thinstream.batch import Position
-from thinstream.distributed.by_examples.deltas import Delta, copied, delta, merge
-from thinstream.distributed.engines.spark.columns import FrameColumns, listed_vectors
+from thinstream.distributed.by_examples.deltas import Delta, copy_learner, delta, merge_deltas
+from thinstream.distributed.engines.spark.columns import FrameColumns, vectors_to_lists
 from thinstream.distributed.engines.spark.package import slots_of
-from thinstream.distributed.engines.spark.tasks import answers, packed, unpacked
+from thinstream.distributed.engines.spark.tasks import pack_answer, run_stage, unpack_answers
 from thinstream.distributed.engines.tables import INDICES, VALUES
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progress import Progress
@@ -116,7 +116,7 @@ class BatchLearner:
         from thinstream.estimators.saving import estimator_of
 
         model = self._state.model
-        return estimator_of(replace(model, learner=copied(model.learner)))
+        return estimator_of(replace(model, learner=copy_learner(model.learner)))
 
     @property
     def progressive(self) -> Any:
@@ -136,12 +136,12 @@ class BatchLearner:
         try:
             parts = max(1, self._workers or slots_of(session))
             task = _Learn(base, self._columns, tuple(names), vector)
-            found = unpacked(answers(self._columns.taken(frame).coalesce(parts), task))
+            found = unpack_answers(run_stage(self._columns.taken(frame).coalesce(parts), task))
         finally:
             base.destroy()
         learned = [answer for answer in found if answer is not None]
-        learner = merge(model.learner, [change for change, _ in learned], self._merge)
-        progress = added(self._state.progress, [arrays for _, arrays in learned])
+        learner = merge_deltas(model.learner, [change for change, _ in learned], self._merge)
+        progress = add_progress(self._state.progress, [arrays for _, arrays in learned])
         state = State(replace(model, learner=learner), progress, 0, Position(part=number + 1, row=progress.rows))
         self._checkpoints.write(state, self._source)  # nothing here has changed if this, or anything before, fails
         self._state = state
@@ -173,16 +173,16 @@ class _Learn:
     vector: str | None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        yield packed(lambda worker: self._learned(batches))
+        yield pack_answer(lambda worker: self._learned(batches))
 
     def _learned(self, batches: Iterator[Any]) -> tuple[Delta, dict[str, NDArray[Any]]] | None:
         base, counted = self.base.value  # which this process may meet again
-        learner, progress, rows = copied(base), Progress.from_arrays(counted.arrays()), 0
+        learner, progress, rows = copy_learner(base), Progress.from_arrays(counted.arrays()), 0
         learner.grow = True
         for records in batches:
             width = 0
             if self.vector is not None:
-                records, width = listed_vectors(records, self.vector)
+                records, width = vectors_to_lists(records, self.vector)
             table = pyarrow().Table.from_batches([records])
             stream = self.columns.rows(
                 [(lambda table=table: table, len(table))], self.names, self.vector is not None, width
@@ -194,7 +194,7 @@ class _Learn:
         return (delta(base, learner), progress.arrays()) if rows else None
 
 
-def added(base: Progress, parts: Sequence[dict[str, NDArray[Any]]]) -> Progress:
+def add_progress(base: Progress, parts: Sequence[dict[str, NDArray[Any]]]) -> Progress:
     """What several counted who went on from the same base; of one only, bit for bit what it counted."""
     if len(parts) == 1:
         return Progress.from_arrays(parts[0])
@@ -207,19 +207,15 @@ def _model(estimator: Any, columns: FrameColumns) -> Model:
     """An estimator, fresh or fitted, as a model of its own."""
     from sklearn.base import clone
 
-    from thinstream.estimators.saving import model_of
-    from thinstream.estimators.streaming import classes_for
+    from thinstream.estimators.base import model_of
 
     stream = columns.rows([], [INDICES, VALUES], False)
     if estimator.__sklearn_is_fitted__():
         model = model_of(estimator)
-        return replace(model, learner=copied(model.learner))
+        return replace(model, learner=copy_learner(model.learner))
     fresh = clone(estimator)
     fresh._check_common_parameters()
-    fresh._classes, fresh.classes_ = classes_for(stream, None)
-    fresh._learner = fresh._new_learner(fresh._classes, 0)
-    fresh.n_features_in_ = 0
-    return model_of(fresh)
+    return model_of(fresh._adopt(fresh._model_of_stream(stream, None)))
 
 
 def _described(columns: FrameColumns) -> dict[str, Any]:

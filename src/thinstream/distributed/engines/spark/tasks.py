@@ -18,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from thinstream.distributed.engines.launcher import Exchange, noted
-from thinstream.distributed.engines.spark.package import pyspark, unwarned
+from thinstream.distributed.engines.launcher import Exchange, with_worker
+from thinstream.distributed.engines.spark.package import no_warnings, pyspark
 from thinstream.errors import PeerLostError, WorkerLostError
 from thinstream.streams.tables.arrow_package import pyarrow
 
@@ -37,8 +37,8 @@ class Answer(NamedTuple):
     executor: str  # where it ran
 
 
-def answers(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], barrier: bool = False) -> list[Answer]:
-    """What a function makes of each partition of a DataFrame (see `packed`), in their order."""
+def run_stage(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], barrier: bool = False) -> list[Answer]:
+    """What a function makes of each partition of a DataFrame (see `pack_answer`), in their order."""
     context, tag = frame.sparkSession.sparkContext, f"thinstream-{secrets.token_hex(8)}"
 
     def job() -> Any:
@@ -46,7 +46,7 @@ def answers(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], barr
         return frame.mapInArrow(function, _ANSWERS, barrier=barrier).collect()
 
     # on a thread, so that a signal finds this one waiting for it, not for Java, where its exception would be lost
-    with unwarned(), ThreadPoolExecutor(1) as pool:
+    with no_warnings(), ThreadPoolExecutor(1) as pool:
         future = pool.submit(pyspark().inheritable_thread_target(frame.sparkSession)(job))
         try:
             rows = future.result()
@@ -58,15 +58,15 @@ def answers(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], barr
     return [pickle.loads(row["answer"]) for row in sorted(rows, key=lambda row: row["worker"])]
 
 
-def unpacked(found: Sequence[Answer]) -> list[Any]:
+def unpack_answers(found: Sequence[Answer]) -> list[Any]:
     """The answers, or the first error among them, raised."""
     for worker, (fine, answer, _) in enumerate(found):
         if not fine:
-            raise noted(answer, worker)
+            raise with_worker(answer, worker)
     return [answer.value for answer in found]
 
 
-def packed(work: Callable[[int], Any]) -> Any:
+def pack_answer(work: Callable[[int], Any]) -> Any:
     """In a worker: what ``work`` answers to the number of the partition, or raises, as a record batch."""
     worker = pyspark().TaskContext.get().partitionId()
     try:
@@ -76,7 +76,7 @@ def packed(work: Callable[[int], Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Round:
+class Stage:
     """What runs in the Python process of a task: the task of its number, whose error is an answer, too."""
 
     tasks: tuple[Callable[[], Any], ...]
@@ -85,11 +85,11 @@ class Round:
         """The task's answer."""
         for _ in numbers:  # to their end: else Spark would not use the process again
             pass
-        yield packed(lambda worker: self.tasks[worker]())
+        yield pack_answer(lambda worker: self.tasks[worker]())
 
 
 @dataclass(frozen=True)
-class Gang:
+class BarrierStage:
     """The same for tasks that talk to each other: an error ends them all, so it must be Spark's, too."""
 
     tasks: tuple[Callable[[Exchange], Any], ...]
@@ -146,7 +146,7 @@ def _reason(error: BaseException) -> BaseException:
     text = str(error)
     carried = re.search(rf"{_MARK}(\d+) ([A-Za-z0-9+/=]+);", text)
     if carried:
-        raised = noted(pickle.loads(base64.b64decode(carried[2])), int(carried[1]))
+        raised = with_worker(pickle.loads(base64.b64decode(carried[2])), int(carried[1]))
         return WorkerLostError(f"a worker was lost: {raised}") if isinstance(raised, PeerLostError) else raised
     missing = re.search(r"ModuleNotFoundError: No module named '([^'.]+)", text)
     if missing:

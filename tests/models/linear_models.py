@@ -1,4 +1,4 @@
-"""Portraits of trained models and made by hand, and names that are hard to write down."""
+"""Linear models, trained and made by hand, and names that are hard to write down."""
 
 from functools import cache
 
@@ -7,7 +7,8 @@ import pytest
 
 from thinstream.batch import Batch
 from thinstream.learners import Classes, Learner
-from thinstream.models.exports import Portrait
+from thinstream.models.exports import LinearModel
+from thinstream.models.model import Model, Names
 
 WIDTH, BEYOND = 60, 25
 AWKWARD = [
@@ -27,15 +28,16 @@ MODELS = [
 ]
 
 
-def made(weights, dtype="float32", **more):
-    """A portrait of a dense vector."""
-    dense = np.asarray(weights, dtype=dtype)
-    where = np.flatnonzero(dense).astype(np.int64)
+def made(weights, dtype="float32", classes=(-1, 1), intercept=0.0, **more):
+    """A model of a dense vector; of a matrix, one of more classes."""
+    dense = np.atleast_2d(np.asarray(weights, dtype=dtype))
+    which, where = np.nonzero(dense)
     facts = {
-        "algorithm": "FSOL", "parameters": {"eta": 0.5}, "negative": -1, "positive": 1, "n_features": len(dense),
-        "indices": where, "weights": dense[where], "intercept": 0.0, "names": {},
+        "algorithm": "FSOL", "parameters": {"eta": 0.5}, "classes": classes, "n_features": dense.shape[1],
+        "indices": where, "rows": which, "weights": dense[which, where],
+        "intercepts": np.full(len(dense), intercept, dtype), "names": {},
     }  # fmt: skip
-    return Portrait(**(facts | more))
+    return LinearModel(**(facts | more))
 
 
 def rows(rng, n, width, dtype, y=True):
@@ -55,21 +57,20 @@ def each(batch):
 
 @cache
 def trained_model(name, dtype, intercept):
-    """A learner, its portrait with awkward names on some features, and rows wider than the model."""
+    """A learner, its linear model with awkward names on some features, and rows wider than the model."""
     rng = np.random.default_rng(7)
     more = {"l1": 0.02} if name == "adafobos" else {"l1": 1.0} if name == "fsol" else {}
     learner = Learner(name, n_features=WIDTH, dtype=dtype, fit_intercept=intercept, **more)
     learner.learn(rows(rng, 300, WIDTH - 5, dtype))  # the last five are never seen
-    names = dict(enumerate(AWKWARD))
-    portrait = Portrait.of(learner, Classes('h"am\\ ??/ \n*/', "späm 日本"), names)
-    return learner, portrait, rows(rng, 200, WIDTH + BEYOND, dtype, y=False)
+    model = Model(learner, Classes('h"am\\ ??/ \n*/', "späm 日本"), names=Names.of(AWKWARD))
+    return learner, LinearModel.of(model), rows(rng, 200, WIDTH + BEYOND, dtype, y=False)
 
 
-def close(found, learner, portrait, batch):
+def close(found, learner, linear, batch):
     """To rounding, relative to the size of what is summed."""
     dense = np.zeros(batch.n_features)
-    dense[portrait.indices] = np.abs(portrait.weights)
-    size = np.array([dense[j] @ np.abs(x) for j, x in each(batch)]) + abs(portrait.intercept)
-    epsilon = 1e-6 if portrait.weights.dtype == np.float32 else 1e-14
+    dense[linear.indices] = np.abs(linear.weights)
+    size = np.array([dense[j] @ np.abs(x) for j, x in each(batch)]) + abs(linear.intercepts[0])
+    epsilon = 1e-6 if linear.weights.dtype == np.float32 else 1e-14
     error = np.abs(np.asarray(found, dtype=np.float64) - learner.scores(batch))
     np.testing.assert_array_less(error, epsilon * size + 1e-300)

@@ -13,11 +13,10 @@ from thinstream.engine.records import Memory, split
 from thinstream.engine.rows import Rows
 from thinstream.engine.rule import Algorithm
 from thinstream.lanes.lane import Lane
-from thinstream.learners import Learner
 from thinstream.learners.memory import allocate, capacity, grown, is_full, kept
 
 
-class Alone:
+class SingleLane:
     """One lane."""
 
     def __init__(self, algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
@@ -42,7 +41,12 @@ class Alone:
         return sum(array.nbytes for array in self.memory)
 
     @staticmethod
-    def foreseen(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
+    def group(lanes: Sequence[Lane], threads: int) -> list[list[int]]:
+        """Each lane by itself."""
+        return [[number] for number in range(len(lanes))]
+
+    @staticmethod
+    def estimate_nbytes(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
         """What ``nbytes`` will be."""
         fields, clocks = split(algorithm.coordinate)
         rule, own = lanes[0].rule, 8 * (5 + 1 + len(algorithm.totals._fields))
@@ -82,15 +86,15 @@ class Alone:
         self._model.memory = Memory(*copies)
         self.widen(width)
 
-    def take(self, slots: Sequence[int], source: "Alone", from_slots: Sequence[int], width: int) -> None:
+    def take(self, slots: Sequence[int], source: "SingleLane", from_slots: Sequence[int], width: int) -> None:
         """The lane becomes another."""
         self.put([source.memory_of(0, width)], width)
 
-    def copy(self) -> "Alone":
+    def copy(self) -> "SingleLane":
         """A lane of its own with the same content."""
         return deepcopy(self)
 
 
-def stands_alone(model: Learner) -> bool:
-    """Whether models of this algorithm keep an array of their own."""
-    return len(model.memory.extra) > 0
+def keeps_own_array(rule: Any) -> bool:
+    """Whether models of this rule keep an array of their own."""
+    return is_full(rule) or len(rule.extra()) > 0

@@ -1,0 +1,368 @@
+"""An estimator is its parameters and a `Model`: what all of them share, online or in batches."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
+from thinstream.estimators.inputs import common_names
+from thinstream.estimators.undo import as_before_on_error
+from thinstream.learners import Classes, class_weight_of, find
+from thinstream.learners.protocol import AnyLearner
+from thinstream.models import Model, Names, write
+from thinstream.models.plain import plain
+from thinstream.streams.stream import Stream
+from thinstream.training import learn_stream, score_stream
+
+#: Parameters that ``fit`` alone uses: they may change in the middle of a stream.
+ONLY_FIT = ("n_passes", "shuffle", "random_state")
+#: The entry of ``Model.extra`` with what only estimators have.
+KEY = "estimator"
+#: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
+_KINDS = "biufUO"
+
+
+class ModelClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier of scikit-learn whose fitted part is a `Model`: everything it knows is read from there."""
+
+    _algorithm: str
+    _own_parameters: tuple[str, ...]
+    _model: Model
+    n_features_in_: int
+    classes_: NDArray[Any]
+
+    def __new__(cls, *positional: Any, **given: Any) -> Self:
+        """Says which parameters there are, where Python would only say that one is unexpected."""
+        allowed = list(cls.__init__.__kwdefaults__ or ())
+        if positional:
+            raise TypeError(f"{cls.__name__} takes keywords only: {cls.__name__}({allowed[0]}={positional[0]!r}), say")
+        for name in given:
+            if name not in allowed:
+                raise TypeError(f"{cls.__name__} has no parameter {name!r}; it has {', '.join(allowed)}")
+        made: Self = super().__new__(cls)
+        return made
+
+    # The model --------------------------------------------------------------------------------------------------------
+
+    def _fresh_model(
+        self, classes: Classes, n_features: int = 0, labels: Any = None, columns: Any = None, **more: Any
+    ) -> Model:
+        """A model of this estimator's parameters that has seen nothing.
+
+        ``labels`` are to become ``classes_``, ``columns`` ``feature_names_in_``.
+        """
+        given = self.get_params(deep=False)
+        options = {name: given[name] for name in ("dtype", "grow", "fit_intercept") if name in given}
+        own = {name: given[name] for name in self._own_parameters}
+        options |= {"n_features": n_features, "parameters": own}
+        model = Model.fresh(self._algorithm, classes, given["class_weight"], **more, **options)
+        kind = None if labels is None or labels.dtype.kind not in _KINDS else labels.dtype.str
+        known = {"classes": kind, "class_weight": _pairs(given["class_weight"]), "named": columns is not None}
+        names = model.names if columns is None else Names.of(list(columns))
+        return replace(model, names=names, extra={KEY: plain(known, KEY)})
+
+    def _adopt(self, model: Model) -> Self:
+        """Becomes the face of the model."""
+        if model is not getattr(self, "_model", None):
+            extra = model.extra.get(KEY, {})
+            self._model, self.classes_ = model, _labels(model.classes, extra.get("classes"))
+            self.__dict__.pop("feature_names_in_", None)
+            if extra.get("named") and model.names is not None:
+                self.feature_names_in_ = np.array(model.names.texts, dtype=object)
+        self.n_features_in_ = model.learner.n_features
+        return self
+
+    def _adopt_learner(self, learner: AnyLearner, classes: Classes, labels: Any, **more: Any) -> Self:
+        """Becomes the face of a learner with its parameters that learned elsewhere: a lane, say."""
+        learner.grow = self.get_params(deep=False)["grow"]
+        return self._adopt(replace(self._fresh_model(classes, 0, labels, **more), learner=learner))
+
+    def _fitted(self, attribute: str) -> AnyLearner:
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{self._algorithm} has no {attribute} before it is fitted")
+        return self._model.learner
+
+    def _check_common_parameters(self) -> None:
+        given = self.get_params(deep=False)
+        for name in ("fit_intercept", "shuffle", "grow"):
+            if name in given and not isinstance(given[name], bool | np.bool_):
+                raise InvalidParameterError(f"{self._algorithm}: {name} must be True or False, got {given[name]!r}")
+
+    def _check_unchanged_parameters(self) -> None:
+        """Parameters belong to the state: changed in the middle of a stream they would silently not take effect."""
+        given = self.get_params(deep=False)
+        for name, was in learned_parameters(self._model).items():
+            value = given.get(name, was)
+            if not _same(name, value, was):
+                raise InvalidParameterError(
+                    f"{self._algorithm}: {name} was changed from {was!r} to {value!r} after learning began; "
+                    "only fit, which starts anew, takes other parameters"
+                )
+
+    def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
+        if classes is not None:
+            try:
+                return Classes.of(classes), np.unique(classes)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"classes= must name all labels, got {classes!r}: {error}") from None
+        check_classification_targets(labels)
+        found = np.unique(labels)
+        if from_y and len(found) > 1:
+            return Classes.of(found), found
+        unless = "learn unless y holds them all" if from_y else "partial_fit"
+        raise ValueError(f"classes= must be passed on the first call to {unless}; y holds {found.tolist()[:5]!r}")
+
+    def _require_same_classes(self, classes: Any) -> None:
+        found = self.classes_
+        if classes is not None and not np.array_equal(np.unique(classes), np.unique(found)):
+            raise InvalidInputError(f"classes={classes!r} differ from those of the first call, {found.tolist()!r}")
+
+    # Streams ----------------------------------------------------------------------------------------------------------
+
+    def fit_stream(self, stream: Stream, classes: Any = None) -> Self:
+        """Learns from scratch from a stream (see `thinstream.open_stream`), ``n_passes`` times, in bounded memory.
+
+        The model grows as the stream gets wider. ``classes`` are the labels its negative and positive rows stand for,
+        or all classes it was opened with; by default those, or -1 and 1. Batch methods take two classes: with a
+        ``batch_size`` they learn batch by batch, GraDes in several passes, so that it needs files, no pipes; the others
+        hold all rows in memory.
+        """
+        given = self.get_params(deep=False)
+        if given.get("shuffle"):
+            raise InvalidParameterError(f"{self._algorithm}: a stream is taken in its order, shuffle must be False")
+        with as_before_on_error(self):
+            self._check_common_parameters()
+            return self._adopt(learn_stream(self._model_of_stream(stream, classes), stream, given.get("n_passes", 1)))
+
+    def predict_stream(self, stream: Stream) -> Iterator[NDArray[Any]]:
+        """Predictions for a stream, an array per batch; unknown columns count nothing."""
+        check_is_fitted(self)
+        scored = score_stream(self._model, stream)
+        return (self.classes_[self._model.classes.chosen(scores)] for _, scores in scored)
+
+    def _model_of_stream(self, stream: Stream, classes: Any) -> Model:
+        known = classes_for(stream, classes)
+        self.__dict__.pop("feature_names_in_", None)
+        return self._fresh_model(known, labels=np.array(known), feature_space=stream.feature_space)
+
+    # Merging ----------------------------------------------------------------------------------------------------------
+
+    def merge(self, other: "ModelClassifier", *more: "ModelClassifier", average: bool = False) -> Self:
+        """A new estimator out of several that learned from disjoint parts of the data; they are left as they are.
+
+        Algorithm, parameters, classes, columns and their names must agree; with ``grow=True`` some may have met fewer
+        columns. Counters add, the order does not matter. What is merged how: `thinstream.learners.merge_table`.
+        ``average=True`` averages what has no rule of its own, SSOL with ``diagonal="drop"``, instead of refusing.
+
+        Examples
+        --------
+        >>> import thinstream as ts
+        >>> one = ts.FSOL(eta=0.5, fit_intercept=False).fit([[1.0, 0.0], [0.0, 1.0]], ["ham", "spam"])
+        >>> other = ts.FSOL(eta=0.5, fit_intercept=False).fit([[1.0, 0.0], [1.0, 2.0]], ["ham", "spam"])
+        >>> both = one.merge(other)
+        >>> both.coef_, both.t_
+        (array([[-0.5,  1.5]], dtype=float32), 4)
+
+        """
+        estimators: list[ModelClassifier] = [self, other, *more]
+        for estimator in estimators:
+            self._require_like(estimator)
+        names = common_names(estimators)
+        new: Self = clone(self)
+        merged = self._model.merge(*(each._model for each in estimators[1:]), average=average)
+        return new._adopt(merged if names is None else replace(merged, names=Names.of(list(names))))
+
+    def _require_like(self, other: Any) -> None:
+        """What the models do not know must agree too."""
+        if not isinstance(other, ModelClassifier) or find(self._algorithm).kind != find(other._algorithm).kind:
+            raise MergeError(f"{self._algorithm}: only its own kind can be merged with it, got {other!r}")
+        check_is_fitted(other)
+        other._check_unchanged_parameters()
+        facts = {"classes": "classes_", "grow": "grow", "n_features_in_": "n_features_in_"}
+        for what, attribute in facts.items():
+            if what == "n_features_in_" and getattr(self, "grow", False):
+                continue
+            one, two = (np.asarray(getattr(each, attribute, False)).tolist() for each in (self, other))
+            if one != two:
+                raise MergeError(f"{self._algorithm}: models to merge must agree in {what}, got {one!r} and {two!r}")
+
+    # Predicting and saving --------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row: of two the second if the score is > 0, of more the first of highest score."""
+        scores = self.decision_function(X)
+        return self.classes_[self._model.classes.chosen(scores)]
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """w·x of each row; positive means the second class. Of more than two classes a column for each."""
+        raise NotImplementedError  # online and batch estimators take different rows
+
+    def sparsify(self) -> Self:
+        """``coef_`` becomes a sparse matrix."""
+        check_is_fitted(self)
+        self._sparse_coef = True
+        return self
+
+    def densify(self) -> Self:
+        """``coef_`` becomes an array again."""
+        check_is_fitted(self)
+        self._sparse_coef = False
+        return self
+
+    def save(self, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
+        """Writes the fitted model to a file, replacing it in one step; ``thinstream.load`` reads it.
+
+        ``weights_only``: much smaller where weights are sparse, and predicts the same, but cannot go on learning.
+        """
+        write(path, model_of(self), grade="weights" if weights_only else "full")
+
+    # Reading, on demand and without touching the state ----------------------------------------------------------------
+
+    @property
+    def coef_(self) -> Any:
+        """The weights, 1×d, or K×d of K > 2 classes; read-only, computed once after each update."""
+        learner = self._fitted("coef_")
+        sparse = getattr(self, "_sparse_coef", False)
+        key = (learner, learner.t, learner.n_features, sparse)
+        known = self.__dict__.get("_known_coef")
+        if known is None or known[0] != key:
+            known = self._known_coef = (key, _sparse_coef(learner) if sparse else np.atleast_2d(learner.weights()))
+            held: Any = known[1].data if sparse else known[1]
+            held.flags.writeable = False
+        return known[1]
+
+    @property
+    def intercept_(self) -> NDArray[Any]:
+        """Weights of the constant feature; 0 without ``fit_intercept``."""
+        learner = self._fitted("intercept_")
+        return np.array([model.intercept for model in learner.models], dtype=learner.dtype)
+
+    @property
+    def nnz_(self) -> int:
+        """Non-zero weights, the intercept not counted."""
+        return self._fitted("nnz_").nnz
+
+    @property
+    def density_(self) -> float:
+        """Share of the weights that are not zero."""
+        learner = self._fitted("density_")
+        return learner.nnz / learner.n_weights
+
+    @property
+    def t_(self) -> int:
+        """Examples seen."""
+        return self._fitted("t_").t
+
+    @property
+    def n_mistakes_(self) -> int:
+        """Examples whose prediction before their update was wrong."""
+        return self._fitted("n_mistakes_").n_mistakes
+
+    @property
+    def n_updates_(self) -> Any:
+        """Rounds in which the update condition held, per class if there are more than two."""
+        return self._fitted("n_updates_").n_updates
+
+    @property
+    def cumulative_loss_(self) -> Any:
+        """Sum of the algorithm's own loss, per class if there are more than two."""
+        return self._fitted("cumulative_loss_").cumulative_loss
+
+    @property
+    def variance_(self) -> NDArray[Any]:
+        """Variance σ of each weight."""
+        learner = self._fitted("variance_")
+        if not learner.has_variance:
+            if learner.weights_only and hasattr(learner.algorithm.rule, "variance"):
+                raise AttributeError(f"{self._algorithm} was saved with its weights only, without variances")
+            raise AttributeError(f"{self._algorithm} keeps no variances")
+        return learner.variance()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __getstate__(self) -> Any:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_known_coef"}
+
+
+def model_of(fitted: ModelClassifier) -> Model:
+    """The model of a fitted estimator, with the parameters that only ``fit`` uses, to be saved."""
+    if not isinstance(fitted, ModelClassifier):
+        raise InvalidInputError(f"only an estimator of thinstream or a Model can be saved, got {type(fitted).__name__}")
+    check_is_fitted(fitted)
+    given, model = fitted.get_params(deep=False), fitted._model
+    known = {name: given[name] for name in ONLY_FIT if name in given}
+    if "random_state" in known:  # a seed, if it is one; a generator's state is not kept
+        seed = known["random_state"]
+        known["random_state"] = int(seed) if isinstance(seed, int | np.integer) else None
+    known = plain({**model.extra.get(KEY, {}), **known}, KEY)
+    return replace(model, extra={**model.extra, KEY: known})
+
+
+def learned_parameters(model: Model) -> dict[str, Any]:
+    """The parameters of an estimator that a model has learned with."""
+    learner, known = model.learner, model.extra.get(KEY, {})
+    weight = known.get("class_weight", class_weight_of(tuple(each.costs for each in learner.models), model.classes))
+    return {
+        **learner.parameters,
+        "class_weight": dict(weight) if isinstance(weight, list) else weight,
+        "fit_intercept": bool(learner.offset),
+        "dtype": learner.dtype.name,
+        "grow": learner.grow,
+    }
+
+
+def classes_for(stream: Stream, classes: Any) -> Classes:
+    """The labels a stream's coded ones stand for, in this order: given, told by the stream, or ∓1."""
+    told = stream.classes or (-1, 1)
+    labels = told if classes is None else tuple(classes)
+    if len(labels) != len(told):
+        raise InvalidInputError(
+            f"classes: the stream was opened with {len(told)} classes, {told!r}, got {labels!r}; "
+            "tell it of all: open_stream(…, classes=…)"
+        )
+    return Classes(*labels)
+
+
+def _sparse_coef(learner: AnyLearner) -> Any:
+    found = [model.sparse_weights() for model in learner.models]
+    ends = np.cumsum([0, *(len(where) for where, _ in found)])
+    where, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return sp.csr_matrix((weights, where, ends), shape=(len(found), learner.n_features))
+
+
+def _pairs(class_weight: Any) -> Any:
+    """A dict as JSON can hold it, whatever its keys are."""
+    return [[*pair] for pair in class_weight.items()] if isinstance(class_weight, dict) else class_weight
+
+
+def _same(name: str, value: Any, was: Any) -> bool:
+    if name == "dtype":
+        return bool(np.dtype(value).name == was)
+    if np.ndim(value) or np.ndim(was):
+        return bool(np.array_equal(value, was))
+    return value is was or bool(value == was)
+
+
+def _labels(classes: Classes, kind: str | None) -> NDArray[Any]:
+    """``classes_``, of the type it had."""
+    if kind is None:
+        return np.array(classes)
+    dtype = np.dtype(kind)
+    if dtype.kind not in _KINDS:
+        raise InvalidInputError(f"its classes are of type {kind!r}")
+    return np.array(classes, dtype=dtype)

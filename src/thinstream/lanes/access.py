@@ -1,0 +1,150 @@
+"""Reading and writing the records of one lane in arrays where the lanes of a field lie side by side.
+
+As in `engine.records`, the code for a record is generated from its class; here every function takes the lane, too. What
+takes arrays is inlined by numba itself: a call would count references to them.
+
+On the stack the loop keeps three arrays, rows × lanes: in the model's precision, in 64 bits, and of whole numbers. The
+records of a lane (its parameters, its round, its totals) have fixed rows in them.
+"""
+
+from functools import cache
+from typing import Any, get_type_hints
+
+from thinstream.engine.hooks import calls
+from thinstream.engine.parameters import OneOf
+from thinstream.engine.records import generate, split
+from thinstream.engine.rule import REGISTRY, Algorithm
+
+#: Rows from which on the fields of a round and the parameters stand, and how many there are in all.
+NOW, PARAMETERS, ROWS = 16, 24, 40
+#: The same for whole parameters, behind the counts.
+WHOLES, COUNTS = 8, 16
+
+
+def _algorithm(rule: Any) -> Algorithm:
+    return REGISTRY[rule.__name__.lower()]
+
+
+@cache
+def numbers_of(rule: Any) -> tuple[list[str], list[str]]:
+    """Names of the parameters lanes may differ in, real and whole; the others, codes and kinds, a block shares."""
+    found = [p.name for p in _algorithm(rule).parameters if not isinstance(p.constraint, OneOf)]
+    hints = get_type_hints(rule)
+    return [name for name in found if hints[name] is float], [name for name in found if hints[name] is int]
+
+
+def _places(record: Any) -> list[str]:
+    """Where each field of coordinate ``j`` stands, as source text over flat arrays; all numbers are unsigned."""
+    fields, clocks = split(record)
+    place = {n: f"state[(j * uint64({len(fields)}) + uint64({i})) * lanes + lane]" for i, n in enumerate(fields)}
+    place |= {n: f"clocks[(j * uint64({len(clocks)}) + uint64({i})) * lanes + lane]" for i, n in enumerate(clocks)}
+    return [place[name] for name in record._fields]
+
+
+def _require_rows(record: Any, needed: int, have: int) -> None:
+    if needed > have:
+        raise TypeError(f"{record.__name__}: lanes have room for {have} such numbers, it has {needed}")
+
+
+# The code for a class: of a rule, or of the record of a round.
+
+
+@cache
+def _reader(rule: Any) -> Any:
+    record = _algorithm(rule).coordinate
+    return generate("p, state, clocks, j, lane, lanes", _places(record), record)
+
+
+@cache
+def _writer(rule: Any) -> Any:
+    record = _algorithm(rule).coordinate
+    lines = [f"{place} = f.{name}" for name, place in zip(record._fields, _places(record), strict=True)]
+    return generate("p, state, clocks, j, lane, lanes, f", lines)
+
+
+@cache
+def _chooser(rule: Any) -> Any:
+    record = _algorithm(rule).coordinate
+    return generate("p, on, new, old", [f"new.{name} if on else old.{name}" for name in record._fields], record)
+
+
+@cache
+def _rule_reader(rule: Any) -> Any:
+    reals, wholes = numbers_of(rule)
+    _require_rows(rule, len(reals), ROWS - PARAMETERS)
+    _require_rows(rule, len(wholes), COUNTS - WHOLES)
+    place = {name: f"reals[{PARAMETERS + i}, lane]" for i, name in enumerate(reals)}
+    place |= {name: f"wholes[{WHOLES + i}, lane]" for i, name in enumerate(wholes)}
+    return generate("p, reals, wholes, lane", [place.get(name, f"p.{name}") for name in rule._fields], rule)
+
+
+@cache
+def _round_writer(record: Any) -> Any:
+    _require_rows(record, len(record._fields), PARAMETERS - NOW)
+    clocks, rows = split(record)[1], list(enumerate(record._fields, NOW))
+    lines = [f"clocks[{row}, lane] = record.{name}" for row, name in rows]
+    lines += [f"reals[{row}, lane] = record.{name}" for row, name in rows if name not in clocks]
+    return generate("record, reals, clocks, lane", lines)
+
+
+@cache
+def _round_reader(record: Any) -> Any:
+    clocks = split(record)[1]
+    parts = [f"{'clocks' if n in clocks else 'reals'}[{row}, lane]" for row, n in enumerate(record._fields, NOW)]
+    return generate("record, reals, clocks, lane", parts, record)
+
+
+@cache
+def _totals_reader(rule: Any) -> Any:
+    record = _algorithm(rule).totals
+    return generate("p, totals, lane", [f"totals[{i + 1}, lane]" for i in range(len(record._fields))], record)
+
+
+@cache
+def _totals_writer(rule: Any) -> Any:
+    record = _algorithm(rule).totals
+    lines = [f"totals[{i + 1}, lane] = own.{name}" for i, name in enumerate(record._fields)]
+    return generate("p, totals, lane, own", lines)
+
+
+# What the loop calls.
+
+
+@calls(_reader, inline="always")
+def read(p: Any, state: Any, clocks: Any, j: Any, lane: Any, lanes: Any) -> Any:
+    """Coordinate j of a lane."""
+
+
+@calls(_writer, inline="always")
+def write(p: Any, state: Any, clocks: Any, j: Any, lane: Any, lanes: Any, f: Any) -> None:
+    """Coordinate j of a lane becomes ``f``."""
+
+
+@calls(_chooser)
+def choose(p: Any, on: Any, new: Any, old: Any) -> Any:
+    """``new`` where ``on``, else ``old``."""
+
+
+@calls(_rule_reader, inline="always")
+def read_rule(p: Any, reals: Any, wholes: Any, lane: Any) -> Any:
+    """The rule of a lane: its numbers from the arrays, kinds and codes from p."""
+
+
+@calls(_round_writer, inline="always")
+def write_round(record: Any, reals: Any, clocks: Any, lane: Any) -> None:
+    """A round's scalars into arrays, a row per field: all in 64 bits, and what is no clock in the model's, too."""
+
+
+@calls(_round_reader, inline="always")
+def read_round(record: Any, reals: Any, clocks: Any, lane: Any) -> Any:
+    """The round of a lane; ``record`` is any of its class."""
+
+
+@calls(_totals_reader, inline="always")
+def read_totals(p: Any, totals: Any, lane: Any) -> Any:
+    """A lane's own totals, which stand behind its cumulative loss."""
+
+
+@calls(_totals_writer, inline="always")
+def write_totals(p: Any, totals: Any, lane: Any, own: Any) -> None:
+    """A lane's own totals become ``own``."""
