@@ -47,7 +47,7 @@ def test_batch_learners_learn_when_the_stream_is_over(name, intercept):
     for piece in cut(whole, 7, 8, 33):
         np.testing.assert_array_equal(one.learn(piece), np.zeros(len(piece)))
         assert growing.learn(piece, scores=False).size == 0
-    assert one.t == 0
+    assert (one.t, one.version) == (0, 0)
     for model in (one, growing):
         model.finish()
         model.finish()  # nothing waits: nothing happens
@@ -57,6 +57,7 @@ def test_batch_learners_learn_when_the_stream_is_over(name, intercept):
         assert {k: v.tobytes() for k, v in model.arrays().items()} == {
             k: v.tobytes() for k, v in other.arrays().items()
         }
+    assert one.version > 0
     assert one.t % len(whole) == 0
     assert one.n_positives * len(whole) == one.t * np.count_nonzero(whole.y > 0)
     where, values = one.sparse_weights()

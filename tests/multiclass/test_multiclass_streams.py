@@ -141,13 +141,8 @@ def exported(request, rows):
     X, y = rows
     model = ts.FSOL(l1=2.0, fit_intercept=True, dtype=request.param).fit(X, y)
     batch = Batch.of(X.indptr, X.indices, X.data, 6)
-<<<<<<< HEAD
-    names = {0: "first one", 3: "*/"}
-    return model, Gallery.of(model._model.learner.models, ['no "r" */', "späm\n", "x"], names), batch
-=======
     names = Names.of(["first one", "*/"], [0, 3])
     return model, LinearModel.of(Model(model._model.learner, Classes('no "r" */', "späm\n", "x"), names=names)), batch
->>>>>>> 2e660771e9275b52bf82069953ea9cdc3363877e
 
 
 def test_exported_text_and_json(exported):
@@ -228,9 +223,5 @@ def test_exported_c(exported, tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_model_without_weights(kind, tmp_path):
     model = ts.FSOL(l1=1e9).fit(np.eye(3), [1, 2, 3])
-<<<<<<< HEAD
-    export(Gallery.of(model._model.learner.models, [1, 2, 3]), tmp_path / "m", format=kind)
-=======
     export(LinearModel.of(Model(model._model.learner, Classes(1, 2, 3))), tmp_path / "m", format=kind)
->>>>>>> 2e660771e9275b52bf82069953ea9cdc3363877e
     assert (tmp_path / "m").stat().st_size > 0

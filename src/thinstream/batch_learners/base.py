@@ -81,6 +81,7 @@ class BatchLearner(SingleModel):
         self.counts = np.zeros(5, dtype=np.int64)
         self.cumulative_loss = 0.0
         self.weights_only = False
+        self.version = 0  # rises whenever rows are learned
         self._held: list[Batch] = []
         self.start()
 
@@ -205,6 +206,7 @@ class BatchLearner(SingleModel):
     def count(self, scores: NDArray[Any], y: NDArray[np.int8], losses: NDArray[np.float64], updates: int = -1) -> None:
         """Counts rounds with these scores before, and own losses of, each example; by default a loss is an update."""
         positive = y > 0
+        self.version += 1
         self.counts[T] += len(y)
         self.counts[POSITIVES] += np.count_nonzero(positive)
         self.counts[FALSE_NEGATIVES] += np.count_nonzero(positive & (scores <= 0))

@@ -186,6 +186,7 @@ class RepeatingLearner(BatchLearner):
 
     def take(self, passes: Passes, w: NDArray[np.float64], wrong: Any, updates: int, loss: float, **found: Any) -> None:
         """The weights found, the rows they call wrong (positives, negatives), steps that moved, loss of all rows."""
+        self.version += 1
         self.w = np.roll(w, 1) if self.offset else w.copy()
         self.counts[T], self.counts[POSITIVES] = passes.positives + passes.negatives, passes.positives
         self.counts[FALSE_NEGATIVES], self.counts[FALSE_POSITIVES] = wrong

@@ -88,10 +88,8 @@ class DistributedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             batch=self.batch,
             engine_options=self.engine_options,
         )
-        fitted.classes_ = np.unique(labels)
         names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            fitted.feature_names_in_ = names
+        fitted._adopt_learner(fitted._model.learner, known, np.unique(labels), columns=names)  # labels of their type
         self.estimator_, self.classes_, self.progressive_ = fitted, fitted.classes_, fitted.progressive_
         return self
 

@@ -120,13 +120,9 @@ def train(
             resume=resume,
             watch=progress,
         )
-<<<<<<< HEAD
     state.model.learner.grow = parameters["grow"]
     fitted = estimator._adopt(state.model)
     fitted.progressive_ = state.progress.report()
-=======
-    fitted = _fit(estimator, state, labels, parameters["grow"])
->>>>>>> 2e660771e9275b52bf82069953ea9cdc3363877e
     if place is not None:
         clear(place, mode)
     return fitted
@@ -244,23 +240,3 @@ def _estimator(given: Any) -> Any:
             f"estimator must be an online learner of thinstream, or the name of one, got {type(given).__name__}"
         )
     return given
-<<<<<<< HEAD
-=======
-
-
-def _classes(source: Any) -> tuple[Any, Any]:
-    from thinstream.estimators.streaming import classes_for
-
-    return classes_for(source, None)
-
-
-def _fit(estimator: Any, state: State, labels: Any, grow: bool) -> Any:
-    """The estimator with what was learned."""
-    learner, model = state.model.learner, state.model
-    learner.grow = grow
-    estimator._learner, estimator._classes, estimator.classes_ = learner, model.classes, labels
-    estimator.n_features_in_, estimator._meaning = learner.n_features, (model.feature_space, model.names)
-    estimator.progressive_ = state.progress.report()
-    estimator.__dict__.pop("feature_names_in_", None)
-    return estimator
->>>>>>> 2e660771e9275b52bf82069953ea9cdc3363877e

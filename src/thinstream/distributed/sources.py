@@ -151,15 +151,11 @@ class FileSource:
             file = min(bisect_right(ends, wish), len(ends) - 1)
             cuts.append(max(cuts[-1], starts[file] + _line_start(self.files[file], wish - starts[file])))
         cuts.append(ends[-1])
-        return [self._between(begin, end, starts, ends) for begin, end in pairwise(cuts)]
+        return [self._part(list(stretches(sizes, begin, end))) for begin, end in pairwise(cuts)]
 
-    def _between(self, begin: int, end: int, starts: Sequence[int], ends: Sequence[int]) -> FileShard:
-        files, spans = [], []
-        for file, start, stop in zip(self.files, starts, ends, strict=True):
-            if max(start, begin) < min(stop, end):
-                files.append(file)
-                spans.append(Span(max(start, begin) - start, min(stop, end) - start))
-        return FileShard(tuple(files), self.format, self.options, tuple(spans))
+    def _part(self, places: list[tuple[int, int, int]]) -> FileShard:
+        spans = tuple(Span(first, first + length) for _, first, length in places)
+        return FileShard(tuple(self.files[k] for k, _, _ in places), self.format, self.options, spans)
 
     def _deal_out(self, workers: int) -> list[FileShard]:
         """Whole files: the largest first, each to the worker that has least so far."""
@@ -227,6 +223,20 @@ class BatchSource:
             stop = min(row + ROWS, len(self.batch))
             rows = self.batch.until(stop).after(row)
             yield replace(rows, position=Position(offset=stop, row=stop), first_row=row)
+
+
+def stretches(sizes: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """What of several things, one behind the other, is between two places: (number, first, length) of each.
+
+    >>> list(stretches([3, 4], 2, 5))
+    [(0, 2, 1), (1, 0, 2)]
+    """
+    before = 0
+    for number, size in enumerate(sizes):
+        first, last = max(start - before, 0), min(stop - before, size)
+        if first < last:
+            yield number, first, last - first
+        before += size
 
 
 def _no_rows(dtype: str, classes: tuple[Any, ...] | None) -> BatchSource:

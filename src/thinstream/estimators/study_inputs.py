@@ -114,8 +114,13 @@ class Models(Sequence[Any]):
     """
 
     def __init__(self, base: OnlineClassifier, path: PathResult, source: Source, names: Any) -> None:
-        self._base, self._path, self._names = base, path, names
-        self._classes, self._labels, self._stream = source.classes, source.labels, source.stream
+        self._base, self._path = base, path
+        self._classes, self._labels = source.classes, source.labels
+        self._columns = {
+            "columns": names,
+            "feature_space": source.stream.feature_space,
+            "names": Names.from_stream(source.stream),
+        }
         self._made: dict[int, Any] = {}
 
     def __len__(self) -> int:
@@ -141,7 +146,4 @@ class Models(Sequence[Any]):
 
     def _fitted(self, learner: Learner, l1: float) -> Any:
         fitted = clone(self._base).set_params(l1=l1)
-        space, names = self._stream.feature_space, Names.from_stream(self._stream)
-        return fitted._adopt_learner(
-            learner, self._classes, self._labels, columns=self._names, feature_space=space, names=names
-        )
+        return fitted._adopt_learner(learner, self._classes, self._labels, **self._columns)

@@ -138,7 +138,6 @@ def _ratio(stream: PeekableStream) -> float:
     """Negatives per positive of the first rows."""
     rows = positives = 0
     for batch in stream.look(LOOK):
-        y = batch.require_labels()
         present = np.ones(len(batch), np.bool_) if batch.weights is None else batch.weights > 0
-        rows, positives = rows + int(present.sum()), positives + int((y[present] > 0).sum())
+        rows, positives = rows + int(present.sum()), positives + int((batch.require_labels()[present] > 0).sum())
     return max(rows - positives, 1) / max(positives, 1)

@@ -58,14 +58,11 @@ def find_l1_range(stream: PeekableStream, config: StudyConfig, trial: Trial) -> 
 
 def _compact(batches: Sequence[Batch]) -> Batch:
     """The first rows as one batch, without features that none of them has: those cost time and cannot matter."""
-    total = sum(map(len, batches))
-    parts = [batch.check() for batch in batches]
-    if total > LOOK:
-        parts[-1] = parts[-1].until(len(parts[-1]) - (total - LOOK))
-    rows = Batch.concatenate(parts)
+    rows = Batch.concatenate(batches).check()
+    rows = rows.until(min(LOOK, len(rows)))
     met, renumbered = np.unique(rows.indices[: rows.nnz], return_inverse=True)
-    indices, n_features = renumbered.astype(np.int32).reshape(-1), max(len(met), 1)
-    return replace(rows, indices=indices, n_features=n_features, position=None)
+    indices = renumbered.astype(np.int32).reshape(-1)
+    return replace(rows, indices=indices, values=rows.values[: rows.nnz], n_features=max(len(met), 1), position=None)
 
 
 def _ends(nnz: NDArray[np.int64]) -> tuple[float, float] | None:

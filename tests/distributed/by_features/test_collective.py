@@ -64,20 +64,6 @@ def test_arrays_larger_than_any_buffer(size):
     assert {array.tobytes() for array in found} == {tree_sum(arrays).tobytes()}
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_broadcast_keeps_every_bit(size):
-    given = np.array([-0.0, np.nan, np.inf, 1e-320, 3.5])
-
-    def work(collective):
-        found = []
-        for root in range(collective.size):
-            array = given * 1 if collective.rank == root else np.full(5, 7.0 + collective.rank)
-            found.append(collective.broadcast(array, root).tobytes())
-        return found
-
-    assert together(size, work) == [[given.tobytes()] * size] * size
-
-
 def test_a_barrier_waits_for_all():
     came = []
 
@@ -121,8 +107,6 @@ def test_what_cannot_be_asked_for():
         Collective.join(lambda text: [text], 2, 2, TOKEN)
     with pytest.raises(InvalidParameterError, match=r"timeout must be a number of seconds from 0\.001 to 1e9, got 0"):
         Collective.join(lambda text: [text], 0, 1, TOKEN, timeout=0)
-    with pytest.raises(InvalidParameterError, match="root must be from 0 to 0, got 1"):
-        Collective(0, 1).broadcast(np.zeros(1), 1)
     with pytest.raises(InvalidInputError, match="writeable and in one piece"):
         Collective(0, 1).allreduce(np.zeros((4, 4))[:, ::2])
 

@@ -6,9 +6,9 @@ of the workers. So the base, which all share, counts once.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,18 +40,6 @@ class Delta:
     n_features: int
     parts: tuple[Part, ...]
     mistakes: int = 0  # of more than two classes: those of the whole run
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All of it as named arrays."""
-        arrays = {f"{k}/{name}": array for k, part in enumerate(self.parts) for name, array in part._asdict().items()}
-        return {"head": np.array([self.n_features, self.mistakes, len(self.parts)]), **arrays}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """What `to_arrays` was called on."""
-        width, mistakes, models = arrays["head"].tolist()
-        parts = [Part(*(arrays[f"{k}/{name}"] for name in Part._fields)) for k in range(models)]
-        return cls(width, tuple(parts), mistakes)
 
     @property
     def nbytes(self) -> int:
@@ -96,26 +84,18 @@ def copy_learner(model: AnyLearner) -> AnyLearner:
     return learner_of(models, model.n_mistakes)
 
 
-def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], rule: str | None = None) -> AnyLearner:
+def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], way: str | None = None) -> AnyLearner:
     """A new model out of what several workers learned since the base; counters add.
 
-    Deltas without an example change nothing. If only one has some, the result is that worker's model, bit for bit.
-
-    Parameters
-    ----------
-    base : Learner or OneVsRest
-        What every worker went on from.
-    deltas : sequence of Delta
-        In the order of the workers, which is the order of summation.
-    rule : str, optional
-        How increments become one (see `increments`); None: the default that the algorithm's rule declares.
-
+    Deltas without an example change nothing. If only one has some, the result is that worker's model, bit for bit. The
+    order of deltas, which is that of the workers, is the order of summation. ``way``: how increments become one (see
+    `increments`); None: the default that the algorithm's rule declares.
     """
     width = max([base.n_features, *(change.n_features for change in deltas)])
     seen = [change for change in deltas if any(_examples(change, base))]
     if len(seen) < 2:
         return apply_delta(base, seen[0]) if seen else copy_learner(base)
-    chosen, models = combining_for(next(iter(base.models)), rule), []
+    chosen, models = combining_for(next(iter(base.models)), way), []
     for k, model in enumerate(base.models):
         parts = [change.parts[k] for change in seen]
         models.append(_merged(_widened(model, width), parts, chosen))

@@ -7,21 +7,22 @@ replaced and begins its round anew from the base, so nothing is ever merged by h
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from thinstream.distributed.by_examples.checkpoints import Saved, read, write
+from thinstream.batch import Position
 from thinstream.distributed.by_examples.deltas import Delta, delta, merge_deltas
 from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.distributed.by_examples.metrics import Tallies
 from thinstream.distributed.by_examples.worker import Answer, Forgotten, Idle, Place, Round
 from thinstream.distributed.engines.launcher import Launcher
 from thinstream.distributed.sources import Source
-from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
+from thinstream.models import file
 from thinstream.models.model import Model
+from thinstream.models.plain import plain
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import START
-from thinstream.training.checkpoint import Checkpoints, State, described
+from thinstream.training.checkpoint import Checkpoints, State, described, require_same
 from thinstream.training.run import Interrupted, Line, NullObserver, Observer, step_of
 from thinstream.training.stopping import Stopping, stopping
 
@@ -30,6 +31,9 @@ FIRST, MOST = 16, 1 << 18
 #: What the others may have learned, unknown to a worker, as a share of what it knows; from so many rows of each worker
 #: on, when models are steadier, it may be more.
 UNKNOWN, LATER, STEADY = 0.11, 0.44, 1 << 12
+
+#: Where a checkpoint says how far the run is, and what of the driver goes there as it is.
+_KEY, _SAVED = "distributed", ("over", "skipped", "taken", "version")
 
 
 def learn_examples(launcher: Launcher, source: Source, model: Model, *, resume: bool = False, **options: Any) -> State:
@@ -185,8 +189,7 @@ class Driver:
         self.tallies.mark()
 
     def _state(self) -> State:
-        model = self.model
-        now = Model(self.base, model.classes, model.feature_space, model.names, model.extra)
+        now = replace(self.model, learner=self.base)
         return State(now, self.tallies.progress(), min(p.passes for p in self.places), START, sum(self.skipped))
 
     # Checkpoints ------------------------------------------------------------------------------------------------------
@@ -202,19 +205,34 @@ class Driver:
         }
 
     def _checkpoint(self) -> None:
+        """The base, where each worker goes on, and the metrics, replacing the file in one step."""
         if self.checkpoints is None:
             return
-        saved = Saved(self.base, self.places, self.over, self.skipped, self.taken, self.version, self.tallies.arrays())
-        write(self.checkpoints, self.model, saved, self._described())
+        saved = {
+            "run": self._described(),
+            "places": [[p.passes, list(p.position), p.skipped] for p in self.places],
+            **{name: getattr(self, name) for name in _SAVED},
+        }
+        model = replace(self.model, learner=self.base, arrays=self.tallies.arrays())
+        file.write(self.checkpoints.path, replace(model, extra={**model.extra, _KEY: saved}))
+        self.checkpoints.wrote()
         self._since = 0
 
     def _resume(self) -> None:
+        """Goes back to the last state written, if there is one; it must be of the same run."""
         if self.checkpoints is None:
             raise InvalidParameterError("resume needs the place of a checkpoint")
-        saved = read(Path(self.checkpoints.path), self._described())
-        if saved is None:
+        path = self.checkpoints.path
+        if not path.exists():
             return
-        self.base, self.places, self.over, self.skipped = saved.base, saved.places, saved.over, saved.skipped
-        self.taken, self.version = saved.taken, saved.version
-        self.tallies.restore(saved.arrays)
+        model = file.read(path)
+        saved = model.extra.get(_KEY)
+        if saved is None:
+            raise ModelFileError(f"{path} is no checkpoint of a distributed run: it does not say where workers go on")
+        require_same(path, "run", saved["run"], plain(self._described(), "run"))
+        self.base = model.learner
+        self.places = [Place(passes, Position(*position), skipped) for passes, position, skipped in saved["places"]]
+        for name in _SAVED:
+            setattr(self, name, saved[name])
+        self.tallies.restore(model.arrays)
         self._lined = self.tallies.progress().rows.bit_length()

@@ -192,7 +192,7 @@ def combining_for(model: Learner, way: str | None = None) -> Combining:
         raise MergeError(f"{name} with covariance='full' cannot be merged in rounds: take covariance='diagonal'")
     rule: MergeRule = model.rule.merge_rule()
     if not rule.declared:
-        raise MergeError(f"{name} cannot be merged: {rule.refused}; that is mode='features', --mode features")
+        raise MergeError(f"{name} cannot be merged: {rule.refused}; mode='features' (--mode features) merges nothing")
     if way is not None and way not in rule.ways:
         raise InvalidParameterError(f"{name}: merge must be {listed(rule.ways)}, got {way!r}")
     return Combining(rule, rule.way if way is None else way)

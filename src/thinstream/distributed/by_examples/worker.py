@@ -82,8 +82,8 @@ class Round:
         cursor, progress, learner = self._cursor(), begin_round(self.classes, self.totals), copy_learner(base)
         rows = 0
         for batch in cursor.take(self.rows):
-            y = batch.require_labels()
-            progress.update(learner.learn(batch), y, batch.weights)
+            labels = batch.require_labels()
+            progress.update(learner.learn(batch), labels, batch.weights)
             rows += len(batch)
         _kept[self.worker] = _Kept(self.job, self.version, base, cursor)
         return Answer(

@@ -40,16 +40,7 @@ class Collective:
 
     Every rank must call the same operations in the same order, with arrays of the same type and shape. An operation
     that a peer does not take part in, because it died or is silent for ``timeout`` seconds, raises PeerLostError; after
-    that nothing can be done but to close.
-
-    Parameters
-    ----------
-    rank, size : int
-        Which of how many.
-    peers : dict
-        The sockets to the ranks this one talks to.
-    timeout : float
-        Seconds a peer may be silent.
+    that nothing can be done but to close. ``peers`` are the sockets to the ranks this one talks to.
 
     Examples
     --------
@@ -76,19 +67,9 @@ class Collective:
     ) -> Self:
         """Meets the other ranks. Ports are told by way of ``exchange``, which is called twice.
 
-        Parameters
-        ----------
-        exchange : callable
-            Hands each rank's text to all, in the order of ranks.
-        rank, size : int
-            Which of how many.
-        token : str
-            The job's secret, the same for all (`new_token`).
-        host : str
-            This machine's address, for jobs on several; if all ranks are on one machine only loopback is used.
-        timeout : float
-            Seconds to wait for the others, and later for any answer.
-
+        ``token`` is the job's secret, the same for all (`new_token`). ``host`` is this machine's address, for jobs on
+        several; if all ranks are on one machine only loopback is used. ``timeout``: seconds to wait for the others, and
+        later for any answer.
         """
         if not 0 <= rank < size:
             raise InvalidParameterError(f"rank must be from 0 to {size - 1}, got {rank}")
@@ -128,16 +109,6 @@ class Collective:
         else:
             for start in range(0, len(flat), per):
                 self._reduce(flat[start : start + per])
-        return array
-
-    def broadcast(self, array: NDArray[Any], root: int = 0) -> NDArray[Any]:
-        """The root's array, in place of this rank's, bit for bit."""
-        if not 0 <= root < self.size:
-            raise InvalidParameterError(f"root must be from 0 to {self.size - 1}, got {root}")
-        raw = array.reshape(-1).view(np.uint8)
-        if self.rank != root:
-            raw[:] = 0  # as whole numbers, whose sums with 0 are exact for any bits
-        self.allreduce(raw)
         return array
 
     def barrier(self) -> None:

@@ -12,7 +12,7 @@ the workers' memory, and all go back to the start.
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +145,7 @@ class _Driver:
             plan, size = self.blueprint, self.launcher.workers
             packed = [answer.packed for answer in self.answers if answer.packed is not None]
             learner = join_slices(plan, (part.unpack(plan, rank, size) for rank, part in enumerate(packed)))
-        model = self.model
-        return self.state._replace(
-            model=Model(learner, model.classes, model.feature_space, model.names, model.extra, model.arrays)
-        )
+        return self.state._replace(model=replace(self.model, learner=learner))
 
     def last_line(self, state: State, assembled: bool) -> None:
         """What came after the last line, if anything did; weights are counted where the driver has them."""

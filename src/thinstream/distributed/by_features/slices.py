@@ -35,11 +35,6 @@ class Summing(Protocol):
 class Slice:
     """One rank's coordinates of a model, and how they learn.
 
-    Parameters
-    ----------
-    blueprint : Blueprint
-    rank, size : int
-
     Examples
     --------
     >>> from thinstream.distributed.by_features.collective import Collective
@@ -121,23 +116,24 @@ class Slice:
         """Takes its coordinates out of a model of all features."""
         self._widen(learner.n_features, always=True)
         self.n_mistakes = learner.n_mistakes
+        for mine, theirs in self._pairs(learner):
+            mine[:] = theirs
         for model, whole in zip(self.models, learner.models, strict=True):
-            width = learner.n_features + self.offset
-            for mine, theirs in zip(self._records(model), records(whole.algorithm, whole.memory, width), strict=True):
-                cut = theirs[self.rank :: self.size]
-                mine[: len(cut)] = cut
             model.memory.counts[:], model.memory.totals[:] = whole.memory.counts, whole.memory.totals
 
     def paste(self, learner: AnyLearner) -> None:
         """Puts its coordinates into a model of all features."""
-        for model, whole in zip(self.models, learner.models, strict=True):
-            width = learner.n_features + self.offset
-            for mine, theirs in zip(self._records(model), records(whole.algorithm, whole.memory, width), strict=True):
-                cut = theirs[self.rank :: self.size]
-                cut[:] = mine[: len(cut)]
+        for mine, theirs in self._pairs(learner):
+            theirs[:] = mine
 
-    def _records(self, model: Learner) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        return records(model.algorithm, model.memory, model.n_features)
+    def _pairs(self, learner: AnyLearner) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Views of the records of this slice, and of the same ones in a model of all features."""
+        for model, whole in zip(self.models, learner.models, strict=True):
+            own = records(model.algorithm, model.memory, model.n_features)
+            all_of_it = records(whole.algorithm, whole.memory, learner.n_features + self.offset)
+            for mine, theirs in zip(own, all_of_it, strict=True):
+                cut = theirs[self.rank :: self.size]
+                yield mine[: len(cut)], cut
 
     # Rows -------------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """What one rank of a run by features does until the next checkpoint: reads, scores its share, sums, learns."""
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch import Batch
+from thinstream.batch import Batch, Position
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import Collective
 from thinstream.distributed.by_features.handshake import LOOPBACK
-from thinstream.distributed.by_features.minibatches import MiniBatches
 from thinstream.distributed.by_features.slice_files import Place, read_slice, write_slice
 from thinstream.distributed.by_features.slices import Packed, Slice
 from thinstream.distributed.engines.launcher import Exchange
@@ -21,7 +21,7 @@ from thinstream.distributed.sources import Shard
 from thinstream.errors import InvalidInputError, WorkerLostError
 from thinstream.evaluate.progress import Progress
 from thinstream.one_vs_rest import AnyLearner
-from thinstream.streams.stream import START, Stream
+from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.run import Line
 
 Arrays = dict[str, NDArray[Any]]
@@ -202,3 +202,51 @@ def _round_up(rows: int, size: int) -> int:
 def _until_doubling(rows: int) -> int:
     """Rows until their count is next a power of two."""
     return (1 << rows.bit_length()) - rows
+
+
+class MiniBatches:
+    """Rows of a stream from ``start`` on, in batches that each hold a whole number of mini-batches of ``size`` rows.
+
+    Only the last may be cut short. However a stream cuts its rows, the mini-batches are the same: ranks that read the
+    same stream may get it in different pieces.
+    """
+
+    def __init__(self, stream: Stream, start: Position, size: int) -> None:
+        self._stream, self._source, self._size = stream, batches_from(stream, start), size
+        # rows read, the source's position there, bad records passed over before it
+        self._marks = deque([(0, start, self._skipped())])
+
+    def __iter__(self) -> Iterator[Batch]:
+        held: list[Batch] = []
+        waiting = read = 0
+        skipped = self._skipped()
+        for before, found in self._source:
+            if before._replace(skip=0) != self._marks[-1][1]._replace(skip=0):  # the source has told where it is
+                self._marks.append((read, before, skipped))
+            read, skipped = read + len(found), self._skipped()
+            batch = found.check()
+            if waiting:
+                taken = min(self._size - waiting, len(batch))
+                held.append(batch.until(taken))
+                waiting, batch = waiting + taken, batch.after(taken)
+                if waiting == self._size:
+                    yield Batch.concatenate(held)
+                    held, waiting = [], 0
+            whole = len(batch) // self._size * self._size
+            if whole:
+                yield batch.until(whole)
+            if whole < len(batch):
+                held.append(batch.after(whole))
+                waiting += len(batch) - whole
+        if held:
+            yield Batch.concatenate(held)
+
+    def position(self, rows: int) -> tuple[Position, int]:
+        """Where the source goes on after so many rows, and bad records before that; never fewer rows than last time."""
+        while len(self._marks) > 1 and self._marks[1][0] <= rows:
+            self._marks.popleft()
+        read, place, skipped = self._marks[0]
+        return place._replace(skip=place.skip + rows - read), skipped
+
+    def _skipped(self) -> int:
+        return 0 if self._stream.skipped is None else self._stream.skipped.count

@@ -6,6 +6,7 @@ from inspect import signature
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
+from thinstream.distributed.sources import stretches
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.streams.normalise import UnitRows
 from thinstream.streams.stream import Stream
@@ -76,7 +77,7 @@ class TableColumns:
     @classmethod
     def of(cls, options: dict[str, Any]) -> Self:
         """What options say of columns; one that there is not is an error."""
-        allowed = [*signature(cls).parameters, *signature(TableColumns).parameters]
+        allowed = [*signature(TableColumns).parameters, *signature(cls).parameters]
         allowed = [name for name in dict.fromkeys(allowed) if name != "columns"]
         for name in options:
             if name not in allowed:
@@ -112,13 +113,4 @@ def cut(sizes: Sequence[int], workers: int) -> list[list[tuple[int, int, int]]]:
     [[(0, 0, 2)], [(0, 2, 3)]]
     """
     borders = [sum(sizes) * i // workers for i in range(workers + 1)]
-    return [list(_between(sizes, start, stop)) for start, stop in pairwise(borders)]
-
-
-def _between(sizes: Sequence[int], start: int, stop: int) -> Any:
-    before = 0
-    for table, rows in enumerate(sizes):
-        first, last = max(start - before, 0), min(stop - before, rows)
-        if first < last:
-            yield table, first, last - first
-        before += rows
+    return [list(stretches(sizes, start, stop)) for start, stop in pairwise(borders)]

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from thinstream.batch import Batch
-from thinstream.distributed.engines.spark.columns import vectors_to_lists
-from thinstream.distributed.engines.spark.frames import DataFrameSource, Stretch, source_for
+from thinstream.distributed.engines.spark.frames import DataFrameSource, Stretch, source_for, vectors_to_lists
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_tables import ArrowTables

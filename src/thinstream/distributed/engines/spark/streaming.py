@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Position
 from thinstream.distributed.by_examples.deltas import Delta, copy_learner, delta, merge_deltas
-from thinstream.distributed.engines.spark.columns import FrameColumns, vectors_to_lists
+from thinstream.distributed.engines.spark.frames import FrameColumns, vectors_to_lists
 from thinstream.distributed.engines.spark.package import slots_of
 from thinstream.distributed.engines.spark.tasks import pack_answer, run_stage, unpack_answers
 from thinstream.distributed.engines.tables import INDICES, VALUES
@@ -115,8 +115,7 @@ class BatchLearner:
         """What was learned so far, as a fitted estimator."""
         from thinstream.estimators.saving import estimator_of
 
-        model = self._state.model
-        return estimator_of(replace(model, learner=copy_learner(model.learner)))
+        return estimator_of(self._state.model.copy())
 
     @property
     def progressive(self) -> Any:
@@ -188,8 +187,8 @@ class _Learn:
                 [(lambda table=table: table, len(table))], self.names, self.vector is not None, width
             )
             for batch in stream.batches():
-                y = batch.require_labels()
-                progress.update(learner.learn(batch), y, batch.weights)
+                labels = batch.require_labels()
+                progress.update(learner.learn(batch), labels, batch.weights)
                 rows += len(batch)
         return (delta(base, learner), progress.arrays()) if rows else None
 
@@ -211,8 +210,7 @@ def _model(estimator: Any, columns: FrameColumns) -> Model:
 
     stream = columns.rows([], [INDICES, VALUES], False)
     if estimator.__sklearn_is_fitted__():
-        model = model_of(estimator)
-        return replace(model, learner=copy_learner(model.learner))
+        return model_of(estimator).copy()
     fresh = clone(estimator)
     fresh._check_common_parameters()
     return model_of(fresh._adopt(fresh._model_of_stream(stream, None)))
