@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.cli.options import Reading
-from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError
+from thinstream.errors import FileWriteError, InvalidParameterError
 from thinstream.models.file import read
 from thinstream.models.model import Model
 from thinstream.streams.formats import format_of
@@ -32,11 +32,7 @@ def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -
     model = read(path)
     reading = replace(read_as_learned(data, reading, model, path), names=0)
     stream = open_data(data, reading, model.learner.dtype.name, labels=labels, strict=False)
-    if stream.feature_space != model.feature_space:
-        raise InvalidInputError(
-            f"{path}: its features were read as {model.feature_space or 'column numbers'}, the data's are "
-            f"{stream.feature_space or 'column numbers'}; they would not mean the same"
-        )
+    model.require_features(stream.feature_space, ", ".join(data), str(path))
 
     def scores() -> Iterator[tuple[Batch, NDArray[Any]]]:
         gc.enable()

@@ -124,15 +124,3 @@ def say_places(study: Study, model: Path | None) -> None:
     for what, path in (("model", model), ("picture", study.plot), ("table", study.csv)):
         if path is not None:
             print(f"  {what:<8} {path} ({path.stat().st_size:,} bytes)")
-
-
-def remark_on_labels(rows: int, positives: int, looks_sorted: bool) -> None:
-    """Says so if the labels look odd."""
-    if positives in (0, rows):
-        kind = "positive" if positives else "negative"
-        say(f"thinstream: all {rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
-    elif looks_sorted:
-        say(
-            "thinstream: labels come in long runs, as in rows sorted by class: progressive numbers are too good, and "
-            "models lean to the last class; thinstream shuffle first"
-        )

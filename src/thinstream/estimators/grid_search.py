@@ -109,7 +109,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> import thinstream as ts
     >>> from thinstream.datasets import sparse_gaussian
     >>> train, test = sparse_gaussian(2_000, 500)
-    >>> search = ts.OnlineGridSearchCV(ts.FSOL(), {"eta": [0.01, 0.1, 1.0], "l1": [0.0, 10.0, 100.0]})
+    >>> grid = {"eta": [0.01, 0.1, 1.0], "l1": [0.0, 10.0, 100.0]}
+    >>> search = ts.OnlineGridSearchCV(ts.FSOL(fit_intercept=False), grid)
     >>> search = search.fit(train.X, train.y)                  # 45 models, one pass
     >>> search.best_params_, search.score(test.X, test.y) > 0.8
     ({'eta': 0.01, 'l1': 100.0}, True)
