@@ -4,6 +4,7 @@ make docs        (or: python -m tools.generate)
 """
 
 import inspect
+import textwrap
 from pathlib import Path
 
 import thinstream as ts
@@ -25,10 +26,13 @@ from numpy import float64
 from numpy.typing import NDArray
 
 from thinstream import datasets as datasets
+from thinstream import distributed as distributed
+from thinstream import evaluate as evaluate
 from thinstream import stability as stability
+from thinstream import streams as streams
 from thinstream import theory as theory
 from thinstream.engine.rule import Algorithm
-from thinstream.estimators import OnlineClassifier
+from thinstream.estimators import ModelClassifier, OnlineClassifier
 from thinstream.estimators.batch import BatchClassifier, BufferedClassifier, RepeatingClassifier, Selecting
 from thinstream.estimators.cost_curve import cost_curve as cost_curve
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
@@ -38,14 +42,21 @@ from thinstream.streams.stream import Stream
 
 __version__: str
 
-def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm, ...]: ...
-def load(path: str | PathLike[str]) -> Any: ...
-def make(name: str, **parameters: Any) -> Any: ...
-def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream: ...
-def save(
-    model: OnlineClassifier | BatchClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False
-) -> None: ...
 '''
+#: Functions of the stub, with the objects their docstrings come from.
+FUNCTIONS = {
+    "algorithms": 'def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm, ...]:',
+    "load": "def load(path: str | PathLike[str]) -> Any:",
+    "make": "def make(name: str, **parameters: Any) -> Any:",
+    "open_stream": (
+        "def open_stream(\n"
+        "    paths: Any, format: str | None = None, *, cache: bool = False, **options: Any\n) -> Stream:"
+    ),
+    "save": (
+        "def save(\n"
+        "    model: ModelClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False\n) -> None:"
+    ),
+}
 COSTS = """## What class weights do
 
 c₊ and c₋ are the weights of the positive and the negative class, c_y that of an example's class, ρ = c₊/c₋.
@@ -120,7 +131,7 @@ def _own_text(algorithm: Algorithm) -> str:
 
 def stub() -> str:
     """src/thinstream/__init__.pyi."""
-    parts = [STUB_HEAD]
+    parts = [STUB_HEAD, *(f"{head}\n{_docstring(getattr(ts, name))}    ...\n" for name, head in FUNCTIONS.items())]
     for algorithm in ts.algorithms():
         own = [f"        {p.name}: {_type(p)} = {_literal(p.default)}," for p in algorithm.parameters]
         defaults = inspect.signature(named(algorithm.name)).parameters
@@ -129,13 +140,20 @@ def stub() -> str:
         found = getattr(algorithm.learner, "attributes", {})
         fields = [f"    {n}_: {'float' if k is float else 'NDArray[float64]'}\n" for n, k in found.items()]
         parts.append(
-            f"class {algorithm.name}({bases}):\n"
+            f"class {algorithm.name}({bases}):\n{_docstring(algorithm.rule)}\n"
             + "".join([*fields, "\n"] if fields else [])
             + "    def __init__(\n        self,\n        *,\n"
             + "\n".join([*own, *shared])
             + "\n    ) -> None: ...\n"
         )
     return "\n".join(parts)
+
+
+def _docstring(documented: object) -> str:
+    """For editors, which read the stub."""
+    text = inspect.getdoc(documented) or ""
+    lines = f"{text}\n" if "\n" in text else text
+    return textwrap.indent(f'{"r" if chr(92) in text else ""}"""{lines}"""', "    ") + "\n"
 
 
 def _literal(value: object) -> str:

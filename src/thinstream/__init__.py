@@ -19,7 +19,7 @@ _PLACES = {
     "save": "thinstream.estimators",
 }
 #: Modules that are attributes.
-_MODULES = ("datasets", "stability", "theory")
+_MODULES = ("datasets", "distributed", "evaluate", "stability", "streams", "theory")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,10 +8,13 @@ from numpy import float64
 from numpy.typing import NDArray
 
 from thinstream import datasets as datasets
+from thinstream import distributed as distributed
+from thinstream import evaluate as evaluate
 from thinstream import stability as stability
+from thinstream import streams as streams
 from thinstream import theory as theory
 from thinstream.engine.rule import Algorithm
-from thinstream.estimators import OnlineClassifier
+from thinstream.estimators import ModelClassifier, OnlineClassifier
 from thinstream.estimators.batch import BatchClassifier, BufferedClassifier, RepeatingClassifier, Selecting
 from thinstream.estimators.cost_curve import cost_curve as cost_curve
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
@@ -21,15 +24,102 @@ from thinstream.streams.stream import Stream
 
 __version__: str
 
-def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm, ...]: ...
-def load(path: str | PathLike[str]) -> Any: ...
-def make(name: str, **parameters: Any) -> Any: ...
-def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream: ...
+
+def algorithms(kind: Literal["all", "online", "batch"] = "all") -> tuple[Algorithm, ...]:
+    """Algorithms, sorted by name, with paper, parameters and summary: all, those that learn online, or in batches.
+
+    >>> [a.name for a in algorithms()][:3]
+    ['AdaFOBOS', 'AdaRDA', 'ARCSOGD']
+    >>> [a.name for a in algorithms("batch")]
+    ['BCW', 'FGM', 'GraDes', 'SBCW', 'SCD', 'SparDCA']
+    """
+    ...
+
+def load(path: str | PathLike[str]) -> Any:
+    """The fitted estimator of a model file, whoever wrote it: an estimator, or a run without one."""
+    ...
+
+def make(name: str, **parameters: Any) -> Any:
+    """An estimator by the name of its algorithm, online or batch, in any case.
+
+    >>> make("ssol", eta=0.5)
+    SSOL(eta=0.5)
+    """
+    ...
+
+def open_stream(
+    paths: Any, format: str | None = None, *, cache: bool = False, **options: Any
+) -> Stream:
+    r"""The examples of files: one path, several, a glob, or "-" for standard input.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+        Text may be compressed (.gz, .bz2, .xz, .zst).
+    format : {"libsvm", "vw", "csv", "tsv", "jsonl", "parquet", "arrow", "cache"} or None
+        None: the ending tells, and a file without one of these is libsvm.
+    cache : bool
+        Whether to keep a binary copy beside the first file and read that, now and as long as it is up to date.
+    **options
+        See `thinstream.streams.options.Options`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name) / "mail.svm"
+    >>> _ = path.write_text("+1 3:0.5 7:1\n-1 2:1\n")
+    >>> [batch] = open_stream(path).batches()
+    >>> batch.y, batch.indices, batch.position
+    (array([ 1, -1], dtype=int8), array([2, 6, 1], dtype=int32), Position(part=0, offset=20, line=2, row=2, skip=0))
+    >>> folder.cleanup()
+    """
+    ...
+
 def save(
-    model: OnlineClassifier | BatchClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False
-) -> None: ...
+    model: ModelClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False
+) -> None:
+    """Writes a fitted estimator (or a `Model`) to a file, replacing it in one step.
+
+    ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import thinstream as ts
+    >>> path = os.path.join(tempfile.mkdtemp(), "and.model")
+    >>> ts.save(ts.FSOL(eta=0.5).fit([[1.0, 0.0], [0.0, 1.0]], ["no", "yes"]), path)
+    >>> model = ts.load(path)
+    >>> model, model.predict([[0.0, 2.0]])
+    (FSOL(eta=0.5), array(['yes'], dtype='<U3'))
+    >>> model = model.partial_fit([[1.0, 1.0]], ["no"])        # goes on as if it had never been stopped
+    """
+    ...
 
 class AdaFOBOS(OnlineClassifier):
+    """Adaptive forward-backward splitting (AdaGrad with the l1 norm).
+
+    ::
+
+        S_j += g_j²;   H_j = δ + √S_j;   w_j = soft(w_j − η·g_j/H_j, λη/H_j)   every round
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser.
+    delta : float, default=1.0
+        δ: keeps the first steps short.
+    loss : {"hinge", "logistic"}, default="hinge"
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.AdaFOBOS().fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
+    array([[-0.5 ,  0.75]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -38,7 +128,7 @@ class AdaFOBOS(OnlineClassifier):
         delta: float = 1.0,
         loss: Literal["hinge", "logistic"] = "hinge",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -47,6 +137,29 @@ class AdaFOBOS(OnlineClassifier):
     ) -> None: ...
 
 class AdaRDA(OnlineClassifier):
+    """Adaptive regularised dual averaging (AdaGrad with the l1 norm).
+
+    ::
+
+        G_j += g_j;   S_j += g_j²;   H_j = δ + √S_j;   w_{t+1,j} = −(η/H_j)·soft(G_j, t·λ)
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser.
+    delta : float, default=1.0
+        δ: keeps the first steps short.
+    loss : {"hinge", "logistic"}, default="hinge"
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.AdaRDA(l1=0.25).fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
+    array([[-0.25 ,  0.625]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -55,7 +168,7 @@ class AdaRDA(OnlineClassifier):
         delta: float = 1.0,
         loss: Literal["hinge", "logistic"] = "hinge",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -64,6 +177,33 @@ class AdaRDA(OnlineClassifier):
     ) -> None: ...
 
 class ARCSOGD(OnlineClassifier):
+    """Adaptively regularised cost-sensitive online gradient descent.
+
+    ::
+
+        ρ_t = ρ if y = +1 else 1;   ℓ = max(0, ρ_t − y·μ·x)
+        if ℓ > 0:  Σ⁻¹ += diag(x²)/γ;   μ += η·y·Σx  (the new Σ)
+
+    ρ = c₊/c₋ comes from class_weight; with "balanced" it is the running ratio of the class counts.
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    gamma : float, default=1.0
+        γ: the larger, the slower the variances fall; towards ∞ this is CSOGD.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full d×d matrix, for up to a few thousand features.
+    diagonal : {"exact", "drop"}, default="exact"
+        1/σ_j += x_j²/γ, or the diagonal of the full update. Without meaning for a full covariance.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.ARCSOGD(class_weight="balanced").fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
+    array([[-0.5,  0.3]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -72,7 +212,7 @@ class ARCSOGD(OnlineClassifier):
         covariance: Literal["diagonal", "full"] = "diagonal",
         diagonal: Literal["exact", "drop"] = "exact",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -81,6 +221,30 @@ class ARCSOGD(OnlineClassifier):
     ) -> None: ...
 
 class AROW(OnlineClassifier):
+    """Adaptive regularisation of weight vectors.
+
+    ::
+
+        ℓ = max(0, 1 − y·μ·x);   v = xᵀΣx;   if ℓ > 0:  μ += ℓ/(v + r)·y·Σx;   Σ⁻¹ += diag(x²)/r
+
+    Parameters
+    ----------
+    r : float, default=1.0
+        The larger, the shorter the steps and the slower the variances fall.
+    a : float, default=1.0
+        The variance every weight starts with.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full d×d matrix, for up to a few thousand features.
+    diagonal : {"exact", "drop"}, default="exact"
+        1/σ_j += x_j²/r, or the diagonal of the full update.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.AROW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[-0.5,  0.4]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -89,7 +253,7 @@ class AROW(OnlineClassifier):
         covariance: Literal["diagonal", "full"] = "diagonal",
         diagonal: Literal["exact", "drop"] = "exact",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -98,6 +262,33 @@ class AROW(OnlineClassifier):
     ) -> None: ...
 
 class BCW(BufferedClassifier):
+    """Confidence-weighted learning in batches: one covariance matrix for all rows of a batch.
+
+    ::
+
+        Σ⁻¹ ← Σ⁻¹ + C·XᵀX;   then row by row  ξ = max(0, 1 − y·μ·x),  μ ← μ + α·y·Σx
+        α = min(ξ / xᵀΣx, C) (hinge),   ξ / (xᵀΣx + 0.5/C) (squared_hinge)
+
+    Memory is that of a few features × features matrices, or of rows × rows ones as long as there are fewer rows. Rows
+    may be on a device (arrays of PyTorch or CuPy): they are then multiplied there.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the data against what was known before.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        Loss ξ or ξ².
+    batch_size : int or None, default=None
+        Rows of a batch: rows wait until so many are there (``fit`` learns from the rest, too). None: each call is one
+        batch, and how rows are cut into calls changes the result.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.BCW(dtype="float64").fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[-0.5,  0.4]])
+    """
+
     def __init__(
         self,
         *,
@@ -112,13 +303,33 @@ class BCW(BufferedClassifier):
     ) -> None: ...
 
 class CPA(OnlineClassifier):
+    """Cost-sensitive passive-aggressive learning, prediction-based.
+
+    ::
+
+        if ŷ ≠ y:  ℓ = √cost(y) − y·w·x;   w += τ·y·x        cost(y) = c_y, from class_weight
+
+    Parameters
+    ----------
+    variant : {"PA", "PA-I", "PA-II"}, default="PA"
+        τ = ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)).
+    C : float, default=1.0
+        Aggressiveness; PA does not use it.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.CPA(class_weight={1: 4.0}).fit([[2.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[0., 1.]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
         variant: Literal["PA", "PA-I", "PA-II"] = "PA",
         C: float = 1.0,
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -127,6 +338,30 @@ class CPA(OnlineClassifier):
     ) -> None: ...
 
 class CSOGD(OnlineClassifier):
+    """Cost-sensitive online gradient descent (without class costs: online gradient descent).
+
+    ::
+
+        ρ_t = ρ if y = +1 else 1
+        I:   ℓ = max(0, ρ_t − y·w·x);       if ℓ > 0:  w += η_t·y·x
+        II:  ℓ = ρ_t·max(0, 1 − y·w·x);     if ℓ > 0:  w += η_t·ρ_t·y·x
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    variant : {"I", "II"}, default="I"
+        Whether costs ask for a wider margin or for longer steps; ρ = c₊/c₋ comes from class_weight.
+    rate : {"const", "inv_sqrt", "inv_t"}, default="const"
+        η_t: η, η/√t or η/t.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.CSOGD(eta=0.5, class_weight={1: 4.0}).fit([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]], [0, 1, 1]).coef_
+    array([[ 1. , -0.5]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -134,7 +369,7 @@ class CSOGD(OnlineClassifier):
         variant: Literal["I", "II"] = "I",
         rate: Literal["inv_sqrt", "const", "inv_t"] = "const",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -143,6 +378,35 @@ class CSOGD(OnlineClassifier):
     ) -> None: ...
 
 class CW(OnlineClassifier):
+    """Confidence-weighted learning.
+
+    ::
+
+        m = y·μ·x;   v = xᵀΣx;   if m < φv (φ√v):  μ += α·y·Σx;   Σ⁻¹ += c·diag(x²)
+
+    with the α and c that just satisfy y·μ·x ≥ φ·xᵀΣx (or φ·√(xᵀΣx)) afterwards.
+
+    Parameters
+    ----------
+    phi : float, default=0.5244005127080407
+        φ = Φ⁻¹(confidence); the default is a confidence of 0.7.
+    a : float, default=1.0
+        The variance every weight starts with.
+    form : {"variance", "stdev"}, default="variance"
+        "stdev" has no bound on its confidence: labels that keep contradicting each other on a feature drive its
+        variance to the smallest number there is, and the weight then stands still. SCW does not have this problem.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full d×d matrix, for up to a few thousand features.
+    diagonal : {"exact", "drop"}, default="exact"
+        1/σ_j += c·x_j², or the diagonal of the full update.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.CW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
+    array([[-0.376,  0.508]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -152,7 +416,7 @@ class CW(OnlineClassifier):
         covariance: Literal["diagonal", "full"] = "diagonal",
         diagonal: Literal["exact", "drop"] = "exact",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -161,6 +425,32 @@ class CW(OnlineClassifier):
     ) -> None: ...
 
 class FGM(Selecting, BatchClassifier):
+    """Feature generating machine: groups of features chosen one by one, each time with all weights solved for.
+
+    ::
+
+        group after group:  score_j = (Σ α_i·y_i·x_ij)²,  J = the best features not chosen yet
+            minimise ½(Σ_k ‖w_k‖)² + C/2·Σ ξ_i²  over all groups so far;   α_i = C·ξ_i
+
+    A batch method: it needs all rows at once. It is also a selector: ``get_support()`` and ``transform`` keep what was
+    chosen, with a weight or without.
+
+    Parameters
+    ----------
+    group_size : int, default=10
+        Features of a group.
+    n_groups : int, default=10
+        Groups.
+    C : float, default=1.0
+        Weight of the loss.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.FGM(group_size=1, n_groups=1).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[0. , 0.4]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -173,6 +463,29 @@ class FGM(Selecting, BatchClassifier):
     ) -> None: ...
 
 class FOBOS(OnlineClassifier):
+    """Forward-backward splitting with the l1 norm.
+
+    ::
+
+        w = soft(w − η_t·∇ℓ, η_t·λ)   every round
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser.
+    rate : {"inv_sqrt", "const", "inv_t"}, default="inv_sqrt"
+        η_t: η/√t, η or η/t.
+    loss : {"hinge", "logistic"}, default="hinge"
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.FOBOS(l1=0.25, rate="const").fit([[1.0, 0.5], [0.0, 1.0]], [0, 1]).coef_
+    array([[-0.5,  0.5]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -181,7 +494,7 @@ class FOBOS(OnlineClassifier):
         rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt",
         loss: Literal["hinge", "logistic"] = "hinge",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -190,6 +503,28 @@ class FOBOS(OnlineClassifier):
     ) -> None: ...
 
 class FSOL(OnlineClassifier):
+    """First-order sparse online learning (with class costs: CS-FSOL).
+
+    ::
+
+        w = soft(θ, λ_t);   ℓ = max(0, 1 − y·w·x);   if ℓ > 0:  θ += η·c_y·y·x
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser, 0 keeps every weight. θ grows with the stream.
+    l1_schedule : {"eta", "const", "sqrt", "linear", "inv_t"}, default="eta"
+        λ_t: ηλ, λ, ηλ√t, ηλt or λ/t.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.FSOL(l1=0.25).fit([[1.0, 0.25], [0.0, 1.0]], ["ham", "spam"]).coef_
+    array([[-0.75,  0.5 ]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -197,7 +532,7 @@ class FSOL(OnlineClassifier):
         l1: float = 0.0,
         l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "eta",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -206,6 +541,40 @@ class FSOL(OnlineClassifier):
     ) -> None: ...
 
 class GraDes(Selecting, RepeatingClassifier):
+    """Gradient descent with sparsification: least squares on ±1, the s largest weights kept.
+
+    ::
+
+        w = H(w + (1/γ)·Xᵀ(y − Xw), s),   Ψ(w) = ½‖y − Xw‖²,   H keeps the s largest |w_j|
+
+    A batch method: each iteration is a pass over the rows, and one more tells the last Ψ; memory is O(d), so a stream
+    that can be read again (files, no pipes) may be of any length. Finding a safe γ takes some dozen passes. With a γ
+    below half of ‖X‖₂² it diverges on most data: `thinstream.stability` tells beforehand. It is also a selector:
+    ``get_support()``, ``transform``.
+
+    Parameters
+    ----------
+    gamma : float or None, default=None
+        γ: 1/γ is the learning rate. None stands for ‖X‖₂², with which Ψ never rises; papers take 3 and 100.
+    n_nonzero : int or None, default=None
+        s: weights kept, the constant feature's among them; None stands for a tenth of the features, at least one.
+    n_iter : int, default=10
+        Iterations.
+
+    Attributes
+    ----------
+    gamma_ : float
+        The γ taken.
+    potential_ : array of shape (n_iter + 1,)
+        Ψ before the first iteration and after each.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.GraDes(gamma=2.0, n_nonzero=1, n_iter=2).fit([[1.0, 0.5], [-1.0, 0.0]], [0, 1]).potential_
+    array([1., 0., 0.])
+    """
+
     gamma_: float
     potential_: NDArray[float64]
 
@@ -220,6 +589,30 @@ class GraDes(Selecting, RepeatingClassifier):
     ) -> None: ...
 
 class NAROW(OnlineClassifier):
+    """Narrow adaptive regularisation of weights.
+
+    ::
+
+        as AROW with r_t = v/(b·v − 1), and only where v > 1/b
+
+    Parameters
+    ----------
+    b : float, default=2.0
+        Must exceed 1/(a·‖x‖²), or nothing is ever learned.
+    a : float, default=1.0
+        The variance every weight starts with.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full d×d matrix, for up to a few thousand features.
+    diagonal : {"exact", "drop"}, default="exact"
+        1/σ_j += x_j²/r_t, or the diagonal of the full update.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.NAROW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[-0.5   ,  0.4375]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -228,7 +621,7 @@ class NAROW(OnlineClassifier):
         covariance: Literal["diagonal", "full"] = "diagonal",
         diagonal: Literal["exact", "drop"] = "exact",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -237,13 +630,33 @@ class NAROW(OnlineClassifier):
     ) -> None: ...
 
 class PA(OnlineClassifier):
+    """Passive-aggressive learning.
+
+    ::
+
+        ℓ = max(0, 1 − y·w·x);   w += τ·y·x
+        τ = ℓ/‖x‖² (PA)  |  min(C, ℓ/‖x‖²) (PA-I)  |  ℓ/(‖x‖² + 1/(2C)) (PA-II)
+
+    Parameters
+    ----------
+    variant : {"PA-I", "PA", "PA-II"}, default="PA-I"
+    C : float, default=1.0
+        Aggressiveness; PA does not use it.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.PA().fit([[2.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[-0.5,  0.5]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
         variant: Literal["PA-I", "PA", "PA-II"] = "PA-I",
         C: float = 1.0,
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -252,12 +665,30 @@ class PA(OnlineClassifier):
     ) -> None: ...
 
 class PAUM(OnlineClassifier):
+    """Perceptron algorithm with uneven margins.
+
+    ::
+
+        if y·w·x ≤ τ_y:  w += η·y·x        τ_y = c_y
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η. The margins τ come from class_weight (1 without).
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.PAUM(class_weight={1: 2.0}).fit([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [0, 1, 1]).coef_
+    array([[-1.,  2.]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
         eta: float = 1.0,
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -266,11 +697,24 @@ class PAUM(OnlineClassifier):
     ) -> None: ...
 
 class Perceptron(OnlineClassifier):
+    """Perceptron.
+
+    ::
+
+        if ŷ ≠ y:  w += c_y·y·x
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.Perceptron().fit([[1.0, 0.0], [0.0, 3.0]], [0, 1]).coef_
+    array([[0., 3.]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -279,6 +723,31 @@ class Perceptron(OnlineClassifier):
     ) -> None: ...
 
 class RDA(OnlineClassifier):
+    """Regularised dual averaging with the l1 norm (rho > 0: enhanced).
+
+    ::
+
+        w_{t+1} = −soft(G_t, t·λ_t)/β_t,   λ_t = λ + γρ/√t,   G_t = Σ ∇ℓ
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        γ: the larger, the smaller the steps.
+    l1 : float, default=0.0
+        λ: larger is sparser.
+    rho : float, default=0.0
+        ρ of the enhanced method: more truncation in early rounds.
+    beta : {"sqrt", "linear", "const"}, default="sqrt"
+        β_t: γ√t, γt or γ.
+    loss : {"hinge", "logistic"}, default="hinge"
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.RDA(l1=0.125, beta="const").fit([[1.0, 0.5], [0.0, 1.0]], [0, 1]).coef_
+    array([[-0.75,  0.25]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -288,7 +757,7 @@ class RDA(OnlineClassifier):
         beta: Literal["sqrt", "linear", "const"] = "sqrt",
         loss: Literal["hinge", "logistic"] = "hinge",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -297,6 +766,46 @@ class RDA(OnlineClassifier):
     ) -> None: ...
 
 class SBCW(Selecting, BufferedClassifier):
+    """Sparse confidence-weighted learning in batches: groups of features, each with its own covariance matrix.
+
+    ::
+
+        group after group:  score_j = (Σ α_i·y_i·x_ij)²,  J = the best features not chosen yet
+            Σ_J⁻¹ ← Σ_J⁻¹ + C·X_JᵀX_J;   then, over all groups so far, one pass row by row
+            ξ = max(0, 1 − y·Σ_k w_k·x̂_k),  α = min(ξ/(C·‖x̂‖²), 1) (hinge),  ξ/(C·‖x̂‖² + 0.5) (squared_hinge)
+            z ← z + C·α·y·x̂,   w = ∇Ω*(z),  Ω(w) = σ/2·‖w‖² + ½(Σ_k ‖w_k‖)²
+
+    It chooses n_groups·group_size features and is also a selector: ``get_support()`` and ``transform`` keep what was
+    chosen, with a weight or without. The mean starts anew with every batch, covariances are kept.
+
+    Parameters
+    ----------
+    n_features : int or None, default=None
+        Features wanted; with it group_size is n_features / n_groups, rounded up, so that up to n_groups − 1
+        more than wanted may be chosen.
+    group_size : int, default=10
+        Features of a group.
+    n_groups : int, default=15
+        Groups.
+    C : float, default=1.0
+        Weight of the data against what was known before.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        Loss ξ or ξ².
+    sigma : float, default=0.001
+        σ of Ω: the smaller, the fewer groups share the weight.
+    tol : float, default=0.0
+        Stop choosing groups when the objective moves by no more than this share of it; 0: never.
+    batch_size : int or None, default=None
+        Rows of a batch: rows wait until so many are there (``fit`` learns from the rest, too). None: each call is one
+        batch, and how rows are cut into calls changes the result.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SBCW(group_size=1, n_groups=1).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).get_support()
+    array([False,  True])
+    """
+
     def __init__(
         self,
         *,
@@ -316,6 +825,40 @@ class SBCW(Selecting, BufferedClassifier):
     ) -> None: ...
 
 class SCD(Selecting, RepeatingClassifier):
+    """Stochastic coordinate descent for the logistic loss with the l1 norm.
+
+    ::
+
+        minimise (1/m)·Σ ln(1 + e^(−y·w·x)) + λ‖w‖₁,   j drawn at random, n_epochs·d times:
+            g = (1/m)·Σ_i ∂ℓ/∂s_i·x_ij;   w_j = soft(w_j − g/β, λ/β)
+
+    A batch method: it needs columns, so it holds the whole matrix in memory, also of a stream, and each ``fit`` starts
+    anew. Scaled so that |x| ≤ 1 no step raises the objective; otherwise ``beta`` of max x²/4 is safe. It is also a
+    selector: ``get_support()``, ``transform``.
+
+    Parameters
+    ----------
+    l1 : float, default=0.001
+        λ: larger is sparser.
+    beta : float, default=0.25
+        β: bound on the curvature; steps are 1/β long.
+    n_epochs : int, default=10
+        Steps per coordinate, on average.
+    coordinates : sequence of int or None, default=None
+        The coordinates to take, in this order, instead of random ones; that of the constant feature is the last.
+
+    Attributes
+    ----------
+    objective_ : float
+        Mean logistic loss plus λ‖w‖₁.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SCD(l1=0.1, coordinates=[0, 1, 0]).fit([[1.0, 0.1], [-1.0, 0.1]], ["no", "yes"]).coef_.round(3)
+    array([[-1.872,  0.   ]])
+    """
+
     objective_: float
 
     def __init__(
@@ -331,6 +874,35 @@ class SCD(Selecting, RepeatingClassifier):
     ) -> None: ...
 
 class SCW(OnlineClassifier):
+    """Soft confidence-weighted learning.
+
+    ::
+
+        m = y·μ·x;   v = xᵀΣx;   if m < φ√v:  μ += α·y·Σx;   Σ⁻¹ += c·diag(x²)
+
+    CW that may leave its constraint violated, at price C linearly (I) or squared (II).
+
+    Parameters
+    ----------
+    variant : {"I", "II"}, default="I"
+    phi : float or None, default=None
+        φ = Φ⁻¹(confidence). None: confidence 0.75 for I, 0.9 for II.
+    C : float, default=1.0
+        Price of a violated constraint.
+    a : float, default=1.0
+        The variance every weight starts with.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full d×d matrix, for up to a few thousand features.
+    diagonal : {"exact", "drop"}, default="exact"
+        1/σ_j += c·x_j², or the diagonal of the full update.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SCW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
+    array([[-0.559,  0.559]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -341,7 +913,7 @@ class SCW(OnlineClassifier):
         covariance: Literal["diagonal", "full"] = "diagonal",
         diagonal: Literal["exact", "drop"] = "exact",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -350,6 +922,33 @@ class SCW(OnlineClassifier):
     ) -> None: ...
 
 class SMIDAS(OnlineClassifier):
+    """Stochastic mirror descent made sparse: a p-norm link between what is learned and the weights.
+
+    ::
+
+        w_j = sign(θ_j)·|θ_j|^(p−1) / ‖θ‖_p^(p−2);   θ = soft(θ − η∇ℓ, a),  ℓ logistic,  a = λ or ηλ
+
+    A round costs O(nnz(θ)): the one algorithm here whose cost is not that of the example. With the usual p the weights
+    spread over so many powers of 2 that most are lost in any sum: see `thinstream.stability`.
+
+    Parameters
+    ----------
+    eta : float, default=0.1
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser.
+    p : float or None, default=None
+        The norm, at least 2, where it is plain stochastic gradient descent; None stands for 2 ln d, but at least 2.
+    threshold : {"l1", "eta_l1"}, default="l1"
+        What θ shrinks by each round: λ as P2 prints it, or ηλ as in the original.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SMIDAS(eta=2.0, p=3).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
+    array([[-0.481,  1.923]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -358,7 +957,7 @@ class SMIDAS(OnlineClassifier):
         p: float | None = None,
         threshold: Literal["l1", "eta_l1"] = "l1",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -367,13 +966,33 @@ class SMIDAS(OnlineClassifier):
     ) -> None: ...
 
 class SOFS(OnlineClassifier):
+    """Second-order online feature selection: AROW on the B most certain features.
+
+    ::
+
+        AROW's update, 1/σ_j += x_j²/r;   then μ_j = 0 for all but the B features of smallest σ_j
+
+    Parameters
+    ----------
+    B : int, default=100
+        Features kept.
+    r : float, default=1.0
+        As in AROW.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SOFS(B=1).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[0. , 0.4]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
         B: int = 100,
         r: float = 1.0,
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -382,6 +1001,28 @@ class SOFS(OnlineClassifier):
     ) -> None: ...
 
 class SOP(OnlineClassifier):
+    """Second-order perceptron.
+
+    ::
+
+        w = v/(a + S + x²);   if ŷ ≠ y:  v += c_y·y·x,  S += x²
+
+    Parameters
+    ----------
+    a : float, default=1.0
+        The larger, the closer to the Perceptron.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full d×d matrix, for up to a few thousand features.
+    update_on : {"mistake", "every"}, default="mistake"
+        Which examples enter S.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SOP().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[0. , 0.4]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -389,7 +1030,7 @@ class SOP(OnlineClassifier):
         covariance: Literal["diagonal", "full"] = "diagonal",
         update_on: Literal["mistake", "every"] = "mistake",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -398,6 +1039,35 @@ class SOP(OnlineClassifier):
     ) -> None: ...
 
 class SparDCA(Selecting, BatchClassifier):
+    """Dual coordinate ascent for a support vector machine with the l1 norm.
+
+    ::
+
+        minimise ½‖w‖² + τ‖w‖₁ + (C/q)·Σ ξ_i^q,   q = 1 (hinge) or 2 (squared_hinge)
+        row after row, again and again:  w = soft(Σ a_i·y_i·x_i, τ)
+            a_i ← clip(a_i + (1 − y_i·w·x_i)/‖x_i‖², 0, C)                              (hinge)
+            a_i ← max(0, a_i + (1 − y_i·w·x_i − a_i/C)/(‖x_i‖² + 1/C))                  (squared_hinge)
+
+    A batch method: it needs all rows at once. It is also a selector: ``get_support()``, ``transform``.
+
+    Parameters
+    ----------
+    l1 : float, default=0.0
+        τ, the weight of the l1 norm.
+    C : float, default=1.0
+        Weight of the loss.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        Loss ξ or ξ².
+    n_epochs : int, default=10
+        Times that all rows are taken, always in the given order.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SparDCA(l1=0.6).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
+    array([[-0.4,  0.5]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -411,6 +1081,39 @@ class SparDCA(Selecting, BatchClassifier):
     ) -> None: ...
 
 class SSOL(OnlineClassifier):
+    """Second-order sparse online learning (with class costs: CS-SSOL).
+
+    ::
+
+        A += xxᵀ/r (its diagonal σ⁻¹, every example);   w = soft(σ·θ, λ_t)
+        ℓ = max(0, 1 − y·w·x);   if ℓ > 0:  θ += η·c_y·y·x
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser, 0 keeps every weight. With the default schedule the final threshold is λ/(T+1), so λ has
+        to grow with the length of the stream.
+    r : float, default=1.0
+        The larger, the slower the variances fall.
+    l1_schedule : {"inv_t", "eta", "const", "sqrt", "linear"}, default="inv_t"
+        λ_t: λ/t, ηλ, λ, ηλ√t or ηλt.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        The full d×d matrix (Algorithm 4), for up to a few thousand features.
+    diagonal : {"drop", "exact"}, default="drop"
+        The diagonal of the full update (as printed), or 1/σ_j += x_j²/r (a sum, so models can be merged). Without
+        meaning for a full covariance.
+    update_on : {"every", "loss"}, default="every"
+        Whether every example enters A before it is predicted (as printed), or only those with loss, afterwards.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.SSOL().fit([[1.0, 0.0], [0.0, 2.0]], ["ham", "spam"]).coef_
+    array([[-0.5,  0.4]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -422,7 +1125,7 @@ class SSOL(OnlineClassifier):
         diagonal: Literal["drop", "exact"] = "drop",
         update_on: Literal["every", "loss"] = "every",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -431,6 +1134,30 @@ class SSOL(OnlineClassifier):
     ) -> None: ...
 
 class StableSparsePerceptron(OnlineClassifier):
+    """Perceptron with a margin that thresholds what it touches and stops for good at a given density.
+
+    ::
+
+        z = y·w·x;   if z ≤ τ:  w_j = soft(w_j + η·y·x_j, λ) where x_j ≠ 0;   stop before nnz(w)/d ≥ s
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        λ: larger is sparser (not multiplied by η).
+    margin : float, default=0.0
+        τ: update where the margin is at or below it.
+    max_density : float or None, default=None
+        s: once this fraction of the weights is not zero the model is frozen; nothing counts any more.
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.StableSparsePerceptron(l1=0.5).fit([[1.0, 0.5], [0.0, 3.0]], [0, 1]).coef_
+    array([[-0.5,  2.5]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -439,7 +1166,7 @@ class StableSparsePerceptron(OnlineClassifier):
         margin: float = 0.0,
         max_density: float | None = None,
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -448,6 +1175,33 @@ class StableSparsePerceptron(OnlineClassifier):
     ) -> None: ...
 
 class STG(OnlineClassifier):
+    """Stochastic truncated gradient.
+
+    ::
+
+        w −= η_t·∇ℓ;   if t mod K = 0:  w_j = soft(w_j, K·η_t·λ) for every j with |w_j| ≤ θ
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Learning rate η.
+    l1 : float, default=0.0
+        Gravity (g in the paper, λ elsewhere): larger is sparser.
+    period : int, default=1
+        K: truncate every K-th round, K times as strongly.
+    ceiling : float or None, default=None
+        θ: weights above it are left alone. None: all are truncated.
+    rate : {"inv_sqrt", "const", "inv_t"}, default="inv_sqrt"
+        η_t: η/√t, η or η/t.
+    loss : {"hinge", "logistic"}, default="hinge"
+
+    Examples
+    --------
+    >>> import thinstream as ts
+    >>> ts.STG(l1=0.25, rate="const").fit([[1.0, 0.5], [0.0, 1.0]], [0, 1]).coef_
+    array([[-0.5,  0.5]], dtype=float32)
+    """
+
     def __init__(
         self,
         *,
@@ -458,7 +1212,7 @@ class STG(OnlineClassifier):
         rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt",
         loss: Literal["hinge", "logistic"] = "hinge",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,

@@ -19,6 +19,7 @@ from tests.estimators.test_estimators import reason_for
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.report import Tradeoff
 from thinstream.lanes import Lanes
+from thinstream.streams.stream import START
 from thinstream.streams.tables.memory import from_memory
 
 ROWS, WIDTH = 300, 30
@@ -319,8 +320,8 @@ def test_a_stream_that_turns_out_too_wide_begins_anew_with_the_same_result(data)
         def __getattr__(self, name):
             return getattr(stream, name)
 
-        def batches(self):
-            return (replace(batch, n_features=int(batch.indices.max()) + 1) for batch in stream.batches())
+        def batches(self, start=START):
+            return (replace(batch, n_features=int(batch.indices.max()) + 1) for batch in stream.batches(start))
 
     search = ts.OnlineGridSearchCV(ts.FSOL(), {"eta": np.geomspace(0.01, 10, 40)}, cv=3, eliminate=True)
     whole = clone(search).fit_stream(Growing())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from thinstream.engine.loop import Costs
 from thinstream.experiments import p0_fig2
 from thinstream.experiments.catalogue import experiments
-from thinstream.experiments.data import Data, is_here
+from thinstream.experiments.data import Data, batch_of, is_here
 from thinstream.experiments.keeping import Result
 from thinstream.experiments.p0_common import (
     LEVELS,
@@ -21,7 +21,6 @@ from thinstream.experiments.p0_common import (
     Contestant,
     Measured,
     at_sparsity,
-    batch_of,
     curve_rows,
     ends,
     l1_values,

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from thinstream.experiments import p2_common, p2_fig1, p2_fig5, p2_stopping, p2_table3
-from thinstream.experiments.data import Data, is_here
+from thinstream.experiments.data import Data, is_here, unit_vectors
 from thinstream.experiments.keeping import Result
 from thinstream.experiments.published import published
 from thinstream.experiments.running import run
@@ -104,7 +104,7 @@ def test_errors_count_zero_scores_as_negative():
 def test_frozen_models_are_told_from_those_that_end():
     data = task_of()
     lanes = p2_stopping.learned(data, [{"eta": 1.0, "max_density": bound} for bound in (0.2, 1.0)], 0, 2)
-    weights = np.asarray(lanes.scores(p2_common.units(data.width)))
+    weights = np.asarray(lanes.scores(unit_vectors(data.width)))
     early, late = (p2_stopping.counted(lanes[k], weights[:, k], data, 2) for k in range(2))
     assert early["frozen"] == 1
     assert early["passes"] < 1

@@ -67,15 +67,17 @@ def test_growing_is_having_been_wide_from_the_start(name, data):
     X, y = data
     narrow = X.copy()
     narrow[:40, 5:] = 0
-    wide = ts.make(name, covariance="full", dtype="float64").fit(narrow, y)
-    grown = ts.make(name, covariance="full", dtype="float64", grow=True)
+    wide = ts.make(name, covariance="full", dtype="float64", fit_intercept=False).fit(narrow, y)
+    grown = ts.make(name, covariance="full", dtype="float64", grow=True, fit_intercept=False)
     grown.partial_fit(narrow[:40, :5], y[:40], classes=["ham", "spam"]).partial_fit(narrow[40:], y[40:])
     np.testing.assert_allclose(grown.coef_, wide.coef_, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(grown.variance_, wide.variance_, rtol=1e-9)
 
 
 def fitted(name, X, y, **more):
-    return ts.make(name, covariance="full", dtype="float64", **more).partial_fit(X, y, classes=["ham", "spam"])
+    return ts.make(name, covariance="full", dtype="float64", **{"fit_intercept": False, **more}).partial_fit(
+        X, y, classes=["ham", "spam"]
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -87,7 +89,7 @@ def test_merging_adds_precisions_and_does_not_ask_for_the_order(name, data):
     assert_same_bits(both, three.merge(one, two))
     P = sum(np.linalg.inv(m._model.learner.sigma.dense()) for m in (one, two, three)) - 2 * np.eye(8)
     np.testing.assert_allclose(np.linalg.inv(both._model.learner.sigma.dense()), P, rtol=1e-6, atol=1e-9)
-    empty = ts.make(name, covariance="full", dtype="float64").partial_fit(
+    empty = ts.make(name, covariance="full", dtype="float64", fit_intercept=False).partial_fit(
         X[:1], y[:1], classes=["ham", "spam"], sample_weight=[0.0]
     )
     assert_same_bits(one.merge(empty), one)
@@ -105,13 +107,13 @@ def test_merged_parts_that_every_example_entered_are_the_one_run(data):
 def test_a_merge_with_the_diagonal_kind_is_refused(data):
     X, y = data
     with pytest.raises(MergeError, match="must agree in covariance, got 'full' and 'diagonal'"):
-        fitted("AROW", X, y).merge(ts.AROW(dtype="float64").fit(X, y))
+        fitted("AROW", X, y).merge(ts.AROW(dtype="float64", fit_intercept=False).fit(X, y))
 
 
 def test_too_many_features_are_refused_with_the_memory_needed():
     X = sp.csr_matrix((np.ones(2), ([0, 1], [0, 1_999_999])))
     with pytest.raises(InvalidInputError, match=r"covariance='full' on 2,000,000 features needs 8,000.0 GB"):
-        ts.AROW(covariance="full").fit(X, [0, 1])
+        ts.AROW(covariance="full", fit_intercept=False).fit(X, [0, 1])
 
 
 def test_a_plain_learner_says_who_makes_full_ones():
@@ -124,10 +126,10 @@ def test_sparse_rows_of_a_wide_model_take_the_short_way_to_the_same_result():
     X = sp.random_array((60, 200), density=0.01, format="csr", rng=rng)
     y = rng.integers(0, 2, 60)
     for name in ("AROW", "SSOL"):
-        sparse = ts.make(name, covariance="full", dtype="float64").fit(X, y)
+        sparse = ts.make(name, covariance="full", dtype="float64", fit_intercept=False).fit(X, y)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("thinstream.engine.full.FEW", 0.0)
-            dense = ts.make(name, covariance="full", dtype="float64").fit(X, y)
+            dense = ts.make(name, covariance="full", dtype="float64", fit_intercept=False).fit(X, y)
         np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-9, atol=1e-12)
 
 

@@ -86,7 +86,8 @@ def run_library(
     """The estimator and all its scores after two passes, each in the chunks given by the cuts."""
     if isinstance(class_weight, tuple):
         class_weight = dict(zip((-1, 1), class_weight, strict=True))
-    model = ts.make(name, class_weight=class_weight, dtype=dtype, **parameters)
+    options = {"fit_intercept": False, **parameters}
+    model = ts.make(name, class_weight=class_weight, dtype=dtype, **options)
     X, edges, scores = sp.csr_matrix(stream.X), [0, *cuts, len(stream.y)], []
     for _ in range(2):
         for a, b in pairwise(edges):

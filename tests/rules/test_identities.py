@@ -71,7 +71,7 @@ def test_fsol_is_rda_without_l1(stream, eta, class_weight):
 
 
 def one_pass(name: str, stream: Stream, **parameters: Any) -> tuple[np.ndarray, np.ndarray]:
-    model = ts.make(name, dtype="float64", **parameters)
+    model = ts.make(name, dtype="float64", fit_intercept=False, **parameters)
     return model.learn(stream.X, stream.y, classes=[-1, 1], sample_weight=stream.weights), model.coef_
 
 
@@ -173,8 +173,8 @@ def test_csogd_is_paum(stream, rho):
 def test_csogd_is_not_paum_at_the_margin():
     """At a margin of exactly 1 there is no loss: CSOGD-I stays, PAUM goes on."""
     X, y = [[1.0], [1.0], [1.0]], [1, 1, -1]
-    assert ts.CSOGD().fit(X, y).n_updates_ == 2
-    assert ts.PAUM().fit(X, y).n_updates_ == 3
+    assert ts.CSOGD(fit_intercept=False).fit(X, y).n_updates_ == 2
+    assert ts.PAUM(fit_intercept=False).fit(X, y).n_updates_ == 3
 
 
 @given(stream=streams(), rho=positive, factor=powers)
@@ -198,7 +198,8 @@ def test_stable_sparse_perceptron_is_perceptron_but_for_ties(stream, class_weigh
     """Without threshold and margin the two differ only where a negative scores 0: right by sign(0) = −1, but z ≤ 0."""
     weights = None if class_weight is None else dict(zip((-1, 1), class_weight, strict=True))
     one, other = (
-        ts.make(name, class_weight=weights, dtype="float64") for name in ("StableSparsePerceptron", "Perceptron")
+        ts.make(name, class_weight=weights, dtype="float64", fit_intercept=False)
+        for name in ("StableSparsePerceptron", "Perceptron")
     )
     for x, y in zip(stream.X, stream.y, strict=True):
         label = [y if hasattr(one, "classes_") and one.decision_function([x]) != 0 else 1.0]
@@ -210,8 +211,8 @@ def test_stable_sparse_perceptron_is_perceptron_but_for_ties(stream, class_weigh
 
 def test_stable_sparse_perceptron_updates_on_ties():
     """The tie itself: a first negative moves one of them only."""
-    assert ts.Perceptron().fit([[1.0], [1.0]], [0, 1]).coef_[0, 0] == 1.0
-    assert ts.StableSparsePerceptron().fit([[1.0], [1.0]], [0, 1]).coef_[0, 0] == 0.0
+    assert ts.Perceptron(fit_intercept=False).fit([[1.0], [1.0]], [0, 1]).coef_[0, 0] == 1.0
+    assert ts.StableSparsePerceptron(fit_intercept=False).fit([[1.0], [1.0]], [0, 1]).coef_[0, 0] == 0.0
 
 
 # Gaussian learners ----------------------------------------------------------------------------------------------------
@@ -235,7 +236,7 @@ def test_drop_is_exact_where_no_two_features_meet(name, stream, seed):
 def test_drop_is_not_exact_where_they_meet(name):
     """And on two features of one example they are not."""
     one, other = (
-        ts.make(name, diagonal=kind, dtype="float64").fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
+        ts.make(name, diagonal=kind, dtype="float64", fit_intercept=False).fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
         for kind in ("drop", "exact")
     )
     assert np.abs(one.variance_ - other.variance_).min() > 1e-3

@@ -46,7 +46,7 @@ test_smidas = conforms(
 
 
 def fitted(stream, **parameters):
-    model = ts.SMIDAS(dtype="float64", **parameters)
+    model = ts.SMIDAS(dtype="float64", fit_intercept=False, **parameters)
     return model.partial_fit(stream.X, stream.y, classes=[-1, 1])
 
 
@@ -63,7 +63,7 @@ def test_the_list_holds_what_is_not_zero(stream, eta, l1, p):
 
 @given(stream=streams(), eta=positive, l1=st.floats(0.0, 0.3))
 def test_p_2_is_stochastic_gradient_descent_with_a_threshold(stream, eta, l1):
-    other = ts.FOBOS(eta=eta, l1=l1, rate="const", loss="logistic", dtype="float64")
+    other = ts.FOBOS(eta=eta, l1=l1, rate="const", loss="logistic", dtype="float64", fit_intercept=False)
     other.partial_fit(stream.X, stream.y, classes=[-1, 1])
     model = fitted(stream, eta=eta, l1=l1, p=2, threshold="eta_l1")
     np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-9, atol=1e-12)
@@ -73,14 +73,14 @@ def test_p_2_is_stochastic_gradient_descent_with_a_threshold(stream, eta, l1):
 def test_powers_of_extreme_numbers_stay_finite(scale):
     """|θ|^p would underflow or overflow at p = 30; scaled by the largest it does neither."""
     X = np.array([[1.0, 0.5], [0.25, -1.0]]) * scale
-    model = ts.SMIDAS(p=30, dtype="float64").fit(X, [0, 1])
+    model = ts.SMIDAS(p=30, dtype="float64", fit_intercept=False).fit(X, [0, 1])
     assert np.all(np.isfinite(model.coef_))
     assert model.nnz_ == 2
 
 
 def test_what_underflows_is_zero():
     """θ has two entries, w one: 1e-9 to the power of 99 is nothing."""
-    model = ts.SMIDAS(p=100, dtype="float64").fit([[1.0, 1e-9], [0.0, 0.0]], [1, 0])
+    model = ts.SMIDAS(p=100, dtype="float64", fit_intercept=False).fit([[1.0, 1e-9], [0.0, 0.0]], [1, 0])
     assert model.nnz_ == 1
     assert np.count_nonzero(model._model.learner.memory.state[::2]) == 2
 
@@ -94,10 +94,10 @@ def test_p_is_2_ln_d_by_default(stream, l1):
 
 def test_p_needs_the_number_of_features():
     with pytest.raises(ts.errors.InvalidParameterError, match="need the number of features beforehand"):
-        ts.SMIDAS(grow=True).partial_fit([[1.0]], [1], classes=[0, 1])
+        ts.SMIDAS(grow=True, fit_intercept=False).partial_fit([[1.0]], [1], classes=[0, 1])
     with pytest.raises(ts.errors.InvalidParameterError, match=r"p must be a number ≥ 2, or None, got 1\.5"):
-        ts.SMIDAS(p=1.5).fit([[1.0], [2.0]], [0, 1])
-    assert ts.SMIDAS(grow=True, p=3).partial_fit([[1.0]], [1], classes=[0, 1]).t_ == 1
+        ts.SMIDAS(p=1.5, fit_intercept=False).fit([[1.0], [2.0]], [0, 1])
+    assert ts.SMIDAS(grow=True, p=3, fit_intercept=False).partial_fit([[1.0]], [1], classes=[0, 1]).t_ == 1
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_p_needs_the_number_of_features():
 )
 def test_a_foreign_list_is_not_sound(head, links):
     """θ = (1, 1, 0) has the list 1 → 2 → end, or 2 → 1 → end, and no other."""
-    model = ts.SMIDAS(p=3).fit([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [1, 0])
+    model = ts.SMIDAS(p=3, fit_intercept=False).fit([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [1, 0])
     memory, rule = model._model.learner.memory, model._model.learner.rule
     for fine in ((1.0, [2, -1, 0]), (2.0, [-1, 1, 0])):
         memory.extra[0], memory.clocks[:] = fine
@@ -120,5 +120,5 @@ def test_a_stream_needs_p(tmp_path):
     (tmp_path / "a.svm").write_text("+1 1:1\n-1 2:1\n")
     stream = ts.open_stream(tmp_path / "a.svm")
     with pytest.raises(ts.errors.InvalidParameterError, match="give p as a number"):
-        ts.SMIDAS().fit_stream(stream)
-    assert ts.SMIDAS(p=3).fit_stream(stream).nnz_ == 2
+        ts.SMIDAS(fit_intercept=False).fit_stream(stream)
+    assert ts.SMIDAS(p=3, fit_intercept=False).fit_stream(stream).nnz_ == 2

@@ -23,7 +23,7 @@ def told(diagnosis):
 
 @pytest.mark.parametrize("name", ["FSOL", "SSOL", "AROW", "PA", "FOBOS", "SCW"])
 def test_healthy_models(name):
-    found = diagnose(ts.make(name, dtype="float64").fit(X, Y), X, Y)
+    found = diagnose(ts.make(name, dtype="float64", fit_intercept=False).fit(X, Y), X, Y)
     assert set(told(found).values()) == {"fine"}, found
     assert str(found).startswith(f"{name}: nothing wrong was found\n")
 
@@ -31,13 +31,13 @@ def test_healthy_models(name):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_wide_range_of_weights(dtype):
     """SMIDAS with a large p, and what to do about it; with the p that is advised all is well."""
-    model = ts.SMIDAS(eta=0.5, p=100, dtype=dtype).fit(X, Y)
+    model = ts.SMIDAS(eta=0.5, p=100, dtype=dtype, fit_intercept=False).fit(X, Y)
     found = diagnose(model, X, Y)
     assert found.level("dynamic range") == found.level("lost weights") == "problem"
     assert "p=100 is too large: try p=2.65 (0.5 ln d)" in str(found)
     assert str(found).startswith("SMIDAS: 2 problems")
     assert found.findings[0].level == "problem"
-    better = diagnose(ts.SMIDAS(eta=0.5, p=2.65, dtype=dtype).fit(X, Y), X, Y)
+    better = diagnose(ts.SMIDAS(eta=0.5, p=2.65, dtype=dtype, fit_intercept=False).fit(X, Y), X, Y)
     assert better.level("dynamic range") == "fine"
 
 
@@ -53,7 +53,7 @@ def test_what_to_do_about_smidas(p, dtype, advice):
 
 
 def test_what_underflowed_is_counted():
-    model = ts.SMIDAS(eta=0.5, p=100).fit(X, Y)
+    model = ts.SMIDAS(eta=0.5, p=100, fit_intercept=False).fit(X, Y)
     gone = 200 - model.nnz_
     assert gone > 0
     assert f"{gone} more are so small that they are 0" in str(diagnose(model, X))
@@ -94,12 +94,12 @@ def test_weights_that_are_no_numbers():
 def test_a_model_that_grows_without_getting_better():
     """Every row brings a feature of its own, none helps."""
     rows, y = np.eye(400), np.tile([-1, 1], 200)
-    found = diagnose(ts.FSOL(dtype="float64").fit(rows, y), rows, y)
+    found = diagnose(ts.FSOL(dtype="float64", fit_intercept=False).fit(rows, y), rows, y)
     assert found.level("density") == "note"
     assert "raise l1: it is 0, which keeps every weight" in str(found)
-    assert "raise l1: it is 0" not in str(diagnose(ts.FSOL(l1=1e-3).fit(rows, y), rows, y))
-    assert "an algorithm with l1" in str(diagnose(ts.PA().fit(rows, y), rows, y))
-    assert diagnose(ts.FSOL(l1=1e9).fit(rows, y), rows, y).level("density") == "note"
+    assert "raise l1: it is 0" not in str(diagnose(ts.FSOL(l1=1e-3, fit_intercept=False).fit(rows, y), rows, y))
+    assert "an algorithm with l1" in str(diagnose(ts.PA(fit_intercept=False).fit(rows, y), rows, y))
+    assert diagnose(ts.FSOL(l1=1e9, fit_intercept=False).fit(rows, y), rows, y).level("density") == "note"
 
 
 def run(*scores, finite=True):
@@ -133,7 +133,7 @@ def test_scales():
 
 def test_coordinate_descent():
     """β below the curvature, and at it."""
-    found = diagnose(ts.SCD(random_state=0).fit(X, Y), X)
+    found = diagnose(ts.SCD(random_state=0, fit_intercept=False).fit(X, Y), X)
     assert found.level("steps") == "problem"
     needed = np.max(np.asarray(X.power(2).mean(axis=0))) / 4
     assert f"beta={needed:.3g} or more" in str(found)
@@ -141,7 +141,7 @@ def test_coordinate_descent():
 
 
 def test_gradient_descent():
-    small, safe = (ts.GraDes(gamma=gamma).fit(X, Y) for gamma in (10.0, None))
+    small, safe = (ts.GraDes(gamma=gamma, fit_intercept=False).fit(X, Y) for gamma in (10.0, None))
     assert diagnose(small, X).level("divergence") == "problem"
     assert "gamma=10 is below half of" in str(diagnose(small, X))
     assert diagnose(safe, X).level("divergence") == "fine"
@@ -149,7 +149,7 @@ def test_gradient_descent():
 
 def test_any_linear_model():
     """Estimators, learners, weights alone, sparse coefficients, models of others."""
-    model = ts.FSOL(l1=5.0).fit(X, Y)
+    model = ts.FSOL(l1=5.0, fit_intercept=False).fit(X, Y)
     expected = exponents(model.coef_)
     for form in (model, model._model.learner, Frozen.of(model._model.learner), model.coef_, model.sparsify()):
         found = diagnose(form, X, Y)
@@ -157,14 +157,14 @@ def test_any_linear_model():
     svm = LinearSVC(random_state=0, max_iter=100_000, C=1e-4).fit(X, Y)
     assert str(diagnose(svm, X)).startswith("LinearSVC: ")
     words = np.where(Y > 0, "spam", "ham")
-    spam = ts.FSOL().fit(X, words)
+    spam = ts.FSOL(fit_intercept=False).fit(X, words)
     assert diagnose(spam, X, words).level("divergence") == "fine"
     assert diagnose(Model(spam._model.learner, Classes("ham", "spam")), X, words) == diagnose(spam, X, words)
 
 
 def test_bad_input():
     with pytest.raises(InvalidInputError, match="the model must be fitted, this SCD has no coef_"):
-        diagnose(ts.SCD(), X)
+        diagnose(ts.SCD(fit_intercept=False), X)
     with pytest.raises(InvalidInputError, match=r"one weight per feature; got an array of shape \(2, 3\)"):
         diagnose(np.ones((2, 3)), np.eye(3))
     for columns in (2, 4):

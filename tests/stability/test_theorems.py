@@ -78,7 +78,7 @@ def test_theorem_2(seed, push, share, length):
     naive = np.linalg.norm(X, axis=1).max() / (np.min(y * (X @ u)) - l1 * np.abs(u).sum())
     assert bound == pytest.approx(naive**2)
     for n in (1, 30):
-        model = ts.StableSparsePerceptron(l1=l1, n_passes=n, dtype="float64").fit(X, y)
+        model = ts.StableSparsePerceptron(l1=l1, n_passes=n, dtype="float64", fit_intercept=False).fit(X, y)
         assert model.n_updates_ <= bound * (1 + 1e-9)
 
 

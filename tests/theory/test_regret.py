@@ -100,7 +100,7 @@ def compare(found, naive):
 @given(stream=streams(), eta=positive, l1=l1s, cw=class_weights, seed=seeds)
 def test_fsol(stream, eta, l1, cw, seed):
     for w in comparators(seed, stream.X.shape[1]):
-        model = ts.FSOL(eta=eta, l1=l1, class_weight=as_dict(cw))
+        model = ts.FSOL(eta=eta, l1=l1, class_weight=as_dict(cw), fit_intercept=False)
         naive = naive_fsol(stream.X, stream.y, w, eta, l1, running_costs(stream.y, cw))
         compare(regret(model, stream.X, stream.y, w), naive)
 
@@ -110,7 +110,7 @@ def test_fsol(stream, eta, l1, cw, seed):
 def test_ssol(stream, eta, l1, r, cw, seed, full):
     matrix = {"covariance": "full"} if full else {"diagonal": "exact"}
     for w in comparators(seed, stream.X.shape[1]):
-        model = ts.SSOL(eta=eta, l1=l1, r=r, class_weight=as_dict(cw), **matrix)
+        model = ts.SSOL(eta=eta, l1=l1, r=r, class_weight=as_dict(cw), fit_intercept=False, **matrix)
         naive = naive_ssol(stream.X, stream.y, w, eta, l1, r, running_costs(stream.y, cw), full)
         compare(regret(model, stream.X, stream.y, w), naive)
 
@@ -121,7 +121,7 @@ def test_arcsogd(stream, eta, gamma, cw, seed, full):
     X, y = stream.X, stream.y
     kind = {"eta": eta, "gamma": gamma, "class_weight": as_dict(cw), "covariance": "full" if full else "diagonal"}
     for w in comparators(seed, X.shape[1])[1::2]:
-        found = regret(ts.ARCSOGD(**kind), X, y, w)
+        found = regret(ts.ARCSOGD(**kind, fit_intercept=False), X, y, w)
         naive = naive_arcsogd(X, y, w, eta, gamma, running_costs(y, cw), full)
         compare(found, naive)
         assert ("cost" in found.measures) == (cw != "balanced")
@@ -131,7 +131,10 @@ def test_arcsogd(stream, eta, gamma, cw, seed, full):
 
 def check_measures(found, naive, X, y, kind):
     """Theorems 2 and 3: counts of the run itself, the α that makes ρ the theorem's, and the bounds."""
-    scores, class_weight = ts.ARCSOGD(**kind, dtype="float64").learn(X, y, classes=[-1, 1]), kind["class_weight"]
+    scores, class_weight = (
+        ts.ARCSOGD(**kind, dtype="float64", fit_intercept=False).learn(X, y, classes=[-1, 1]),
+        kind["class_weight"],
+    )
     c_n, c_p = (1.0, 1.0) if class_weight is None else (class_weight[-1], class_weight[1])
     T_p, T_n = np.sum(y > 0), np.sum(y < 0)
     M_p, M_n = np.sum((y > 0) & (scores <= 0)), np.sum((y < 0) & (scores > 0))
@@ -160,7 +163,7 @@ def test_full_matrices_have_the_same_bounds_as_their_diagonals():
 def test_the_default_comparator_is_a_good_one():
     """liblinear's: better than nothing, and than the learner; the model given is left as it was."""
     X, y, *_ = golden_stream()
-    model = ts.FSOL(eta=0.1).fit(X[:60], y[:60])
+    model = ts.FSOL(eta=0.1, fit_intercept=False).fit(X[:60], y[:60])
     before = model.coef_.copy()
     found = regret(model, X, y)
     svm = LinearSVC(loss="hinge", fit_intercept=False, random_state=0, dual=True, max_iter=100_000).fit(X, y)
@@ -174,9 +177,9 @@ def test_the_default_comparator_is_a_good_one():
 def test_other_labels_and_the_report():
     X, y, *_ = golden_stream()
     words = np.where(y > 0, "spam", "ham")
-    model = ts.ARCSOGD(class_weight={"spam": 3.0})
+    model = ts.ARCSOGD(class_weight={"spam": 3.0}, fit_intercept=False)
     found = regret(model, X, words)
-    assert found == regret(ts.ARCSOGD(class_weight={1: 3.0}), X, y)
+    assert found == regret(ts.ARCSOGD(class_weight={1: 3.0}, fit_intercept=False), X, y)
     lines = str(found).splitlines()
     assert lines[0] == "ARCSOGD, 200 rounds"
     assert [line.split()[0] for line in lines[1:]] == [
@@ -188,11 +191,17 @@ def test_other_labels_and_the_report():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (ts.SSOL(), "the bound of SSOL needs diagonal='exact', got 'drop'"),
-        (ts.SSOL(diagonal="exact", update_on="loss"), "the bound of SSOL needs update_on='every', got 'loss'"),
-        (ts.FSOL(l1=1.0, l1_schedule="sqrt"), "the bound of FSOL needs l1_schedule='eta', got 'sqrt'"),
-        (ts.ARCSOGD(diagonal="drop"), "the bound of ARCSOGD needs diagonal='exact', got 'drop'"),
-        (ts.AROW(), "the papers prove bounds for FSOL, SSOL, ARCSOGD, got AROW"),
+        (ts.SSOL(fit_intercept=False), "the bound of SSOL needs diagonal='exact', got 'drop'"),
+        (
+            ts.SSOL(diagonal="exact", update_on="loss", fit_intercept=False),
+            "the bound of SSOL needs update_on='every', got 'loss'",
+        ),
+        (
+            ts.FSOL(l1=1.0, l1_schedule="sqrt", fit_intercept=False),
+            "the bound of FSOL needs l1_schedule='eta', got 'sqrt'",
+        ),
+        (ts.ARCSOGD(diagonal="drop", fit_intercept=False), "the bound of ARCSOGD needs diagonal='exact', got 'drop'"),
+        (ts.AROW(fit_intercept=False), "the papers prove bounds for FSOL, SSOL, ARCSOGD, got AROW"),
         (ts.FSOL(fit_intercept=True), "fit_intercept must be False; append a constant feature"),
     ],
 )
@@ -202,14 +211,14 @@ def test_what_no_theorem_covers(model, message):
 
 
 def test_without_thresholds_their_schedule_plays_no_part():
-    assert regret(ts.FSOL(l1_schedule="sqrt"), np.eye(2), [1, -1], [0.0, 0.0]).holds
+    assert regret(ts.FSOL(l1_schedule="sqrt", fit_intercept=False), np.eye(2), [1, -1], [0.0, 0.0]).holds
 
 
 def test_bad_input():
     with pytest.raises(InvalidInputError, match="the comparator must be 2 finite numbers"):
-        regret(ts.FSOL(), np.eye(2), [1, -1], [1.0])
+        regret(ts.FSOL(fit_intercept=False), np.eye(2), [1, -1], [1.0])
     for name in ("SCD", "BCW"):
         with pytest.raises(InvalidInputError, match=f"an online estimator of thinstream is needed, got {name}"):
-            regret(ts.make(name), np.eye(2), [1, -1])
+            regret(ts.make(name, fit_intercept=False), np.eye(2), [1, -1])
     with pytest.raises(InvalidInputError, match="there is no example"):
-        regret(ts.FSOL(), np.empty((0, 2)), np.empty(0))
+        regret(ts.FSOL(fit_intercept=False), np.empty((0, 2)), np.empty(0))

@@ -33,7 +33,7 @@ def play(name: str, X: Any, y: Any = None, class_weight: Any = (1.0, 1.0), **par
     """Row by row; without labels an adversary calls every prediction wrong."""
     X, T = np.asarray(X, dtype=float), len(X)
     weights = dict(zip((-1, 1), class_weight, strict=True))
-    model = ts.make(name, class_weight=weights, dtype="float64", **parameters)
+    model = ts.make(name, class_weight=weights, dtype="float64", fit_intercept=False, **parameters)
     labels, scores, path = np.ones(T), np.zeros(T), np.zeros_like(X)
     for t in range(T):
         if t:
@@ -274,7 +274,7 @@ def separable(draw: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def passes(name: str, X: Any, y: Any, n: int, **parameters: Any) -> Any:
-    return ts.make(name, n_passes=n, dtype="float64", **parameters).fit(X, y)
+    return ts.make(name, n_passes=n, dtype="float64", fit_intercept=False, **parameters).fit(X, y)
 
 
 @given(data=separable(), share=st.floats(0.0, 0.95))
@@ -309,7 +309,7 @@ def test_pa_losses(data):
     X, y, u = data
     u = u / np.min(y * (X @ u))
     X, y = np.tile(X, (20, 1)), np.tile(y, 20)
-    scores = ts.make("PA", variant="PA", dtype="float64").learn(X, y, classes=[-1, 1])
+    scores = ts.make("PA", variant="PA", dtype="float64", fit_intercept=False).learn(X, y, classes=[-1, 1])
     losses, squares = np.maximum(0.0, 1.0 - y * scores), (X**2).sum(1)
     assert at_most(np.sum(losses**2 / squares), u @ u)
     assert at_most(np.sum(losses**2), squares.max() * (u @ u))

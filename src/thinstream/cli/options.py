@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from thinstream.learners import Classes
 
 #: Whether a constant feature is learned along where the command line does not say.
-INTERCEPT = False
+INTERCEPT = True
 #: Good without tuning on most streams, and sparse with l1.
 DEFAULT_ALGORITHM = "adarda"
 

@@ -35,7 +35,7 @@ class BatchClassifier(ModelClassifier):
     class_weight : None, "balanced" or dict {label: weight}, default=None
         Costs c of the classes, which multiply C row by row. "balanced" is the ratio of the class counts.
     fit_intercept : bool, default=False
-        Learn a constant feature along, reported as ``intercept_``.
+        Learn a constant feature along, reported as ``intercept_``: to the algorithm it is one of the features.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the weights; these solvers compute in 64 bits.
 
@@ -159,7 +159,7 @@ class BufferedClassifier(BatchClassifier):
     class_weight : None, "balanced" or dict {label: weight}, default=None
         Costs c of the classes, which multiply the mean's steps. "balanced" is the running ratio of the class counts.
     fit_intercept : bool, default=False
-        Learn a constant feature along, reported as ``intercept_``.
+        Learn a constant feature along, reported as ``intercept_``: to the algorithm it is one of the features.
     shuffle : bool, default=False
         Whether ``fit`` takes the rows in random order.
     random_state : int, RandomState or None, default=None

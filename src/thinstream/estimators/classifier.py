@@ -25,7 +25,7 @@ from thinstream.training import learn_stream
 
 COMMON_PARAMETERS: dict[str, Any] = {
     "class_weight": None,
-    "fit_intercept": False,
+    "fit_intercept": True,
     "n_passes": 1,
     "shuffle": False,
     "random_state": None,
@@ -50,8 +50,8 @@ class OnlineClassifier(ModelClassifier):
     ----------
     class_weight : None, "balanced" or dict {label: weight}, default=None
         Costs c of the classes; their role is the algorithm's. "balanced" is the running ratio of the class counts.
-    fit_intercept : bool, default=False
-        Learn a constant feature along, reported as ``intercept_``.
+    fit_intercept : bool, default=True
+        Learn a constant feature along, reported as ``intercept_``. The papers' algorithms have none: False.
     n_passes : int, default=1
         Passes over the data in ``fit``.
     shuffle : bool, default=False

@@ -76,6 +76,8 @@ def _made(
     """The class, from source that can be looked at."""
     own = {parameter.name: parameter.default for parameter in algorithm.parameters}
     defaults = own | {name: COMMON_PARAMETERS[name] for name in common}
+    if algorithm.kind == "batch":  # where a constant would be one of the features to choose from
+        defaults["fit_intercept"] = False
     body = [
         f"class {algorithm.name}({', '.join(base.__name__ for base in bases)}):",
         textwrap.indent(f'"""{_documentation(algorithm, bases[-1], common)}"""', "    "),

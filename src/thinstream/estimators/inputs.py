@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import _get_feature_names, validate_data
+from sklearn.utils.validation import validate_data
 
 from thinstream.errors import InvalidInputError, MergeError
 
@@ -41,8 +41,9 @@ def csr_of(estimator: Any, X: Any, *, reset: bool, any_width: bool = False) -> C
 
 def feature_names(X: Any) -> NDArray[Any] | None:
     """Column names of a frame whose names are all strings, else None."""
-    names: NDArray[Any] | None = _get_feature_names(X)
-    return names
+    columns = getattr(X, "columns", None)
+    names = np.empty(0, dtype=object) if columns is None else np.asarray(columns, dtype=object)
+    return names if len(names) and all(isinstance(name, str) for name in names) else None
 
 
 def _require_same_names(estimator: Any, names: NDArray[Any] | None) -> None:

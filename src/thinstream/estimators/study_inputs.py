@@ -16,9 +16,9 @@ from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.factory import make
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
 from thinstream.learners import Classes, Learner, class_costs
+from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.memory import from_memory
-from thinstream.training import names_told
 from thinstream.tune.sparsity_path import PathResult
 from thinstream.tune.study import StudyConfig, Trial
 
@@ -114,8 +114,13 @@ class Models(Sequence[Any]):
     """
 
     def __init__(self, base: OnlineClassifier, path: PathResult, source: Source, names: Any) -> None:
-        self._base, self._path, self._names = base, path, names
-        self._classes, self._labels, self._stream = source.classes, source.labels, source.stream
+        self._base, self._path = base, path
+        self._classes, self._labels = source.classes, source.labels
+        self._columns = {
+            "columns": names,
+            "feature_space": source.stream.feature_space,
+            "names": Names.from_stream(source.stream),
+        }
         self._made: dict[int, Any] = {}
 
     def __len__(self) -> int:
@@ -141,7 +146,4 @@ class Models(Sequence[Any]):
 
     def _fitted(self, learner: Learner, l1: float) -> Any:
         fitted = clone(self._base).set_params(l1=l1)
-        space, names = self._stream.feature_space, names_told(self._stream)
-        return fitted._adopt_learner(
-            learner, self._classes, self._labels, columns=self._names, feature_space=space, names=names
-        )
+        return fitted._adopt_learner(learner, self._classes, self._labels, **self._columns)

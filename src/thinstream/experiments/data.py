@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from thinstream.batch import Batch
 from thinstream.datasets import find
 from thinstream.errors import MissingDataError, UnknownNameError
 from thinstream.streams import open_stream
@@ -22,6 +23,18 @@ class Data(NamedTuple):
     def take(self, rows: NDArray[np.intp] | slice) -> "Data":
         """Some rows, in the order given."""
         return Data(self.X[rows], self.y[rows])
+
+
+def batch_of(data: Data, order: NDArray[np.intp] | slice = slice(None)) -> Batch:
+    """Rows as learners take them."""
+    X = data.X[order]
+    return Batch.of(X.indptr, X.indices, X.data, X.shape[1], y=data.y[order])
+
+
+def unit_vectors(width: int) -> Batch:
+    """A row for each feature, whose scores are the weights."""
+    numbers = np.arange(width + 1, dtype=np.int32)
+    return Batch.of(numbers, numbers[:-1], np.ones(width), width)
 
 
 def is_here(name: str) -> bool:
@@ -81,6 +94,11 @@ def _read(path: Path, most: int | None) -> Data:
             break
         batches.append(batch)
         taken += len(batch)
+    return of_batches(batches)
+
+
+def of_batches(batches: list[Batch]) -> Data:
+    """What a stream gave, as one."""
     width = max(batch.n_features for batch in batches)
     rows = [sp.csr_matrix((batch.values, batch.indices, batch.indptr), (len(batch), width)) for batch in batches]
     return Data(sp.vstack(rows, format="csr"), np.concatenate([batch.y for batch in batches if batch.y is not None]))

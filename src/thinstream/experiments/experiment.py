@@ -64,11 +64,11 @@ class Experiment:
     version: int = 1  # raise it when kept cells no longer mean the same
 
     @classmethod
-    def of(cls, module: str, **about: Any) -> "Experiment":
+    def of(cls, module: str, name: str, source: str, title: str, about: str, **more: Any) -> "Experiment":
         """With the functions `cells`, `tables`, `draw`, `claims` and `compare` that a module has."""
-        names = ("cells", "tables", "draw", "claims", "compare")
-        found = {name: getattr(sys.modules[module], name) for name in names if hasattr(sys.modules[module], name)}
-        return cls(**{**found, **about})
+        functions = ("cells", "tables", "draw", "claims", "compare")
+        found = {key: value for key, value in vars(sys.modules[module]).items() if key in functions}
+        return cls(**{"name": name, "source": source, "title": title, "about": about, **found, **more})
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
-from thinstream.experiments.data import Data, split
+from thinstream.experiments.data import Data, batch_of, split, unit_vectors
 from thinstream.experiments.experiment import Row
 from thinstream.lanes import Lanes
 from thinstream.tune.candidates import FOLDS, grid, paper_grid
@@ -64,11 +64,6 @@ def task(name: str, smoke: bool = False) -> tuple[Data, Data]:
     return Data(train.X[:, used], train.y), Data(test.X[:, used], test.y)
 
 
-def batch_of(data: Data) -> Batch:
-    """Rows as learners take them."""
-    return Batch.of(data.X.indptr, data.X.indices, data.X.data, data.X.shape[1], y=data.y)
-
-
 def permuted(data: Data, number: int) -> Data:
     """The rows in the order of a permutation."""
     return data.take(np.random.default_rng(number).permutation(len(data.y)))
@@ -107,9 +102,7 @@ class Measured(NamedTuple):
 
 def weights_of(lanes: Lanes) -> Numbers:
     """Features × models: the scores of unit vectors."""
-    d = lanes.n_features
-    unit = Batch.of(np.arange(d + 1), np.arange(d, dtype=np.int32), np.ones(d), d)
-    return np.asarray(lanes.scores(unit), np.float64)
+    return np.asarray(lanes.scores(unit_vectors(lanes.n_features)), np.float64)
 
 
 def learned(

@@ -9,7 +9,7 @@ import numpy as np
 
 from thinstream.datasets import sparse_gaussian
 from thinstream.experiments import p0_common as p0
-from thinstream.experiments.data import Data
+from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p0_pages import COLOURS, STYLES
 from thinstream.experiments.panels import legend
@@ -40,12 +40,12 @@ def synthetic(smoke: bool) -> tuple[Data, Data]:
 def work(label: str, smoke: bool) -> list[Row]:
     """An algorithm."""
     train, test = synthetic(smoke)
-    contestant, rows = p0.SPARSE[label], p0.batch_of(train)
+    contestant, rows = p0.SPARSE[label], batch_of(train)
     parameters = p0.tuned(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
     l1 = p0.l1_values(contestant, parameters, rows, smoke=smoke)
     nnz, errors, found = [], [], []
     for order in range(1 if smoke else ORDERS):
-        lanes = p0.learned(contestant, parameters, l1, p0.batch_of(p0.permuted(train, order)))
+        lanes = p0.learned(contestant, parameters, l1, batch_of(p0.permuted(train, order)))
         result = p0.measured(lanes, test)
         nnz.append(result.nnz)
         errors.append(result.error)
@@ -153,6 +153,4 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     legend(figure, axes, fontsize=9)
 
 
-EXPERIMENT = Experiment.of(
-    __name__, name="p0-fig1", source="P0, Fig. 1", title="Sparse online learning on synthetic data", about=ABOUT
-)
+EXPERIMENT = Experiment.of(__name__, "p0-fig1", "P0, Fig. 1", "Sparse online learning on synthetic data", ABOUT)

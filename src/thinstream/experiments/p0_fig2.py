@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, l1_min_c
 
 from thinstream.experiments import p0_common as p0
-from thinstream.experiments.data import Data
+from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p0_pages import LIBLINEAR, level_table, level_values, plot_curve, sparsity_axis
 from thinstream.experiments.panels import grid_of_axes, legend
@@ -49,6 +49,16 @@ zero; where the model of l1 = 0 is already sparser than a level, it stands there
 liblinear is `LinearSVC(penalty="l1")`, squared hinge, no intercept, 16 values of C: a batch method that reads the rows
 up to 100 times, beside the contest."""
 
+STAND_INS = {
+    "AUT": "20news-comp-vs-rec, newsgroups (AUT is not at hand)",
+    "PCMAC": "20news-pcmac, the same two groups, features extracted anew, split by date",
+    "NEWS": "farm-ads, mdsd-books, mdsd-electronics: wide text (of NEWS only 100 rows are at hand)",
+    "RCV1": "rcv1-small, a sample of 1,500 of its rows, and reuters21578-acq",
+    "URL": "phish-url-pdd, lexical features of 54,763 URLs",
+    "WEBSPAM": "sms-spam, enron1-spam, spamassassin, trec07p (the first half): spam of other kinds; and "
+    "debian-science, the widest set at hand",
+}
+
 
 def work(name: str, label: str, smoke: bool) -> list[Row]:
     """An algorithm on a set."""
@@ -58,11 +68,11 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
         factors = FACTORS[::8] if smoke else FACTORS
         runs, l1 = [liblinear(train, test, factors)], [1.0 / factor for factor in factors]
         return p0.curve_rows(about, l1, runs, train.X.shape[1], "error")
-    contestant, rows = p0.SPARSE[label], p0.batch_of(p0.permuted(train, 0))
+    contestant, rows = p0.SPARSE[label], batch_of(p0.permuted(train, 0))
     parameters = p0.tuned(contestant, rows, smoke=smoke)
     l1 = p0.l1_values(contestant, parameters, rows, smoke=smoke)
     runs = [
-        p0.measured(p0.learned(contestant, parameters, l1, p0.batch_of(p0.permuted(train, order))), test)
+        p0.measured(p0.learned(contestant, parameters, l1, batch_of(p0.permuted(train, order))), test)
         for order in range(1 if smoke else p0.PERMUTATIONS)
     ]
     chosen: Row = {**about, "kind": "chosen", "parameters": p0.in_words(parameters), "features": train.X.shape[1]}
@@ -216,18 +226,10 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p0-fig2",
-    source="P0, Fig. 2",
-    title="Test error against sparsity",
-    about=ABOUT,
-    stand_ins={
-        "AUT": "20news-comp-vs-rec, newsgroups (AUT is not at hand)",
-        "PCMAC": "20news-pcmac, the same two groups, features extracted anew, split by date",
-        "NEWS": "farm-ads, mdsd-books, mdsd-electronics: wide text (of NEWS only 100 rows are at hand)",
-        "RCV1": "rcv1-small, a sample of 1,500 of its rows, and reuters21578-acq",
-        "URL": "phish-url-pdd, lexical features of 54,763 URLs",
-        "WEBSPAM": "sms-spam, enron1-spam, spamassassin, trec07p (the first half): spam of other kinds; and "
-        "debian-science, the widest set at hand",
-    },
+    "p0-fig2",
+    "P0, Fig. 2",
+    "Test error against sparsity",
+    ABOUT,
+    stand_ins=STAND_INS,
     version=2,
 )

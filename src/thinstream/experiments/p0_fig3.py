@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.svm import l1_min_c
 
 from thinstream.experiments import p0_common as p0
+from thinstream.experiments.data import batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p0_fig2 import FACTORS, liblinear_model
 from thinstream.experiments.p0_pages import LIBLINEAR, plot_curve, sparsity_axis
@@ -45,7 +46,7 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
             found.append({**about, "l1": float(1.0 / factor), "sparsity": p0.sparsity(nnz, d), "seconds": seconds})
         return found
     contestant = p0.SPARSE[label]
-    rows = p0.whole_periods(contestant, p0.batch_of(p0.permuted(train, 0)))
+    rows = p0.whole_periods(contestant, batch_of(p0.permuted(train, 0)))
     parameters = p0.tuned(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
     values = p0.l1_values(contestant, parameters, rows, smoke=smoke)
     l1 = [0.0, *values[1::EACH]]
@@ -178,10 +179,10 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p0-fig3",
-    source="P0, Fig. 3",
-    title="Time to learn against sparsity",
-    about=ABOUT,
+    "p0-fig3",
+    "P0, Fig. 3",
+    "Time to learn against sparsity",
+    ABOUT,
     stand_ins={
         "NEWS": "debian-science, wide and sparse",
         "RCV1": "reuters21578-acq",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.engine.loop import Costs
 from thinstream.experiments import p0_common as p0
-from thinstream.experiments.data import Data
+from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p0_pages import COLOURS, STYLES, level_table, level_values, plot_curve, sparsity_axis
 from thinstream.experiments.panels import grid_of_axes, legend
@@ -63,11 +63,11 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
     costs = (COSTS if not smoke else Costs(1.0, 5.0)) if contestant.has_costs else p0.PLAIN
     train, test = p0.task(name, smoke)
     samples = [(rare(train, 2 * k, ratio), rare(test, 2 * k + 1, ratio)) for k in range(1 if smoke else SAMPLES)]
-    rows = p0.batch_of(samples[0][0])
+    rows = batch_of(samples[0][0])
     parameters = p0.tuned(contestant, rows, costs, "error" if smoke else "balanced_accuracy", smoke=smoke)
     l1 = p0.l1_values(contestant, parameters, rows, costs, smoke=smoke)
     runs = [
-        p0.measured(p0.learned(contestant, parameters, l1, p0.batch_of(some), costs), other) for some, other in samples
+        p0.measured(p0.learned(contestant, parameters, l1, batch_of(some), costs), other) for some, other in samples
     ]
     about: Row = {"set": name, "algorithm": label}
     some, other = samples[0]
@@ -252,10 +252,10 @@ def spam_claims(rows: Sequence[Row]) -> list[Claim]:
 EXPERIMENTS = (
     Experiment.of(
         __name__,
-        name="p0-fig4",
-        source="P0, Fig. 4",
-        title="Malicious URLs, one in a hundred",
-        about=ABOUT,
+        "p0-fig4",
+        "P0, Fig. 4",
+        "Malicious URLs, one in a hundred",
+        ABOUT,
         cells=cells_of(("phish-url-pdd", "kdd99")),
         claims=malicious_claims,
         stand_ins={
@@ -266,10 +266,10 @@ EXPERIMENTS = (
     ),
     Experiment.of(
         __name__,
-        name="p0-fig5",
-        source="P0, Fig. 5",
-        title="Spam, one in a hundred",
-        about=ABOUT,
+        "p0-fig5",
+        "P0, Fig. 5",
+        "Spam, one in a hundred",
+        ABOUT,
         cells=cells_of(("trec07p", "reuters21578-acq")),
         claims=spam_claims,
         stand_ins={

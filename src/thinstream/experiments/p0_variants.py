@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.experiments import p0_common as p0
+from thinstream.experiments.data import batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p0_pages import level_values, plot_curve, sparsity_axis
 from thinstream.experiments.panels import grid_of_axes
@@ -42,7 +43,7 @@ and interpolation are those of Fig. 2; for time with 3 orders of the rows and on
 def work(name: str, algorithm: str, update_on: str, diagonal: str, smoke: bool) -> list[Row]:
     """All schedules of one kind on a set."""
     train, test = p0.task(name, smoke)
-    rows = p0.batch_of(p0.permuted(train, 0))
+    rows = batch_of(p0.permuted(train, 0))
     kind = {} if algorithm == "FSOL" else {"update_on": update_on, "diagonal": diagonal}
     parameters = p0.tuned(p0.Contestant(algorithm.lower(), kind), rows, smoke=smoke)
     found: list[Row] = []
@@ -50,7 +51,7 @@ def work(name: str, algorithm: str, update_on: str, diagonal: str, smoke: bool) 
         contestant, own = p0.Contestant(algorithm.lower()), {**parameters, "l1_schedule": schedule}
         l1 = p0.l1_values(contestant, own, rows, smoke=smoke)
         runs = [
-            p0.measured(p0.learned(contestant, own, l1, p0.batch_of(p0.permuted(train, order))), test)
+            p0.measured(p0.learned(contestant, own, l1, batch_of(p0.permuted(train, order))), test)
             for order in range(1 if smoke else ORDERS)
         ]
         about: Row = {"set": name, "algorithm": " ".join([algorithm, schedule, *kind.values()])}
@@ -143,9 +144,5 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 
 EXPERIMENT = Experiment.of(
-    __name__,
-    name="p0-variants",
-    source="P0, Alg. 3 and 5",
-    title="Variants of FSOL and SSOL at equal sparsity",
-    about=ABOUT,
+    __name__, "p0-variants", "P0, Alg. 3 and 5", "Variants of FSOL and SSOL at equal sparsity", ABOUT
 )

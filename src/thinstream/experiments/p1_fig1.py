@@ -10,7 +10,7 @@ import numpy as np
 from thinstream.experiments.data import Data, split
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.panels import legend
-from thinstream.experiments.rows import distinct
+from thinstream.experiments.rows import distinct, pick
 
 SETS = ("20news-comp-vs-rec", "farm-ads", "phish-url-pdd", "debian-science")
 FEATURES = (15, 30, 75, 150, 300)
@@ -118,7 +118,7 @@ def tables(rows: Sequence[Row]) -> str:
     """A table for each set."""
     parts, allowed = [], sorted(distinct(rows, "allowed"))
     for name in distinct(rows, "set"):
-        own = [row for row in rows if row["set"] == name]
+        own = pick(rows, set=name)
         first, lines = own[0], []
         for method in distinct(own, "method"):
             points = {row["allowed"]: row for row in own if row["method"] == method}
@@ -137,7 +137,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     panels = figure.subplots(2, len(names), squeeze=False)
     for column, name in enumerate(names):
         for method, (style, colour) in STYLES.items():
-            own = [row for row in rows if row["set"] == name and row["method"] == method]
+            own = pick(rows, set=name, method=method)
             for panel, measure in zip(panels[:, column], ("error", "seconds"), strict=True):
                 x = [row["used" if measure == "error" else "allowed"] for row in own]
                 y = [max(row[measure], 1e-3) for row in own]
@@ -196,10 +196,10 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p1-fig1",
-    source="P1, Figure 1",
-    title="Feature selection: error against the number of features",
-    about=f"""
+    "p1-fig1",
+    "P1, Figure 1",
+    "Feature selection: error against the number of features",
+    f"""
 Rows have unit length; a set without a test part is cut 7 : 3 at random; at most {MOST:,} rows are learned from. A
 classifier may use at most p features. SBCW and FGM ({GROUPS} groups each) and SOFS are told p; sparDCA and liblinear's
 l1 SVM are swept over l1 and C, and the model of most features up to p is taken, which may have fewer: compare the

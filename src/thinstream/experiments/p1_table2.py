@@ -11,13 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from thinstream.datasets import find
-from thinstream.experiments.data import whole
+from thinstream.experiments.data import joined, parts
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
 from thinstream.experiments.panels import legend
 from thinstream.experiments.published import published
-from thinstream.experiments.rows import distinct
-from thinstream.streams import open_stream
+from thinstream.experiments.rows import distinct, pick
 
 DECADES = [1e-2, 1e-1, 1.0, 1e1, 1e2]
 #: Full-covariance method → its estimator, what is not tuned, what is.
@@ -80,11 +78,7 @@ def drawn(name: str, learn: int, test: int) -> tuple[Sample, Sample]:
 @lru_cache(maxsize=1)
 def scaled_covtype(few: bool = False) -> Sample:
     """Every column from 0 to 1, as LIBSVM scales it; of the first rows only where few are needed."""
-    if few:
-        first = next(iter(open_stream(find("covtype")[0], dtype="float64").batches()))
-        X = sp.csr_matrix((first.values, first.indices, first.indptr), (len(first), first.n_features))
-        return Sample(scaled(X.toarray()), np.asarray(first.y, dtype=np.int8))
-    data = whole("covtype", normalise=False)
+    data = joined(parts("covtype", normalise=False, rows=FIRST if few else None))
     return Sample(scaled(data.X.toarray()), data.y)
 
 
@@ -117,24 +111,20 @@ def chosen(method: str, train: Sample) -> tuple[Any, str]:
 
     import thinstream as ts
 
-    if method in FULL:
-        name, fixed, grid = FULL[method]
-        model = getattr(ts, name)(covariance="full", fit_intercept=False, dtype="float64", **fixed)
-        if train.X.shape[1] > WIDE:
+    grid: dict[str, list[float]] = {"C": DECADES}
+    common: dict[str, Any] = {"fit_intercept": False, "dtype": "float64"}
+    if method in FULL or method == "PA":
+        name, fixed, grid = FULL.get(method, ("PA", {}, grid))
+        model = getattr(ts, name)(**({"covariance": "full"} if method in FULL else {}), **common, **fixed)
+        if method in FULL and train.X.shape[1] > WIDE:
             return model, "default"
-        search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False).fit(train.X, train.y)
-        return model.set_params(**search.best_params_), told(search.best_params_)
-    grid = {"C": DECADES}
-    if method == "PA":
-        model = ts.PA(fit_intercept=False, dtype="float64")
-        search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False).fit(train.X, train.y)
-        return model.set_params(**search.best_params_), told(search.best_params_)
-    batch: Any = BATCH.get(method)
-    model = LinearSVC(loss="hinge", fit_intercept=False)
-    if batch:
-        model = ts.BCW(loss=batch, fit_intercept=False, dtype="float64")
-    found = GridSearchCV(model, grid, cv=FOLDS, refit=False).fit(train.X, train.y)
-    return model.set_params(**found.best_params_), told(found.best_params_)
+        search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False)
+    else:
+        batch: Any = BATCH.get(method)
+        model = ts.BCW(loss=batch, **common) if batch else LinearSVC(loss="hinge", fit_intercept=False)
+        search = GridSearchCV(model, grid, cv=FOLDS, refit=False)
+    best = search.fit(train.X, train.y).best_params_
+    return model.set_params(**best), told(best)
 
 
 def told(parameters: dict[str, Any]) -> str:
@@ -203,7 +193,7 @@ def tables(rows: Sequence[Row]) -> str:
     """A table for each set."""
     paper, found, parts = published("p1-table2"), means(rows), []
     for name in dict.fromkeys(row["set"] for row in rows):
-        own = [row for row in rows if row["set"] == name]
+        own = pick(rows, set=name)
         lines = []
         for method in (method for method in METHODS if (name, method) in found):
             error, spread, seconds = found[name, method]
@@ -278,10 +268,10 @@ def compare(rows: Sequence[Row]) -> list[Compared]:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p1-table2",
-    source="P1, Table 2",
-    title="Confidence-weighted learning in one batch: error and time",
-    about=f"""
+    "p1-table2",
+    "P1, Table 2",
+    "Confidence-weighted learning in one batch: error and time",
+    f"""
 Covtype: columns are scaled to 0 … 1 as LIBSVM does it, 450,000 rows drawn at random are learned from and the rest is
 tested. All second-order methods keep the full matrix. Parameters are chosen in {FOLDS} folds of 5,000 rows (covtype)
 or 3,000, in one pass; with 2,000 features methods with a full matrix are at their defaults, for tuning them would take

@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from thinstream.batch import Batch
 from thinstream.datasets import find
 from thinstream.experiments.data import Data, unit, whole
 from thinstream.streams.compression import open_read
@@ -137,18 +136,6 @@ def messages(place: Path) -> Iterator[tuple[str, str]]:
         for line in lines:
             row = json.loads(line)
             yield row["group"].split(".")[0], row["text"]
-
-
-def batch_of(data: Data, order: NDArray[np.intp] | slice = slice(None)) -> Batch:
-    """Rows as learners take them."""
-    X = data.X[order]
-    return Batch.of(X.indptr, X.indices, X.data, X.shape[1], y=data.y[order])
-
-
-def units(width: int) -> Batch:
-    """A row for each feature, whose scores are the weights."""
-    numbers = np.arange(width + 1, dtype=np.int32)
-    return Batch.of(numbers, numbers[:-1], np.ones(width), width)
 
 
 def errors(X: sp.csr_matrix, y: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[np.float64]:

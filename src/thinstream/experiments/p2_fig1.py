@@ -9,9 +9,9 @@ import numpy as np
 
 from thinstream.batch_learners import grades
 from thinstream.batch_learners.repeating import Passes
-from thinstream.experiments.data import Data
+from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p2_common import CORPUS, SIZES, TASK_COLOURS, batch_of, errors, task
+from thinstream.experiments.p2_common import CORPUS, SIZES, TASK_COLOURS, errors, task
 from thinstream.experiments.panels import legend
 from thinstream.experiments.rows import distinct
 from thinstream.learners import Learner
@@ -178,10 +178,10 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p2-fig1",
-    source="P2, Figures 1 to 4",
-    title="Gradient descent with a hard threshold may diverge",
-    about=f"""
+    "p2-fig1",
+    "P2, Figures 1 to 4",
+    "Gradient descent with a hard threshold may diverge",
+    f"""
 GraDes with the {WORDS:,} most frequent words, {KEPT:,} weights kept, learning rates 1/γ; ρ is the spectral radius of
 the iteration matrix cut to the features kept (1 where it is 1 or less), Ψ = ½‖y − Xw‖². The training part of each
 task, in P2's sizes. How P2 scales its rows is not said. Rows of length 1 cannot have its radii: ρ of 7,500 at γ = 3

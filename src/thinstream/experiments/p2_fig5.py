@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.experiments import p2_common as p2
+from thinstream.experiments.data import batch_of, unit_vectors
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.panels import grid_of_axes, legend
-from thinstream.experiments.rows import distinct
+from thinstream.experiments.rows import distinct, pick
 from thinstream.lanes import Lanes
 
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
@@ -67,10 +68,10 @@ class Growth:
 def grown(algorithm: str, settings: Settings, data: p2.Task, seed: int, passes: int) -> Grown:
     """All candidates on one shuffled copy of the training rows, in as many passes, as lanes."""
     growth, rows = Growth(data, len(settings)), len(data.train.y)
-    batch = p2.batch_of(data.train, np.random.default_rng(seed).permutation(rows))
+    batch = batch_of(data.train, np.random.default_rng(seed).permutation(rows))
     growth.see(np.zeros((data.width, len(settings))), range(len(settings)))
     lanes = Lanes(algorithm, settings, n_features=data.width, dtype="float64", fit_intercept=False)
-    here, basis, done = list(range(len(settings))), p2.units(data.width), 0
+    here, basis, done = list(range(len(settings))), unit_vectors(data.width), 0
     for stop in p2.halts(rows, passes):
         start = done % rows
         lanes.learn(batch.take(np.arange(start, start + stop - done)))
@@ -174,7 +175,7 @@ def tables(rows: Sequence[Row]) -> str:
     for name in distinct(rows, "task"):
         lines = []
         for algorithm in distinct(rows, "algorithm"):
-            own = [row for row in rows if row["task"] == name and row["algorithm"] == algorithm]
+            own = pick(rows, task=name, algorithm=algorithm)
             if own:
                 lines.append([algorithm, *(f"{row['error']:.1f} ({row['density']:.1f})" for row in own)])
         head = ["test error in % (density in %)", *(f"≤ {100 * level:g} %" for level in LEVELS)]
@@ -188,7 +189,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     panels = grid_of_axes(figure, len(tasks), min(4, len(tasks)), 3.6, 3.3, 0.6)
     for panel, name in zip(panels, tasks, strict=False):
         for algorithm in distinct(rows, "algorithm"):
-            own = [row for row in rows if row["task"] == name and row["algorithm"] == algorithm]
+            own = pick(rows, task=name, algorithm=algorithm)
             x, y = [row["level"] for row in own], [row["error"] for row in own]
             panel.plot(x, y, "o-", ms=3, color=p2.COLOURS[algorithm], label=algorithm)
         panel.set(title=name, xscale="log", yscale="log", xlabel="density allowed (%)", ylabel="test error (%)")
@@ -234,10 +235,10 @@ def lowest(rows: Sequence[Row], level: float, words: str) -> Claim:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p2-fig5",
-    source="P2, Figure 5",
-    title="Error against density",
-    about=f"""
+    "p2-fig5",
+    "P2, Figure 5",
+    "Error against density",
+    f"""
 Models grow while they learn; when one becomes denser than a level, the last model before that is judged, and one that
 never does is judged at its end, after {PASSES} passes. P2's grids (η 0.1 … 0.5, λ 10⁻⁴ … 10⁻¹, τ 10⁻³ … 10⁻¹) are run
 as lanes of one pass; of each level the candidate with the lowest mean error on the validation rows is taken. Sizes of

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from thinstream.experiments import p2_common as p2
+from thinstream.experiments.data import batch_of, unit_vectors
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p2_fig5 import ETA, L1, MARGIN, PASSES
 from thinstream.experiments.panels import legend
-from thinstream.experiments.rows import distinct
+from thinstream.experiments.rows import distinct, pick
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
 
@@ -23,12 +24,14 @@ def tuned(data: p2.Task, passes: int) -> dict[str, float]:
     """The candidate with the lowest error on the validation rows when nothing bounds it."""
     grid = [{"eta": eta, "l1": l1, "margin": margin} for eta, l1, margin in product(ETA, L1, MARGIN)]
     lanes = learned(data, grid, 0, passes)
-    return grid[int(np.argmin(p2.errors(data.valid.X, data.valid.y, np.asarray(lanes.scores(p2.units(data.width))))))]
+    return grid[
+        int(np.argmin(p2.errors(data.valid.X, data.valid.y, np.asarray(lanes.scores(unit_vectors(data.width))))))
+    ]
 
 
 def learned(data: p2.Task, settings: list[dict[str, float]], seed: int, passes: int) -> Lanes:
     """All settings as lanes over one shuffled copy, pass after pass."""
-    batch = p2.batch_of(data.train, np.random.default_rng(seed).permutation(len(data.train.y)))
+    batch = batch_of(data.train, np.random.default_rng(seed).permutation(len(data.train.y)))
     lanes = Lanes(RULE, settings, n_features=data.width, dtype="float64", fit_intercept=False)
     for _ in range(passes):
         lanes.learn(batch)
@@ -41,7 +44,7 @@ def stopped(name: str, copies: int, passes: int, limit: int) -> list[Row]:
     setting, rows = tuned(data, passes), []
     for seed in range(copies):
         lanes = learned(data, [{**setting, "max_density": bound} for bound in BOUNDS], seed, passes)
-        weights = np.asarray(lanes.scores(p2.units(data.width)))
+        weights = np.asarray(lanes.scores(unit_vectors(data.width)))
         wrong = p2.errors(data.test.X, data.test.y, weights)
         for lane, bound in enumerate(BOUNDS):
             rows.append({"task": name, "bound": 100.0 * bound, "copy": seed, **setting})
@@ -83,7 +86,7 @@ def tables(rows: Sequence[Row]) -> str:
             lines.append(
                 ["none" if bound == 100 else f"{bound:g} %", density, error, f"{found['updates']:.0f}", frozen]
             )
-        first = next(row for row in rows if row["task"] == name)
+        first = pick(rows, task=name)[0]
         head = ["bound", "density in %", "test error in %", "updates", "frozen after passes"]
         chosen = f"η = {first['eta']:g}, λ = {first['l1']:g}, τ = {first['margin']:g}"
         parts.append(f"**{name}** ({first['width']:,} features; {chosen})\n\n{markdown(head, lines)}")
@@ -144,10 +147,10 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p2-stopping",
-    source="P2, Algorithm 1",
-    title="Stopping at a density",
-    about=f"""
+    "p2-stopping",
+    "P2, Algorithm 1",
+    "Stopping at a density",
+    f"""
 The stable sparse perceptron is frozen as soon as its density reaches a bound. η, λ and τ are chosen once for each
 task, without a bound, by the error on the validation rows after {PASSES} passes (all candidates as lanes of one run).
 The bounds are then lanes of the same stream, over {COPIES} shuffled copies. Tasks and their sizes as in Figure 5, rows

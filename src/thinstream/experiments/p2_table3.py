@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.experiments import p2_common as p2
+from thinstream.experiments.data import batch_of
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
 from thinstream.experiments.panels import grid_of_axes, legend
 from thinstream.experiments.published import published
-from thinstream.experiments.rows import distinct
+from thinstream.experiments.rows import distinct, pick
 from thinstream.learners import Learner
 from thinstream.stability import exponents
 
@@ -25,7 +26,7 @@ BINS = np.arange(-300, 21, 4)
 def weights_at(data: p2.Task, setting: dict[str, Any], passes: int, density: float = DENSITY) -> NDArray[np.float64]:
     """SMIDAS's weights when its density reaches a bound, or after the last pass."""
     rows = len(data.train.y)
-    batch = p2.batch_of(data.train, np.random.default_rng(0).permutation(rows))
+    batch = batch_of(data.train, np.random.default_rng(0).permutation(rows))
     model, done = Learner("SMIDAS", n_features=data.width, dtype="float64", fit_intercept=False, **setting), 0
     weights = np.zeros(data.width)
     for stop in p2.halts(rows, passes, 1.1):
@@ -78,7 +79,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     tasks = distinct(rows, "task")
     panels = grid_of_axes(figure, len(tasks), min(4, len(tasks)), 3.6, 2.7, 0.6)
     for panel, name in zip(panels, tasks, strict=False):
-        for row in (row for row in rows if row["task"] == name):
+        for row in pick(rows, task=name):
             counts = np.array([int(part) for part in str(row["histogram"]).split()])
             colour = COLOURS[row["factor"]]
             panel.stairs(
@@ -100,7 +101,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
     """What section 4.3 reads from the table."""
-    wide, narrow = ([row for row in rows if row["factor"] == factor] for factor in FACTORS)
+    wide, narrow = (pick(rows, factor=factor) for factor in FACTORS)
     return [
         Claim(
             "with p = 2 ln d most weights are out of reach of the largest",
@@ -138,10 +139,10 @@ def compare(rows: Sequence[Row]) -> list[Compared]:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p2-table3",
-    source="P2, Table 3",
-    title="Mirror descent loses its small weights",
-    about=f"""
+    "p2-table3",
+    "P2, Table 3",
+    "Mirror descent loses its small weights",
+    f"""
 SMIDAS learns until {100 * DENSITY:.0f} % of its weights are not 0, for two values of p. Of each weight the exponent
 ⌊log₂|w|⌋ is taken; "within" is the share of weights no further than {WITHOUT} powers of 2 below the largest, those
 that count beside it in float64. P2 does not say with which η and λ: here {ETA:g} and {L1:g}, the pair of its grids

@@ -6,14 +6,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from thinstream.datasets import find
 from thinstream.estimators import make
 from thinstream.estimators.grid_search import OnlineGridSearchCV
 from thinstream.evaluate.report import Tradeoff
-from thinstream.experiments.data import Data, joined, parts, unit, whole
+from thinstream.experiments.data import Data, of_batches, parts, unit, whole
 from thinstream.experiments.experiment import Row
 from thinstream.streams import open_stream
 
@@ -138,17 +137,14 @@ def load(name: str, rows: int) -> Data:
 
 def glimpse(name: str, each: int) -> Data:
     """The first rows of either class, as they stand in the file, which is read no further than that."""
-    found: list[Data] = []
+    batches, seen = [], dict.fromkeys((-1, 1), 0)
     for batch in open_stream(str(find(name)[0]), dtype="float64").batches():
-        assert batch.y is not None
-        rows = sp.csr_matrix((batch.values, batch.indices, batch.indptr), (len(batch), batch.n_features))
-        found.append(Data(rows, np.asarray(batch.y)))
-        if min(sum(int((data.y == sign).sum()) for data in found) for sign in (-1, 1)) >= each:
+        batches.append(batch)
+        for sign in seen:
+            seen[sign] += int(np.count_nonzero(batch.y == sign))
+        if min(seen.values()) >= each:
             break
-    width = max(data.X.shape[1] for data in found)
-    for data in found:
-        data.X.resize(data.X.shape[0], width)
-    data = joined(tuple(found))
+    data = of_batches(batches)
     return data.take(np.sort(np.concatenate([np.flatnonzero(data.y == sign)[:each] for sign in (-1, 1)])))
 
 

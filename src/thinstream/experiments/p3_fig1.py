@@ -97,10 +97,10 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p3-fig1",
-    source="P3, Figs 1–2",
-    title="Sum and cost along the stream",
-    about=ABOUT,
+    "p3-fig1",
+    "P3, Figs 1–2",
+    "Sum and cost along the stream",
+    ABOUT,
     cells=cells,
     cells_of="p3-table2",
     rows=only_curves,

@@ -108,6 +108,4 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     legend(figure, panels.ravel(), place="upper")
 
 
-EXPERIMENT = Experiment.of(
-    __name__, name="p3-fig3", source="P3, Figs 3–4", title="Sum and cost under other weights", about=ABOUT
-)
+EXPERIMENT = Experiment.of(__name__, "p3-fig3", "P3, Figs 3–4", "Sum and cost under other weights", ABOUT)

@@ -214,9 +214,9 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 EXPERIMENT = Experiment.of(
     __name__,
-    name="p3-table2",
-    source="P3, Table II",
-    title="Cost-sensitive online classification: sum (mean of sensitivity and specificity) and cost (per 100 rows)",
-    about=ABOUT,
+    "p3-table2",
+    "P3, Table II",
+    "Cost-sensitive online classification: sum (mean of sensitivity and specificity) and cost (per 100 rows)",
+    ABOUT,
     rows=without_curves,
 )

@@ -122,10 +122,5 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 
 EXPERIMENT = Experiment.of(
-    __name__,
-    name="p3-table4",
-    source="P3, Table IV",
-    title="Balanced accuracy of online anomaly detection",
-    about=ABOUT,
-    stand_ins=STAND_INS,
+    __name__, "p3-table4", "P3, Table IV", "Balanced accuracy of online anomaly detection", ABOUT, stand_ins=STAND_INS
 )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.engine.loop import Costs
-from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.report import Tradeoff
 from thinstream.evaluate.tally import POSITIVES
@@ -138,8 +138,6 @@ def _ratio(stream: PeekableStream) -> float:
     """Negatives per positive of the first rows."""
     rows = positives = 0
     for batch in stream.look(LOOK):
-        if batch.y is None:
-            raise InvalidInputError(f"the rows to learn from need labels, row {batch.first_row} has none")
         present = np.ones(len(batch), np.bool_) if batch.weights is None else batch.weights > 0
-        rows, positives = rows + int(present.sum()), positives + int((batch.y[present] > 0).sum())
+        rows, positives = rows + int(present.sum()), positives + int((batch.require_labels()[present] > 0).sum())
     return max(rows - positives, 1) / max(positives, 1)

@@ -58,28 +58,11 @@ def find_l1_range(stream: PeekableStream, config: StudyConfig, trial: Trial) -> 
 
 def _compact(batches: Sequence[Batch]) -> Batch:
     """The first rows as one batch, without features that none of them has: those cost time and cannot matter."""
-    total = sum(map(len, batches))
-    parts = [batch.check() for batch in batches]
-    if total > LOOK:
-        parts[-1] = parts[-1].until(len(parts[-1]) - (total - LOOK))
-    indices = np.concatenate([part.indices[: part.nnz] for part in parts])
-    met, renumbered = np.unique(indices, return_inverse=True)
-    starts = np.cumsum([0, *(part.nnz for part in parts)])
-    pointers = [part.indptr[1:].astype(np.int64) + start for part, start in zip(parts, starts, strict=False)]
-    weighted = any(part.weights is not None for part in parts)
-    return replace(
-        parts[0],
-        indptr=np.concatenate([[0], *pointers]),
-        indices=renumbered.astype(np.int32).reshape(-1),
-        values=np.concatenate([part.values[: part.nnz] for part in parts]),
-        n_features=max(len(met), 1),
-        y=None if any(part.y is None for part in parts) else np.concatenate([p.y for p in parts if p.y is not None]),
-        weights=np.concatenate([np.ones(len(p)) if p.weights is None else p.weights for p in parts])
-        if weighted
-        else None,
-        largest=max(part.largest for part in parts),
-        position=None,
-    )
+    rows = Batch.concatenate(batches).check()
+    rows = rows.until(min(LOOK, len(rows)))
+    met, renumbered = np.unique(rows.indices[: rows.nnz], return_inverse=True)
+    indices = renumbered.astype(np.int32).reshape(-1)
+    return replace(rows, indices=indices, values=rows.values[: rows.nnz], n_features=max(len(met), 1), position=None)
 
 
 def _ends(nnz: NDArray[np.int64]) -> tuple[float, float] | None:

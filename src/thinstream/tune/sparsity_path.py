@@ -287,8 +287,7 @@ def _score(study: Study, batches: Iterable[Batch], kept: list[Predictions] | Non
     n = len(study.lanes)
     tallies, size = LaneTallies(n), max(CELLS // n, 1)
     for batch in batches:
-        if batch.y is None:
-            raise InvalidInputError(f"the rows to test on need labels, row {batch.first_row} has none")
+        batch.require_labels("test on")
         for start in range(0, len(batch), size):
             rows = batch.until(min(start + size, len(batch))).after(start)
             roles = np.full((len(rows), n), HELD_OUT, np.int8)

@@ -140,9 +140,7 @@ class Study:
 
     def _pieces(self, batch: Batch, roles: NDArray[np.int8] | None) -> Any:
         """The rows in pieces, with the role of each row for each lane."""
-        if batch.y is None:
-            raise InvalidInputError(f"the rows to learn from need labels, row {batch.first_row} has none")
-        if batch.y.dtype != np.int8:
+        if batch.require_labels().dtype != np.int8:
             raise InvalidInputError("models are compared on two classes only, these labels are numbers of classes")
         batch = batch.check()
         size = max(CELLS // len(self._splits), 1)
