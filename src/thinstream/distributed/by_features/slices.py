@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.distributed.by_features.blueprint import Blueprint, answers
+from thinstream.distributed.by_features.blueprint import Blueprint, has_own_hook
 from thinstream.distributed.by_features.loop import compiled_part, split
 from thinstream.engine.diagonal import Exact
 from thinstream.engine.rows import Rows
@@ -57,8 +57,10 @@ class Slice:
         rule = type(self.models[0].rule)
         self._observes = bool(self.models[0].rule.observes())
         exact = self._observes and isinstance(getattr(self.models[0].rule, "diagonal", None), Exact)
-        self._confident = answers(rule, "confidence") and not exact  # an exact diagonal observes without looking at v
-        self._tallies = answers(rule, "tally")
+        self._confident = (
+            has_own_hook(rule, "confidence") and not exact
+        )  # an exact diagonal observes without looking at v
+        self._tallies = has_own_hook(rule, "tally")
         self._parts = {name: compiled_part(name, rule) for name in ("confide", "score", "decide", "conclude")}
         self._ready: set[Any] = set()
 
@@ -81,7 +83,7 @@ class Slice:
                 sums, changes = self._scratch(last - first)
             self._take(each, first, last, collective, sums, changes)
             scores[:, first:last] = sums[0]
-        return self._counted(scores, batch)
+        return self._count_mistakes(scores, batch)
 
     def prepare(self) -> NDArray[Any]:
         """Loads all compiled code (or compiles it, which takes seconds); returns the scores of no rows."""
@@ -232,7 +234,7 @@ class Slice:
             self._ready.add(key)
         part.function(*arguments)
 
-    def _counted(self, scores: NDArray[Any], batch: Batch) -> NDArray[Any]:
+    def _count_mistakes(self, scores: NDArray[Any], batch: Batch) -> NDArray[Any]:
         """Scores as a learner gives them; of more than two classes mistakes are counted."""
         if len(self.models) == 1:
             return np.array(scores[0])
