@@ -91,7 +91,8 @@ def test_a_stream_in_pieces_is_the_matrix():
             yield whole.after(a).until(min(30, 200 - a))
 
     class Source:
-        classes, names = ("ham", "spam"), None
+        classes, names, skipped = ("ham", "spam"), None, None
+        feature_space, dtype, size, unit = {}, "float64", None, "rows"
 
         def batches(self):
             return batches()

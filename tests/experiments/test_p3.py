@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from thinstream.experiments import p3_checks, p3_common, p3_fig1, p3_fig3, p3_table2, p3_table4
 from thinstream.experiments.data import Data, is_here
 from thinstream.experiments.keeping import Result
-from thinstream.experiments.p3_common import ALGORITHMS, COST, GRID, SUM, Measure, Pass, one_pass, pick
+from thinstream.experiments.p3_common import ALGORITHMS, COST, GRID, SUM, Measure, Pass, one_pass
+from thinstream.experiments.rows import pick
 from thinstream.experiments.running import run
 from thinstream.experiments.writing import write_page, write_summary
 

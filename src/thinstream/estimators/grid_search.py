@@ -23,8 +23,8 @@ from thinstream.estimators.scorers import score_of, scoring_for, threads_of
 from thinstream.estimators.splits import check_folds, is_number, splits_of
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes
+from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
-from thinstream.training import names_told
 from thinstream.tune.candidates import COMMON, Setting, grid, make_trials, sample
 from thinstream.tune.search import Outcome, search
 from thinstream.tune.sources import Matrix, Source, is_repeatable, rewind
@@ -109,7 +109,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> import thinstream as ts
     >>> from thinstream.datasets import sparse_gaussian
     >>> train, test = sparse_gaussian(2_000, 500)
-    >>> search = ts.OnlineGridSearchCV(ts.FSOL(), {"eta": [0.01, 0.1, 1.0], "l1": [0.0, 10.0, 100.0]})
+    >>> grid = {"eta": [0.01, 0.1, 1.0], "l1": [0.0, 10.0, 100.0]}
+    >>> search = ts.OnlineGridSearchCV(ts.FSOL(fit_intercept=False), grid)
     >>> search = search.fit(train.X, train.y)                  # 45 models, one pass
     >>> search.best_params_, search.score(test.X, test.y) > 0.8
     ({'eta': 0.01, 'l1': 100.0}, True)
@@ -192,7 +193,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 start = time.perf_counter()
                 self.best_estimator_ = self._best()
                 if outcome.models:
-                    found = {"feature_space": stream.feature_space, "names": names_told(stream)}
+                    found = {"feature_space": stream.feature_space, "names": Names.from_stream(stream)}
                     self._adopt(outcome, known, np.array(known), **found)
                 else:
                     rewind(stream)

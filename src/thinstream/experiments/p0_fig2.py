@@ -49,6 +49,16 @@ zero; where the model of l1 = 0 is already sparser than a level, it stands there
 liblinear is `LinearSVC(penalty="l1")`, squared hinge, no intercept, 16 values of C: a batch method that reads the rows
 up to 100 times, beside the contest."""
 
+STAND_INS = {
+    "AUT": "20news-comp-vs-rec, newsgroups (AUT is not at hand)",
+    "PCMAC": "20news-pcmac, the same two groups, features extracted anew, split by date",
+    "NEWS": "farm-ads, mdsd-books, mdsd-electronics: wide text (of NEWS only 100 rows are at hand)",
+    "RCV1": "rcv1-small, a sample of 1,500 of its rows, and reuters21578-acq",
+    "URL": "phish-url-pdd, lexical features of 54,763 URLs",
+    "WEBSPAM": "sms-spam, enron1-spam, spamassassin, trec07p (the first half): spam of other kinds; and "
+    "debian-science, the widest set at hand",
+}
+
 
 def work(name: str, label: str, smoke: bool) -> list[Row]:
     """An algorithm on a set."""
@@ -220,14 +230,6 @@ EXPERIMENT = Experiment.of(
     "P0, Fig. 2",
     "Test error against sparsity",
     ABOUT,
-    stand_ins={
-        "AUT": "20news-comp-vs-rec, newsgroups (AUT is not at hand)",
-        "PCMAC": "20news-pcmac, the same two groups, features extracted anew, split by date",
-        "NEWS": "farm-ads, mdsd-books, mdsd-electronics: wide text (of NEWS only 100 rows are at hand)",
-        "RCV1": "rcv1-small, a sample of 1,500 of its rows, and reuters21578-acq",
-        "URL": "phish-url-pdd, lexical features of 54,763 URLs",
-        "WEBSPAM": "sms-spam, enron1-spam, spamassassin, trec07p (the first half): spam of other kinds; and "
-        "debian-science, the widest set at hand",
-    },
+    stand_ins=STAND_INS,
     version=2,
 )
