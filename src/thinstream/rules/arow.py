@@ -35,7 +35,7 @@ class AROW(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.AROW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[-0.5,  0.4]], dtype=float32)
+    array([[-0.33333334,  0.4848485 ]], dtype=float32)
 
     """
 

@@ -32,7 +32,7 @@ class CPA(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.CPA(class_weight={1: 4.0}).fit([[2.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[0., 1.]], dtype=float32)
+    array([[0. , 0.8]], dtype=float32)
 
     """
 

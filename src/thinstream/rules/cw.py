@@ -44,7 +44,7 @@ class CW(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.CW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
-    array([[-0.376,  0.508]], dtype=float32)
+    array([[-0.316,  0.567]], dtype=float32)
 
     """
 

@@ -37,7 +37,7 @@ class NAROW(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.NAROW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[-0.5   ,  0.4375]], dtype=float32)
+    array([[-0.375     ,  0.55397725]], dtype=float32)
 
     """
 

@@ -32,7 +32,7 @@ class PA(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.PA().fit([[2.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[-0.5,  0.5]], dtype=float32)
+    array([[-0.4 ,  0.48]], dtype=float32)
 
     """
 

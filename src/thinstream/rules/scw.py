@@ -63,7 +63,7 @@ class SCW(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.SCW().fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
-    array([[-0.559,  0.559]], dtype=float32)
+    array([[-0.395,  0.649]], dtype=float32)
 
     """
 

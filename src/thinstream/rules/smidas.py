@@ -104,7 +104,7 @@ class SMIDAS(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.SMIDAS(eta=2.0, p=3).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_.round(3)
-    array([[-0.481,  1.923]], dtype=float32)
+    array([[-0.357,  2.71 ]], dtype=float32)
 
     """
 

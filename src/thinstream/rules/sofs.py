@@ -46,7 +46,7 @@ class SOFS(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.SOFS(B=1).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1]).coef_
-    array([[0. , 0.4]], dtype=float32)
+    array([[0.       , 0.4848485]], dtype=float32)
 
     """
 

@@ -60,7 +60,7 @@ class SSOL(NamedTuple):
     --------
     >>> import thinstream as ts
     >>> ts.SSOL().fit([[1.0, 0.0], [0.0, 2.0]], ["ham", "spam"]).coef_
-    array([[-0.5,  0.4]], dtype=float32)
+    array([[-0.6666667 ,  0.58823526]], dtype=float32)
 
     """
 
