@@ -18,7 +18,7 @@ from thinstream.engine.loop import T
 from thinstream.engine.records import Memory
 from thinstream.errors import MergeError
 from thinstream.learners import Learner
-from thinstream.learners.memory import grown, kept, records
+from thinstream.learners.memory import kept_width, record_views, widen
 from thinstream.one_vs_rest import AnyLearner, learner_of
 
 
@@ -127,7 +127,9 @@ def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _rows(model: Learner) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    return records(model.algorithm, model.memory, kept(model.rule, model.memory, model.n_features + model.offset))
+    return record_views(
+        model.algorithm, model.memory, kept_width(model.rule, model.memory, model.n_features + model.offset)
+    )
 
 
 def _copy_wide(model: Learner, n_features: int) -> Learner:
@@ -135,7 +137,7 @@ def _copy_wide(model: Learner, n_features: int) -> Learner:
     new = copy.copy(model)
     arrays: list[Any] = [array.copy() for array in model.memory]
     new.parameters, new._ready = dict(model.parameters), model._ready  # looked up once, not in every round
-    new.memory = grown(model.algorithm, model.rule, Memory(*arrays), max(n_features, model.n_features) + model.offset)
+    new.memory = widen(model.algorithm, model.rule, Memory(*arrays), max(n_features, model.n_features) + model.offset)
     new.n_features = max(n_features, model.n_features)
     return new
 

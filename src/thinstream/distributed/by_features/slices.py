@@ -18,7 +18,7 @@ from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Learner
 from thinstream.learners.learner import require_range
-from thinstream.learners.memory import grown, records
+from thinstream.learners.memory import record_views, widen
 from thinstream.models import packing
 from thinstream.one_vs_rest import AnyLearner, learner_of
 
@@ -131,8 +131,8 @@ class Slice:
     def _pairs(self, learner: AnyLearner) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Views of the records of this slice, and of the same ones in a model of all features."""
         for model, whole in zip(self.models, learner.models, strict=True):
-            own = records(model.algorithm, model.memory, model.n_features)
-            all_of_it = records(whole.algorithm, whole.memory, learner.n_features + self.offset)
+            own = record_views(model.algorithm, model.memory, model.n_features)
+            all_of_it = record_views(whole.algorithm, whole.memory, learner.n_features + self.offset)
             for mine, theirs in zip(own, all_of_it, strict=True):
                 cut = theirs[self.rank :: self.size]
                 yield mine[: len(cut)], cut
@@ -187,7 +187,7 @@ class Slice:
 
     def _fit(self, model: Learner) -> None:
         width = self._width(self.n_features)
-        model.memory = grown(model.algorithm, model.rule, model.memory, width)
+        model.memory = widen(model.algorithm, model.rule, model.memory, width)
         model.n_features = width
 
     # Learning ---------------------------------------------------------------------------------------------------------
