@@ -58,6 +58,7 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/lanes.py
+	$(BIN)/python benchmarks/intercept.py
 	$(BIN)/python benchmarks/tuning.py
 	$(BIN)/python benchmarks/batch.py
 

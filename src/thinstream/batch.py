@@ -19,8 +19,8 @@ _STRETCH = np.uint64(4096)
 _FINE, _INDPTR, _INDEX, _VALUE, _ORDER = range(5)
 
 
-def _make_glance(version: str) -> Callable[..., Any]:
-    def glance(indptr: Any, indices: Any, bits: Any, width: Any, mask: Any, infinity: Any) -> Any:
+def _make_check_csr(version: str) -> Callable[..., Any]:
+    def check_csr(indptr: Any, indices: Any, bits: Any, width: Any, mask: Any, infinity: Any) -> Any:
         """(whether all is well, bits of the largest |value|), in loops without branches that run as SIMD."""
         keyed_by(version)
         n, largest, smallest = len(indptr) - 1, mask & ~mask, mask
@@ -49,12 +49,12 @@ def _make_glance(version: str) -> Callable[..., Any]:
         tidy = descents == 0 and outside == 0 and (end == 0 or smallest > 0)
         return tidy and largest < infinity, largest
 
-    return glance
+    return check_csr
 
 
-def _make_search(version: str) -> Callable[..., Any]:
-    def search(indptr: Any, indices: Any, values: Any, width: Any) -> Any:
-        """(verdict, row, place) of the first offence, an untidy row only if there is no other."""
+def _make_find_error(version: str) -> Callable[..., Any]:
+    def find_error(indptr: Any, indices: Any, values: Any, width: Any) -> Any:
+        """(verdict, row, place) of the first error, an untidy row only if there is no other."""
         keyed_by(version)
         untidy, untidy_row, untidy_place = False, 0, 0
         if len(indptr) == 0 or indptr[0] != 0 or len(indices) != len(values):
@@ -75,10 +75,10 @@ def _make_search(version: str) -> Callable[..., Any]:
                 last = j
         return (_ORDER, untidy_row, untidy_place) if untidy else (_FINE, 0, 0)
 
-    return search
+    return find_error
 
 
-_glance, _search = Compiled(_make_glance, __name__), Compiled(_make_search, __name__)
+_check_csr, _find_error = Compiled(_make_check_csr, __name__), Compiled(_make_find_error, __name__)
 _ready: set[str] = set()
 #: Per dtype: the type of its bits, all of them but the sign, and those of infinity.
 _BITS: dict[str, Any] = {
@@ -142,15 +142,15 @@ class Batch:
         arguments = (indptr, indices, values.view(bits), n_features, mask, infinity)
         kind = indptr.dtype.char + indices.dtype.char + values.dtype.char
         if kind not in _ready:
-            _glance.ensure(*arguments)
+            _check_csr.ensure(*arguments)
             _ready.add(kind)
-        fine, largest = _glance.function(*arguments)
+        fine, largest = _check_csr.function(*arguments)
         if fine:
             size = float(bits(largest).view(values.dtype))
             return cls(indptr, indices, values, n_features, y, weights, size, first_row)
-        verdict, row, place = _search(indptr, indices, values, n_features)
+        verdict, row, place = _find_error(indptr, indices, values, n_features)
         if verdict != _ORDER:
-            raise _offence(verdict, row + first_row, place, indices, values, n_features)
+            raise _csr_error(verdict, row + first_row, place, indices, values, n_features)
         return cls.of(*_tidied(indptr, indices, values), n_features, y, weights, first_row)
 
     @classmethod
@@ -314,7 +314,7 @@ def _tidied(
     return np.concatenate([[0], np.cumsum(counts)]).astype(indptr.dtype), indices[kept], values[kept]
 
 
-def _offence(
+def _csr_error(
     verdict: int, row: int, place: int, indices: NDArray[Any], values: NDArray[Any], width: int
 ) -> InvalidInputError:
     if verdict == _INDPTR:

@@ -1,4 +1,4 @@
-"""Model files of batch methods that were written before all learners had one protocol stay readable."""
+"""Model files of batch methods that were written before there was one file format for all stay readable."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from thinstream.errors import WeightsOnlyError
 DATA = Path(__file__).parent.parent / "data"
 PARAMETERS = {
     "BCW": {"C": 0.5, "batch_size": 8, "class_weight": {"no": 2.0}},
-    "SBCW": {"n_features_to_select": 4, "n_groups": 2},  # written as n_features
+    "SBCW": {"n_features": 4, "n_groups": 2},
     "FGM": {"group_size": 2, "n_groups": 2},
     "SparDCA": {"l1": 0.1, "n_epochs": 3},
     "SCD": {"coordinates": [0, 1, 2, 3, 4, 5, 6, 0, 2], "l1": 0.01},

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.cli.options import Reading
-from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError
+from thinstream.errors import FileWriteError, InvalidParameterError
 from thinstream.models.file import read
-from thinstream.models.model import Model, Names
+from thinstream.models.model import Model
 from thinstream.streams.formats import format_of
 from thinstream.streams.opening import open_files
 from thinstream.streams.options import as_learned
@@ -32,11 +32,7 @@ def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -
     model = read(path)
     reading = replace(read_as_learned(data, reading, model, path), names=0)
     stream = open_data(data, reading, model.learner.dtype.name, labels=labels, strict=False)
-    if stream.feature_space != model.feature_space:
-        raise InvalidInputError(
-            f"{path}: its features were read as {model.feature_space or 'column numbers'}, the data's are "
-            f"{stream.feature_space or 'column numbers'}; they would not mean the same"
-        )
+    model.require_features(stream.feature_space, ", ".join(data), str(path))
 
     def scores() -> Iterator[tuple[Batch, NDArray[Any]]]:
         gc.enable()
@@ -55,12 +51,6 @@ def read_as_learned(data: list[str], reading: Reading, model: Model, path: Path)
     """The options with what the model was trained with; a different one on the command line raises."""
     kind = reading.format or format_of(data[0])
     return as_learned(reading, kind, model.feature_space, tuple(model.classes), reading_of(model), str(path))
-
-
-def names_of(stream: Any) -> Names | None:
-    """The names of hashed features that a stream has met."""
-    found = {} if stream.names is None else dict(stream.names.items())
-    return Names.of(list(found.values()), list(found)) if found else None
 
 
 def require_writable(path: str | Path | None) -> None:

@@ -90,3 +90,18 @@ def write_json(table: Mapping[str, NDArray[Any]]) -> None:
     for row in zip(*(column.tolist() for column in table.values()), strict=True):
         values = {name: None if value != value else value for name, value in zip(table, row, strict=True)}
         sys.stdout.write(json.dumps(values) + "\n")
+
+
+def remark_on_labels(rows: int, positives: int | None, looks_sorted: bool) -> bool:
+    """Says so if the labels look odd; returns whether it did."""
+    if positives in (0, rows):
+        kind = "positive" if positives else "negative"
+        say(f"thinstream: all {rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
+    elif looks_sorted:
+        say(
+            "thinstream: labels come in long runs, as in rows sorted by class: progressive numbers are too good, and "
+            "models lean to the last class; thinstream shuffle first"
+        )
+    else:
+        return False
+    return True

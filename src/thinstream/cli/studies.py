@@ -7,14 +7,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from thinstream.cli.io import names_of, open_data, require_model_file, require_outputs
+from thinstream.cli.io import open_data, require_model_file, require_outputs
 from thinstream.cli.options import Output, Reading, Study, classes_of, parse_bytes
 from thinstream.cli.progress import Bar, say_if_slow
 from thinstream.cli.render import say
 from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer, Step
 from thinstream.learners import find
-from thinstream.models.model import Model
+from thinstream.models.model import Model, Names
 from thinstream.streams.options import remembered
 from thinstream.tune.figures import check_picture_path
 from thinstream.tune.multipass import in_words
@@ -59,7 +59,7 @@ def study_config(algorithm: str, study: Study, reading: Reading, stream: Any) ->
 def study_model(learner: Any, reading: Reading, stream: Any, **extra: Any) -> Model:
     """A learner of the study with all that its file keeps."""
     extra["reading"] = remembered(reading)
-    return Model(learner, classes_of(reading), stream.feature_space, names_of(stream), extra)
+    return Model(learner, classes_of(reading), stream.feature_space, Names.from_stream(stream), extra)
 
 
 def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -> None:
@@ -124,15 +124,3 @@ def say_places(study: Study, model: Path | None) -> None:
     for what, path in (("model", model), ("picture", study.plot), ("table", study.csv)):
         if path is not None:
             print(f"  {what:<8} {path} ({path.stat().st_size:,} bytes)")
-
-
-def remark_on_labels(rows: int, positives: int, looks_sorted: bool) -> None:
-    """Says so if the labels look odd."""
-    if positives in (0, rows):
-        kind = "positive" if positives else "negative"
-        say(f"thinstream: all {rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
-    elif looks_sorted:
-        say(
-            "thinstream: labels come in long runs, as in rows sorted by class: progressive numbers are too good, and "
-            "models lean to the last class; thinstream shuffle first"
-        )

@@ -23,8 +23,8 @@ from thinstream.estimators.scorers import score_of, scoring_for, threads_of
 from thinstream.estimators.splits import check_folds, is_number, splits_of
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes
+from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
-from thinstream.training import names_told
 from thinstream.tune.candidates import COMMON, Setting, grid, make_trials, sample
 from thinstream.tune.search import Outcome, search
 from thinstream.tune.sources import Matrix, Source, is_repeatable, rewind
@@ -193,7 +193,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 start = time.perf_counter()
                 self.best_estimator_ = self._best()
                 if outcome.models:
-                    found = {"feature_space": stream.feature_space, "names": names_told(stream)}
+                    found = {"feature_space": stream.feature_space, "names": Names.from_stream(stream)}
                     self._adopt(outcome, known, np.array(known), **found)
                 else:
                     rewind(stream)

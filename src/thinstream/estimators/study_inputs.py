@@ -16,9 +16,9 @@ from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.factory import make
 from thinstream.estimators.inputs import csr_of, labels_of, weights_of
 from thinstream.learners import Classes, Learner, class_costs
+from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.memory import from_memory
-from thinstream.training import names_told
 from thinstream.tune.sparsity_path import PathResult
 from thinstream.tune.study import StudyConfig, Trial
 
@@ -119,7 +119,7 @@ class Models(Sequence[Any]):
         self._columns = {
             "columns": names,
             "feature_space": source.stream.feature_space,
-            "names": names_told(source.stream),
+            "names": Names.from_stream(source.stream),
         }
         self._made: dict[int, Any] = {}
 

@@ -32,6 +32,13 @@ class Names(NamedTuple):
         order = np.argsort(found, kind="stable")
         return cls(found[order], [str(texts[i]) for i in order]).checked()
 
+    @classmethod
+    def from_stream(cls, stream: Any, known: "Names | None" = None) -> "Names | None":
+        """The names of hashed features that a stream has met, and those known before, which win."""
+        found = {} if stream.names is None else dict(stream.names.items())
+        found |= {} if known is None else known.as_dict()
+        return cls.of(list(found.values()), list(found)) if found else known
+
     def checked(self) -> Self:
         """The names, or InvalidInputError."""
         if self.indices.shape != (len(self.texts),):

@@ -1,7 +1,7 @@
 """A learner going over a stream: scores, metrics, checkpoints, and going on after a stop."""
 
 from thinstream.training.checkpoint import Checkpoints
-from thinstream.training.run import Interrupted, Line, NullObserver, Observer, Run, Step, names_told
+from thinstream.training.run import Interrupted, Line, NullObserver, Observer, Run, Step
 from thinstream.training.streams import learn_stream, score_stream
 
 __all__ = [
@@ -13,6 +13,5 @@ __all__ = [
     "Run",
     "Step",
     "learn_stream",
-    "names_told",
     "score_stream",
 ]

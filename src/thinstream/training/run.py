@@ -197,15 +197,7 @@ class Run:
 
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""
-        return names_told(self.stream, self.state.model.names)
-
-
-def names_told(stream: Stream, known: Names | None = None) -> Names | None:
-    """Names of features a stream has told, and those that were known before."""
-    if stream.names is None:
-        return known
-    found = dict(stream.names.items()) | ({} if known is None else known.as_dict())
-    return Names.of(list(found.values()), list(found))
+        return Names.from_stream(self.stream, self.state.model.names)
 
 
 def step_of(state: State, passes: int) -> Step:

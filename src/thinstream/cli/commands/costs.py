@@ -29,10 +29,9 @@ def costs(
     by w·sensitivity + (1-w)·specificity; another with ρ = w/(1-w), judged by w·false negatives + (1-w)·false positives,
     here per 100 rows. All are progressive: each row is scored before it is learned.
     """
-    from thinstream.cli.render import report_skipped, write_csv, write_json, write_table
+    from thinstream.cli.render import remark_on_labels, report_skipped, write_csv, write_json, write_table
     from thinstream.cli.studies import (
         open_binary_stream,
-        remark_on_labels,
         require_online,
         require_study_outputs,
         say_places,

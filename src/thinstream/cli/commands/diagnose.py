@@ -39,25 +39,16 @@ def diagnose(
 
 def first(batches: Iterable["Batch"], rows: int) -> "Batch":
     """The first rows of a stream as one batch."""
-    import numpy as np
-
     from thinstream.batch import Batch
     from thinstream.errors import InvalidInputError
 
     parts: list[Batch] = []
     for batch in batches:
-        if batch.y is None:
-            raise InvalidInputError(f"the rows to look at need labels, row {batch.first_row} has none")
+        batch.require_labels("look at")
         parts.append(batch.check().until(min(rows, len(batch))))
         rows -= len(parts[-1])
         if rows <= 0:
             break
     if not sum(map(len, parts)):
         raise InvalidInputError("there is no example in the data")
-    lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-    indices, values = (
-        np.concatenate([getattr(part, name)[: part.nnz] for part in parts]) for name in ("indices", "values")
-    )
-    indptr, width = np.concatenate([[0], np.cumsum(lengths)]), max(part.n_features for part in parts)
-    labels = np.concatenate([np.asarray(part.y) for part in parts])
-    return Batch.of(indptr, indices, values, width, y=labels)
+    return Batch.concatenate(parts)

@@ -23,9 +23,7 @@ def evaluate(
     found, stream, scored = score_data(data, reading, model, labels=True)
     progress = Progress(len(found.classes))
     for batch, scores in scored:
-        if batch.y is None:
-            raise InvalidInputError(f"the rows to evaluate on need labels, row {batch.first_row} has none")
-        progress.update(scores, batch.y, batch.weights)
+        progress.update(scores, batch.require_labels("evaluate on"), batch.weights)
     if not progress.rows:
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     report_skipped(stream, output.quiet)

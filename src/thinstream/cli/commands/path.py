@@ -88,10 +88,9 @@ def path(
     The table has a line per model: its progressive metrics (each row scored before it is learned), and the error of the
     final models on rows that were held out. An asterisk marks the model that is picked.
     """
-    from thinstream.cli.render import report_skipped
+    from thinstream.cli.render import remark_on_labels, report_skipped
     from thinstream.cli.studies import (
         open_binary_stream,
-        remark_on_labels,
         require_online,
         require_study_outputs,
         show_progress,

@@ -3,7 +3,7 @@
 import gc
 import json
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,8 +27,8 @@ from thinstream.cli.options import (
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
+    from thinstream.learners.protocol import AnyLearner
     from thinstream.models.model import Model
-    from thinstream.one_vs_rest import AnyLearner
 
 CHECKPOINTS = "Checkpoints"
 
@@ -95,7 +95,6 @@ def train(
     from thinstream.cli.progress import JsonLines, Table, Unmeasured, say_if_slow
     from thinstream.cli.render import say
     from thinstream.models.file import write
-    from thinstream.models.model import Model
     from thinstream.streams.options import remembered
     from thinstream.training import Checkpoints, Interrupted, NullObserver, Run
 
@@ -112,12 +111,8 @@ def train(
         reading = read_as_learned(data, reading, model, training.start)
     stream = open_data(data, reading, model.learner.dtype.name, cache=training.cache)
     if training.start is None:
-        model = Model(model.learner, model.classes, stream.feature_space)
-    elif model.feature_space != stream.feature_space:
-        raise InvalidInputError(
-            f"{training.start}: its features were read as {model.feature_space or 'column numbers'}, the data's are "
-            f"{stream.feature_space or 'column numbers'}; a model goes on with features of the same kind only"
-        )
+        model = replace(model, feature_space=stream.feature_space)
+    model.require_features(stream.feature_space, ", ".join(data), str(training.start))
     place, checkpoints = training.checkpoint_file, None
     if place is not None:
         checkpoints = Checkpoints(place, training.checkpoint_every, training.checkpoint_seconds)
@@ -151,7 +146,7 @@ def train(
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     if training.model is not None:
         extra = {"progressive": report.as_dict(), "reading": remembered(reading)}
-        kept = Model(trained.learner, trained.classes, trained.feature_space, run.names(), extra)
+        kept = replace(trained, names=run.names(), extra=extra)
         write(training.model, kept, "weights" if training.weights_only else "full")
     if checkpoints is not None:
         run.clear()
@@ -196,10 +191,9 @@ def _check_options(
 def _new_model(reading: Reading, training: Training, algorithm: str, parameters: dict[str, Any]) -> "Model":
     """A model that has seen nothing."""
     from thinstream.models.model import Model
-    from thinstream.one_vs_rest import model_for
 
     classes = classes_of(reading)
-    learner = model_for(
+    return Model.fresh(
         algorithm,
         classes,
         parse_class_weight(training.class_weight, classes),
@@ -209,7 +203,6 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
         fit_intercept=INTERCEPT if training.intercept is None else training.intercept,
         **parameters,
     )
-    return Model(learner, classes)
 
 
 def _model_to_continue(
@@ -232,13 +225,14 @@ def _model_to_continue(
         raise InvalidParameterError(f"{start} is a model of {learner.algorithm.name}; it cannot go on as {algorithm}")
     had: dict[str, Any] = {
         **learner.parameters,
-        "class weights": _shown(_weights(learner)),
+        "class weights": _costs_in_words(learner),
         "dtype": learner.dtype.name,
         "intercept": bool(learner.offset),
     }
+    weights = parse_class_weight(training.class_weight, model.classes)
     given: dict[str, Any] = {
         **parameters,
-        "class weights": _shown(_given_weights(training.class_weight, model.classes)),
+        "class weights": weights if weights in (None, "balanced") else ",".join(f"{w:g}" for w in weights.values()),
         "dtype": training.dtype,
         "intercept": training.intercept,
     }
@@ -249,28 +243,18 @@ def _model_to_continue(
     return model
 
 
-def _weights(learner: "AnyLearner") -> Any:
-    """The class weights a model has learned with."""
-    from thinstream.learners import Learner
-
+def _costs_in_words(learner: "AnyLearner") -> str:
+    """The class weights a model has learned with, as the command line has them."""
     costs = [model.costs for model in learner.models]
     if costs[0].balanced:
         return "balanced"
-    return list(costs[0][:2]) if isinstance(learner, Learner) else [each.positive for each in costs]
-
-
-def _shown(weights: Any) -> str | None:
-    return weights if weights is None or isinstance(weights, str) else ",".join(f"{weight:g}" for weight in weights)
-
-
-def _given_weights(text: str | None, classes: Any) -> Any:
-    found = parse_class_weight(text, classes)
-    return list(found.values()) if isinstance(found, dict) else found
+    weights = costs[0][:2] if len(costs) == 1 else [each.positive for each in costs]
+    return ",".join(f"{weight:g}" for weight in weights)
 
 
 def _show_end(training: Training, output: Output, run: Any, report: Any) -> None:
     """Shows all metrics, what was passed over, what looks odd, where the model is."""
-    from thinstream.cli.render import say
+    from thinstream.cli.render import remark_on_labels, say
 
     learner, skipped = run.state.model.learner, run.skipped
     if output.json:
@@ -294,17 +278,9 @@ def _show_end(training: Training, output: Output, run: Any, report: Any) -> None
     unmet = getattr(getattr(run.stream, "form", None), "unmet", [])
     if unmet:
         say(f"thinstream: no record has {', '.join(map(repr, unmet))}, named in --text or --ignore")
-    if run.looks_sorted():
-        say(
-            "thinstream: labels come in long runs, as in rows sorted by class: the numbers above are too good, and the "
-            "model leans to the last class; thinstream shuffle first"
-        )
     if run.stream.names is not None and run.stream.names.full:
         say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
-    if report.positives in (0, report.rows):
-        kind = "positive" if report.positives else "negative"
-        say(f"thinstream: all {report.rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
-    elif 0 in report.examples:
+    if not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:
         labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
 

@@ -154,11 +154,10 @@ def tune(
     Every candidate and fold is a model; all learn side by side while the data is read once. Options of the algorithm
     hold for all candidates. The last line is the command that trains the best.
     """
-    from thinstream.cli.render import report_skipped, say
+    from thinstream.cli.render import remark_on_labels, report_skipped, say
     from thinstream.cli.search_report import SearchReport
     from thinstream.cli.studies import (
         open_binary_stream,
-        remark_on_labels,
         require_online,
         require_study_outputs,
         show_progress,
