@@ -49,7 +49,7 @@ def measured(size: int, work: Any) -> Any:
     """What ``work(collective)`` answers in the first of ``size`` processes."""
     launcher, token = LocalLauncher(size), new_token()
     try:
-        return launcher.together([Member(rank, size, token, work) for rank in range(size)])[0]
+        return launcher.run_together([Member(rank, size, token, work) for rank in range(size)])[0]
     finally:
         launcher.close()
 

@@ -83,7 +83,7 @@ class Threads:
     def share(self, value):
         return lambda: value
 
-    def together(self, tasks):
+    def run_together(self, tasks):
         self.gangs += 1
         if self.fate is not None:
             self.fate(self.gangs, tasks)

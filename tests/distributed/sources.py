@@ -5,7 +5,7 @@ import signal
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class Cut:
 class Everything:
     """Its source, and its only shard."""
 
+    feature_space: ClassVar = {"a": 1}
     cuts: tuple[int, ...] = (13, 14, 60)
     y: Any = None
 

@@ -16,7 +16,7 @@ from sklearn.base import clone
 import thinstream as ts
 from tests.rules.conformance import TOLERANCE, Stream, assert_same_bits, class_weights, run_twin, streams
 from tests.rules.golden import twins
-from thinstream.learners.memory import columns
+from thinstream.learners.memory import field_views
 
 NAMES = [algorithm.name for algorithm in ts.algorithms("online")]
 TWINS = twins()
@@ -339,7 +339,7 @@ def test_growing_is_as_if_wide_from_the_start(name, data):
             growing.learn(s.X[a:b, :width], s.y[a:b], classes=[-1, 1], sample_weight=weights)
             wide.learn(padded, s.y[a:b], classes=[-1, 1], sample_weight=weights)
     n = growing._model.learner.n_features + intercept
-    one, other = (columns(m._model.learner.algorithm, m._model.learner.memory, 0, n) for m in (growing, wide))
+    one, other = (field_views(m._model.learner.algorithm, m._model.learner.memory, 0, n) for m in (growing, wide))
     for a, b in zip(one, other, strict=True):
         assert a.tobytes() == b.tobytes()
     for a, b in zip(growing._model.learner.memory[2:], wide._model.learner.memory[2:], strict=True):

@@ -21,7 +21,7 @@ from thinstream.engine.loop import Costs
 from thinstream.engine.merge_rule import UNDECLARED
 from thinstream.errors import InvalidParameterError, MergeError
 from thinstream.learners import Learner, algorithms, merge, merge_table, merging, require_mergeable
-from thinstream.learners.memory import columns
+from thinstream.learners.memory import field_views
 
 TWINS = twins()
 RULES = {algorithm.name: algorithm.rule() for algorithm in algorithms("online")}
@@ -37,7 +37,7 @@ def rows(X, y, weights=None):
 def same_bits(one: Learner, other: Learner) -> bool:
     """All they know is the same; there may be room for more features in one of them."""
     arrays = [
-        (*columns(model.algorithm, model.memory, 0, model.n_features + model.offset), *model.memory[2:])
+        (*field_views(model.algorithm, model.memory, 0, model.n_features + model.offset), *model.memory[2:])
         for model in (one, other)
     ]
     return all(a.tobytes() == b.tobytes() for a, b in zip(*arrays, strict=True))
@@ -273,7 +273,7 @@ def test_the_heap_of_a_merged_sofs_is_a_heap(case):
     model = merge([case.learner("SOFS", k) for k in range(3)])
     B, memory = case.parameters["B"], model.memory
     kept, precisions = memory.extra[:B].astype(int), memory.extra[B:]
-    f = columns(model.algorithm, memory, 0, len(memory.clocks))
+    f = field_views(model.algorithm, memory, 0, len(memory.clocks))
     np.testing.assert_array_equal(f.A[kept], precisions)
     assert [heap.slot_of(memory, j) for j in kept] == list(range(B))
     for slot in range(1, B):

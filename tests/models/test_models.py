@@ -18,7 +18,7 @@ from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError
 from thinstream.learners import Classes, Frozen, Learner, algorithms
-from thinstream.learners.memory import kept, records
+from thinstream.learners.memory import kept_width, record_views
 from thinstream.models import Model, Names, read, write
 from thinstream.models.container import canonical, digest, put
 from thinstream.models.file import FORMAT
@@ -50,8 +50,8 @@ def same_bits(one, other):
     assert one.rule == other.rule
     for name in ("n_features", "offset", "grow", "costs"):
         assert getattr(one, name) == getattr(other, name)
-    width = kept(one.rule, one.memory, one.n_features + one.offset)
-    for a, b in zip(records(one.algorithm, one.memory, width), records(other.algorithm, other.memory, width)):
+    width = kept_width(one.rule, one.memory, one.n_features + one.offset)
+    for a, b in zip(record_views(one.algorithm, one.memory, width), record_views(other.algorithm, other.memory, width)):
         assert a.dtype == b.dtype
         assert a.tobytes() == b.tobytes()
     for a, b in zip(one.memory[2:], other.memory[2:]):

@@ -149,6 +149,7 @@ def learn(
     if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
         raise InvalidParameterError(f"passes must be a whole number > 0, got {passes!r}")
     watch = watch or NullObserver()
+    model.require_features(source.feature_space, "the source")
     if checkpoint is not None:
         require_checkpoint_kind(checkpoint, mode)
     if mode == "features":
@@ -217,7 +218,7 @@ def clear(checkpoint: Path, mode: str) -> None:
 def _open_launcher(engine: str | Launcher, workers: int, options: Mapping[str, Any] | None) -> Any:
     """The engine's workers, ended at the end if they were started here."""
     if not isinstance(engine, str):
-        if not hasattr(engine, "rounds") or isinstance(engine, type):
+        if not hasattr(engine, "run_tasks") or isinstance(engine, type):
             raise InvalidParameterError(f"engine must be {listed(ENGINES)}, or a launcher, got {engine!r}")
         return nullcontext(engine)
     return closing(launcher_for(engine, workers, **(options or {})))

@@ -13,7 +13,7 @@ from thinstream.engine.records import Memory, split
 from thinstream.engine.rows import Rows
 from thinstream.engine.rule import Algorithm
 from thinstream.lanes.lane import Lane
-from thinstream.learners.memory import allocate, capacity, grown, is_full, kept
+from thinstream.learners.memory import allocate, capacity, is_full, kept_width, widen
 
 
 class SingleLane:
@@ -69,11 +69,11 @@ class SingleLane:
 
     def widen(self, width: int) -> None:
         """As `Block.widen`."""
-        self._model.memory = grown(self._model.algorithm, self._model.rule, self.memory, width)
+        self._model.memory = widen(self._model.algorithm, self._model.rule, self.memory, width)
 
     def memory_of(self, slot: int, width: int) -> Memory:
         """A copy of the memory, cut to its width."""
-        width, memory = kept(self._model.rule, self.memory, width), self.memory
+        width, memory = kept_width(self._model.rule, self.memory, width), self.memory
         state, clocks = (
             array[: width * len(names)].copy()
             for array, names in zip(memory[:2], split(self._model.algorithm.coordinate), strict=True)

@@ -12,7 +12,7 @@ from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, 
 from thinstream.engine.records import Memory
 from thinstream.engine.rows import TRUSTED, Bounds, Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
-from thinstream.learners.memory import allocate, columns, grown
+from thinstream.learners.memory import allocate, field_views, widen
 from thinstream.learners.protocol import ReadsOnce
 from thinstream.learners.registry import find, rule_of
 
@@ -271,7 +271,7 @@ class Learner(ReadsOnce, SingleModel):
     def variance(self) -> NDArray[Any]:
         """σ of every feature."""
         width = self.n_features + self.offset
-        return np.array(self.rule.variance(columns(self.algorithm, self.memory, self.offset, width)))
+        return np.array(self.rule.variance(field_views(self.algorithm, self.memory, self.offset, width)))
 
     def _counts(self) -> NDArray[np.int64]:
         return self.memory.counts
@@ -288,7 +288,7 @@ class Learner(ReadsOnce, SingleModel):
             raise InvalidInputError(
                 f"X has {n_features} features, but the model has {self.n_features}; grow=True would extend it"
             )
-        self.memory = grown(self.algorithm, self.rule, self.memory, n_features + self.offset)
+        self.memory = widen(self.algorithm, self.rule, self.memory, n_features + self.offset)
         self.n_features = n_features
 
     def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = TRUSTED) -> int:

@@ -17,9 +17,9 @@ from thinstream.errors import InvalidInputError
 def allocate(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> Memory:
     """The memory of a model that has seen nothing, for ``width`` coordinates (at least)."""
     require_room(algorithm, rule, width, dtype)
-    extra = covariance(rule, np.empty(0, dtype), width) if is_full(rule) else rule.extra()
-    width = width if is_full(rule) else max(width, len(extra))  # (see `kept`) what its array names must be there
-    fields, clocks = _filled(algorithm, rule, width, dtype)
+    extra = widen_covariance(rule, np.empty(0, dtype), width) if is_full(rule) else rule.extra()
+    width = width if is_full(rule) else max(width, len(extra))  # (see `kept_width`) what its array names must be there
+    fields, clocks = _fresh(algorithm, rule, width, dtype)
     totals = np.concatenate([[0.0], np.array(algorithm.totals(), dtype=np.float64)])
     return Memory(fields, clocks, np.zeros(5, dtype=np.int64), totals, extra)
 
@@ -29,15 +29,15 @@ def capacity(algorithm: Algorithm, memory: Memory) -> int:
     return len(memory.state) // len(split(algorithm.coordinate)[0])
 
 
-def grown(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> Memory:
+def widen(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> Memory:
     """Room for ``width`` coordinates, at least half as much again, so that growing feature by feature stays cheap."""
     have = capacity(algorithm, memory)
     require_room(algorithm, rule, width, memory.state.dtype)
     if is_full(rule):
-        memory = memory._replace(extra=covariance(rule, memory.extra, width))
+        memory = memory._replace(extra=widen_covariance(rule, memory.extra, width))
     if width <= have:
         return memory
-    fields, clocks = _filled(algorithm, rule, max(width, have + have // 2) - have, memory.state.dtype)
+    fields, clocks = _fresh(algorithm, rule, max(width, have + have // 2) - have, memory.state.dtype)
     return memory._replace(state=np.concatenate([memory.state, fields]), clocks=np.concatenate([memory.clocks, clocks]))
 
 
@@ -46,7 +46,7 @@ def is_full(rule: Any) -> bool:
     return getattr(rule, "covariance", DIAGONAL) == FULL
 
 
-def covariance(rule: Any, packed: NDArray[Any], width: int) -> NDArray[Any]:
+def widen_covariance(rule: Any, packed: NDArray[Any], width: int) -> NDArray[Any]:
     """The packed matrix for ``width`` coordinates at least, those that are new uncorrelated and of a fresh variance."""
     return Matrix(packed).grown(width, float(rule.variance(rule.fresh()))).packed
 
@@ -78,12 +78,12 @@ def physical_memory() -> int:
         return 1 << 62
 
 
-def kept(rule: Any, memory: Memory, width: int) -> int:
+def kept_width(rule: Any, memory: Memory, width: int) -> int:
     """Coordinates that can differ from fresh ones: the model's, and those a rule's own array may name."""
     return width if is_full(rule) else max(width, len(memory.extra))
 
 
-def records(algorithm: Algorithm, memory: Memory, width: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def record_views(algorithm: Algorithm, memory: Memory, width: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Views of state and clocks with a row for each of the first ``width`` coordinates."""
     state, clocks = (
         array[: width * len(names)].reshape(width, len(names))
@@ -92,17 +92,17 @@ def records(algorithm: Algorithm, memory: Memory, width: int) -> tuple[NDArray[A
     return state, clocks
 
 
-def touched(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> NDArray[np.int64]:
+def touched_coordinates(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> NDArray[np.int64]:
     """Coordinates below ``width`` whose record differs in any bit from that of a feature never seen."""
-    fresh = _filled(algorithm, rule, 1, memory.state.dtype)
+    fresh = _fresh(algorithm, rule, 1, memory.state.dtype)
     marks = np.zeros(width, dtype=np.bool_)
-    for array, row in zip(records(algorithm, memory, width), fresh, strict=True):
+    for array, row in zip(record_views(algorithm, memory, width), fresh, strict=True):
         bits = f"u{row.itemsize}"
         marks |= (array.view(bits) != row.view(bits)).any(axis=1)
     return np.flatnonzero(marks)
 
 
-def columns(algorithm: Algorithm, memory: Memory, start: int, stop: int) -> Any:
+def field_views(algorithm: Algorithm, memory: Memory, start: int, stop: int) -> Any:
     """The record of coordinates start:stop, each field a view into memory."""
     fields, clocks = split(algorithm.coordinate)
     views = {n: memory.state[i + start * len(fields) : stop * len(fields) : len(fields)] for i, n in enumerate(fields)}
@@ -112,14 +112,14 @@ def columns(algorithm: Algorithm, memory: Memory, start: int, stop: int) -> Any:
     return algorithm.coordinate(**views)
 
 
-def _filled(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def _fresh(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     """Interleaved fields and clocks of ``width`` coordinates nobody touched."""
     fresh = rule.fresh()._asdict()
     fields, clocks = ([fresh[name] for name in names] for names in split(algorithm.coordinate))
-    return _repeated(np.array(fields, dtype=dtype), width), _repeated(np.array(clocks, dtype=np.float64), width)
+    return _repeat(np.array(fields, dtype=dtype), width), _repeat(np.array(clocks, dtype=np.float64), width)
 
 
-def _repeated(row: NDArray[Any], times: int) -> NDArray[Any]:
+def _repeat(row: NDArray[Any], times: int) -> NDArray[Any]:
     """The row again and again. Zeros come untouched from the system; anything else is copied in doubling strides."""
     if not row.any() or times == 0:
         return np.zeros(len(row) * times, dtype=row.dtype)

@@ -23,7 +23,7 @@ from thinstream.learners import full_merging
 from thinstream.learners.full import FullLearner
 from thinstream.learners.learner import BLOCK, Learner
 from thinstream.learners.making import make_learner
-from thinstream.learners.memory import columns, grown
+from thinstream.learners.memory import field_views, widen
 from thinstream.learners.registry import algorithms, rule_of
 
 
@@ -141,7 +141,7 @@ def _merged(parts: Sequence[tuple[Learner, float]], width: int, rule: MergeRule 
     for start in range(0, width + model.offset, BLOCK):  # so that copies in 64 bits stay small
         stop = min(start + BLOCK, width + model.offset)
         merged = _coordinates(rule, [_shard(part, start, stop, weight / total) for part, weight in parts], model)
-        for view, values in zip(columns(model.algorithm, model.memory, start, stop), merged, strict=True):
+        for view, values in zip(field_views(model.algorithm, model.memory, start, stop), merged, strict=True):
             view[:] = values
     model.rule.rebuild(model.memory)
     return model
@@ -200,7 +200,7 @@ def _fresh(model: Learner) -> Any:
 
 def _shard(learner: Learner, start: int, stop: int, share: float) -> Shard:
     end = max(start, min(stop, learner.n_features + learner.offset))
-    seen = columns(learner.algorithm, learner.memory, start, end)
+    seen = field_views(learner.algorithm, learner.memory, start, end)
 
     def filled(values: Any, rest: float) -> NDArray[np.float64]:
         return np.concatenate([values, np.full(stop - end, rest)])
@@ -216,7 +216,7 @@ def _copied(learner: Learner, width: int) -> Learner:
     model = copy.copy(learner)
     memory: list[Any] = [array.copy() for array in learner.memory]
     model.parameters = dict(learner.parameters)
-    model.memory = grown(learner.algorithm, learner.rule, Memory(*memory), width + learner.offset)
+    model.memory = widen(learner.algorithm, learner.rule, Memory(*memory), width + learner.offset)
     model.n_features = width
     return model
 
@@ -225,7 +225,11 @@ def _fingerprint(learner: Learner) -> bytes:
     """The same for the same model only; its order is as good as any."""
     digest = blake2b()
     width = learner.n_features + learner.offset
-    for values in (learner.memory.counts, learner.memory.totals, *columns(learner.algorithm, learner.memory, 0, width)):
+    for values in (
+        learner.memory.counts,
+        learner.memory.totals,
+        *field_views(learner.algorithm, learner.memory, 0, width),
+    ):
         digest.update(np.ascontiguousarray(values).data)
     if learner.full:
         digest.update(learner.memory.extra.data)

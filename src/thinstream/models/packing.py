@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thinstream.engine.loop import Costs
 from thinstream.errors import ModelFileError
 from thinstream.learners import Frozen, Learner, find, make_learner
-from thinstream.learners.memory import kept, records, touched
+from thinstream.learners.memory import kept_width, record_views, touched_coordinates
 from thinstream.learners.protocol import AnyLearner
 from thinstream.models.container import Arrays
 from thinstream.models.plain import plain
@@ -129,10 +129,10 @@ def from_format_2(head: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any],
 def full(learner: Learner) -> Arrays:
     """The memory, cut to the model's width: room to grow is not stored."""
     memory = learner.memory
-    width = kept(learner.rule, memory, learner.n_features + learner.offset)
-    state, clocks = records(learner.algorithm, memory, width)
+    width = kept_width(learner.rule, memory, learner.n_features + learner.offset)
+    state, clocks = record_views(learner.algorithm, memory, width)
     arrays = {"counts": memory.counts, "totals": memory.totals, "own": memory.extra}
-    where = _indices(touched(learner.algorithm, learner.rule, memory, width), width)
+    where = _indices(touched_coordinates(learner.algorithm, learner.rule, memory, width), width)
     if where.nbytes + len(where) * (state[:1].nbytes + clocks[:1].nbytes) < state.nbytes + clocks.nbytes:
         arrays["indices"], state, clocks = where, state[where], clocks[where]
     return arrays | {"state": state, "clocks": clocks}
@@ -155,10 +155,10 @@ def learner_of(head: dict[str, Any], arrays: Arrays) -> Learner:
     common = _common(head)
     learner = make_learner(**common, **head["parameters"])
     memory, n = learner.memory, learner.n_features + learner.offset
-    width = kept(learner.rule, memory, n)
+    width = kept_width(learner.rule, memory, n)
     where = _checked_indices(arrays, width) if "indices" in arrays else None
     rows = width if where is None else len(where)
-    for name, whole in zip(("state", "clocks"), records(learner.algorithm, memory, width), strict=True):
+    for name, whole in zip(("state", "clocks"), record_views(learner.algorithm, memory, width), strict=True):
         whole[slice(None) if where is None else where] = _array(arrays, name, (rows, whole.shape[1]), whole.dtype)
     memory.counts[:] = _counts(arrays)
     memory.totals[:] = _array(arrays, "totals", memory.totals.shape, memory.totals.dtype)

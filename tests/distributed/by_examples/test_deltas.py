@@ -13,7 +13,7 @@ from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidParameterError, MergeError
 from thinstream.learners import Learner, algorithms
-from thinstream.learners.memory import columns, kept
+from thinstream.learners.memory import field_views, kept_width
 from thinstream.one_vs_rest import OneVsRest
 
 pytestmark = pytest.mark.interpreted
@@ -52,7 +52,9 @@ def bits(model):
         array.tobytes()
         for each in model.models
         for array in (
-            *columns(each.algorithm, each.memory, 0, kept(each.rule, each.memory, each.n_features + each.offset)),
+            *field_views(
+                each.algorithm, each.memory, 0, kept_width(each.rule, each.memory, each.n_features + each.offset)
+            ),
             *each.memory[2:],
         )
     ]
@@ -122,7 +124,7 @@ def test_ways_are_what_they_are_defined_as(seed, way, name):
     sizes = [4, 9, 1]
     workers = [went_on(base, seed + 1 + k, n) for k, n in enumerate(sizes)]
     merged = merge_deltas(base, [delta(base, worker) for worker in workers], way)
-    record = [columns(model.algorithm, model.memory, 0, 12) for model in (base, *workers, merged)]
+    record = [field_views(model.algorithm, model.memory, 0, 12) for model in (base, *workers, merged)]
     touched = [np.any([a != b for a, b in zip(record[0], each)], axis=0) for each in record[1:-1]]
     share = [n / sum(sizes) for n in sizes]
     for field in record[0]._fields:

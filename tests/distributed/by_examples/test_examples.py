@@ -10,7 +10,7 @@ import pytest
 import thinstream as ts
 from thinstream.distributed import LocalLauncher, train
 from thinstream.distributed.by_examples.driver import learn_examples
-from thinstream.distributed.by_examples.worker import Cursor, Idle, Place, Round
+from thinstream.distributed.by_examples.worker import Cursor, Idle, Place, Round, _kept
 from thinstream.distributed.engines.local import Shared
 from thinstream.distributed.fitting import learn
 from thinstream.distributed.sources import FileSource, source_of
@@ -33,13 +33,11 @@ class InProcess:
         self.shared += 1
         return lambda: value
 
-    def rounds(self, tasks):
-        from thinstream.distributed.by_examples import worker as rounds
-
+    def run_tasks(self, tasks):
         answers = []
         for worker, task in enumerate(tasks):
             if (self.round, worker) in self.forgets:
-                rounds._kept.pop(worker, None)
+                _kept.pop(worker, None)
             answers.append(task())
         self.round += 1
         return answers
@@ -121,12 +119,11 @@ def test_all_workers_have_the_same_model_after_every_merge(data):
     merges = []
 
     class Comparing(InProcess):
-        def rounds(self, tasks):
-            from thinstream.distributed.by_examples import worker as rounds
+        def run_tasks(self, tasks):
 
-            answers = super().rounds(tasks)
+            answers = super().run_tasks(tasks)
             if not any(isinstance(task, Idle) for task in tasks):
-                bases = [rounds._kept[worker].base for worker in range(self.workers)]
+                bases = [_kept[worker].base for worker in range(self.workers)]
                 merges.append({(base.memory.state.tobytes(), base.memory.counts.tobytes()) for base in bases})
             return answers
 
@@ -276,11 +273,11 @@ class Deadly(LocalLauncher):
 
     mark, count = "", 0
 
-    def rounds(self, tasks):
+    def run_tasks(self, tasks):
         self.count += 1
         if self.count == 3:
             tasks = [tasks[0], Kills(tasks[1], self.mark)]
-        return super().rounds(tasks)
+        return super().run_tasks(tasks)
 
 
 def test_a_killed_worker_changes_no_bit(data, tmp_path):
@@ -319,7 +316,7 @@ def test_pipelines(data):
 def test_features_on_local_workers(data):
     launcher = LocalLauncher(2)
     try:
-        state = learn(launcher, FileSource(data, dtype="float64"), fresh(dtype="float64"), mode="features")
+        state = learn(launcher, FileSource(data, dtype="float64"), fresh(dtype="float64"), mode="features", batch=1)
     finally:
         launcher.close()
     serial = Run(open_stream(data, dtype="float64"), fresh(dtype="float64"))

@@ -131,6 +131,13 @@ def test_mini_batches_are_of_64_rows_unless_told_otherwise():
     assert found[0] == found[1] != found[2]
 
 
+def test_a_source_of_another_feature_space_is_refused():
+    other = replace(model(), feature_space={})
+    for mode in ("examples", "features"):
+        with pytest.raises(InvalidInputError, match="its features were read as column numbers, those of the source"):
+            learn(Threads(2), Everything(), other, mode=mode)
+
+
 def test_segments_and_cuts_change_no_bit(tmp_path):
     """Also with mini-batches: what is learned follows from the stream alone."""
     found = set()
@@ -348,8 +355,8 @@ def test_damage_is_noticed(tmp_path):
 
 def test_workers_that_read_different_streams_are_an_error():
     class Odd(Threads):
-        def together(self, tasks):
-            return super().together([tasks[0], replace(tasks[1], shard=Shorter())])
+        def run_together(self, tasks):
+            return super().run_together([tasks[0], replace(tasks[1], shard=Shorter())])
 
     with pytest.raises(InvalidInputError, match=r"ranks must call the same operations .* at operation 91"):
         learn_features(Odd(2), Everything(), model(), timeout=5.0)
@@ -389,9 +396,9 @@ class Counted(LocalLauncher):
         super().__init__(workers)
         self.gangs = []
 
-    def together(self, tasks):
+    def run_together(self, tasks):
         try:
-            return super().together(tasks)
+            return super().run_together(tasks)
         finally:
             self.gangs.append(self.pids())
 
@@ -439,8 +446,8 @@ def test_files_with_names_and_bad_lines(tmp_path):
         lines[20::50] = ["this | is:not : a line"] * len(lines[20::50])
         (tmp_path / f"part-{part}.vw").write_text("\n".join(lines) + "\n")
     options = {"bits": 8, "names": 30, "dtype": "float64", "on_error": "skip"}
-    given_model = model("fsol", n_features=256)
     stream = open_stream(str(tmp_path / "*.vw"), **options)
+    given_model = replace(model("fsol", n_features=256), feature_space=stream.feature_space)
     alone = Run(stream, pickle.loads(pickle.dumps(given_model)), passes=2)
     alone.run()
     watch = Lines()

@@ -20,7 +20,7 @@ from thinstream.engine.loop import Costs
 from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
 from thinstream.learners import Classes, Frozen, Learner, algorithms
-from thinstream.learners.memory import columns
+from thinstream.learners.memory import field_views
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import OneVsRest
 
@@ -61,7 +61,7 @@ def same_bits(one, other):
     for a, b in zip(one.models, other.models, strict=True):
         width = a.n_features + a.offset
         for x, y in zip(
-            columns(a.algorithm, a.memory, 0, width), columns(b.algorithm, b.memory, 0, width), strict=True
+            field_views(a.algorithm, a.memory, 0, width), field_views(b.algorithm, b.memory, 0, width), strict=True
         ):
             assert x.tobytes() == y.tobytes()
         assert a.memory.counts.tolist() == b.memory.counts.tolist()

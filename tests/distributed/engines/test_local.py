@@ -82,8 +82,8 @@ def launcher():
 
 
 def test_each_worker_is_a_process_that_remembers(launcher):
-    first = launcher.rounds([Count("a"), Count("a")])
-    second = launcher.rounds([Count("a"), Count("a")])
+    first = launcher.run_tasks([Count("a"), Count("a")])
+    second = launcher.run_tasks([Count("a"), Count("a")])
     pids = [pid for pid, _ in first]
     assert len({*pids, os.getpid()}) == 3
     assert second == [(pids[0], 2), (pids[1], 2)]
@@ -92,8 +92,8 @@ def test_each_worker_is_a_process_that_remembers(launcher):
 
 def test_what_is_shared_arrives_and_is_forgotten(launcher):
     value = launcher.share({"x": 1})
-    assert launcher.rounds([Asks(value), Asks(value)]) == [{"x": 1}] * 2
-    assert launcher.rounds([Asks(value), Asks(value)]) == [{"x": 1}] * 2
+    assert launcher.run_tasks([Asks(value), Asks(value)]) == [{"x": 1}] * 2
+    assert launcher.run_tasks([Asks(value), Asks(value)]) == [{"x": 1}] * 2
     assert len(launcher._values) == 1
     del value
     assert launcher._values == {}
@@ -101,41 +101,41 @@ def test_what_is_shared_arrives_and_is_forgotten(launcher):
 
 def test_a_worker_that_dies_is_replaced(launcher, tmp_path):
     shared = launcher.share("still there")
-    before = launcher.rounds([Count("b"), Asks(shared)])
-    pid, _ = launcher.rounds([Dies(str(tmp_path / "mark")), Count("b")])
+    before = launcher.run_tasks([Count("b"), Asks(shared)])
+    pid, _ = launcher.run_tasks([Dies(str(tmp_path / "mark")), Count("b")])
     assert pid != before[0][0]
-    assert launcher.rounds([Asks(shared), Asks(shared)]) == ["still there"] * 2
+    assert launcher.run_tasks([Asks(shared), Asks(shared)]) == ["still there"] * 2
     os.kill(launcher.pids()[0], signal.SIGKILL)  # between two rounds
     time.sleep(0.2)
-    assert launcher.rounds([Count("c"), Count("c")])[0][1] == 1
+    assert launcher.run_tasks([Count("c"), Count("c")])[0][1] == 1
 
 
 def test_one_that_always_dies_is_lost(tmp_path):
     launcher = LocalLauncher(1, retries=1)
     with pytest.raises(WorkerLostError, match="worker 0 died 2 times"):
-        launcher.rounds([Dies(str(tmp_path / "mark"), always=True)])
+        launcher.run_tasks([Dies(str(tmp_path / "mark"), always=True)])
     launcher.close()
 
 
 def test_what_a_task_raises_is_raised_here(launcher):
     with pytest.raises(ValueError, match="no") as found:
-        launcher.rounds([Count("d"), Fails()])
+        launcher.run_tasks([Count("d"), Fails()])
     assert "raised in worker 1" in found.value.__notes__
 
 
 def test_meetings(launcher):
-    answers = launcher.together([Meets(0), Meets(1)])
+    answers = launcher.run_together([Meets(0), Meets(1)])
     assert answers == [(["a0", "a1"], ["b0", "b1"], "127.0.0.1")] * 2
     with pytest.raises(ValueError, match="no"):
-        launcher.together([Meets(0, "fails"), Meets(1)])
+        launcher.run_together([Meets(0, "fails"), Meets(1)])
     with pytest.raises(WorkerLostError, match="worker 1 died"):
-        launcher.together([Meets(0), Meets(1, "dies")])
-    assert launcher.together([Meets(0), Meets(1)]) == answers
+        launcher.run_together([Meets(0), Meets(1, "dies")])
+    assert launcher.run_together([Meets(0), Meets(1)]) == answers
 
 
 def test_closing_waits_for_nobody():
     launcher = LocalLauncher(1)
-    assert launcher.rounds([Count("e")])[0][1] == 1
+    assert launcher.run_tasks([Count("e")])[0][1] == 1
     future = launcher._submit(0, Sleeps())
     while not future.running():  # what has not begun is cancelled, which is no death
         time.sleep(0.01)

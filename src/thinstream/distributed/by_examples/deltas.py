@@ -18,7 +18,7 @@ from thinstream.engine.loop import T
 from thinstream.engine.records import Memory
 from thinstream.errors import MergeError
 from thinstream.learners import Learner
-from thinstream.learners.memory import grown, kept, records
+from thinstream.learners.memory import kept_width, record_views, widen
 from thinstream.one_vs_rest import AnyLearner, learner_of
 
 
@@ -69,7 +69,7 @@ def apply_delta(base: AnyLearner, change: Delta) -> AnyLearner:
     """A new model: the base with the change, bit for bit the model the change was taken of."""
     models = []
     for model, part in zip(base.models, change.parts, strict=True):
-        new = _widened(model, change.n_features)
+        new = _copy_wide(model, change.n_features)
         for rows, values in zip(_rows(new), part[1:3], strict=True):
             rows[part.indices] = values
         new.memory.counts[:], new.memory.totals[:] = part.counts, part.totals
@@ -80,7 +80,7 @@ def apply_delta(base: AnyLearner, change: Delta) -> AnyLearner:
 
 def copy_learner(model: AnyLearner) -> AnyLearner:
     """A model of its own with the same state."""
-    models = [_widened(each, model.n_features) for each in model.models]
+    models = [_copy_wide(each, model.n_features) for each in model.models]
     return learner_of(models, model.n_mistakes)
 
 
@@ -98,7 +98,7 @@ def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], way: str | None = No
     chosen, models = combining_for(next(iter(base.models)), way), []
     for k, model in enumerate(base.models):
         parts = [change.parts[k] for change in seen]
-        models.append(_merged(_widened(model, width), parts, chosen))
+        models.append(_merge_parts(_copy_wide(model, width), parts, chosen))
     return learner_of(models, base.n_mistakes + sum(change.mistakes - base.n_mistakes for change in seen))
 
 
@@ -110,7 +110,7 @@ def _examples(change: Delta, base: AnyLearner) -> list[int]:
 def _part(base: Learner, learner: Learner) -> Part:
     if base.weights_only or learner.weights_only:
         raise MergeError(f"{learner.algorithm.name}: a model of weights only has no state to take increments of")
-    wide = base if base.n_features == learner.n_features else _widened(base, learner.n_features)
+    wide = base if base.n_features == learner.n_features else _copy_wide(base, learner.n_features)
     (old, old_clocks), (new, new_clocks) = _rows(wide), _rows(learner)
     marks = _differ(old, new) | _differ(old_clocks, new_clocks)
     where = np.flatnonzero(marks)
@@ -127,23 +127,25 @@ def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _rows(model: Learner) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    return records(model.algorithm, model.memory, kept(model.rule, model.memory, model.n_features + model.offset))
+    return record_views(
+        model.algorithm, model.memory, kept_width(model.rule, model.memory, model.n_features + model.offset)
+    )
 
 
-def _widened(model: Learner, n_features: int) -> Learner:
+def _copy_wide(model: Learner, n_features: int) -> Learner:
     """A copy, for so many features."""
     new = copy.copy(model)
     arrays: list[Any] = [array.copy() for array in model.memory]
     new.parameters, new._ready = dict(model.parameters), model._ready  # looked up once, not in every round
-    new.memory = grown(model.algorithm, model.rule, Memory(*arrays), max(n_features, model.n_features) + model.offset)
+    new.memory = widen(model.algorithm, model.rule, Memory(*arrays), max(n_features, model.n_features) + model.offset)
     new.n_features = max(n_features, model.n_features)
     return new
 
 
-def _merged(model: Learner, parts: Sequence[Part], combining: Combining) -> Learner:
+def _merge_parts(model: Learner, parts: Sequence[Part], combining: Combining) -> Learner:
     """``model``, a copy of the base, with the increments of all parts."""
     base, before = model.memory.counts.copy(), model.memory.totals.copy()
-    where, place = _united([part.indices for part in parts], model.n_features + model.offset)
+    where, place = _union([part.indices for part in parts], model.n_features + model.offset)
     old = [rows[where].astype(np.float64) for rows in _rows(model)]
     new, touched = [], np.zeros((len(parts), len(where)), np.bool_)
     for k, part in enumerate(parts):
@@ -165,7 +167,7 @@ def _merged(model: Learner, parts: Sequence[Part], combining: Combining) -> Lear
     return model
 
 
-def _united(parts: Sequence[NDArray[np.int64]], width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _union(parts: Sequence[NDArray[np.int64]], width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Coordinates that are in any part, sorted, and the number each has among them."""
     marks = np.zeros(width, np.bool_)
     for indices in parts:

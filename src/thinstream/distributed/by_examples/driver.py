@@ -13,7 +13,7 @@ from thinstream.batch import Position
 from thinstream.distributed.by_examples.deltas import Delta, delta, merge_deltas
 from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.distributed.by_examples.metrics import Tallies
-from thinstream.distributed.by_examples.worker import Answer, Forgotten, Idle, Place, Round
+from thinstream.distributed.by_examples.worker import Answer, Idle, NeedsBase, Place, Round
 from thinstream.distributed.engines.launcher import Launcher
 from thinstream.distributed.sources import Source
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
@@ -115,7 +115,7 @@ class Driver:
         while not all(self.over):
             rows = self._rows()
             answers = self._answers(rows)
-            before, self.base = self.base, self._merged([answer for answer in answers if answer is not None])
+            before, self.base = self.base, self._merge_answers([answer for answer in answers if answer is not None])
             self.version, self.taken = self.version + 1, self.taken + rows
             change = delta(before, self.base) if self.launcher.remembers and not all(self.over) else None
             self._change = None if change is None else self.launcher.share(change)
@@ -130,11 +130,11 @@ class Driver:
     def _answers(self, rows: int) -> list[Answer | None]:
         """Of all workers, in their order; None of one that has no more rows."""
         tasks = [self._task(worker, rows) for worker in range(self.launcher.workers)]
-        found: list[Any] = self.launcher.rounds(tasks)
-        lost = [worker for worker, answer in enumerate(found) if isinstance(answer, Forgotten)]
+        found: list[Any] = self.launcher.run_tasks(tasks)
+        lost = [worker for worker, answer in enumerate(found) if isinstance(answer, NeedsBase)]
         if lost:
             again = [self._task(worker, rows, whole=True) if worker in lost else Idle() for worker in range(len(tasks))]
-            second: list[Any] = self.launcher.rounds(again)
+            second: list[Any] = self.launcher.run_tasks(again)
             for worker in lost:
                 found[worker] = second[worker]
         return found
@@ -161,7 +161,7 @@ class Driver:
             self._whole = self.version, self.launcher.share(self.base)
         return self._whole[1]
 
-    def _merged(self, answers: list[Answer]) -> AnyLearner:
+    def _merge_answers(self, answers: list[Answer]) -> AnyLearner:
         """The new base; places and metrics go along with it."""
         working = [worker for worker, over in enumerate(self.over) if not over]
         for worker, answer in zip(working, answers, strict=True):

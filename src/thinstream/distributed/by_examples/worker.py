@@ -38,7 +38,7 @@ class Answer(NamedTuple):
     skipped: int  # bad records in any one pass, at most
 
 
-class Forgotten(NamedTuple):
+class NeedsBase(NamedTuple):
     """The process is another one: it needs the whole base."""
 
 
@@ -74,11 +74,11 @@ class Round:
     base: Callable[[], AnyLearner] | None = None
     change: Callable[[], Delta] | None = None
 
-    def __call__(self) -> Answer | Forgotten:
+    def __call__(self) -> Answer | NeedsBase:
         """Learns."""
         base = self._base()
         if base is None:
-            return Forgotten()
+            return NeedsBase()
         cursor, progress, learner = self._cursor(), begin_round(self.classes, self.totals), copy_learner(base)
         rows = 0
         for batch in cursor.take(self.rows):

@@ -80,13 +80,13 @@ def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:
             f"{found.name}: covariance='full' couples all coordinates, so they cannot live on several machines; "
             "mode='features' needs covariance='diagonal'"
         )
-    if answers(type(rule), "settle") or len(rule.extra()):
+    if has_own_hook(type(rule), "settle") or len(rule.extra()):
         raise InvalidParameterError(
             f"{found.name} ranks or couples its coordinates, so they cannot live on several machines; mode='features' "
             "is for algorithms that move each by itself"
         )
 
 
-def answers(rule: Any, name: str) -> bool:
+def has_own_hook(rule: Any, name: str) -> bool:
     """Whether a rule has a hook of its own."""
     return bool(getattr(rule, name).__module__ != rules.__name__)

@@ -79,7 +79,7 @@ def learn_features(
         if checkpoint is not None and new and Manifest.read(checkpoint) is None:  # nothing to go on from
             clear(checkpoint)
         raise
-    state = run.finished(assemble)
+    state = run.result(assemble)
     run.last_line(state, assemble)
     return state
 
@@ -123,7 +123,7 @@ class _Driver:
             while self.place.passes < self.passes:
                 try:
                     with asked.waiting():
-                        self.answers = self.launcher.together(self._tasks(segment))
+                        self.answers = self.launcher.run_together(self._tasks(segment))
                 except (WorkerLostError, PeerLostError) as error:
                     lost += 1
                     if lost > RETRIES:
@@ -135,7 +135,7 @@ class _Driver:
                 lost = lost if self.folder is None else 0
                 self._take(self.answers[0])
 
-    def finished(self, assemble: bool) -> State:
+    def result(self, assemble: bool) -> State:
         """The result."""
         if not assemble:
             return self.state

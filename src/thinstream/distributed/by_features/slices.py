@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.distributed.by_features.blueprint import Blueprint, answers
+from thinstream.distributed.by_features.blueprint import Blueprint, has_own_hook
 from thinstream.distributed.by_features.loop import compiled_part, split
 from thinstream.engine.diagonal import Exact
 from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Learner
 from thinstream.learners.learner import require_range
-from thinstream.learners.memory import grown, records
+from thinstream.learners.memory import record_views, widen
 from thinstream.models import packing
 from thinstream.one_vs_rest import AnyLearner, learner_of
 
@@ -57,8 +57,10 @@ class Slice:
         rule = type(self.models[0].rule)
         self._observes = bool(self.models[0].rule.observes())
         exact = self._observes and isinstance(getattr(self.models[0].rule, "diagonal", None), Exact)
-        self._confident = answers(rule, "confidence") and not exact  # an exact diagonal observes without looking at v
-        self._tallies = answers(rule, "tally")
+        self._confident = (
+            has_own_hook(rule, "confidence") and not exact
+        )  # an exact diagonal observes without looking at v
+        self._tallies = has_own_hook(rule, "tally")
         self._parts = {name: compiled_part(name, rule) for name in ("confide", "score", "decide", "conclude")}
         self._ready: set[Any] = set()
 
@@ -81,7 +83,7 @@ class Slice:
                 sums, changes = self._scratch(last - first)
             self._take(each, first, last, collective, sums, changes)
             scores[:, first:last] = sums[0]
-        return self._counted(scores, batch)
+        return self._count_mistakes(scores, batch)
 
     def prepare(self) -> NDArray[Any]:
         """Loads all compiled code (or compiles it, which takes seconds); returns the scores of no rows."""
@@ -129,8 +131,8 @@ class Slice:
     def _pairs(self, learner: AnyLearner) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Views of the records of this slice, and of the same ones in a model of all features."""
         for model, whole in zip(self.models, learner.models, strict=True):
-            own = records(model.algorithm, model.memory, model.n_features)
-            all_of_it = records(whole.algorithm, whole.memory, learner.n_features + self.offset)
+            own = record_views(model.algorithm, model.memory, model.n_features)
+            all_of_it = record_views(whole.algorithm, whole.memory, learner.n_features + self.offset)
             for mine, theirs in zip(own, all_of_it, strict=True):
                 cut = theirs[self.rank :: self.size]
                 yield mine[: len(cut)], cut
@@ -185,7 +187,7 @@ class Slice:
 
     def _fit(self, model: Learner) -> None:
         width = self._width(self.n_features)
-        model.memory = grown(model.algorithm, model.rule, model.memory, width)
+        model.memory = widen(model.algorithm, model.rule, model.memory, width)
         model.n_features = width
 
     # Learning ---------------------------------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ class Slice:
             self._ready.add(key)
         part.function(*arguments)
 
-    def _counted(self, scores: NDArray[Any], batch: Batch) -> NDArray[Any]:
+    def _count_mistakes(self, scores: NDArray[Any], batch: Batch) -> NDArray[Any]:
         """Scores as a learner gives them; of more than two classes mistakes are counted."""
         if len(self.models) == 1:
             return np.array(scores[0])

@@ -44,7 +44,7 @@ _remembered: dict[tuple[str, int, int], Slice] = {}
 
 @dataclass(frozen=True)
 class Segment:
-    """A task for `Launcher.together`. All ranks must be given the same but for ``rank``, ``progress`` and ``names``."""
+    """A task for `Launcher.run_together`; all ranks are given the same but ``rank``, ``progress`` and ``names``."""
 
     blueprint: Blueprint
     shard: Shard  # the whole stream, which every rank reads

@@ -1,6 +1,6 @@
 """What an engine must do for the learning that runs on it: place tasks in processes, and nothing more.
 
-A task is a picklable callable, mostly a frozen dataclass with `__call__`. What a task of `rounds` answers follows from
+A task is a picklable callable, mostly a frozen dataclass with `__call__`. What it answers in `run_tasks` follows from
 its fields alone; what its process remembers from earlier rounds may only save it work.
 """
 
@@ -37,14 +37,14 @@ class Launcher(Protocol):
     def share(self, value: T) -> Callable[[], T]:
         """`value`, sent to the workers once; the picklable callable answers it there."""
 
-    def rounds(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+    def run_tasks(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Answers of tasks, task i run in worker i's process, with what it remembers from earlier rounds.
 
         A task whose process died is run again in a new one, `RETRIES` times, then it is a WorkerLostError. What a task
         raises is raised here, with the worker's number in a note, and is not tried again.
         """
 
-    def together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
+    def run_together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
         """Answers of tasks that run at the same time and talk to each other.
 
         If one of them dies, this is a WorkerLostError; the others notice on their sockets and end.

@@ -76,7 +76,7 @@ class LocalLauncher:
         weakref.finalize(shared, self._values.pop, key, None)
         return shared
 
-    def rounds(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+    def run_tasks(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Answers of tasks, task i run in worker i's process."""
         answers: dict[int, T] = {}
         left = dict(enumerate(tasks))
@@ -99,7 +99,7 @@ class LocalLauncher:
                 return [answers[worker] for worker in range(len(tasks))]
         raise WorkerLostError(f"worker {min(left)} died {self.retries + 1} times at the same task")
 
-    def together(self, tasks: Sequence[Callable[[Any], T]]) -> list[T]:
+    def run_together(self, tasks: Sequence[Callable[[Any], T]]) -> list[T]:
         """Answers of tasks that run at the same time."""
         with _Meeting(len(tasks)) as meeting:
             futures = [

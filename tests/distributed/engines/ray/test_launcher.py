@@ -141,7 +141,7 @@ def launcher(ray_cluster: str) -> Iterator[RayLauncher]:
 
 
 def test_workers_are_processes_on_both_nodes(launcher: RayLauncher) -> None:
-    (one, here), (two, there) = launcher.rounds([WhereAmI(), WhereAmI()])
+    (one, here), (two, there) = launcher.run_tasks([WhereAmI(), WhereAmI()])
     assert len({one, two, os.getpid()}) == 3
     assert here != there
 
@@ -196,81 +196,81 @@ def test_the_token_is_in_a_folder_that_only_we_can_read(launcher: RayLauncher, r
 
 
 def test_processes_remember_and_values_are_shared(launcher: RayLauncher) -> None:
-    before = launcher.rounds([Count(), Count()])
-    assert launcher.rounds([Count(), Count()]) == [count + 1 for count in before]
+    before = launcher.run_tasks([Count(), Count()])
+    assert launcher.run_tasks([Count(), Count()]) == [count + 1 for count in before]
     shared = launcher.share(np.arange(100_000.0))
-    assert launcher.rounds([Total(shared, 1.0), Total(shared, 2.0)]) == [4999950000.0, 9999900000.0]
+    assert launcher.run_tasks([Total(shared, 1.0), Total(shared, 2.0)]) == [4999950000.0, 9999900000.0]
 
 
 def test_a_killed_worker_is_replaced_and_its_task_run_again(launcher: RayLauncher, tmp_path: Path) -> None:
-    before = launcher.rounds([WhereAmI(), WhereAmI()])
-    assert launcher.rounds([DieOnce(tmp_path / "dead", 10), WhereAmI()])[0] == 10
-    after = launcher.rounds([WhereAmI(), WhereAmI()])
+    before = launcher.run_tasks([WhereAmI(), WhereAmI()])
+    assert launcher.run_tasks([DieOnce(tmp_path / "dead", 10), WhereAmI()])[0] == 10
+    after = launcher.run_tasks([WhereAmI(), WhereAmI()])
     assert before[0][0] != after[0][0]
     assert before[1] == after[1]
 
 
 def test_a_worker_killed_between_rounds_is_replaced(launcher: RayLauncher) -> None:
-    (_, _), (pid, _) = launcher.rounds([WhereAmI(), WhereAmI()])
+    (_, _), (pid, _) = launcher.run_tasks([WhereAmI(), WhereAmI()])
     os.kill(pid, signal.SIGKILL)
-    assert launcher.rounds([WhereAmI(), WhereAmI()])[1][0] != pid
+    assert launcher.run_tasks([WhereAmI(), WhereAmI()])[1][0] != pid
 
 
 def test_a_task_that_always_kills_is_given_up(launcher: RayLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thinstream.distributed.engines.ray.launcher.RETRIES", 1)
     with pytest.raises(WorkerLostError, match="worker 1 died 2 times with the same task"):
-        launcher.rounds([WhereAmI(), Die()])
+        launcher.run_tasks([WhereAmI(), Die()])
 
 
 def test_what_a_task_raises_is_raised_here(launcher: RayLauncher) -> None:
     with pytest.raises(InvalidInputError, match="row 7 is bad") as caught:
-        launcher.rounds([WhereAmI(), Refuse(InvalidInputError)])
+        launcher.run_tasks([WhereAmI(), Refuse(InvalidInputError)])
     assert caught.value.__notes__ == ["raised in worker 1"]
     with pytest.raises(InvalidInputError) as caught:
-        launcher.together([Meet("a"), Refuse(InvalidInputError)])
+        launcher.run_together([Meet("a"), Refuse(InvalidInputError)])
     assert caught.value.__notes__ == ["raised in worker 1"]
 
 
 def test_together_they_meet(launcher: RayLauncher) -> None:
-    first, second = launcher.together([Meet("a"), Meet("b")])
+    first, second = launcher.run_together([Meet("a"), Meet("b")])
     assert first == second == ("127.0.0.1", ["a", "b"], ["A", "B"])
-    assert launcher.together([Meet("alone")]) == [("127.0.0.1", ["alone"], ["ALONE"])]
+    assert launcher.run_together([Meet("alone")]) == [("127.0.0.1", ["alone"], ["ALONE"])]
 
 
 @pytest.mark.parametrize("other", [Meet("a"), Echo()])
 def test_one_dies_while_the_others_wait(launcher: RayLauncher, other: Any) -> None:
     start = time.monotonic()
     with pytest.raises(WorkerLostError, match="worker 1 died"):
-        launcher.together([other, Meet("b", then=Die())])
+        launcher.run_together([other, Meet("b", then=Die())])
     assert time.monotonic() - start < 20
-    assert len(launcher.together([Meet("a"), Meet("b")])) == 2
+    assert len(launcher.run_together([Meet("a"), Meet("b")])) == 2
 
 
 def test_one_that_notices_nothing_is_replaced(launcher: RayLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thinstream.distributed.engines.ray.launcher.GRACE", 0.5)
     with pytest.raises(WorkerLostError, match="worker 1 died"):
-        launcher.together([Deaf(), Meet("b", then=Die())])
-    assert len(launcher.rounds([WhereAmI(), WhereAmI()])) == 2
+        launcher.run_together([Deaf(), Meet("b", then=Die())])
+    assert len(launcher.run_tasks([WhereAmI(), WhereAmI()])) == 2
 
 
 def test_a_run_that_is_stopped_stops_its_workers(launcher: RayLauncher) -> None:
     stop = threading.Timer(1.0, _thread.interrupt_main)
     stop.start()
     with pytest.raises(KeyboardInterrupt):
-        launcher.together([Deaf(), Deaf()])
+        launcher.run_together([Deaf(), Deaf()])
     stop.join()
-    assert len(launcher.rounds([WhereAmI(), WhereAmI()])) == 2
+    assert len(launcher.run_tasks([WhereAmI(), WhereAmI()])) == 2
 
 
 def test_a_lost_node_is_left_for_another(launcher: RayLauncher, ray_nodes: Any, tmp_path: Path) -> None:
     head, [node] = ray_nodes.head_node.node_id, ray_nodes.worker_nodes
     other = ray_nodes.add_node(**RAY_NODE)
-    places = [place for _, place in launcher.rounds([WhereAmI(), WhereAmI()])]
+    places = [place for _, place in launcher.run_tasks([WhereAmI(), WhereAmI()])]
     assert sorted(places) == sorted([head, node.node_id])
     victim = places.index(node.node_id)
     tasks: list[Any] = [WhereAmI(), WhereAmI()]
     tasks[victim] = LoseNode(tmp_path / "lost")
-    assert launcher.rounds(tasks)[victim][1] == other.node_id
+    assert launcher.run_tasks(tasks)[victim][1] == other.node_id
     ray_nodes.remove_node(node)
 
 
@@ -281,21 +281,21 @@ def test_no_place_is_an_error_and_not_a_long_wait(launcher: RayLauncher) -> None
         RayLauncher(3)
     with pytest.raises(InvalidParameterError, match=r"engine 'ray' takes the options 'address', .*, got 'foo'"):
         RayLauncher(1, foo=1)
-    assert len(launcher.rounds([WhereAmI(), WhereAmI()])) == 2  # the connection was not its own, and is still there
+    assert len(launcher.run_tasks([WhereAmI(), WhereAmI()])) == 2  # the connection was not its own, and is still there
 
 
 def test_workers_beside_others_with_variables_of_their_own(launcher: RayLauncher) -> None:
     beside = RayLauncher(1, cpus=0.0, runtime_env={"env_vars": {"THINSTREAM_TEST": "here"}})
     try:
-        assert beside.rounds([Variables(("THINSTREAM_TEST", "OMP_NUM_THREADS"))]) == [["here", "1"]]
+        assert beside.run_tasks([Variables(("THINSTREAM_TEST", "OMP_NUM_THREADS"))]) == [["here", "1"]]
     finally:
         beside.close()
-    assert launcher.rounds([Variables(("THINSTREAM_TEST",))]) == [[None]]
+    assert launcher.run_tasks([Variables(("THINSTREAM_TEST",))]) == [[None]]
 
 
 def test_more_tasks_than_workers(launcher: RayLauncher) -> None:
     with pytest.raises(InvalidParameterError, match="the launcher has 2 workers, got 3 tasks"):
-        launcher.rounds([WhereAmI()] * 3)
+        launcher.run_tasks([WhereAmI()] * 3)
     with pytest.raises(InvalidParameterError, match="workers must be a whole number > 0, got 0"):
         RayLauncher(0)
 
@@ -308,7 +308,7 @@ from tests.distributed.engines.ray.test_launcher import WhereAmI
 from thinstream.distributed.engines.ray.launcher import RayLauncher
 
 launcher = RayLauncher(2)
-(one, _), (two, _) = launcher.rounds([WhereAmI(), WhereAmI()])
+(one, _), (two, _) = launcher.run_tasks([WhereAmI(), WhereAmI()])
 found = listeners([os.getpid()])
 print(len({one, two, os.getpid()}), len(found) >= 6, [each for each in found if not each.loopback])
 token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])

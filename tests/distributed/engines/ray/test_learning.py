@@ -13,7 +13,7 @@ import pytest
 import thinstream as ts
 from thinstream.batch import Batch, Position
 from thinstream.distributed import DistributedClassifier
-from thinstream.distributed.by_examples import worker as rounds
+from thinstream.distributed.by_examples.worker import _kept
 from thinstream.distributed.engines.ray.datasets import RayDatasetSource
 from thinstream.distributed.engines.ray.launcher import RayLauncher
 from thinstream.distributed.fitting import learn, train
@@ -83,7 +83,7 @@ class Here:
     def share(self, value: Any) -> Callable[[], Any]:
         return lambda: value
 
-    def rounds(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    def run_tasks(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         return [task() for task in tasks]
 
 
@@ -94,7 +94,7 @@ class Remembered:
     worker: int
 
     def __call__(self) -> tuple[int, int, list[bytes]]:
-        kept = rounds._kept[self.worker]
+        kept = _kept[self.worker]
         return os.getpid(), kept.version, [array.tobytes() for array in kept.base.memory]  # type: ignore[union-attr]
 
 
@@ -200,7 +200,7 @@ def test_two_workers_learn_what_two_learners_here_would(launcher: RayLauncher, f
 
 def test_all_workers_have_the_same_model(launcher: RayLauncher, dataset: Any) -> None:
     learn(launcher, dataset, model(), merge_every=30)
-    (one, first, here), (two, second, there) = launcher.rounds([Remembered(0), Remembered(1)])
+    (one, first, here), (two, second, there) = launcher.run_tasks([Remembered(0), Remembered(1)])
     assert one != two
     assert first == second == ROWS // 2 // 30 - 1  # the base of the last round: all merges but the last
     assert here == there

@@ -119,20 +119,20 @@ def launcher(spark_cluster: Any) -> Iterator[SparkLauncher]:
     made.close()
     assert spark_cluster.range(3).count() == 3  # it was not this launcher's to stop
     with pytest.raises(InvalidParameterError, match="the launcher is closed, got 1 tasks"):
-        made.rounds([Give(1)])
+        made.run_tasks([Give(1)])
 
 
 def test_workers_are_processes_of_two_executors(launcher: SparkLauncher) -> None:
     assert launcher.session.sparkContext.master == "local-cluster[2,1,1024]"
-    (one, here), (two, there) = launcher.rounds([WhereAmI(), WhereAmI()])
+    (one, here), (two, there) = launcher.run_tasks([WhereAmI(), WhereAmI()])
     assert len({one, two, here, there, os.getpid()}) == 5
-    assert launcher.rounds([Give(os.getpid), Give(7)])[0] in (one, two)  # processes are used again
-    assert launcher.rounds([]) == launcher.together([]) == []
+    assert launcher.run_tasks([Give(os.getpid), Give(7)])[0] in (one, two)  # processes are used again
+    assert launcher.run_tasks([]) == launcher.run_together([]) == []
     assert not launcher.remembers
 
 
 def test_all_sockets_listen_on_loopback(launcher: SparkLauncher) -> None:
-    launcher.rounds([WhereAmI(), WhereAmI()])
+    launcher.run_tasks([WhereAmI(), WhereAmI()])
     found = listeners([os.getpid()])
     assert [each for each in found if not each.loopback] == []
     assert sum(each.process == "java" for each in found) >= 3  # driver, and a block manager in each executor
@@ -155,7 +155,7 @@ def test_the_secret_is_in_a_folder_of_its_owner_only(launcher: SparkLauncher) ->
 def test_a_shared_value_is_sent_once_and_dropped(launcher: SparkLauncher) -> None:
     shared = launcher.share({"weights": [1.0, 2.0]})
     path = Path(shared.broadcast._path)
-    assert launcher.rounds([Give(shared), Give(shared), Give(shared)]) == [{"weights": [1.0, 2.0]}] * 3
+    assert launcher.run_tasks([Give(shared), Give(shared), Give(shared)]) == [{"weights": [1.0, 2.0]}] * 3
     assert path.exists()
     del shared
     assert not path.exists()
@@ -163,7 +163,7 @@ def test_a_shared_value_is_sent_once_and_dropped(launcher: SparkLauncher) -> Non
 
 def test_what_a_task_raises_is_raised_here_and_not_tried_again(launcher: SparkLauncher, tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="row 7 is bad") as caught:
-        launcher.rounds([Give(1), Refuse(LookupError, tmp_path / "trace")])
+        launcher.run_tasks([Give(1), Refuse(LookupError, tmp_path / "trace")])
     assert caught.value.__notes__[-1] == "raised in worker 1"
     assert "in __call__" in caught.value.__notes__[0]
     assert (tmp_path / "trace").read_text() == "x"
@@ -171,18 +171,18 @@ def test_what_a_task_raises_is_raised_here_and_not_tried_again(launcher: SparkLa
 
 def test_a_killed_process_is_replaced(launcher: SparkLauncher, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
-    answers = launcher.rounds([Give("here"), Kill(once=victim)])
+    answers = launcher.run_tasks([Give("here"), Kill(once=victim)])
     assert answers == ["here", f"{victim.read_text()} is gone"]
 
 
 def test_a_killed_executor_is_replaced(launcher: SparkLauncher, tmp_path: Path) -> None:
     shared, victim = launcher.share("still known"), tmp_path / "victim"
-    assert launcher.rounds([Kill(executor=True, once=victim), Give(shared)])[1] == "still known"
+    assert launcher.run_tasks([Kill(executor=True, once=victim), Give(shared)])[1] == "still known"
     assert not Path(f"/proc/{victim.read_text()}").exists()
     package.wait_for(launcher.session, 2)
     for _ in range(5):  # the first may still run where the other worker is
-        assert launcher.rounds([Give(shared), Give(shared)]) == ["still known"] * 2
-        executors = {executor for _, executor in launcher.rounds([WhereAmI(), WhereAmI()])}
+        assert launcher.run_tasks([Give(shared), Give(shared)]) == ["still known"] * 2
+        executors = {executor for _, executor in launcher.run_tasks([WhereAmI(), WhereAmI()])}
         if len(executors) == 2:
             break
     assert len(executors - {int(victim.read_text())}) == 2
@@ -190,35 +190,35 @@ def test_a_killed_executor_is_replaced(launcher: SparkLauncher, tmp_path: Path) 
 
 def test_a_process_that_always_dies_is_given_up(launcher: SparkLauncher) -> None:
     with pytest.raises(WorkerLostError, match=r"Task 1 .* failed 4 times(.|\n)*exited unexpectedly"):
-        launcher.rounds([Give(1), Kill()])
-    assert launcher.rounds([Give(1), Give(2)]) == [1, 2]
+        launcher.run_tasks([Give(1), Kill()])
+    assert launcher.run_tasks([Give(1), Give(2)]) == [1, 2]
 
 
 def test_tasks_exchange_texts(launcher: SparkLauncher) -> None:
     answer = ("127.0.0.1", ["a", "b"], ["A", "B"])
-    assert launcher.together([Meet("a"), Meet("b")]) == [answer, answer]
+    assert launcher.run_together([Meet("a"), Meet("b")]) == [answer, answer]
 
 
 def test_what_one_of_a_gang_raises_ends_all(launcher: SparkLauncher) -> None:
     with pytest.raises(LookupError, match="row 7 is bad") as caught:
-        launcher.together([Echo(), Meet("b", Refuse(LookupError))])
+        launcher.run_together([Echo(), Meet("b", Refuse(LookupError))])
     assert caught.value.__notes__[-1] == "raised in worker 1"
 
 
 def test_a_gang_that_loses_one_ends(launcher: SparkLauncher) -> None:
     with pytest.raises(WorkerLostError, match="exited unexpectedly"):
-        launcher.together([Meet("a"), Meet("b", Kill())])
+        launcher.run_together([Meet("a"), Meet("b", Kill())])
 
 
 def test_an_echo_is_a_lost_worker(launcher: SparkLauncher) -> None:
     with pytest.raises(WorkerLostError, match="a worker was lost: worker 1 is gone"):
-        launcher.together([Echo(), Echo()])
+        launcher.run_together([Echo(), Echo()])
 
 
 def test_a_gang_needs_cores_for_all(launcher: SparkLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "PATIENCE", 0.1)
     with pytest.raises(InvalidParameterError, match="3 workers must run at the same time, but Spark has cores for 2"):
-        launcher.together([Meet("a"), Meet("b"), Meet("c")])
+        launcher.run_together([Meet("a"), Meet("b"), Meet("c")])
 
 
 def test_a_signal_ends_the_waiting_and_the_job(launcher: SparkLauncher, tmp_path: Path) -> None:
@@ -233,11 +233,11 @@ def test_a_signal_ends_the_waiting_and_the_job(launcher: SparkLauncher, tmp_path
     signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
     try:
         with pytest.raises(Stop):
-            launcher.rounds([Sleep(tmp_path / "one"), Sleep(tmp_path / "other")])
+            launcher.run_tasks([Sleep(tmp_path / "one"), Sleep(tmp_path / "other")])
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert launcher.rounds([Give(1), Give(2)]) == [1, 2]
+    assert launcher.run_tasks([Give(1), Give(2)]) == [1, 2]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # which PySpark had taken over
 
 

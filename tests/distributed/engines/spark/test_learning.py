@@ -40,7 +40,7 @@ class Here:
     def share(self, value: Any) -> Callable[[], Any]:
         return lambda: value
 
-    def rounds(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    def run_tasks(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         return [task() for task in tasks]
 
 

@@ -72,7 +72,7 @@ class RayLauncher:
         """`value`, put into the object store once; the callable answers it in a worker, read-only."""
         return _Shared(ray().put(value))
 
-    def rounds(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+    def run_tasks(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Answers of tasks, task i run by actor i; one whose actor died is run again by a new one."""
         self._check(tasks)
         answers: list[Any] = [None] * len(tasks)
@@ -93,7 +93,7 @@ class RayLauncher:
                 pending[self._actors[i].run.remote(tasks[i])] = i
         return answers
 
-    def together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
+    def run_together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
         """Answers of tasks that run at the same time; if one fails, the others have a moment to notice it."""
         self._check(tasks)
         if self._gatherer is None:

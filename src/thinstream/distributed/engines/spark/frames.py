@@ -45,7 +45,7 @@ class FrameColumns(TableColumns):
         kinds = {field.name: type(field.dataType).__name__ for field in frame.schema.fields}
         return self.features if kinds.get(self.features) == "VectorUDT" else None
 
-    def taken(self, frame: Any) -> Any:
+    def select(self, frame: Any) -> Any:
         """The columns that are read, without the others."""
         reading, names = self.reading, frame.columns
         weight = reading["weight"] or "weight"
@@ -62,15 +62,15 @@ class FrameColumns(TableColumns):
     def names(self, frame: Any) -> list[str]:
         """Columns as they are written: vectors as lists."""
         vector = self.vector(frame)
-        names = self.taken(frame).columns
+        names = self.select(frame).columns
         return list(names) if vector is None else [INDICES, VALUES, *(name for name in names if name != vector)]
 
     def rows(self, tables: Sequence[tuple[Any, int]], names: Sequence[str], vectors: bool, width: int = 0) -> Stream:
         """Rows that were written, as a stream; ``width``: of their vectors, if they tell."""
-        return self.stream(tables, names, **written_as(vectors, width))
+        return self.stream(tables, names, **written_options(vectors, width))
 
 
-def written_as(vectors: bool, width: int) -> dict[str, Any]:
+def written_options(vectors: bool, width: int) -> dict[str, Any]:
     """What a stream must be told of rows that were written: vectors are lists now."""
     return {"n_features": width or None, **({"indices": INDICES, "values": VALUES} if vectors else {})}
 
@@ -150,7 +150,7 @@ class DataFrameSource:
         self._names = tuple(self._columns.names(frame))
         place = _folder(frame, folder)
         self._remove = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
-        self._written = _written(self._columns.taken(frame), place, self._columns.vector(frame))
+        self._written = _write_partitions(self._columns.select(frame), place, self._columns.vector(frame))
         if not self._written:
             raise InvalidInputError("the DataFrame has no rows")
         self._whole = self.shards(1)[0].open()
@@ -163,7 +163,7 @@ class DataFrameSource:
 
     def shards(self, workers: int) -> list[TableShard]:
         """Stretches of equal length, one after another."""
-        more = written_as(self._vectors, max(file.width for file in self._written))
+        more = written_options(self._vectors, max(file.width for file in self._written))
         found = []
         for places in cut([file.rows for file in self._written], workers):
             stretches = [(Stretch(self._written[k].path, first, rows), rows) for k, first, rows in places]
@@ -192,7 +192,7 @@ def _folder(frame: Any, folder: str | os.PathLike[str] | None) -> str:
     return tempfile.mkdtemp(prefix="thinstream-rows-", dir=folder)
 
 
-def _written(frame: Any, folder: str, vector: str | None) -> list[Written]:
+def _write_partitions(frame: Any, folder: str, vector: str | None) -> list[Written]:
     """The partitions, each in its file, in their order; empty ones are left out."""
     with no_warnings():
         rows = frame.mapInArrow(_Write(folder, vector), _WRITTEN).collect()

@@ -60,22 +60,22 @@ class SparkLauncher:
         weakref.finalize(shared, _forget, shared.broadcast).atexit = False
         return shared
 
-    def rounds(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+    def run_tasks(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Answers of tasks; one whose process died is run again by Spark, ``spark.task.maxFailures`` times in all."""
         if not tasks:
             return []
         self._check(tasks)
-        found = run_stage(self._seats(len(tasks)), Stage(tuple(tasks)))
-        self._settle(found)
+        found = run_stage(self._partitions(len(tasks)), Stage(tuple(tasks)))
+        self._drop_crowded(found)
         return unpack_answers(found)
 
-    def together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
+    def run_together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
         """Answers of tasks that run at the same time, in a barrier stage; `allGather` is their exchange."""
         if not tasks:
             return []
         self._check(tasks)
         wait_for(self.session, len(tasks))
-        # not from the seats: a gang starts at once or not at all, and cannot wait for places
+        # not from the partitions: a gang starts at once or not at all, and cannot wait for places
         numbers = self.session.range(0, len(tasks), 1, len(tasks))
         return unpack_answers(run_stage(numbers, BarrierStage(tuple(tasks)), barrier=True))
 
@@ -83,16 +83,16 @@ class SparkLauncher:
         """Ends the cluster if it was started here; a second time does nothing."""
         if self._open:
             self._open = False
-            for seats in self._kept.values():
+            for partitions in self._kept.values():
                 with suppress(Exception):  # the cluster may be gone
-                    seats.unpersist()
+                    partitions.unpersist()
             self._leave()
 
     def _check(self, tasks: Sequence[object]) -> None:
         if not self._open:
             raise InvalidParameterError(f"the launcher is closed, got {len(tasks)} tasks")
 
-    def _seats(self, count: int) -> Any:
+    def _partitions(self, count: int) -> Any:
         """A partition for each task, kept in memory: Spark likes to run a task where its partition is.
 
         So a worker mostly finds what its process remembers of its shard.
@@ -101,8 +101,8 @@ class SparkLauncher:
             self._kept[count] = self.session.range(0, count, 1, count).persist()
         return self._kept[count]
 
-    def _settle(self, found: Sequence[Answer]) -> None:
-        """Gives up seats that ended up beside each other, when an executor died, while another has room."""
+    def _drop_crowded(self, found: Sequence[Answer]) -> None:
+        """Gives up partitions that ended up beside each other, when an executor died, while another has room."""
         used = len({answer.executor for answer in found})
         if used < len(found) and used < executors_of(self.session):
             self._kept.pop(len(found)).unpersist()

@@ -77,7 +77,7 @@ def session_for(
     sql = pyspark().sql
     running = session or sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
     if running is not None:
-        return running, nothing
+        return running, leave_running
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         return local_cluster(workers, memory, config)
     builder = sql.SparkSession.builder.appName("thinstream")
@@ -141,7 +141,7 @@ def local_cluster(workers: int, memory: int = 1024, config: Mapping[str, str] = 
     }
     try:
         with no_warnings(), _environment(environment), _signals(), open(folder / "driver.log", "wb") as log:
-            return _started(folder, log, workers)
+            return _start(folder, log, workers)
     except BaseException as error:
         with suppress(OSError):
             error.add_note((folder / "driver.log").read_text(errors="replace")[-2000:])
@@ -149,7 +149,7 @@ def local_cluster(workers: int, memory: int = 1024, config: Mapping[str, str] = 
         raise
 
 
-def _started(folder: Path, log: Any, workers: int) -> tuple[Any, Callable[[], None]]:
+def _start(folder: Path, log: Any, workers: int) -> tuple[Any, Callable[[], None]]:
     """A session in a JVM of its own, so that another's settings do not reach it, nor its own another."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -270,5 +270,5 @@ def _signals() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def nothing() -> None:
+def leave_running() -> None:
     """Ends what is not ours to end."""

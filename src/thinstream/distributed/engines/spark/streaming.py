@@ -135,7 +135,7 @@ class BatchLearner:
         try:
             parts = max(1, self._workers or slots_of(session))
             task = _Learn(base, self._columns, tuple(names), vector)
-            found = unpack_answers(run_stage(self._columns.taken(frame).coalesce(parts), task))
+            found = unpack_answers(run_stage(self._columns.select(frame).coalesce(parts), task))
         finally:
             base.destroy()
         learned = [answer for answer in found if answer is not None]
