@@ -64,7 +64,7 @@ class AdaFOBOS(OnlineClassifier):
 
     - eta: float, default=1.0. Learning rate η.
     - l1: float, default=0.0. λ: each round shrinks a weight by λη/H_j; larger is sparser.
-    - delta: float, default=1.0. δ: keeps the first steps short.
+    - delta: float, default=1.0. δ, the least H: keeps the first steps short.
     - loss: {"hinge", "logistic"}, default="hinge"."""
 
     def __init__(self, *, eta: float = 1.0, l1: float = 0.0, delta: float = 1.0, loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
