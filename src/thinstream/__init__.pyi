@@ -110,7 +110,7 @@ class AdaFOBOS(OnlineClassifier):
     l1 : float, default=0.0
         λ: larger is sparser.
     delta : float, default=1.0
-        δ: keeps the first steps short.
+        δ, the least H: keeps the first steps short.
     loss : {"hinge", "logistic"}, default="hinge"
 
     Examples

@@ -26,7 +26,7 @@ def test_a_command_is_one_file(tmp_path, monkeypatch, thin):
 
 
 def test_only_the_command_that_is_named_is_made():
-    assert len(make_app(["--help"]).registered_commands) == len(command_names()) == 17
+    assert len(make_app(["--help"]).registered_commands) == len(command_names()) >= 17
     (command,) = make_app(["merge", "-h"]).registered_commands
     assert command.name == "merge"
 

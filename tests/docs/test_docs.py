@@ -41,3 +41,16 @@ def test_the_commands_of_a_page(page, tmp_path):
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
     assert (work / PAGES[page]).exists()
+
+
+def test_files_of_the_walks_exist():
+    """docs/architecture.md names files in the order in which they come in, and the folders of two levels once each."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    walks = text[text.index("## Three walks") : text.index("## A rule is about one coordinate")]
+    files = re.findall(r"`([a-z_/]+\.py)`", walks)
+    assert len(files) > 30
+    assert [file for file in files if not (ROOT / "src" / "thinstream" / file).is_file()] == []
+    tree = text[text.index("## The tree") : text.index("## Three walks")]
+    package = ROOT / "src" / "thinstream"
+    folders = {path.parent.name for depth in ("*", "*/*") for path in package.glob(f"{depth}/__init__.py")}
+    assert sorted(re.findall(r"^ +(\w+)/ ", tree, flags=re.M)) == sorted(folders - {"bcw", "sbcw"})

@@ -21,13 +21,13 @@ from thinstream.experiments.p0_common import (
     Contestant,
     Measured,
     at_sparsity,
+    choose_parameters,
     curve_rows,
     ends,
     l1_values,
     learned,
     measured,
     permuted,
-    tuned,
     weights_of,
     whole_periods,
 )
@@ -143,7 +143,7 @@ def test_tuning_is_cross_validation():
             held_out = train.take(np.flatnonzero(fold == k))
             wrong[eta] += float(((held_out.X @ model.weights() > 0) != (held_out.y > 0)).mean())
     best = min(wrong, key=lambda eta: wrong[eta])
-    assert wrong[tuned(SPARSE["FSOL"], rows, smoke=True)["eta"]] == wrong[best]
+    assert wrong[choose_parameters(SPARSE["FSOL"], rows, smoke=True)["eta"]] == wrong[best]
 
 
 def test_costs_reach_the_models():

@@ -139,13 +139,13 @@ def test_the_full_matrix_tries_the_neighbours_of_the_diagonals_rate(monkeypatch)
 
     monkeypatch.setattr(p3_common, "search", search)
     monkeypatch.setattr(p3_common, "load", lambda name, rows: rows_of(50))
-    p3_common._tuned.cache_clear()
+    p3_common._choose_rate.cache_clear()
     p3_common.permuted.cache_clear()
     try:
-        assert p3_common.tuned("made", 1, "Perceptron", SUM) is None
-        assert p3_common.tuned("made", 1, "ARCSOGD", SUM) == 1e5
+        assert p3_common.choose_rate("made", 1, "Perceptron", SUM) is None
+        assert p3_common.choose_rate("made", 1, "ARCSOGD", SUM) == 1e5
     finally:
-        p3_common._tuned.cache_clear()
+        p3_common._choose_rate.cache_clear()
         p3_common.permuted.cache_clear()
     assert asked == [("ARCSOGD-diag", GRID), ("ARCSOGD", [1e4, 1e5])]
 

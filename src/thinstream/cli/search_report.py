@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from thinstream.cli.commands.tune import Job
 
 #: Scorings that are shares, shown in percent.
-SHARES = ("error", "balanced_accuracy", "weighted_sum")
+SHARES = ("error", "accuracy", "balanced_accuracy", "weighted_sum", "f1", "precision", "recall", "jaccard")
 #: What options are called that are not called as parameters are.
 CALLED = {"fit_intercept": "intercept", "class_weight": "class-weight"}
 

@@ -69,7 +69,7 @@ def permuted(data: Data, number: int) -> Data:
     return data.take(np.random.default_rng(number).permutation(len(data.y)))
 
 
-def tuned(
+def choose_parameters(
     contestant: Contestant, rows: Batch, costs: Costs = PLAIN, scoring: str = "error", smoke: bool = False
 ) -> dict[str, Any]:
     """The paper's protocol: 5 folds over its grids with l1 = 0, all candidates and folds as lanes of one pass."""

@@ -41,7 +41,7 @@ def work(label: str, smoke: bool) -> list[Row]:
     """An algorithm."""
     train, test = synthetic(smoke)
     contestant, rows = p0.SPARSE[label], batch_of(train)
-    parameters = p0.tuned(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
+    parameters = p0.choose_parameters(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
     l1 = p0.l1_values(contestant, parameters, rows, smoke=smoke)
     nnz, errors, found = [], [], []
     for order in range(1 if smoke else ORDERS):

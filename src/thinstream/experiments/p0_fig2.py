@@ -69,7 +69,7 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
         runs, l1 = [liblinear(train, test, factors)], [1.0 / factor for factor in factors]
         return p0.curve_rows(about, l1, runs, train.X.shape[1], "error")
     contestant, rows = p0.SPARSE[label], batch_of(p0.permuted(train, 0))
-    parameters = p0.tuned(contestant, rows, smoke=smoke)
+    parameters = p0.choose_parameters(contestant, rows, smoke=smoke)
     l1 = p0.l1_values(contestant, parameters, rows, smoke=smoke)
     runs = [
         p0.measured(p0.learned(contestant, parameters, l1, batch_of(p0.permuted(train, order))), test)

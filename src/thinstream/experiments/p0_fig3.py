@@ -47,7 +47,7 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
         return found
     contestant = p0.SPARSE[label]
     rows = p0.whole_periods(contestant, batch_of(p0.permuted(train, 0)))
-    parameters = p0.tuned(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
+    parameters = p0.choose_parameters(contestant, rows.until(min(TUNED, len(rows))), smoke=smoke)
     values = p0.l1_values(contestant, parameters, rows, smoke=smoke)
     l1 = [0.0, *values[1::EACH]]
     best, found = [float("inf")] * len(l1), []

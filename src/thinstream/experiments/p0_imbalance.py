@@ -64,7 +64,7 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
     train, test = p0.task(name, smoke)
     samples = [(rare(train, 2 * k, ratio), rare(test, 2 * k + 1, ratio)) for k in range(1 if smoke else SAMPLES)]
     rows = batch_of(samples[0][0])
-    parameters = p0.tuned(contestant, rows, costs, "error" if smoke else "balanced_accuracy", smoke=smoke)
+    parameters = p0.choose_parameters(contestant, rows, costs, "error" if smoke else "balanced_accuracy", smoke=smoke)
     l1 = p0.l1_values(contestant, parameters, rows, costs, smoke=smoke)
     runs = [
         p0.measured(p0.learned(contestant, parameters, l1, batch_of(some), costs), other) for some, other in samples

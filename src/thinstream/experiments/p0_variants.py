@@ -45,7 +45,7 @@ def work(name: str, algorithm: str, update_on: str, diagonal: str, smoke: bool) 
     train, test = p0.task(name, smoke)
     rows = batch_of(p0.permuted(train, 0))
     kind = {} if algorithm == "FSOL" else {"update_on": update_on, "diagonal": diagonal}
-    parameters = p0.tuned(p0.Contestant(algorithm.lower(), kind), rows, smoke=smoke)
+    parameters = p0.choose_parameters(p0.Contestant(algorithm.lower(), kind), rows, smoke=smoke)
     found: list[Row] = []
     for schedule in SCHEDULES[:2] if smoke else SCHEDULES:
         contestant, own = p0.Contestant(algorithm.lower()), {**parameters, "l1_schedule": schedule}

@@ -66,7 +66,7 @@ class Sample(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def drawn(name: str, learn: int, test: int) -> tuple[Sample, Sample]:
+def draw_rows(name: str, learn: int, test: int) -> tuple[Sample, Sample]:
     """Rows to learn from and to test with."""
     few = learn + test < FIRST
     X, y = scaled_covtype(few) if name == "covtype" else epsilon_like(learn + test)
@@ -142,7 +142,7 @@ def measure(name: str, method: str, size: Size) -> list[Row]:
     from sklearn.exceptions import ConvergenceWarning
 
     warnings.simplefilter("ignore", ConvergenceWarning)  # liblinear stops after its 1,000 rounds
-    train, test = drawn(name, size.learn, size.test)
+    train, test = draw_rows(name, size.learn, size.test)
     model, parameters = chosen(method, Sample(train.X[: size.tune], train.y[: size.tune]))
     clone(model).fit(train.X[:50], train.y[:50])  # compiles
     dense = method in BATCH or method == "DCD"

@@ -20,7 +20,7 @@ COPIES = 10
 RULE = "StableSparsePerceptron"
 
 
-def tuned(data: p2.Task, passes: int) -> dict[str, float]:
+def choose_setting(data: p2.Task, passes: int) -> dict[str, float]:
     """The candidate with the lowest error on the validation rows when nothing bounds it."""
     grid = [{"eta": eta, "l1": l1, "margin": margin} for eta, l1, margin in product(ETA, L1, MARGIN)]
     lanes = learned(data, grid, 0, passes)
@@ -41,7 +41,7 @@ def learned(data: p2.Task, settings: list[dict[str, float]], seed: int, passes: 
 def stopped(name: str, copies: int, passes: int, limit: int) -> list[Row]:
     """A row for each bound and copy."""
     data = p2.task(name, limit=limit)
-    setting, rows = tuned(data, passes), []
+    setting, rows = choose_setting(data, passes), []
     for seed in range(copies):
         lanes = learned(data, [{**setting, "max_density": bound} for bound in BOUNDS], seed, passes)
         weights = np.asarray(lanes.scores(unit_vectors(data.width)))

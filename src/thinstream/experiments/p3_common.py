@@ -179,21 +179,21 @@ def one_pass(algorithm: str, rho: float, rate: float | None, data: Data, **more:
     return Pass(data.y, scores > 0, seconds)
 
 
-def tuned(name: str, rows: int, algorithm: str, measure: Measure, stop: int = 0) -> float | None:
+def choose_rate(name: str, rows: int, algorithm: str, measure: Measure, stop: int = 0) -> float | None:
     """C or the learning rate for a set and a measure; None where nothing is tuned.
 
     All values learn in one pass over a permutation that is used for nothing else (small sets: the mean of several), and
     are judged by each row before it is learned, from a quarter to half of the rows on. The full matrix, which is slow,
     tries the value of the diagonal one and its neighbours; on large sets it takes that of the diagonal one.
     """
-    return _tuned(name, rows, algorithm, measure, stop) if RECIPES[algorithm].tuned else None
+    return _choose_rate(name, rows, algorithm, measure, stop) if RECIPES[algorithm].tuned else None
 
 
 @lru_cache(maxsize=256)
-def _tuned(name: str, rows: int, algorithm: str, measure: Measure, stop: int) -> float:
+def _choose_rate(name: str, rows: int, algorithm: str, measure: Measure, stop: int) -> float:
     size, values = min(len(load(name, rows).y), stop or 10**9), GRID
     if algorithm == FULL:
-        near = GRID.index(_tuned(name, rows, DIAGONAL, measure, stop))
+        near = GRID.index(_choose_rate(name, rows, DIAGONAL, measure, stop))
         values = GRID[max(near - 1, 0) : near + 2]
         if size > LARGE:
             return GRID[near]

@@ -40,7 +40,7 @@ def cells(smoke: bool) -> list[Cell]:
 def weighted(name: str, kind: str, group: str, permutations: int, rows: int) -> list[Row]:
     """Every weight on every permutation."""
     found: list[Row] = []
-    rates = {algorithm: p3.tuned(name, rows, algorithm, p3.MEASURES[kind]) for algorithm in p3.GROUPS[group]}
+    rates = {algorithm: p3.choose_rate(name, rows, algorithm, p3.MEASURES[kind]) for algorithm in p3.GROUPS[group]}
     for permutation in range(permutations):
         data = p3.permuted(name, rows, permutation)
         for weight in WEIGHTS[:: 2 if group == "full" else 1]:

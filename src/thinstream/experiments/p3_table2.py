@@ -47,7 +47,7 @@ def cells(smoke: bool) -> list[Cell]:
 def compared(name: str, kind: str, group: str, permutations: int, rows: int) -> list[Row]:
     """Every algorithm of the group on every permutation; the curves are means over them."""
     measure, found = p3.MEASURES[kind], []
-    rates = {algorithm: p3.tuned(name, rows, algorithm, measure) for algorithm in p3.GROUPS[group]}
+    rates = {algorithm: p3.choose_rate(name, rows, algorithm, measure) for algorithm in p3.GROUPS[group]}
     curves: dict[str, list[Any]] = {algorithm: [] for algorithm in p3.GROUPS[group]}
     stops: list[int] = []
     for permutation in range(permutations):

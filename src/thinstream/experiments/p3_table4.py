@@ -39,7 +39,7 @@ def cells(smoke: bool) -> list[Cell]:
 def detected(name: str, group: str, permutations: int, rows: int) -> list[Row]:
     """Every algorithm of the group on every permutation."""
     found, stop = [], 0 if rows else FIRST.get(name, 0)
-    rates = {algorithm: p3.tuned(name, rows, algorithm, p3.SUM, stop) for algorithm in p3.GROUPS[group]}
+    rates = {algorithm: p3.choose_rate(name, rows, algorithm, p3.SUM, stop) for algorithm in p3.GROUPS[group]}
     for permutation in range(permutations):
         data = p3.permuted(name, rows, permutation, stop)
         for algorithm, rate in rates.items():

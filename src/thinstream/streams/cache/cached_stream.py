@@ -23,8 +23,6 @@ class CachedStream:
 
     """
 
-    unit, names = "rows", None
-
     def __init__(self, source: Stream, files: list[str]) -> None:
         self._source, self.path = source, Path(f"{files[0]}.cache")
         newest = max(os.stat(file).st_mtime_ns for file in files)
@@ -33,10 +31,8 @@ class CachedStream:
         else:
             self._cache = Cache(self.path)
 
-    @property
-    def dtype(self) -> str:
-        """Of the values."""
-        return self._cache.dtype
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -47,20 +43,6 @@ class CachedStream:
     def skipped(self) -> Skipped | None:
         """Bad records that were left out when the cache was written, if it was now."""
         return self._source.skipped
-
-    @property
-    def feature_space(self) -> dict[str, Any]:
-        """What feature numbers mean."""
-        return self._cache.feature_space
-
-    @property
-    def size(self) -> int:
-        """Rows."""
-        return self._cache.rows
-
-    def done(self, position: Position) -> int:
-        """Rows before a position."""
-        return position.row
 
     def fingerprint(self) -> dict[str, Any]:
         """That of the source: the same cache can be written again. Positions are not those of the source, though."""
