@@ -115,6 +115,15 @@ def test_algorithms(thin):
     assert "--coordinates    a sequence of whole numbers, or None; default None" in said
 
 
+@pytest.mark.parametrize("name", ["bcw", "sbcw", "fgm", "spardca", "scd", "grades"])
+def test_batch_methods_train_and_predict(name, thin, tmp_path):
+    (tmp_path / "rows.svm").write_text("1 1:1 2:0.5\n-1 1:-1 3:2\n1 2:1\n-1 3:1\n")
+    more = ["--n-nonzero", "3"] if name == "grades" else []
+    said = thin("train", str(tmp_path / "rows.svm"), "-a", name, *more, "-m", str(tmp_path / "m"))
+    assert "non-zeros" in said
+    assert thin("predict", str(tmp_path / "rows.svm"), "-m", str(tmp_path / "m")).split() == ["1", "-1", "1", "-1"]
+
+
 @pytest.mark.parametrize("command", ["tune", "path", "costs"])
 def test_batch_methods_are_not_compared_on_a_stream(command, thin):
     for words in (["-a", "bcw"], ["--algorithm=BCW"], ["-abcw"], ["-a", "bcw", "--C", "2"]):

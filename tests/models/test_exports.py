@@ -14,12 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.models.linear_models import AWKWARD, MODELS, WIDTH, close, each, made, trained_model
+from tests.models.linear_models import AWKWARD, MODELS, WIDTH, close, each, made, rows, trained_model
 from thinstream.errors import InvalidInputError, MissingPackageError, UnknownNameError
 from thinstream.learners import Classes, Learner
+from thinstream.learners.registry import algorithms
 from thinstream.models.exports import FORMATS, LinearModel, export
 from thinstream.models.exports.cheader import hexadecimals
-from thinstream.models.exports.linear import decimals, plain
+from thinstream.models.exports.linear import decimals, json_value
+from thinstream.models.file import read as read_model
+from thinstream.models.file import write as write_model
 from thinstream.models.model import Model
 from thinstream.models.picture import draw
 
@@ -55,8 +58,8 @@ def test_labels_and_parameters_become_plain():
     linear = LinearModel.of(Model(learner, Classes(np.int64(0), np.str_("x"))))
     assert list(map(type, linear.classes)) == [int, str]
     assert type(linear.parameters["eta"]) is float
-    assert plain(np.datetime64("2024-01-01")) == "2024-01-01"
-    assert plain(None) is None
+    assert json_value(np.datetime64("2024-01-01")) == "2024-01-01"
+    assert json_value(None) is None
 
 
 @pytest.mark.parametrize(
@@ -76,6 +79,22 @@ def test_a_model_that_cannot_be_exported(kind, change, message):
     linear = made([0.0, 1.0, 2.0, 0.0])._replace(**change)
     with pytest.raises(InvalidInputError, match=message):
         written(linear, kind)
+
+
+@pytest.mark.parametrize("name", [algorithm.name for algorithm in algorithms("batch")])
+def test_batch_learners_are_exported_too(name, tmp_path):
+    rng = np.random.default_rng(3)
+    model = Model.fresh(name, Classes("ham", "spam"), n_features=20, fit_intercept=True)
+    model.learner.learn(rows(rng, 60, 20, model.learner.dtype))
+    model.learner.finish()
+    batch = rows(rng, 30, 20, model.learner.dtype, y=False)
+    write_model(tmp_path / "m.ts", model)
+    linear = LinearModel.of(read_model(tmp_path / "m.ts"))
+    read = json.loads(written(linear, "json"))
+    assert (read["algorithm"], read["parameters"]) == (name, LinearModel.of(model).parameters)
+    dense = dict(zip(read["indices"], read["weights"]))
+    found = [read["intercept"] + sum(dense.get(j, 0.0) * x for j, x in zip(*row)) for row in each(batch)]
+    np.testing.assert_allclose(found, model.learner.scores(batch), rtol=1e-4, atol=1e-5)
 
 
 # Numbers --------------------------------------------------------------------------------------------------------------

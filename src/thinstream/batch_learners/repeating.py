@@ -187,7 +187,7 @@ class RepeatingLearner(BatchLearner):
     def take(self, passes: Passes, w: NDArray[np.float64], wrong: Any, updates: int, loss: float, **found: Any) -> None:
         """The weights found, the rows they call wrong (positives, negatives), steps that moved, loss of all rows."""
         self.version += 1
-        self.w = np.roll(w, 1) if self.offset else w.copy()
+        self.w = (np.roll(w, 1) if self.offset else w).astype(self.dtype)
         self.counts[T], self.counts[POSITIVES] = passes.positives + passes.negatives, passes.positives
         self.counts[FALSE_NEGATIVES], self.counts[FALSE_POSITIVES] = wrong
         self.counts[UPDATES], self.cumulative_loss, self.found = updates, loss, found

@@ -153,11 +153,10 @@ def _parse_ends(text: str | None) -> tuple[float | None, float | None]:
 def _save(model: "Model", choice: Choice, passes: int, quiet: bool) -> None:
     """Writes the model that was chosen."""
     from thinstream.cli.render import say
-    from thinstream.learners import Frozen
     from thinstream.models.file import write
 
     assert choice.model is not None
-    whole = not choice.weights_only and not isinstance(model.learner, Frozen)
+    whole = not choice.weights_only and not model.learner.weights_only
     write(choice.model, model, "full" if whole else "weights")
     if not whole and not choice.weights_only and not quiet:
         say(f"thinstream: {choice.model} has weights only, as the models took {passes} passes; it cannot go on")

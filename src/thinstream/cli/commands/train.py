@@ -114,7 +114,8 @@ def train(
         model = replace(model, feature_space=stream.feature_space)
     model.require_features(stream.feature_space, ", ".join(data), str(training.start))
     place, checkpoints = training.checkpoint_file, None
-    if place is not None:
+    asked = training.checkpoint or training.checkpoint_every or training.checkpoint_seconds is not None
+    if place is not None and (model.learner.reads == "once" or asked or training.resume):
         checkpoints = Checkpoints(place, training.checkpoint_every, training.checkpoint_seconds)
     shown = stream if distributed.engine is None else Unmeasured()
     watch = NullObserver() if output.quiet else JsonLines() if output.json else Table(shown, training.passes)
@@ -142,7 +143,7 @@ def train(
         if isinstance(watch, Table):
             watch.close()
     report = run.state.progress.report()
-    if not report.rows:
+    if not (report.rows or trained.learner.t):
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     if training.model is not None:
         extra = {"progressive": report.as_dict(), "reading": remembered(reading)}
@@ -268,7 +269,8 @@ def _show_end(training: Training, output: Output, run: Any, report: Any) -> None
     else:
         if training.passes > 1:
             print("\nall passes together: from the second on, rows had been learned before")
-        print(f"\n{report.describe(run.state.model.classes)}")
+        if report.rows:  # a learner that holds its rows has no scores of them before it learns
+            print(f"\n{report.describe(run.state.model.classes)}")
         print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
         if training.model is not None:
             kept = "weights" if training.weights_only else "full"
@@ -280,7 +282,7 @@ def _show_end(training: Training, output: Output, run: Any, report: Any) -> None
         say(f"thinstream: no record has {', '.join(map(repr, unmet))}, named in --text or --ignore")
     if run.stream.names is not None and run.stream.names.full:
         say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
-    if not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:
+    if report.rows and not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:
         labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
 

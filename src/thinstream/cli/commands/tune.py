@@ -251,7 +251,6 @@ def _sweep_l1(
     """Does the second half of the papers' protocol: sweeps l1 with the best parameters."""
     from thinstream.cli.render import write_json, write_table
     from thinstream.cli.studies import show_progress, study_model
-    from thinstream.learners import Frozen
     from thinstream.models.file import write
     from thinstream.tune.figures import draw_path
     from thinstream.tune.scoring import WITH_ERRORS
@@ -275,5 +274,5 @@ def _sweep_l1(
     if job.search.model is not None:
         learner = path.model(chosen)
         model = study_model(learner, job.reading, stream)
-        write(job.search.model, model, "weights" if isinstance(learner, Frozen) else "full")
+        write(job.search.model, model, "weights" if learner.weights_only else "full")
     return {"l1": float(path.l1[chosen])}

@@ -45,8 +45,8 @@ class LinearModel(NamedTuple):
         names = {} if model.names is None else model.names.as_dict()
         return cls(
             algorithm=learner.algorithm.name,
-            parameters={name: plain(value) for name, value in learner.parameters.items()},
-            classes=tuple(plain(label) for label in model.classes),
+            parameters={name: json_value(value) for name, value in learner.parameters.items()},
+            classes=tuple(json_value(label) for label in model.classes),
             n_features=learner.n_features,
             indices=columns,
             rows=np.repeat(np.arange(len(models)), [len(row) for row in indices]),
@@ -96,7 +96,7 @@ class LinearModel(NamedTuple):
         return np.argsort(-np.abs(self.weights), kind="stable").astype(np.int64, copy=False)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A number, text, truth value or None of Python itself; anything else as its text."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if value is None or type(value) in (bool, int, float, str) else str(value)

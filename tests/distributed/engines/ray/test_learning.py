@@ -44,6 +44,10 @@ class Mortal:
     def shards(self, workers: int) -> list["Mortal"]:
         return [replace(self, inner=shard) for shard in self.inner.shards(workers)]
 
+    @property
+    def feature_space(self) -> Any:
+        return self.inner.feature_space
+
     def fingerprint(self) -> Any:
         return self.inner.fingerprint()
 
