@@ -175,7 +175,7 @@ def test_what_a_pipe_cannot_do_is_refused(data, changes, error, message):
         *("roc_auc", "average_precision", make_scorer(fbeta_score, beta=2)),  # from predictions
         lambda estimator, X, y: np.mean(estimator.decision_function(X)[y == 1]),
     ],
-    ids=str,
+    ids=lambda scoring: str(scoring).split("(")[0].split(" at ")[0],
 )
 def test_scorers_are_scikit_learns(data, scoring):
     X, y = data[0], (data[1] == "yes").astype(int)
