@@ -32,7 +32,7 @@ def toy(log, needs=(), numbers=(1, 2, 3)):
         title="Squares",
         about="Numbers are squared.",
         cells=lambda smoke: [Cell(str(n), square, (n, str(log)), needs) for n in numbers[: 1 if smoke else None]],
-        tables=lambda rows: markdown(["n", "n²"], [[str(r["number"]), f"{r['square']:.1f}"] for r in rows]),
+        tables=lambda rows: [markdown(["n", "n²"], [[str(r["number"]), f"{r['square']:.1f}"] for r in rows])],
         draw=draw,
         claims=lambda rows: [Claim("squares grow", True, "1, 4, 9")],
         compare=lambda rows: [Compared("two squared", rows[-1]["square"], float("nan"), 4.0, "three is not two")],

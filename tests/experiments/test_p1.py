@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from thinstream.experiments import p1_fig1, p1_table2
 from thinstream.experiments.data import Data, is_here
 from thinstream.experiments.keeping import Result
-from thinstream.experiments.published import published
+from thinstream.experiments.presenting import published
 from thinstream.experiments.running import run
 from thinstream.experiments.writing import write_page
 
@@ -59,7 +59,7 @@ def test_means_and_verdicts_of_table2():
     assert not dcd.holds
     compared = p1_table2.compare(rows)
     assert [(one.ours, one.paper) for one in compared] == [(25.0, 24.61), (24.0, 24.60), (pytest.approx(24.3), 24.02)]
-    assert "| AROW | 25.00 ± 1.00 | 9.00 | 24.61 | 21.72 | C = 1 |" in p1_table2.tables(rows)
+    assert "| AROW | 25.00 ± 1.00 | 9.00 | 24.61 | 21.72 | C = 1 |" in "".join(p1_table2.tables(rows))
 
 
 class Told:

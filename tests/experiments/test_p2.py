@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from thinstream.experiments import p2_common, p2_fig1, p2_fig5, p2_stopping, p2_table3
 from thinstream.experiments.data import Data, is_here, unit_vectors
 from thinstream.experiments.keeping import Result
-from thinstream.experiments.published import published
+from thinstream.experiments.presenting import published
 from thinstream.experiments.running import run
 from thinstream.experiments.writing import write_page
 
@@ -128,5 +128,5 @@ def test_every_task_has_the_papers_numbers():
         for name in p2_common.SIZES
         for f in (2.0, 0.5)
     ]
-    assert len(p2_table3.compare(rows)) == 4 * len(p2_common.SIZES)
+    assert len(list(p2_table3.compare(rows))) == 4 * len(p2_common.SIZES)
     assert paper["rcv1", "SMIDAS p=2 ln d", "exponent"] == (-136.8, 32.6)

@@ -13,7 +13,7 @@ from thinstream.experiments import p3_checks, p3_common, p3_fig1, p3_fig3, p3_ta
 from thinstream.experiments.data import Data, is_here
 from thinstream.experiments.keeping import Result
 from thinstream.experiments.p3_common import ALGORITHMS, COST, GRID, SUM, Measure, Pass, one_pass
-from thinstream.experiments.rows import pick
+from thinstream.experiments.presenting import pick
 from thinstream.experiments.running import run
 from thinstream.experiments.writing import write_page, write_summary
 
@@ -65,7 +65,7 @@ def test_summary_counts_shared_cells_once(tmp_path):
 
     for experiment in EXPERIMENTS[:2]:
         keep(folder, experiment.name, Result([], 600.0))
-    experiments = [replace(one, tables=str, claims=lambda rows: (), compare=lambda rows: ()) for one in EXPERIMENTS[:2]]
+    experiments = [replace(one, claims=lambda rows: (), compare=lambda rows: ()) for one in EXPERIMENTS[:2]]
     assert "2 of 2 have been run, which took 10.0 min of one core." in write_summary(experiments, folder).read_text()
 
 
@@ -167,7 +167,7 @@ def test_claims_count_defeats():
     for row in pick(rows, weight=0.5):
         row["value"] = 90.0 if row["algorithm"] in p3_common.PROPOSED else 50.0
     rows += [{**row, "measure": "cost", "value": 100 - row["value"]} for row in rows]
-    found = p3_fig3.claims(rows)
+    found = list(p3_fig3.claims(rows))
     assert not any(claim.holds for claim in found)
     assert all("made at 0.3" in claim.evidence and "1 of 2" in claim.evidence for claim in found)
 

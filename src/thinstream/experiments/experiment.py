@@ -1,7 +1,7 @@
 """What an experiment is: cells that make rows, and a page that is made of rows alone."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -53,10 +53,10 @@ class Experiment:
     title: str
     about: str  # what is done and where it departs from the paper, paragraphs in Markdown
     cells: Callable[[bool], Sequence[Cell]]  # of the smoke version (tiny sizes, for tests) or the real one
-    tables: Callable[[Sequence[Row]], str]  # in Markdown
+    tables: Callable[[Sequence[Row]], Iterable[str]]  # in Markdown, with paragraphs between them
     draw: Callable[[Sequence[Row], Any], None]  # on an empty matplotlib figure (size it with set_size_inches)
-    claims: Callable[[Sequence[Row]], Sequence[Claim]] = lambda rows: ()
-    compare: Callable[[Sequence[Row]], Sequence[Compared]] = lambda rows: ()
+    claims: Callable[[Sequence[Row]], Iterable[Claim]] = lambda rows: ()
+    compare: Callable[[Sequence[Row]], Iterable[Compared]] = lambda rows: ()
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # the paper's set → what is used in its place, and why
     cells_of: str = ""  # the experiment whose cells these are, so that both need them run only once
     rows: Callable[[Sequence[Row]], list[Row]] = list  # those of the cells' rows that it is made of

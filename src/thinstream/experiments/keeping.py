@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import platform
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -86,8 +85,3 @@ def _value(text: str) -> Any:
             continue
         return number
     return text
-
-
-def is_number(value: Any) -> bool:
-    """Whether a row has a finite number here."""
-    return isinstance(value, int | float) and math.isfinite(value)

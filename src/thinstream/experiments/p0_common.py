@@ -1,6 +1,7 @@
-"""What P0's experiments share: the contestants, tuning at l1 = 0, models of many l1 as lanes, a value at a sparsity."""
+"""What P0's experiments share: contestants, tuning at l1 = 0, models of many l1 as lanes, and how pages show them."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.experiments.data import Data, batch_of, split, unit_vectors
-from thinstream.experiments.experiment import Row
+from thinstream.experiments.experiment import Cell, Row, markdown
+from thinstream.experiments.presenting import distinct, pick, plus_minus
 from thinstream.lanes import Lanes
 from thinstream.tune.candidates import FOLDS, grid, paper_grid
 from thinstream.tune.scoring import scoring_of
@@ -54,6 +56,23 @@ SPARSE = {
 SECOND_ORDER_AVERAGING, TRUNCATING = ("SSOL", "AdaRDA"), ("STG", "FOBOS", "AdaFOBOS")
 #: What a smoke run has: few loops to compile.
 SMOKE = ("FSOL", "SSOL")
+LIBLINEAR = "liblinear"
+#: Colour and style of an algorithm, the same in all figures; the cost-sensitive form has the colour of the plain one.
+LOOKS: dict[str, tuple[str, Any]] = {
+    "STG": ("tab:brown", ":"),
+    "FOBOS": ("tab:orange", (0, (4, 1.5))),  # seldom far from STG
+    "AdaFOBOS": ("tab:red", ":"),
+    "FSOL": ("tab:cyan", "-"),
+    "AdaRDA": ("tab:green", "-"),
+    "SSOL": ("tab:blue", "-"),
+    "CS-FSOL": ("tab:cyan", "-"),
+    "CS-SSOL": ("tab:blue", "-"),
+    "CS-OGD": ("tab:purple", "-"),
+    "CPA": ("tab:pink", "-."),
+    "PAUM": ("tab:olive", (0, (4, 4))),  # mostly on the line of CS-OGD
+    LIBLINEAR: ("0.3", "--"),
+}
+TICKS = (50.0, 90.0, 99.0, 99.9, 99.99)
 
 
 @lru_cache(maxsize=2)
@@ -84,6 +103,11 @@ def choose_parameters(
     )
     found = search(Matrix(rows), config, trials, scoring_of(scoring))
     return dict(trials[found.best].parameters)
+
+
+def cells_of(work: Callable[..., list[Row]], sets: Sequence[str], labels: Iterable[str], smoke: bool) -> list[Cell]:
+    """A cell for each set and algorithm."""
+    return [Cell(f"{name} {label}", work, (name, label, smoke), (name,)) for name in sets for label in labels]
 
 
 class Measured(NamedTuple):
@@ -191,6 +215,14 @@ def at_sparsity(nnz: Numbers, value: Numbers, n_features: int, level: float) -> 
     return float(value[before] + share * (value[last] - value[before]))
 
 
+def runs_of(
+    contestant: Contestant, parameters: Mapping[str, Any], l1: Sequence[float], train: Data, test: Data, orders: int
+) -> list[Measured]:
+    """Models of each l1, judged after each of so many orders of the training rows."""
+    orders_of = (batch_of(permuted(train, order)) for order in range(orders))
+    return [measured(learned(contestant, parameters, l1, rows), test) for rows in orders_of]
+
+
 def sparsity(nnz: Any, n_features: int) -> Any:
     """Percent of the weights that are zero."""
     return 100.0 * (1.0 - nnz / n_features)
@@ -250,3 +282,70 @@ def rounded(value: float) -> float:
     0.666667
     """
     return float(f"{value:.6g}")
+
+
+def level_values(rows: Sequence[Row], measure: str) -> dict[tuple[str, str, float], tuple[float, float]]:
+    """(set, algorithm, level) → mean and spread, where there are such; level 0 is the model of l1 = 0."""
+    found = {}
+    for row in rows:
+        if row["kind"] == "level":
+            found[row["set"], row["algorithm"], row["level"]] = row[measure], row["spread"]
+        elif row["kind"] == "curve" and row["l1"] == 0.0:
+            found[row["set"], row["algorithm"], 0.0] = row[measure], row["spread"]
+    return {key: value for key, value in found.items() if math.isfinite(value[0])}
+
+
+def level_table(
+    values: Mapping[tuple[str, str, float], tuple[float, float]],
+    sets: Sequence[str],
+    algorithms: Sequence[str],
+    level: float,
+    *,
+    least: bool,
+    beside: str = "",
+) -> str:
+    """Sets × algorithms at a level of sparsity, the best of each set in bold (``beside`` is no contestant)."""
+    lines = []
+    for name in sets:
+        cells = {label: values.get((name, label, level)) for label in algorithms}
+        ranked = {label: cell[0] for label, cell in cells.items() if cell and label != beside}
+        best = (min if least else max)(ranked.values(), default=math.nan)
+        texts = [f"**{plus_minus(c)}**" if ranked.get(label) == best else plus_minus(c) for label, c in cells.items()]
+        lines.append([name, *texts])
+    title = "l1 = 0" if level == 0.0 else f"{level:g} % sparse"
+    return markdown([title, *algorithms], lines)
+
+
+def curves_of(rows: Sequence[Row], name: str, measure: str) -> dict[str, list[tuple[float, float]]]:
+    """Algorithm → (sparsity, value) of its models on a set, in order of l1; models without a weight are left out."""
+    return {
+        label: [
+            (row["sparsity"], row[measure])
+            for row in pick(rows, kind="curve", set=name, algorithm=label)
+            if row["sparsity"] < 100.0
+        ]
+        for label in distinct(rows, "algorithm")
+    }
+
+
+def look_of(label: str) -> dict[str, Any]:
+    """How the line of an algorithm is drawn."""
+    colour, style = LOOKS.get(label, (None, "-"))
+    return {"color": colour, "linestyle": style, "label": label}
+
+
+def draw_curves(
+    axis: Any, curves: Mapping[str, Sequence[tuple[float, float]]], title: str, *, sparsest: float = 0.0, **style: Any
+) -> None:
+    """Curves over the density on a log scale, sparser to the right up to the sparsest, ticks that say sparsity."""
+    for label, points in curves.items():
+        look = {**look_of(label), "lw": 1.5, **style}
+        axis.plot([100.0 - share for share, _ in points], [value for _, value in points], **look)
+        sparsest = max([sparsest, *(share for share, _ in points)])
+    shown = [tick for tick in TICKS if tick <= max(sparsest, 99.0)]
+    axis.set_xscale("log")
+    axis.set_xlim(110.0, (100.0 - shown[-1]) / 1.3)
+    axis.set_xticks([100.0 - tick for tick in shown], [f"{tick:g}" for tick in shown])
+    axis.minorticks_off()
+    axis.set_xlabel("sparsity (%)", fontsize=8)
+    axis.set_title(title, fontsize=10)

@@ -1,7 +1,7 @@
 """P0, Fig. 1: test error against sparsity on synthetic data whose informative features are known."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,9 +11,7 @@ from thinstream.datasets import sparse_gaussian
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_pages import COLOURS, STYLES
-from thinstream.experiments.panels import legend
-from thinstream.experiments.rows import distinct, listed, pick, plus_minus
+from thinstream.experiments.presenting import distinct, legend, listed, panels, pick, plot_rows, plus_minus
 
 FEATURES, INFORMATIVE = 1000, 100
 #: Rows that parameters are tuned on, orders of the rows.
@@ -74,11 +72,10 @@ def cells(smoke: bool) -> list[Cell]:
     return [Cell(label, work, (label, smoke)) for label in (p0.SMOKE if smoke else p0.SPARSE)]
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Errors, and informative features found, at each level."""
     labels = distinct(rows, "algorithm")
     chosen = {row["algorithm"]: row["parameters"] for row in pick(rows, kind="chosen")}
-    parts = []
     for title, measure in (("Test error (%) at sparsity", "error"), ("Of the 100 informative, used", "informative")):
         lines = []
         for label in labels:
@@ -86,11 +83,10 @@ def tables(rows: Sequence[Row]) -> str:
             texts = [plus_minus((row[measure], row[f"{measure} spread"])) for row in here]
             lines.append([f"{label} ({chosen[label]})", *texts])
         header = [f"{level:g} %" for level in LEVELS]
-        parts.append(markdown([title, *header], lines))
-    return "\n\n".join(parts)
+        yield markdown([title, *header], lines)
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """The paper's observations."""
     error = {(row["algorithm"], row["level"]): row["error"] for row in pick(rows, kind="level")}
     labels = distinct(rows, "algorithm")
@@ -106,47 +102,37 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
         level: min(labels, key=lambda label: (math.isnan(error[label, level]), error[label, level]))
         for level in LEVELS[2:]
     }
-    return [
-        Claim(
-            "the error of truncation (STG, FOBOS, Ada-FOBOS) gets significantly worse with sparsity",
-            all(change > 1.0 for change in fall.values()),
-            f"points from 0 to 90 %: {listed(fall, '+.1f')}",
-        ),
-        Claim(
-            "that of dual averaging (FSOL, Ada-RDA, SSOL) keeps stable or falls, up to the true sparsity of 90 %",
-            all(change <= 1.0 for change in stable.values()),
-            f"points from 0 to 90 %: {listed(stable, '+.1f')}",
-        ),
-        Claim(
-            "beyond 90 % it rises dramatically",
-            all(change > 5.0 for change in beyond.values()),
-            f"points from 90 to 99 %: {listed(beyond, '+.1f')}",
-        ),
-        Claim(
-            "SSOL has the lowest error of all, especially at high sparsity",
-            all(label == "SSOL" for label in best.values()),
-            ", ".join(f"best at {level:g} %: {label} ({error[label, level]:.1f})" for level, label in best.items()),
-        ),
-    ]
+    yield Claim(
+        "the error of truncation (STG, FOBOS, Ada-FOBOS) gets significantly worse with sparsity",
+        all(change > 1.0 for change in fall.values()),
+        f"points from 0 to 90 %: {listed(fall, '+.1f')}",
+    )
+    yield Claim(
+        "that of dual averaging (FSOL, Ada-RDA, SSOL) keeps stable or falls, up to the true sparsity of 90 %",
+        all(change <= 1.0 for change in stable.values()),
+        f"points from 0 to 90 %: {listed(stable, '+.1f')}",
+    )
+    yield Claim(
+        "beyond 90 % it rises dramatically",
+        all(change > 5.0 for change in beyond.values()),
+        f"points from 90 to 99 %: {listed(beyond, '+.1f')}",
+    )
+    yield Claim(
+        "SSOL has the lowest error of all, especially at high sparsity",
+        all(label == "SSOL" for label in best.values()),
+        ", ".join(f"best at {level:g} %: {label} ({error[label, level]:.1f})" for level, label in best.items()),
+    )
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """All sparsities, the upper ones, and what was found."""
-    figure.set_size_inches(13.0, 4.4)
-    axes = figure.subplots(1, 3)
+    axes = panels(figure, 1, 3, 13.0, 4.4)[0]
     for axis, low, measure in zip(axes, (0, 80, 0), ("error", "error", "informative"), strict=True):
         for label in distinct(rows, "algorithm"):
             curve = [row for row in pick(rows, kind="curve", algorithm=label) if low <= row["sparsity"] < 100.0]
-            axis.plot(
-                [row["sparsity"] for row in curve],
-                [row[measure] for row in curve],
-                linestyle=STYLES.get(label, "-"),
-                color=COLOURS[label],
-                label=label,
-            )
+            plot_rows(axis, curve, "sparsity", measure, **p0.look_of(label))
         axis.axvline(90, color="0.8", lw=1, zorder=0)
         axis.set(xlabel="sparsity (%)", xlim=(low - 1, 101))
-        axis.grid(alpha=0.3)
     axes[0].set(ylabel="test error (%)", ylim=(0, 52), title="one pass, one point per l1")
     axes[1].set(ylabel="test error (%)", ylim=(0, 52), title="the sparse end")
     axes[2].set(ylabel="informative features used, of 100", ylim=(0, 102), title="what is found")

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
@@ -13,9 +13,8 @@ from sklearn.svm import LinearSVC, l1_min_c
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_pages import LIBLINEAR, level_table, level_values, plot_curve, sparsity_axis
-from thinstream.experiments.panels import grid_of_axes, legend
-from thinstream.experiments.rows import distinct, pick
+from thinstream.experiments.p0_common import LIBLINEAR, level_table, level_values
+from thinstream.experiments.presenting import distinct, legend, panels_for, pick
 
 SETS = (
     "20news-pcmac",
@@ -71,10 +70,7 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
     contestant, rows = p0.SPARSE[label], batch_of(p0.permuted(train, 0))
     parameters = p0.choose_parameters(contestant, rows, smoke=smoke)
     l1 = p0.l1_values(contestant, parameters, rows, smoke=smoke)
-    runs = [
-        p0.measured(p0.learned(contestant, parameters, l1, batch_of(p0.permuted(train, order))), test)
-        for order in range(1 if smoke else p0.PERMUTATIONS)
-    ]
+    runs = p0.runs_of(contestant, parameters, l1, train, test, 1 if smoke else p0.PERMUTATIONS)
     chosen: Row = {**about, "kind": "chosen", "parameters": p0.in_words(parameters), "features": train.X.shape[1]}
     return [chosen, *p0.curve_rows(about, l1, runs, train.X.shape[1], "error")]
 
@@ -101,23 +97,21 @@ def liblinear_model(C: float) -> Any:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each set and algorithm."""
-    labels = (*p0.SMOKE, LIBLINEAR) if smoke else (*p0.SPARSE, LIBLINEAR)
-    sets = SETS[:2] if smoke else SETS
-    return [Cell(f"{name} {label}", work, (name, label, smoke), (name,)) for name in sets for label in labels]
+    return p0.cells_of(work, SETS[:2] if smoke else SETS, (*(p0.SMOKE if smoke else p0.SPARSE), LIBLINEAR), smoke)
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Errors at each level, and what tuning chose."""
     values, sets, labels = level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
     online = [label for label in labels if label != LIBLINEAR]
-    parts = ["Test error in percent, the best online algorithm of each set in bold."]
-    parts.append(level_table(values, sets, online, 0.0, least=True))
-    parts += [level_table(values, sets, labels, level, least=True, beside=LIBLINEAR) for level in p0.LEVELS]
+    yield "Test error in percent, the best online algorithm of each set in bold."
+    yield level_table(values, sets, online, 0.0, least=True)
+    yield from (level_table(values, sets, labels, level, least=True, beside=LIBLINEAR) for level in p0.LEVELS)
     chosen = {(row["set"], row["algorithm"]): row["parameters"] for row in pick(rows, kind="chosen")}
     width = {row["set"]: row["features"] for row in pick(rows, kind="chosen")}
     lines = [[name, f"{width[name]:,}", *(chosen.get((name, label), "–") for label in online)] for name in sets]
-    parts += ["What cross-validation chose:", markdown(["set", "features", *online], lines)]
-    return "\n\n".join(parts)
+    yield "What cross-validation chose:"
+    yield markdown(["set", "features", *online], lines)
 
 
 class Contest:
@@ -165,7 +159,7 @@ class Contest:
         return min(every, default=(math.inf, 0.0))
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """The paper's observations."""
     contest = Contest(rows)
     pair, averaging = p0.SECOND_ORDER_AVERAGING, (*p0.SECOND_ORDER_AVERAGING, "FSOL")
@@ -173,55 +167,45 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     most = len(contest.sets) / 2
     steady, steep = contest.changes(0.0, 90.0) or [0.0], contest.changes(99.0, 99.9) or [0.0]
     small = sum(change <= 1.0 for change in steady)
-    return [
-        Claim(
-            "Ada-RDA and SSOL outperform the others, especially at high sparsity (here: the better of the two against "
-            "the best of STG, FOBOS, Ada-FOBOS and FSOL, on most sets at 99 %)",
-            contest.wins(pair, OTHERS, 99.0) > most,
-            "; ".join(contest.told(pair, OTHERS, level) for level in (99.0, 99.5, 99.9)),
-        ),
-        Claim(
-            "dual averaging (SSOL, Ada-RDA, FSOL) exploits sparsity better than truncation (STG, FOBOS, Ada-FOBOS)",
-            contest.wins(averaging, p0.TRUNCATING, 99.0) > most,
-            contest.told(averaging, p0.TRUNCATING, 99.0),
-        ),
-        Claim(
-            "SSOL outperforms all others on all sets when sparsity is high",
-            contest.wins(["SSOL"], alone, 99.0) == len(contest.sets),
-            "; ".join(contest.told(["SSOL"], alone, level) for level in (99.0, 99.5)),
-        ),
-        Claim(
-            "most algorithms learn a sparse model with marginal or no loss of accuracy",
-            2 * small > len(steady),
-            f"at 90 % the error is at most 1 point above that of l1 = 0 in {small} of {len(steady)} cases",
-        ),
-        Claim(
-            "beyond some sparsity the error gets worse quickly",
-            median(steep) > 4.0 * max(median(steady), 0.0),
-            f"median change of the error from l1 = 0 to 90 %: {median(steady):+.2f} points, from 99 to 99.9 %: "
-            f"{median(steep):+.2f}",
-        ),
-    ]
+    yield Claim(
+        "Ada-RDA and SSOL outperform the others, especially at high sparsity (here: the better of the two against "
+        "the best of STG, FOBOS, Ada-FOBOS and FSOL, on most sets at 99 %)",
+        contest.wins(pair, OTHERS, 99.0) > most,
+        "; ".join(contest.told(pair, OTHERS, level) for level in (99.0, 99.5, 99.9)),
+    )
+    yield Claim(
+        "dual averaging (SSOL, Ada-RDA, FSOL) exploits sparsity better than truncation (STG, FOBOS, Ada-FOBOS)",
+        contest.wins(averaging, p0.TRUNCATING, 99.0) > most,
+        contest.told(averaging, p0.TRUNCATING, 99.0),
+    )
+    yield Claim(
+        "SSOL outperforms all others on all sets when sparsity is high",
+        contest.wins(["SSOL"], alone, 99.0) == len(contest.sets),
+        "; ".join(contest.told(["SSOL"], alone, level) for level in (99.0, 99.5)),
+    )
+    yield Claim(
+        "most algorithms learn a sparse model with marginal or no loss of accuracy",
+        2 * small > len(steady),
+        f"at 90 % the error is at most 1 point above that of l1 = 0 in {small} of {len(steady)} cases",
+    )
+    yield Claim(
+        "beyond some sparsity the error gets worse quickly",
+        median(steep) > 4.0 * max(median(steady), 0.0),
+        f"median change of the error from l1 = 0 to 90 %: {median(steady):+.2f} points, from 99 to 99.9 %: "
+        f"{median(steep):+.2f}",
+    )
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """A panel for each set."""
-    sets = distinct(rows, "set")
-    axes = grid_of_axes(figure, len(sets), 4)
-    for axis, name in zip(axes, sets, strict=True):
-        points = {
-            label: [(row["sparsity"], row["error"]) for row in pick(rows, kind="curve", set=name, algorithm=label)]
-            for label in distinct(rows, "algorithm")
-        }
-        for label, curve in points.items():
-            plot_curve(axis, label, curve)
-        every = [point for curve in points.values() for point in curve if point[0] < 100.0]
-        lowest = min(error for _, error in every)
-        sparsity_axis(axis, max(share for share, _ in every))
+    axes = panels_for(figure, distinct(rows, "set"), 4)
+    for axis, name in axes:
+        curves = p0.curves_of(rows, name, "error")
+        p0.draw_curves(axis, curves, name)
+        lowest = min(error for points in curves.values() for _, error in points)
         axis.set_ylim(0.7 * lowest, min(max(lowest * 5.0, lowest + 2.0), 55.0))
-        axis.set_title(name, fontsize=10)
     figure.supylabel("test error (%)", fontsize=10)
-    legend(figure, axes, fontsize=9)
+    legend(figure, (axis for axis, _ in axes), fontsize=9)
 
 
 EXPERIMENT = Experiment.of(

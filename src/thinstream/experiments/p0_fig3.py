@@ -1,7 +1,7 @@
 """P0, Fig. 3: time to learn against sparsity."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
@@ -11,10 +11,9 @@ from sklearn.svm import l1_min_c
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
+from thinstream.experiments.p0_common import LIBLINEAR
 from thinstream.experiments.p0_fig2 import FACTORS, liblinear_model
-from thinstream.experiments.p0_pages import LIBLINEAR, plot_curve, sparsity_axis
-from thinstream.experiments.panels import grid_of_axes, legend
-from thinstream.experiments.rows import distinct, listed, pick
+from thinstream.experiments.presenting import distinct, grouped, legend, listed, panels_for, pick
 from thinstream.learners import make_learner
 
 SETS = ("reuters21578-acq", "phish-url-pdd", "debian-science", "trec07p")
@@ -73,17 +72,7 @@ def timed(action: Callable[[], Any]) -> float:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each set and algorithm."""
-    labels = (*p0.SMOKE, LIBLINEAR) if smoke else (*p0.SPARSE, LIBLINEAR)
-    sets = SETS[:2] if smoke else SETS
-    return [Cell(f"{name} {label}", work, (name, label, smoke), (name,)) for name in sets for label in labels]
-
-
-def curves(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    """(set, algorithm) → rows from l1 = 0 on, models without a weight left out but for the last of all."""
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in pick(rows, kind="curve"):
-        found.setdefault((row["set"], row["algorithm"]), []).append(row)
-    return found
+    return p0.cells_of(work, SETS[:2] if smoke else SETS, (*(p0.SMOKE if smoke else p0.SPARSE), LIBLINEAR), smoke)
 
 
 def dense_and_sparse(curve: Sequence[Row]) -> tuple[Row, Row]:
@@ -91,10 +80,9 @@ def dense_and_sparse(curve: Sequence[Row]) -> tuple[Row, Row]:
     return curve[0], max((row for row in curve if row["sparsity"] < 100.0), key=lambda row: row["sparsity"])
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Milliseconds of a pass."""
-    found, labels = curves(rows), distinct(rows, "algorithm")
-    parts = []
+    found, labels = grouped(pick(rows, kind="curve"), "set", "algorithm"), distinct(rows, "algorithm")
     for title, what in (
         ("ms, median over l1", "median"),
         ("sparsest against l1 = 0: time", "seconds"),
@@ -111,13 +99,12 @@ def tables(rows: Sequence[Row]) -> str:
                 else:
                     texts.append(f"{last[what] / first[what]:.2f}×" if label != LIBLINEAR else "–")
             lines.append([name, *texts])
-        parts.append(markdown([title, *labels], lines))
-    return "\n\n".join(parts)
+        yield markdown([title, *labels], lines)
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """The paper's observations."""
-    found, sets, labels = curves(rows), distinct(rows, "set"), distinct(rows, "algorithm")
+    found, sets = grouped(pick(rows, kind="curve"), "set", "algorithm"), distinct(rows, "set")
     middle = {key: median(row["seconds"] for row in curve) for key, curve in found.items()}
     rises = {}
     for (name, label), curve in found.items():
@@ -129,52 +116,46 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
         f"{label} on {name}: time {rises[name, label][0]:.2f}×, updates {rises[name, label][1]:.1f}×"
         for name, label in grown
     ]
-    both = [label for label in ("AdaRDA", "AdaFOBOS") if label in labels]
+    both = [label for label in ("AdaRDA", "AdaFOBOS") if label in distinct(rows, "algorithm")]
     faster = {(name, label): middle[name, label] / middle[name, "SSOL"] for name in sets for label in both}
     slower = {name: middle[name, "SSOL"] / middle[name, "FSOL"] for name in sets}
     batch = {name: middle[name, LIBLINEAR] / middle[name, "SSOL"] for name in sets if (name, LIBLINEAR) in middle}
-    return [
-        Claim(
-            "at high sparsity the time of second-order algorithms sometimes increases, as updates do",
-            bool(grown) and all(rises[key][1] > 1.0 for key in grown),
-            f"the sparsest model takes over 1.1 times as long as that of l1 = 0 in {len(grown)} of {len(rises)} cases: "
-            + ("; ".join(times) or "none"),
-        ),
-        Claim(
-            "SSOL is faster than the other second-order algorithms (Ada-RDA, Ada-FOBOS)",
-            bool(faster) and all(ratio > 1.0 for ratio in faster.values()),
-            f"time over SSOL's: {listed(faster)}",
-        ),
-        Claim(
-            "FSOL is consistently faster than SSOL",
-            all(ratio > 1.0 for ratio in slower.values()),
-            f"SSOL's time over FSOL's: {listed(slower)}",
-        ),
-        Claim(
-            "(not in the paper) one pass is faster than liblinear's batch solution",
-            all(ratio > 1.0 for ratio in batch.values()),
-            f"liblinear's time over SSOL's: {listed(batch, '.0f')}",
-        ),
-    ]
+    yield Claim(
+        "at high sparsity the time of second-order algorithms sometimes increases, as updates do",
+        bool(grown) and all(rises[key][1] > 1.0 for key in grown),
+        f"the sparsest model takes over 1.1 times as long as that of l1 = 0 in {len(grown)} of {len(rises)} cases: "
+        + ("; ".join(times) or "none"),
+    )
+    yield Claim(
+        "SSOL is faster than the other second-order algorithms (Ada-RDA, Ada-FOBOS)",
+        bool(faster) and all(ratio > 1.0 for ratio in faster.values()),
+        f"time over SSOL's: {listed(faster)}",
+    )
+    yield Claim(
+        "FSOL is consistently faster than SSOL",
+        all(ratio > 1.0 for ratio in slower.values()),
+        f"SSOL's time over FSOL's: {listed(slower)}",
+    )
+    yield Claim(
+        "(not in the paper) one pass is faster than liblinear's batch solution",
+        all(ratio > 1.0 for ratio in batch.values()),
+        f"liblinear's time over SSOL's: {listed(batch, '.0f')}",
+    )
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """A panel for each set."""
-    found, sets = curves(rows), distinct(rows, "set")
-    axes = grid_of_axes(figure, len(sets), len(sets), 3.3, 3.4)
-    for axis, name in zip(axes, sets, strict=True):
-        sparsest = 0.0
-        for label in distinct(rows, "algorithm"):
-            points = [(row["sparsity"], 1000.0 * row["seconds"]) for row in found[name, label]]
-            plot_curve(axis, label, points, marker="o", ms=3)
-            sparsest = max([sparsest, *(share for share, _ in points if share < 100.0)])
-        sparsity_axis(axis, sparsest)
+    sets = distinct(rows, "set")
+    axes = panels_for(figure, sets, len(sets), 3.3, 3.4)
+    for axis, name in axes:
+        curves = p0.curves_of(rows, name, "seconds")
+        in_ms = {label: [(share, 1000.0 * seconds) for share, seconds in points] for label, points in curves.items()}
+        p0.draw_curves(axis, in_ms, name, marker="o", ms=3)
         axis.set_yscale("log")
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter("")  # they would be of the form 6 × 10⁰
-        axis.set_title(name, fontsize=10)
     figure.supylabel("milliseconds to learn", fontsize=10)
-    legend(figure, axes, fontsize=9)
+    legend(figure, (axis for axis, _ in axes), fontsize=9)
 
 
 EXPERIMENT = Experiment.of(

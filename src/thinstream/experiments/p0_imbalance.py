@@ -1,6 +1,6 @@
 """P0, Figs. 4 and 5: balanced accuracy against sparsity, one positive in a hundred, with and without class costs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,8 @@ from thinstream.engine.loop import Costs
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_pages import COLOURS, STYLES, level_table, level_values, plot_curve, sparsity_axis
-from thinstream.experiments.panels import grid_of_axes, legend
-from thinstream.experiments.rows import distinct, listed, pick
+from thinstream.experiments.p0_common import level_table, level_values
+from thinstream.experiments.presenting import distinct, legend, listed, panels, pick
 
 #: Negatives for one positive; samples averaged over.
 RATIO, SAMPLES = 99, 5
@@ -89,31 +88,27 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
 
 def cells_of(sets: Sequence[str]) -> Callable[[bool], list[Cell]]:
     """A cell for each set and algorithm."""
-
-    def cells(smoke: bool) -> list[Cell]:
-        labels = ("FSOL", "SSOL", "CS-FSOL", "CS-SSOL") if smoke else tuple(CONTESTANTS)
-        named = sets[:1] if smoke else sets
-        return [Cell(f"{name} {label}", work, (name, label, smoke), (name,)) for name in named for label in labels]
-
-    return cells
+    few = ("FSOL", "SSOL", "CS-FSOL", "CS-SSOL")
+    return lambda smoke: p0.cells_of(work, sets[:1] if smoke else sets, few if smoke else CONTESTANTS, smoke)
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Balanced accuracy at each level, and the sizes."""
     values, sets, labels = level_values(rows, "balanced"), distinct(rows, "set"), distinct(rows, "algorithm")
     sparse = [label for label in labels if label not in DENSE]
-    parts = ["Balanced accuracy in percent, the best of each set in bold."]
-    parts += [level_table(values, sets, sparse if level else labels, level, least=False) for level in SHOWN]
+    yield "Balanced accuracy in percent, the best of each set in bold."
+    yield from (level_table(values, sets, sparse if level else labels, level, least=False) for level in SHOWN)
     lines = []
     for row in [row for row in rows if row["kind"] == "curve" and row["l1"] == 0.0]:
         chosen = pick(rows, kind="chosen", set=row["set"], algorithm=row["algorithm"])[0].get("parameters", "")
         rates = [f"{row[what]:.1f}" for what in ("sensitivity", "specificity", "balanced")]
         lines.append([row["set"], row["algorithm"], chosen or "–", *rates])
-    parts += ["At l1 = 0:", markdown(["set", "algorithm", "chosen", "sensitivity", "specificity", "balanced"], lines)]
+    yield "At l1 = 0:"
+    yield markdown(["set", "algorithm", "chosen", "sensitivity", "specificity", "balanced"], lines)
     sizes = {row["set"]: row for row in pick(rows, kind="chosen")}
     columns = ("train rows", "train positives", "test rows", "test positives", "features")
     lines = [[name, *(f"{row[column]:,}" for column in columns)] for name, row in sizes.items()]
-    return "\n\n".join([*parts, markdown(["set", *columns], lines)])
+    yield markdown(["set", *columns], lines)
 
 
 class Contest:
@@ -216,25 +211,21 @@ def told(levels: Sequence[float]) -> str:
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Two panels for each set: without costs, with costs."""
     sets = distinct(rows, "set")
-    axes = grid_of_axes(figure, 2 * len(sets), 2 * len(sets) if len(sets) == 1 else 2, 4.6, 3.0)
-    for k, name in enumerate(sets):
-        pair = axes[2 * k : 2 * k + 2]
-        values, sparsest = [], 0.0
-        for label in distinct(rows, "algorithm"):
-            axis = pair[label in WITH_COSTS]
-            points = [(row["sparsity"], row["balanced"]) for row in pick(rows, kind="curve", set=name, algorithm=label)]
-            values += [value for _, value in points]
-            if label in DENSE:
-                axis.axhline(points[0][1], color=COLOURS[label], linestyle=STYLES[label], lw=1.5, label=label)
-            else:
-                plot_curve(axis, label, points)
-                sparsest = max([sparsest, *(share for share, _ in points if share < 100.0)])
-        for axis, text in zip(pair, ("without costs", "with costs"), strict=True):
-            sparsity_axis(axis, sparsest)
-            axis.set_ylim(48.0, max(values) + 2.0)
-            axis.set_title(f"{name}, {text}", fontsize=10)
+    lines = len(sets)
+    axes = panels(figure, lines, 2, 9.2, 3.0 * lines + 0.7)
+    for pair, name in zip(axes, sets, strict=True):
+        curves = p0.curves_of(rows, name, "balanced")
+        best = max(value for points in curves.values() for _, value in points)
+        dense = {label: curves.pop(label) for label in DENSE if label in curves}
+        sparsest = max(share for points in curves.values() for share, _ in points)
+        for axis, costs in zip(pair, (False, True), strict=True):
+            own = {label: points for label, points in curves.items() if (label in WITH_COSTS) == costs}
+            p0.draw_curves(axis, own, f"{name}, {'with' if costs else 'without'} costs", sparsest=sparsest)
+            axis.set_ylim(48.0, best + 2.0)
+        for label, points in dense.items():
+            pair[1].axhline(points[0][1], lw=1.5, **p0.look_of(label))
     figure.supylabel("balanced accuracy (%)", fontsize=10)
-    legend(figure, axes, 6, fontsize=9)
+    legend(figure, axes.flat, 6, fontsize=9)
 
 
 def malicious_claims(rows: Sequence[Row]) -> list[Claim]:

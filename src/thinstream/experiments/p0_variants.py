@@ -1,6 +1,6 @@
 """Variants of FSOL and SSOL that P0 leaves open: the schedule of the threshold, what enters A, which diagonal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,8 @@ import numpy as np
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_pages import level_values, plot_curve, sparsity_axis
-from thinstream.experiments.panels import grid_of_axes
-from thinstream.experiments.rows import distinct, pick, plus_minus
+from thinstream.experiments.p0_common import level_values
+from thinstream.experiments.presenting import distinct, panels, plus_minus
 
 SETS = ("reuters21578-acq", "farm-ads", "spamassassin")
 SCHEDULES = ("inv_t", "eta", "sqrt", "linear")
@@ -50,10 +49,7 @@ def work(name: str, algorithm: str, update_on: str, diagonal: str, smoke: bool) 
     for schedule in SCHEDULES[:2] if smoke else SCHEDULES:
         contestant, own = p0.Contestant(algorithm.lower()), {**parameters, "l1_schedule": schedule}
         l1 = p0.l1_values(contestant, own, rows, smoke=smoke)
-        runs = [
-            p0.measured(p0.learned(contestant, own, l1, batch_of(p0.permuted(train, order))), test)
-            for order in range(1 if smoke else ORDERS)
-        ]
+        runs = p0.runs_of(contestant, own, l1, train, test, 1 if smoke else ORDERS)
         about: Row = {"set": name, "algorithm": " ".join([algorithm, schedule, *kind.values()])}
         found.append({**about, "kind": "chosen", "parameters": p0.in_words(parameters)})
         found += p0.curve_rows(about, l1, runs, train.X.shape[1], "error")
@@ -70,13 +66,13 @@ def cells(smoke: bool) -> list[Cell]:
     ]
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Errors of each variant, and its mean rank among those of its algorithm."""
     values, sets, labels = level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
-    parts = [
+    yield (
         "Test error in percent; rank: the mean over the sets, among the variants of the same "
         "algorithm, last where a variant does not get so sparse."
-    ]
+    )
     for level in SHOWN:
         lines = []
         for label in labels:
@@ -84,8 +80,7 @@ def tables(rows: Sequence[Row]) -> str:
             shown = f"**{label}**" if label in PRINTED.values() else label
             texts = [plus_minus(values.get((name, label, level))) for name in sets]
             lines.append([shown, *texts, f"{rank:.1f}"])
-        parts.append(markdown([f"{level:g} % sparse (as printed: bold)", *sets, "rank"], lines))
-    return "\n\n".join(parts)
+        yield markdown([f"{level:g} % sparse (as printed: bold)", *sets, "rank"], lines)
 
 
 def mean_rank(rows: Sequence[Row], label: str, level: float) -> float:
@@ -99,10 +94,9 @@ def mean_rank(rows: Sequence[Row], label: str, level: float) -> float:
     return float(np.mean(ranks))
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """Not the paper's: whether what it prints is the best choice."""
     values, sets, labels = level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
-    found = []
     for algorithm, printed in PRINTED.items():
         rivals = [label for label in labels if label.split()[0] == algorithm]
         best = {level: min(rivals, key=lambda label: mean_rank(rows, label, level)) for level in SHOWN}
@@ -116,31 +110,26 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
             loss = f"{np.mean(gaps):+.2f} points on average" if gaps else "not as sparse"
             texts.append(f"at {level:g} % best by rank: {best[level]} (as printed: {loss})")
         holds = all(label == printed for label in best.values())
-        found.append(
-            Claim(f"(a question of ours) the printed form of {algorithm} is the best", holds, "; ".join(texts))
-        )
-    return found
+        yield Claim(f"(a question of ours) the printed form of {algorithm} is the best", holds, "; ".join(texts))
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Sets × what is varied."""
     sets = distinct(rows, "set")
-    axes = grid_of_axes(figure, len(sets) * len(PANELS), len(sets), 3.3, 2.6)
-    for k, (title, labels) in enumerate(PANELS.items()):
-        for axis, name in zip(axes[k * len(sets) : (k + 1) * len(sets)], sets, strict=True):
-            shares, errors = [99.0], []
+    axes = panels(figure, len(PANELS), len(sets), 3.3 * len(sets), 2.6 * len(PANELS) + 0.7)
+    for number, (line, (title, labels)) in enumerate(zip(axes, PANELS.items(), strict=True)):
+        for axis, name in zip(line, sets, strict=True):
+            curves = p0.curves_of(rows, name, "error")
+            points = [point for label in labels for point in curves.get(label, ())]
+            sparsest = max((share for share, _ in points), default=0.0)
             for label, colour in zip(labels, COLOURS, strict=True):
-                curve = pick(rows, kind="curve", set=name, algorithm=label)
-                points = [(row["sparsity"], row["error"]) for row in curve]
-                plot_curve(axis, label.split(" ", 1)[1], points, color=colour)
-                shares += [share for share, _ in points if share < 100.0]
-                errors += [error for share, error in points if share < 100.0]
-            sparsity_axis(axis, max(shares))
-            if errors:
-                axis.set_ylim(0.8 * min(errors), max(4.0 * min(errors), min(errors) + 2.0))
-            axis.set_title(name if k == 0 else "", fontsize=10)
-        axes[k * len(sets)].set_ylabel(f"{title}\n\ntest error (%)", fontsize=9)
-        axes[(k + 1) * len(sets) - 1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
+                own = {label.split(" ", 1)[1]: curves.get(label, [])}
+                p0.draw_curves(axis, own, "" if number else name, sparsest=sparsest, color=colour)
+            if points:
+                lowest = min(error for _, error in points)
+                axis.set_ylim(0.8 * lowest, max(4.0 * lowest, lowest + 2.0))
+        line[0].set_ylabel(f"{title}\n\ntest error (%)", fontsize=9)
+        line[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
 
 
 EXPERIMENT = Experiment.of(

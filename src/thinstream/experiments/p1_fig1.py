@@ -2,15 +2,15 @@
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from thinstream.experiments.data import Data, split
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.panels import legend
-from thinstream.experiments.rows import distinct, pick
+from thinstream.experiments.presenting import distinct, legend, panels, pick
 
 SETS = ("20news-comp-vs-rec", "farm-ads", "phish-url-pdd", "debian-science")
 FEATURES = (15, 30, 75, 150, 300)
@@ -114,9 +114,9 @@ def cells(smoke: bool) -> list[Cell]:
     ]
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """A table for each set."""
-    parts, allowed = [], sorted(distinct(rows, "allowed"))
+    allowed = sorted(distinct(rows, "allowed"))
     for name in distinct(rows, "set"):
         own = pick(rows, set=name)
         first, lines = own[0], []
@@ -126,72 +126,58 @@ def tables(rows: Sequence[Row]) -> str:
             lines.append([method, *shown, f"{points[max(points)]['seconds']:.2f}"])
         head = ["test error in % (features used)", *(f"≤ {p}" for p in allowed), "seconds"]
         size = f"{first['rows']:,} rows to learn from, {first['tests']:,} to test, {first['width']:,} features"
-        parts.append(f"**{name}**: {size}; the smaller class is {first['minority']:.1f} %\n\n{markdown(head, lines)}")
-    return "\n\n".join(parts)
+        yield f"**{name}**: {size}; the smaller class is {first['minority']:.1f} %\n\n{markdown(head, lines)}"
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Error above, time below, a column for each set."""
     names = distinct(rows, "set")
-    figure.set_size_inches(3.7 * len(names), 6.6)
-    panels = figure.subplots(2, len(names), squeeze=False)
-    for column, name in enumerate(names):
+    axes = panels(figure, 2, len(names), 3.7 * len(names), 6.6)
+    for (upper, lower), name in zip(axes.T, names, strict=True):
         for method, (style, colour) in STYLES.items():
             own = pick(rows, set=name, method=method)
-            for panel, measure in zip(panels[:, column], ("error", "seconds"), strict=True):
+            for panel, measure in ((upper, "error"), (lower, "seconds")):
                 x = [row["used" if measure == "error" else "allowed"] for row in own]
                 y = [max(row[measure], 1e-3) for row in own]
                 panel.plot(x, y, style, ms=4, color=colour, label=method)
-        panels[0, column].set(title=name, xscale="log", xlabel="features used", ylabel="test error (%)")
-        panels[1, column].set(xscale="log", yscale="log", xlabel="features allowed", ylabel="seconds to fit")
-        panels[1, column].set_xlim(12, 360)
-        panels[1, column].set_ylim(0.01, 3)
-        for panel in panels[:, column]:
+        upper.set(title=name, xscale="log", xlabel="features used", ylabel="test error (%)")
+        lower.set(xscale="log", yscale="log", xlabel="features allowed", ylabel="seconds to fit")
+        lower.set(xlim=(12, 360), ylim=(0.01, 3))
+        for panel in (upper, lower):
             panel.set_xticks(TICKS, [str(tick) for tick in TICKS])
             panel.tick_params(axis="x", which="minor", labelbottom=False)
-            panel.grid(alpha=0.3)
-    legend(figure, [panels[0, 0]], 6)
+    legend(figure, [axes[0, 0]], 6)
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """What the text says of the figure: SBCW is comparable or better, in error and in time."""
     found = {(row["set"], row["method"], row["allowed"]): row for row in rows}
     others, ours = ("SOFS", "FGM", "sparDCA", "l1 SVM"), ("SBCW", "SBCW → SVM")
-    made = []
     for mine in ours:
-        places = [
-            (s, p) for s in distinct(rows, "set") for p in sorted(distinct(rows, "allowed")) if (s, mine, p) in found
-        ]
         gaps = []
-        for name, p in places:
+        for name, p in product(distinct(rows, "set"), sorted(distinct(rows, "allowed"))):
             theirs = [found[name, other, p]["error"] for other in others if (name, other, p) in found]
-            if theirs:
+            if theirs and (name, mine, p) in found:
                 gaps.append(found[name, mine, p]["error"] - min(theirs))
         if gaps:
             level = sum(gap <= 1.0 for gap in gaps)
-            evidence = (
+            yield Claim(
+                f"{mine} has about the lowest error for the same number of features",
+                level == len(gaps),
                 f"at most a point above the best other in {level} of {len(gaps)} places; it is {np.median(gaps):+.1f} "
-            )
-            evidence += f"points away in the median, {min(gaps):+.1f} to {max(gaps):+.1f}"
-            made.append(
-                Claim(
-                    f"{mine} has about the lowest error for the same number of features", level == len(gaps), evidence
-                )
+                f"points away in the median, {min(gaps):+.1f} to {max(gaps):+.1f}",
             )
     top = max(distinct(rows, "allowed"))
     pairs = {
         s: (found[s, "SBCW", top], found[s, "FGM", top]) for s in distinct(rows, "set") if (s, "FGM", top) in found
     }
     if pairs:
-        made.append(
-            Claim(
-                "SBCW is faster than FGM",
-                all(a["seconds"] < b["seconds"] for a, b in pairs.values()),
-                f"seconds with {top} features: "
-                + ", ".join(f"{s} {a['seconds']:.1f} against {b['seconds']:.1f}" for s, (a, b) in pairs.items()),
-            )
+        yield Claim(
+            "SBCW is faster than FGM",
+            all(a["seconds"] < b["seconds"] for a, b in pairs.values()),
+            f"seconds with {top} features: "
+            + ", ".join(f"{s} {a['seconds']:.1f} against {b['seconds']:.1f}" for s, (a, b) in pairs.items()),
         )
-    return made
 
 
 EXPERIMENT = Experiment.of(

@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from thinstream.experiments.data import joined, parts
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
-from thinstream.experiments.panels import legend
-from thinstream.experiments.published import published
-from thinstream.experiments.rows import distinct, pick
+from thinstream.experiments.presenting import distinct, grouped, legend, panels_for, pick, plus_minus, published
 
 DECADES = [1e-2, 1e-1, 1.0, 1e1, 1e2]
 #: Full-covariance method → its estimator, what is not tuned, what is.
@@ -176,44 +174,39 @@ def cells(smoke: bool) -> list[Cell]:
 
 def means(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float, float]]:
     """(set, method) → mean and deviation of the error, mean seconds."""
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row["set"], row["method"]), []).append(row)
     return {
-        key: (
+        (name, method): (
             float(np.mean([row["error"] for row in own])),
             float(np.std([row["error"] for row in own])) if len(own) > 1 else math.nan,
             float(np.mean([row["seconds"] for row in own])),
         )
-        for key, own in found.items()
+        for (name, method), own in grouped(rows, "set", "method").items()
     }
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """A table for each set."""
-    paper, found, parts = published("p1-table2"), means(rows), []
-    for name in dict.fromkeys(row["set"] for row in rows):
+    paper, found = published("p1-table2"), means(rows)
+    for name in distinct(rows, "set"):
         own = pick(rows, set=name)
         lines = []
         for method in (method for method in METHODS if (name, method) in found):
             error, spread, seconds = found[name, method]
             first = next(row for row in own if row["method"] == method)
             theirs = [paper.get((name, method, measure)) for measure in ("error", "seconds")]
-            line = [method, f"{error:.2f}" + ("" if math.isnan(spread) else f" ± {spread:.2f}"), f"{seconds:.2f}"]
+            line = [method, plus_minus((error, spread)), f"{seconds:.2f}"]
             line += [] if name != "covtype" else ["–" if one is None else f"{one.value:.2f}" for one in theirs]
             lines.append([*line, str(first["parameters"])])
         head = ["method", "error in %", "seconds", *(["paper's error", "seconds"] if name == "covtype" else [])]
         size = f"{own[0]['learned']:,} rows to learn from, {own[0]['tested']:,} to test"
-        parts.append(f"**{name}**: {size}\n\n{markdown([*head, 'chosen'], lines)}")
-    return "\n\n".join(parts)
+        yield f"**{name}**: {size}\n\n{markdown([*head, 'chosen'], lines)}"
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Error against time, a panel for each set."""
     found = means(rows)
     sets = distinct(rows, "set")
-    figure.set_size_inches(4.4 * len(sets), 4.4)
-    for panel, name in zip(figure.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
+    for panel, name in panels_for(figure, sets, len(sets), 4.4, 4.4, 0.0):
         for method in (method for method in METHODS if (name, method) in found):
             error, _, seconds = found[name, method]
             marker = "*" if method in BATCH else "o" if method in FULL else "s"
@@ -221,7 +214,6 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
                 max(seconds, 1e-3), error, marker, ms=12 if marker == "*" else 8, color=COLOURS[method], label=method
             )
         panel.set(title=name, xscale="log", xlabel="seconds to learn", ylabel="test error (%)")
-        panel.grid(alpha=0.3)
     legend(figure, figure.axes[:1], 5)
 
 

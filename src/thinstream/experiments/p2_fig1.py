@@ -1,7 +1,7 @@
 """P2 Figures 1 to 4: gradient descent with a hard threshold diverges; the stable sparse perceptron beside it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
@@ -12,8 +12,7 @@ from thinstream.batch_learners.repeating import Passes
 from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p2_common import CORPUS, SIZES, TASK_COLOURS, errors, task
-from thinstream.experiments.panels import legend
-from thinstream.experiments.rows import distinct
+from thinstream.experiments.presenting import distinct, legend, panels, plot_rows
 from thinstream.learners import Learner
 from thinstream.stability import safe_gamma
 
@@ -90,9 +89,8 @@ def told(gamma: float) -> str:
     return f"{gamma:g}" if gamma else "‖X‖₂²"
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """A table for each scaling."""
-    parts = []
     for form in FORMS:
         lines = []
         for name in distinct(rows, "task"):
@@ -104,76 +102,58 @@ def tables(rows: Sequence[Row]) -> str:
             last = path(rows, name, form, None)[-1]
             lines.append([f"{name}, stable", "", "", "", "", "", f"{last['error']:.1f}"])
         head = ["", "‖X‖₂²", "ρ at the start", "ρ at the end", "Ψ at the start", "Ψ at the end", "training error in %"]
-        parts.append(f"**Rows: {form}**\n\n{markdown(head, lines)}")
-    return "\n\n".join(parts)
+        yield f"**Rows: {form}**\n\n{markdown(head, lines)}"
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Above rows of length 1, below tf-idf as it is; P2's four figures from the left, training errors at the right."""
-    figure.set_size_inches(17.0, 7.0)
-    panels = figure.subplots(2, 5)
-    for line, form in zip(panels, FORMS, strict=True):
+    axes = panels(figure, 2, 5, 17.0, 7.0)
+    kinds = [(gamma, measure) for measure in ("radius", "potential") for gamma in (3.0, 100.0)]
+    for line, form in zip(axes, FORMS, strict=True):
         for name in distinct(rows, "task"):
-            colour = TASK_COLOURS[name]
-            for panel, (gamma, measure) in zip(
-                line, ((3.0, "radius"), (100.0, "radius"), (3.0, "potential"), (100.0, "potential")), strict=False
-            ):
+            look = {"color": TASK_COLOURS[name]}
+            for panel, (gamma, measure) in zip(line, kinds, strict=False):
                 own = path(rows, name, form, gamma)
-                panel.semilogy(
-                    [r["iteration"] for r in own], [r[measure] for r in own], "o-", ms=3, color=colour, label=name
-                )
+                plot_rows(panel, own, "iteration", measure, "o-", ms=3, label=name, **look)
                 what = "spectral radius" if measure == "radius" else "potential Ψ"
-                panel.set(
-                    title=f"{what}, γ = {gamma:g}",
-                    xlabel="iteration",
-                    ylabel=f"rows: {form}" if panel is line[0] else "",
-                )
-            for own, style in ((path(rows, name, form, None), "-"), (path(rows, name, form, 100.0), "--")):
-                line[4].plot([r["iteration"] for r in own], [r["error"] for r in own], style, color=colour)
+                panel.set(title=f"{what}, γ = {gamma:g}", xlabel="iteration", yscale="log")
+            plot_rows(line[4], path(rows, name, form, None), "iteration", "error", "-", **look)
+            plot_rows(line[4], path(rows, name, form, 100.0), "iteration", "error", "--", **look)
+        line[0].set_ylabel(f"rows: {form}")
         line[4].set(
             title="training error (%)\n— stable, - - GraDes, γ = 100", xlabel="pass, or iteration", ylim=(0, 60)
         )
-        for panel in line:
-            panel.grid(alpha=0.3)
-    legend(figure, [panels[0, 0]], 6)
+    legend(figure, [axes[0, 0]], 6)
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """Section 4.2, for each scaling of the rows, and the stable method."""
-    found = []
+    tasks = distinct(rows, "task")
     for gamma in (3.0, 100.0):
         for form in FORMS:
-            ends = [path(rows, name, form, gamma) for name in distinct(rows, "task")]
+            ends = [path(rows, name, form, gamma) for name in tasks]
             grew = [one[-1]["potential"] > one[0]["potential"] for one in ends]
             radii = [row["radius"] for one in ends for row in one]
             last = [one[-1]["potential"] for one in ends]
-            found.append(
-                Claim(
-                    f"GraDes diverges with γ = {gamma:g} (rows: {form})",
-                    all(grew),
-                    f"the potential grew in {sum(grew)} of {len(grew)} tasks, and ends at {min(last):.2g} to "
-                    f"{max(last):.2g}; ρ {min(radii):.3g} to {max(radii):.3g}",
-                )
+            yield Claim(
+                f"GraDes diverges with γ = {gamma:g} (rows: {form})",
+                all(grew),
+                f"the potential grew in {sum(grew)} of {len(grew)} tasks, and ends at {min(last):.2g} to "
+                f"{max(last):.2g}; ρ {min(radii):.3g} to {max(radii):.3g}",
             )
-    safe = [path(rows, name, form, 0.0) for name in distinct(rows, "task") for form in FORMS]
+    safe = [path(rows, name, form, 0.0) for name in tasks for form in FORMS]
     falls = [all(b["potential"] <= a["potential"] for a, b in pairwise(one)) for one in safe]
-    stable = [path(rows, name, form, None) for name in distinct(rows, "task") for form in FORMS]
-    found.append(
-        Claim("(ours) with γ = ‖X‖₂² the potential never rises", all(falls), f"in {sum(falls)} of {len(falls)} runs")
+    yield Claim("(ours) with γ = ‖X‖₂² the potential never rises", all(falls), f"in {sum(falls)} of {len(falls)} runs")
+    stable = {form: [path(rows, name, form, None) for name in tasks] for form in FORMS}
+    every = [one for own in stable.values() for one in own]
+    size = max(row["size"] for one in every for row in one)
+    errors_now = {form: [one[-1]["error"] for one in own] for form, own in stable.items()}
+    yield Claim(
+        "the stable method converges: ‖w‖² stays below kR² after k updates, and the training error falls",
+        size < 1 and all(one[-1]["error"] < one[0]["error"] / 5 for one in every),
+        f"‖w‖²/(kη²R²) is at most {size:.2f}; training error at the end: "
+        + "; ".join(f"{form} {min(own):.1f} to {max(own):.1f} %" for form, own in errors_now.items()),
     )
-    size = max(row["size"] for one in stable for row in one)
-    errors_now = {
-        form: [path(rows, name, form, None)[-1]["error"] for name in distinct(rows, "task")] for form in FORMS
-    }
-    found.append(
-        Claim(
-            "the stable method converges: ‖w‖² stays below kR² after k updates, and the training error falls",
-            size < 1 and all(o[-1]["error"] < o[0]["error"] / 5 for o in stable),
-            f"‖w‖²/(kη²R²) is at most {size:.2f}; training error at the end: "
-            + "; ".join(f"{form} {min(own):.1f} to {max(own):.1f} %" for form, own in errors_now.items()),
-        )
-    )
-    return found
 
 
 EXPERIMENT = Experiment.of(

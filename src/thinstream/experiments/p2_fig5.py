@@ -1,6 +1,6 @@
 """P2 Figure 5: error against density."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from thinstream.experiments import p2_common as p2
 from thinstream.experiments.data import batch_of, unit_vectors
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.panels import grid_of_axes, legend
-from thinstream.experiments.rows import distinct, pick
+from thinstream.experiments.presenting import distinct, legend, panels_for, pick, plot_rows
 from thinstream.lanes import Lanes
 
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
@@ -169,9 +168,8 @@ def at(rows: Sequence[Row], level: float) -> dict[tuple[str, str], Row]:
     return {(row["task"], row["algorithm"]): row for row in rows if row["level"] == level}
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """A table for each task."""
-    parts = []
     for name in distinct(rows, "task"):
         lines = []
         for algorithm in distinct(rows, "algorithm"):
@@ -179,32 +177,30 @@ def tables(rows: Sequence[Row]) -> str:
             if own:
                 lines.append([algorithm, *(f"{row['error']:.1f} ({row['density']:.1f})" for row in own)])
         head = ["test error in % (density in %)", *(f"≤ {100 * level:g} %" for level in LEVELS)]
-        parts.append(f"**{name}**\n\n{markdown(head, lines)}")
-    return "\n\n".join(parts)
+        yield f"**{name}**\n\n{markdown(head, lines)}"
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """A panel for each task."""
     tasks = distinct(rows, "task")
-    panels = grid_of_axes(figure, len(tasks), min(4, len(tasks)), 3.6, 3.3, 0.6)
-    for panel, name in zip(panels, tasks, strict=False):
+    axes = panels_for(figure, tasks, min(4, len(tasks)), 3.6, 3.3, 0.6)
+    for panel, name in axes:
         for algorithm in distinct(rows, "algorithm"):
-            own = pick(rows, task=name, algorithm=algorithm)
-            x, y = [row["level"] for row in own], [row["error"] for row in own]
-            panel.plot(x, y, "o-", ms=3, color=p2.COLOURS[algorithm], label=algorithm)
+            own, look = pick(rows, task=name, algorithm=algorithm), {"color": p2.COLOURS[algorithm], "label": algorithm}
+            plot_rows(panel, own, "level", "error", "o-", ms=3, **look)
         panel.set(title=name, xscale="log", yscale="log", xlabel="density allowed (%)", ylabel="test error (%)")
         panel.set_xticks([1, 2, 5, 10, 20, 40], ["1", "2", "5", "10", "20", "40"], minor=False)
         panel.set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"], minor=False)
         panel.set_ylim(1, 60)
         panel.minorticks_off()
-        panel.grid(alpha=0.3)
-    legend(figure, panels[:1], 5)
+    legend(figure, axes[0][:1], 5)
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """What section 4.4 says."""
     most, tasks = at(rows, 40.0), distinct(rows, "task")
-    found = [lowest(rows, 10.0, "a tenth of the features"), lowest(rows, 40.0, "40 % of the features")]
+    yield lowest(rows, 10.0, "a tenth of the features")
+    yield lowest(rows, 40.0, "40 % of the features")
     pairs = (
         ("SMIDAS, p = 0.5 ln d", "SMIDAS, p = 2 ln d", "SMIDAS is better with p = 0.5 ln d than with 2 ln d", tasks),
         ("SCD", "TG", "SCD is better than TG on 20 newsgroups", [name for name in tasks if name in p2.SIZES]),
@@ -215,8 +211,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
         ]
         if both:
             evidence = "errors at ≤ 40 %: " + ", ".join(f"{a:.1f} against {b:.1f}" for a, b in both)
-            found.append(Claim(text, all(a < b for a, b in both), evidence))
-    return found
+            yield Claim(text, all(a < b for a, b in both), evidence)
 
 
 def lowest(rows: Sequence[Row], level: float, words: str) -> Claim:

@@ -1,6 +1,6 @@
 """P2 section 3.1: the stable sparse perceptron stops for good at a density that is given."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -10,8 +10,7 @@ from thinstream.experiments import p2_common as p2
 from thinstream.experiments.data import batch_of, unit_vectors
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p2_fig5 import ETA, L1, MARGIN, PASSES
-from thinstream.experiments.panels import legend
-from thinstream.experiments.rows import distinct, pick
+from thinstream.experiments.presenting import distinct, legend, panels, pick
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
 
@@ -73,9 +72,8 @@ def mean(rows: Sequence[Row], name: str, bound: float, column: str) -> float:
     return float(np.mean([row[column] for row in rows if row["task"] == name and row["bound"] == bound]))
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """A table for each task."""
-    parts = []
     for name in distinct(rows, "task"):
         lines = []
         for bound in distinct(rows, "bound"):
@@ -89,21 +87,19 @@ def tables(rows: Sequence[Row]) -> str:
         first = pick(rows, task=name)[0]
         head = ["bound", "density in %", "test error in %", "updates", "frozen after passes"]
         chosen = f"η = {first['eta']:g}, λ = {first['l1']:g}, τ = {first['margin']:g}"
-        parts.append(f"**{name}** ({first['width']:,} features; {chosen})\n\n{markdown(head, lines)}")
-    return "\n\n".join(parts)
+        yield f"**{name}** ({first['width']:,} features; {chosen})\n\n{markdown(head, lines)}"
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Density, error and updates against the bound; a line for each task."""
-    figure.set_size_inches(13.0, 4.6)
-    panels = figure.subplots(1, 3)
+    axes = panels(figure, 1, 3, 13.0, 4.6)[0]
     measures = {
         "density": "density reached (%)",
         "error": "test error (%)",
         "updates": "updates until frozen, or in all",
     }
     bounds = [bound for bound in distinct(rows, "bound") if bound < 100]
-    for panel, (column, label) in zip(panels, measures.items(), strict=True):
+    for panel, (column, label) in zip(axes, measures.items(), strict=True):
         for name in distinct(rows, "task"):
             y = [mean(rows, name, bound, column) for bound in bounds]
             panel.plot(bounds, y, "o-", ms=4, color=p2.TASK_COLOURS[name], label=name)
@@ -114,35 +110,32 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         panel.tick_params(axis="x", which="minor", labelbottom=False)
         panel.yaxis.set_major_formatter("{x:g}")
         panel.yaxis.set_minor_formatter("{x:g}" if column == "error" else "")
-        panel.grid(alpha=0.3)
-    legend(figure, [panels[0]], 7)
+    legend(figure, axes[:1], 7)
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """That the bound is kept, and what it costs."""
     beyond = [row["density"] - row["bound"] for row in rows]
     most = max(100.0 * row["longest"] / row["width"] for row in rows)
     kept = all(row["density"] < row["bound"] + 100.0 * row["longest"] / row["width"] for row in rows)
     free = {name: mean(rows, name, 100.0, "density") for name in distinct(rows, "task")}
     falls = all(mean(rows, name, 40.0, "error") < mean(rows, name, 1.0, "error") for name in free)
-    return [
-        Claim(
-            "the density stays below the bound, but for the features of one example",
-            kept,
-            f"at most {max(beyond):.2f} points above it; the longest example has {most:.1f} % of the features",
-        ),
-        Claim(
-            "without a bound it stops growing by itself, before 40 % density in most tasks",
-            2 * sum(density < 40 for density in free.values()) > len(free),
-            "density after all passes: " + ", ".join(f"{name} {density:.0f} %" for name, density in free.items()),
-        ),
-        Claim(
-            "(ours) a tighter bound costs accuracy",
-            falls,
-            "error at 1 %, 10 % and 40 %: "
-            + "; ".join(", ".join(f"{mean(rows, n, b, 'error'):.1f}" for b in (1.0, 10.0, 40.0)) for n in free),
-        ),
-    ]
+    yield Claim(
+        "the density stays below the bound, but for the features of one example",
+        kept,
+        f"at most {max(beyond):.2f} points above it; the longest example has {most:.1f} % of the features",
+    )
+    yield Claim(
+        "without a bound it stops growing by itself, before 40 % density in most tasks",
+        2 * sum(density < 40 for density in free.values()) > len(free),
+        "density after all passes: " + ", ".join(f"{name} {density:.0f} %" for name, density in free.items()),
+    )
+    yield Claim(
+        "(ours) a tighter bound costs accuracy",
+        falls,
+        "error at 1 %, 10 % and 40 %: "
+        + "; ".join(", ".join(f"{mean(rows, n, b, 'error'):.1f}" for b in (1.0, 10.0, 40.0)) for n in free),
+    )
 
 
 EXPERIMENT = Experiment.of(

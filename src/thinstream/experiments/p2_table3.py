@@ -1,6 +1,6 @@
 """P2 Table 3: how many weights of SMIDAS are lost beside the largest."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from thinstream.experiments import p2_common as p2
 from thinstream.experiments.data import batch_of
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
-from thinstream.experiments.panels import grid_of_axes, legend
-from thinstream.experiments.published import published
-from thinstream.experiments.rows import distinct, pick
+from thinstream.experiments.presenting import distinct, legend, panels_for, pick, published
 from thinstream.learners import Learner
 from thinstream.stability import exponents
 
@@ -57,7 +55,7 @@ def cells(smoke: bool) -> list[Cell]:
     return [Cell(f"{name} {f:g}", spread, (name, f, *work), p2.needs(name)) for name in tasks for f in FACTORS]
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """P2's table, with what the models were."""
     head = ["task", "p", "density in %", "within", "exponents", "test error in %"]
     lines = [
@@ -71,70 +69,58 @@ def tables(rows: Sequence[Row]) -> str:
         ]
         for row in rows
     ]
-    return markdown(head, lines)
+    yield markdown(head, lines)
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """How the exponents are spread, a panel for each task; what is left of a line is lost beside the largest."""
     tasks = distinct(rows, "task")
-    panels = grid_of_axes(figure, len(tasks), min(4, len(tasks)), 3.6, 2.7, 0.6)
-    for panel, name in zip(panels, tasks, strict=False):
+    axes = panels_for(figure, tasks, min(4, len(tasks)), 3.6, 2.7, 0.6)
+    for panel, name in axes:
         for row in pick(rows, task=name):
             counts = np.array([int(part) for part in str(row["histogram"]).split()])
-            colour = COLOURS[row["factor"]]
-            panel.stairs(
-                counts / counts.sum(), BINS, color=colour, fill=True, alpha=0.45, label=f"p = {row['factor']:g} ln d"
-            )
-            panel.axvline(
-                row["largest"] - WITHOUT,
-                color=colour,
-                ls="--",
-                lw=1,
-                label=f"reach of the largest, p = {row['factor']:g} ln d",
-            )
-        panel.set(
-            title=name, xlabel="exponent of the weight (powers of 2)", ylabel="share of the weights", xlim=(-300, 20)
-        )
-        panel.grid(alpha=0.3)
-    legend(figure, [panels[0]], 4)
+            colour, p = COLOURS[row["factor"]], f"p = {row['factor']:g} ln d"
+            panel.stairs(counts / counts.sum(), BINS, color=colour, fill=True, alpha=0.45, label=p)
+            reach = f"reach of the largest, {p}"
+            panel.axvline(row["largest"] - WITHOUT, color=colour, ls="--", lw=1, label=reach)
+        panel.set(title=name, xlabel="exponent of the weight (powers of 2)", ylabel="share of the weights")
+        panel.set_xlim(-300, 20)
+    legend(figure, axes[0][:1], 4)
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """What section 4.3 reads from the table."""
     wide, narrow = (pick(rows, factor=factor) for factor in FACTORS)
-    return [
-        Claim(
-            "with p = 2 ln d most weights are out of reach of the largest",
-            all(row["within"] < 0.5 for row in wide),
-            "within reach: " + ", ".join(f"{row['within']:.3f}" for row in wide),
-        ),
-        Claim(
-            "with p = 0.5 ln d nearly all are within reach",
-            all(row["within"] > 0.95 for row in narrow),
-            "within reach: " + ", ".join(f"{row['within']:.3f}" for row in narrow),
-        ),
-        Claim(
-            "the exponents spread much less, and the error falls",
-            all(2 * b["std"] < a["std"] and b["error"] < a["error"] for a, b in zip(wide, narrow, strict=True)),
-            "deviations: "
-            + ", ".join(f"{a['std']:.0f} → {b['std']:.0f}" for a, b in zip(wide, narrow, strict=True))
-            + "; errors: "
-            + ", ".join(f"{a['error']:.1f} → {b['error']:.1f}" for a, b in zip(wide, narrow, strict=True)),
-        ),
-    ]
+    yield Claim(
+        "with p = 2 ln d most weights are out of reach of the largest",
+        all(row["within"] < 0.5 for row in wide),
+        "within reach: " + ", ".join(f"{row['within']:.3f}" for row in wide),
+    )
+    yield Claim(
+        "with p = 0.5 ln d nearly all are within reach",
+        all(row["within"] > 0.95 for row in narrow),
+        "within reach: " + ", ".join(f"{row['within']:.3f}" for row in narrow),
+    )
+    yield Claim(
+        "the exponents spread much less, and the error falls",
+        all(2 * b["std"] < a["std"] and b["error"] < a["error"] for a, b in zip(wide, narrow, strict=True)),
+        "deviations: "
+        + ", ".join(f"{a['std']:.0f} → {b['std']:.0f}" for a, b in zip(wide, narrow, strict=True))
+        + "; errors: "
+        + ", ".join(f"{a['error']:.1f} → {b['error']:.1f}" for a, b in zip(wide, narrow, strict=True)),
+    )
 
 
-def compare(rows: Sequence[Row]) -> list[Compared]:
+def compare(rows: Sequence[Row]) -> Iterator[Compared]:
     """The shares, in points, and the means of the exponents."""
-    paper, found = published("p2-table3"), []
+    paper = published("p2-table3")
     why = "P2 gives neither η and λ nor the scale of its rows, and exponents depend on all three"
     for row in (row for row in rows if row["task"] in p2.SIZES):
         name = f"SMIDAS p={row['factor']:g} ln d"
         label = f"{row['task']}, p = {row['factor']:g} ln d"
         share, mean = (paper[str(row["task"]), name, measure] for measure in ("within", "exponent"))
-        found.append(Compared(f"{label}, within, in %", 100 * row["within"], float("nan"), 100 * share.value, why))
-        found.append(Compared(f"{label}, exponents", row["mean"], row["std"], mean.value, why))
-    return found
+        yield Compared(f"{label}, within, in %", 100 * row["within"], float("nan"), 100 * share.value, why)
+        yield Compared(f"{label}, exponents", row["mean"], row["std"], mean.value, why)
 
 
 EXPERIMENT = Experiment.of(

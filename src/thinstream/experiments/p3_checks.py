@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from thinstream.experiments import p3_common as p3
 from thinstream.experiments.data import Data, joined, parts, unit, whole
 from thinstream.experiments.experiment import Row, markdown
-from thinstream.experiments.published import published
-from thinstream.experiments.rows import mean, pick
+from thinstream.experiments.presenting import mean, pick, published
 
 AS_IS, CONSTANT = "as in the table", "with a constant feature 1"
 #: Permutations a check is made on, those rates are chosen on.

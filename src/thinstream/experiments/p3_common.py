@@ -1,7 +1,7 @@
 """What the experiments of P3 share: its algorithms, its two measures, its sets, tuning, and one pass with its marks."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from thinstream.estimators.grid_search import OnlineGridSearchCV
 from thinstream.evaluate.report import Tradeoff
 from thinstream.experiments.data import Data, of_batches, parts, unit, whole
 from thinstream.experiments.experiment import Row
+from thinstream.experiments.presenting import mean, panels, pick, spread
 from thinstream.streams import open_stream
 
 #: The paper's values of C and of the rates.
@@ -219,3 +220,25 @@ def search(
     )
     scores = searching.fit(data.X, data.y).cv_results_["mean_test_score"]
     return np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-1.0)
+
+
+def panels_of(
+    figure: Any, names: Sequence[str], width: float = 15, height: float = 6.4, grid: str = "both"
+) -> Iterator[tuple[Any, str, str]]:
+    """(panel, measure, set): sum above, cost below, a column for each set."""
+    for line, kind in zip(panels(figure, 2, len(names), width, height, grid), MEASURES, strict=True):
+        for panel, name in zip(line, names, strict=True):
+            panel.set_title(f"{name}, {kind} (%)", fontsize=10)
+            yield panel, kind, name
+
+
+def draw_means(panel: Any, rows: Sequence[Row], paper: Mapping[str, float], named: bool) -> None:
+    """Dots with deviations for our means, rings for the paper's; names of the algorithms at the left if wished."""
+    for place, algorithm in enumerate(reversed(ALGORITHMS)):
+        of = pick(rows, algorithm=algorithm)
+        arms = np.nan_to_num(spread(of))
+        panel.errorbar(mean(of), place, xerr=arms, fmt="o", color=COLOURS[algorithm], ms=6, capsize=2)
+        if algorithm in paper:
+            panel.plot(paper[algorithm], place, "o", mfc="none", mec="black", ms=10, mew=0.8)
+    panel.set_yticks(range(len(ALGORITHMS)), list(reversed(ALGORITHMS)) if named else [""] * len(ALGORITHMS))
+    panel.margins(x=0.12, y=0.08)

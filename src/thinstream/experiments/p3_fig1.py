@@ -1,13 +1,13 @@
 """P3, Figs 1 and 2: sum and cost while the stream passes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from thinstream.experiments.experiment import Claim, Experiment, Row, markdown
-from thinstream.experiments.p3_common import ALGORITHMS, COLOURS, MEASURES, PROPOSED
+from thinstream.experiments.p3_common import ALGORITHMS, COLOURS, MEASURES, PROPOSED, panels_of
 from thinstream.experiments.p3_table2 import cells
-from thinstream.experiments.panels import legend
-from thinstream.experiments.rows import distinct, pick
+from thinstream.experiments.presenting import distinct, legend, pick
 
 ABOUT = """
 The runs are those of Table II (see there for sets, rates and numbers of permutations). A point is the mean over
@@ -17,11 +17,6 @@ permutations of the sum, or of the cost per 100 rows, of all rows so far, each s
 SHARES = (0.01, 0.1, 0.3, 1.0)
 #: The claim is looked at from this share on; before it, few positives were seen.
 FROM = 0.1
-
-
-def only_curves(rows: Sequence[Row]) -> list[Row]:
-    """The points, not the single runs of the table."""
-    return pick(rows, what="curve")
 
 
 def curve(rows: Sequence[Row], name: str, kind: str, algorithm: str) -> dict[int, float]:
@@ -39,9 +34,8 @@ def nearest(points: dict[int, float], share: float) -> float:
     return points[min(points, key=lambda stop: abs(stop - wanted))]
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Values at a few shares of each stream."""
-    parts = []
     for kind in MEASURES:
         lines = []
         for name in distinct(rows):
@@ -50,13 +44,11 @@ def tables(rows: Sequence[Row]) -> str:
                 if points:
                     lines.append([f"{name}, {algorithm}", *(f"{nearest(points, share):.2f}" for share in SHARES)])
         header = ["", *(f"after {100 * share:g} %" for share in SHARES)]
-        parts.append(f"### {kind}\n\n{markdown(header, lines)}")
-    return "\n\n".join(parts)
+        yield f"### {kind}\n\n{markdown(header, lines)}"
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """Whether both forms of ARCSOGD lead all along the stream."""
-    found = []
     for kind, measure in MEASURES.items():
         ahead, of, where = 0, 0, []
         for name in distinct(rows):
@@ -73,26 +65,19 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
                 where.append(f"{name} ({sum(leads)} of {len(leads)})")
         said = f"at {ahead} of {of} points from {FROM:.0%} of the stream on"
         said += f"; not everywhere on {', '.join(where)}" if where else ""
-        found.append(Claim(f"Both forms of ARCSOGD lead all along the stream ({kind})", ahead == of, said))
-    return found
+        yield Claim(f"Both forms of ARCSOGD lead all along the stream ({kind})", ahead == of, said)
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Sum above, cost below, a column for each set."""
-    names = distinct(rows)
-    figure.set_size_inches(15, 6.4)
-    panels = figure.subplots(2, len(names), squeeze=False)
-    for line, kind in zip(panels, MEASURES, strict=True):
-        for panel, name in zip(line, names, strict=True):
-            for algorithm in ALGORITHMS:
-                points = curve(rows, name, kind, algorithm)
-                width = 2.0 if algorithm in PROPOSED else 1.2
-                panel.plot(points.keys(), points.values(), color=COLOURS[algorithm], label=algorithm, lw=width)
-            panel.set_xscale("log")
-            panel.set_title(f"{name}, {kind} (%)", fontsize=10)
-            panel.grid(alpha=0.3)
+    for panel, kind, name in panels_of(figure, distinct(rows)):
+        for algorithm in ALGORITHMS:
+            points = curve(rows, name, kind, algorithm)
+            width = 2.0 if algorithm in PROPOSED else 1.2
+            panel.plot(points.keys(), points.values(), color=COLOURS[algorithm], label=algorithm, lw=width)
+        panel.set_xscale("log")
     figure.supxlabel("rows so far", fontsize=10)
-    legend(figure, panels.ravel(), place="upper")
+    legend(figure, figure.axes, place="upper")
 
 
 EXPERIMENT = Experiment.of(
@@ -103,5 +88,5 @@ EXPERIMENT = Experiment.of(
     ABOUT,
     cells=cells,
     cells_of="p3-table2",
-    rows=only_curves,
+    rows=partial(pick, what="curve"),
 )

@@ -1,13 +1,12 @@
 """P3, Figs 3 and 4: other weights of the two kinds of mistakes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from thinstream.experiments import p3_common as p3
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p3_table2 import SETS, SMOKE_ROWS
-from thinstream.experiments.panels import legend
-from thinstream.experiments.rows import distinct, mean, pick
+from thinstream.experiments.presenting import distinct, legend, mean, pick
 
 #: α_n or c_n; the full matrix, which is slow, takes every other one.
 WEIGHTS = tuple(k / 10 for k in range(1, 10))
@@ -58,9 +57,8 @@ def values(rows: Sequence[Row], name: str, kind: str, algorithm: str) -> dict[fl
     return {weight: mean(pick(of, weight=weight)) for weight in sorted({row["weight"] for row in of})}
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """A table for each measure."""
-    parts = []
     for kind in p3.MEASURES:
         lines = []
         for name in distinct(rows):
@@ -69,13 +67,11 @@ def tables(rows: Sequence[Row]) -> str:
                 if of:
                     lines.append([f"{name}, {algorithm}", *(f"{of[w]:.2f}" if w in of else "" for w in WEIGHTS)])
         header = ["α_n" if kind == "sum" else "c_n", *(f"{weight:g}" for weight in WEIGHTS)]
-        parts.append(f"### {kind}\n\n{markdown(header, lines)}")
-    return "\n\n".join(parts)
+        yield f"### {kind}\n\n{markdown(header, lines)}"
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """Whether each form leads the older algorithms at every weight."""
-    found = []
     for kind, measure in p3.MEASURES.items():
         for proposed in p3.PROPOSED:
             won, of, where = 0, 0, []
@@ -87,25 +83,18 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
                 won, of = won + len(ours) - len(lost), of + len(ours)
                 where += [f"{name} at {', '.join(lost)}"] if lost else []
             said = f"at {won} of {of} pairs of set and weight" + (f"; not on {'; '.join(where)}" if where else "")
-            found.append(Claim(f"{proposed} beats the others at all weights ({kind})", won == of, said))
-    return found
+            yield Claim(f"{proposed} beats the others at all weights ({kind})", won == of, said)
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """Sum above, cost below, a column for each set."""
-    names = distinct(rows)
-    figure.set_size_inches(15, 6.4)
-    panels = figure.subplots(2, len(names), squeeze=False)
-    for line, kind in zip(panels, p3.MEASURES, strict=True):
-        for panel, name in zip(line, names, strict=True):
-            for algorithm in p3.ALGORITHMS:
-                of = values(rows, name, kind, algorithm)
-                mark = "o" if algorithm in p3.PROPOSED else "."
-                panel.plot(of.keys(), of.values(), mark, ls="-", ms=4, color=p3.COLOURS[algorithm], label=algorithm)
-            panel.set_title(f"{name}, {kind} (%)", fontsize=10)
-            panel.set_xlabel("α_n" if kind == "sum" else "c_n")
-            panel.grid(alpha=0.3)
-    legend(figure, panels.ravel(), place="upper")
+    for panel, kind, name in p3.panels_of(figure, distinct(rows)):
+        for algorithm in p3.ALGORITHMS:
+            of = values(rows, name, kind, algorithm)
+            mark = "o" if algorithm in p3.PROPOSED else "."
+            panel.plot(of.keys(), of.values(), mark, ls="-", ms=4, color=p3.COLOURS[algorithm], label=algorithm)
+        panel.set_xlabel("α_n" if kind == "sum" else "c_n")
+    legend(figure, figure.axes, place="upper")
 
 
 EXPERIMENT = Experiment.of(__name__, "p3-fig3", "P3, Figs 3–4", "Sum and cost under other weights", ABOUT)

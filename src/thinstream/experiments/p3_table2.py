@@ -1,6 +1,6 @@
 """P3, Table II: sum and cost of seven algorithms on six sets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,7 @@ import numpy as np
 from thinstream.experiments import p3_common as p3
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
 from thinstream.experiments.p3_checks import checked, checks_table, with_constant
-from thinstream.experiments.published import Number, published
-from thinstream.experiments.rows import distinct, listed, mean, pick, plus_minus, spread
+from thinstream.experiments.presenting import Number, distinct, listed, mean, pick, plus_minus, published, spread
 
 SETS = ("covtype", "spambase", "svmguide3", "a9a", "ijcnn1", "w8a")
 PERMUTATIONS = 20
@@ -71,14 +70,9 @@ def points(rows: int) -> list[int]:
     return [int(stop) for stop in np.unique(found.round().astype(np.int64))]
 
 
-def without_curves(rows: Sequence[Row]) -> list[Row]:
-    """What the table is made of; the curves are those of Figs 1 and 2."""
-    return [row for row in rows if row["what"] != "curve"]
-
-
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """One for each set, the paper's numbers beside ours, and what was checked."""
-    printed, parts = published("p3-table2"), []
+    printed = published("p3-table2")
     for name in distinct(pick(rows, what="run")):
         lines = []
         for algorithm in p3.ALGORITHMS:
@@ -92,9 +86,8 @@ def tables(rows: Sequence[Row]) -> str:
         always = [f"{always_cost(rows, name):.2f}", *[""] * 5]
         lines.append(["the same answer always", "50.00", *[""] * 5, *always])
         header = ["", "sum", "paper", "sens.", "spec.", "rate", "s", "cost", "paper", "sens.", "spec.", "rate", "s"]
-        parts.append(f"### {name}\n\n{markdown(header, lines)}")
-    parts.append(checks_table(rows))
-    return "\n\n".join(part for part in parts if part)
+        yield f"### {name}\n\n{markdown(header, lines)}"
+    yield checks_table(rows)
 
 
 def always_cost(rows: Sequence[Row], name: str) -> float:
@@ -104,7 +97,7 @@ def always_cost(rows: Sequence[Row], name: str) -> float:
     return min(10 * (1 - share), 90 * share)
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """What section IV-B says of the table."""
     runs = pick(rows, what="run")
     value = {
@@ -113,20 +106,18 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
         for kind in p3.MEASURES
         for algorithm in p3.ALGORITHMS
     }
-    found = []
     for kind, measure in p3.MEASURES.items():
         lead = {}
         for name in distinct(runs):
             others = [measure.sign * value[name, kind, a] for a in p3.ALGORITHMS if a not in p3.PROPOSED]
             lead[name] = min(measure.sign * value[name, kind, a] for a in p3.PROPOSED) - max(others)
         text = f"Both forms of ARCSOGD beat all other algorithms on every set ({kind})"
-        said = listed(lead, "+.2f")
-        found.append(Claim(text, all(ahead > 0 for ahead in lead.values()), f"the weaker form's lead: {said}"))
+        yield Claim(text, all(ahead > 0 for ahead in lead.values()), f"the weaker form's lead: {listed(lead, '+.2f')}")
     cheaper = {name: always_cost(rows, name) for name in distinct(runs)}
     dear = {name: min(value[name, "cost", a] for a in p3.ALGORITHMS) for name in cheaper}
     worse = [f"{name} ({cheaper[name]:.2f} against {dear[name]:.2f})" for name in cheaper if cheaper[name] < dear[name]]
     text, said = "(not in the paper) the best algorithm costs less than always giving the same answer", "on every set"
-    found.append(Claim(text, not worse, f"not on {', '.join(worse)}" if worse else said))
+    yield Claim(text, not worse, f"not on {', '.join(worse)}" if worse else said)
     best = {}
     for name in distinct(runs):
         for kind in p3.MEASURES:
@@ -134,43 +125,37 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
             best[name, kind] = max(marks, key=lambda a: marks[a])
     won = sum(winner in p3.PROPOSED for winner in best.values())
     others_won = ", ".join(f"{n} ({k}): {w}" for (n, k), w in best.items() if w not in p3.PROPOSED)
-    found.append(
-        Claim(
-            "The proposed algorithms usually have the best sensitivity",
-            won > len(best) / 2,
-            f"in {won} of {len(best)} cases" + (f"; not in {others_won}" if others_won else ""),
-        )
+    yield Claim(
+        "The proposed algorithms usually have the best sensitivity",
+        won > len(best) / 2,
+        f"in {won} of {len(best)} cases" + (f"; not in {others_won}" if others_won else ""),
     )
     for kind, measure in p3.MEASURES.items():
         gap = {n: measure.sign * (value[n, kind, p3.FULL] - value[n, kind, p3.DIAGONAL]) for n in distinct(runs)}
         said = listed(gap, "+.2f")
         ahead = sum(one > 0 for one in gap.values())
         text = f"The diagonal form is marginally worse than the full one ({kind})"
-        found.append(Claim(text, ahead > len(gap) / 2, f"the full one is better on {ahead} of {len(gap)} sets: {said}"))
+        yield Claim(text, ahead > len(gap) / 2, f"the full one is better on {ahead} of {len(gap)} sets: {said}")
     seconds = {a: {n: mean(pick(runs, set=n, algorithm=a), "seconds") for n in distinct(runs)} for a in p3.ALGORITHMS}
     ratios = {a: [seconds[a][n] / max(seconds["CSOGD-I"][n], 1e-9) for n in distinct(runs)] for a in p3.PROPOSED}
-    found.append(
-        Claim(
-            "The diagonal form takes about the time of the first-order algorithms, the full one more",
-            float(np.median(ratios[p3.DIAGONAL])) < 3 < float(np.median(ratios[p3.FULL])),
-            f"in passes of CSOGD-I (median over sets): diagonal {np.median(ratios[p3.DIAGONAL]):.1f}, "
-            f"full {np.median(ratios[p3.FULL]):.0f}",
-        )
+    yield Claim(
+        "The diagonal form takes about the time of the first-order algorithms, the full one more",
+        float(np.median(ratios[p3.DIAGONAL])) < 3 < float(np.median(ratios[p3.FULL])),
+        f"in passes of CSOGD-I (median over sets): diagonal {np.median(ratios[p3.DIAGONAL]):.1f}, "
+        f"full {np.median(ratios[p3.FULL]):.0f}",
     )
-    return found
 
 
-def compare(rows: Sequence[Row]) -> list[Compared]:
+def compare(rows: Sequence[Row]) -> Iterator[Compared]:
     """CSOGD-I and both forms of ARCSOGD; the other algorithms stand in the tables."""
-    printed, found = published("p3-table2"), []
+    printed = published("p3-table2")
     for kind in p3.MEASURES:
         for name in distinct(pick(rows, what="run")):
             for algorithm in ("CSOGD-I", *p3.PROPOSED):
                 of = pick(rows, what="run", set=name, measure=kind, algorithm=algorithm)
                 paper = printed[name, algorithm, kind]
                 what = f"{name}, {kind}, {algorithm}"
-                found.append(Compared(what, mean(of), spread(of), paper.value, _why(rows, of, paper)))
-    return found
+                yield Compared(what, mean(of), spread(of), paper.value, _why(rows, of, paper))
 
 
 def _why(rows: Sequence[Row], of: Sequence[Row], paper: Number) -> str:
@@ -195,20 +180,9 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     """Ours as dots with deviations, the paper's as rings; a panel for each set and measure."""
     printed, runs = published("p3-table2"), pick(rows, what="run")
     names = distinct(runs)
-    figure.set_size_inches(13, 6.2)
-    panels = figure.subplots(2, len(names), squeeze=False)
-    for line, kind in zip(panels, p3.MEASURES, strict=True):
-        for panel, name in zip(line, names, strict=True):
-            for place, algorithm in enumerate(reversed(p3.ALGORITHMS)):
-                of = pick(runs, set=name, measure=kind, algorithm=algorithm)
-                width = np.nan_to_num(spread(of))
-                panel.errorbar(mean(of), place, xerr=width, fmt="o", color=p3.COLOURS[algorithm], ms=6, capsize=2)
-                paper = printed[name, algorithm, kind].value
-                panel.plot(paper, place, "o", mfc="none", mec="black", ms=10, mew=0.8)
-            panel.set_yticks(range(len(p3.ALGORITHMS)), reversed(p3.ALGORITHMS) if panel is line[0] else [""] * 7)
-            panel.set_title(f"{name}, {kind} (%)", fontsize=10)
-            panel.grid(axis="x", alpha=0.3)
-            panel.margins(x=0.12, y=0.08)
+    for panel, kind, name in p3.panels_of(figure, names, 13, 6.2, "x"):
+        paper = {algorithm: printed[name, algorithm, kind].value for algorithm in p3.ALGORITHMS}
+        p3.draw_means(panel, pick(runs, set=name, measure=kind), paper, named=name == names[0])
     figure.supxlabel("dots: ours, mean ± standard deviation; rings: the paper's", fontsize=10)
 
 
@@ -218,5 +192,5 @@ EXPERIMENT = Experiment.of(
     "P3, Table II",
     "Cost-sensitive online classification: sum (mean of sensitivity and specificity) and cost (per 100 rows)",
     ABOUT,
-    rows=without_curves,
+    rows=lambda rows: [row for row in rows if row["what"] != "curve"],  # those are for Figs 1 and 2
 )

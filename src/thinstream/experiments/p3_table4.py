@@ -1,15 +1,22 @@
 """P3, Table IV: balanced accuracy of online anomaly detection."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from thinstream.experiments import p3_common as p3
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
 from thinstream.experiments.p3_table2 import SMOKE_ROWS
-from thinstream.experiments.published import published
-from thinstream.experiments.rows import distinct, listed, mean, pick, plus_minus, spread
+from thinstream.experiments.presenting import (
+    distinct,
+    grouped,
+    listed,
+    mean,
+    panels,
+    pick,
+    plus_minus,
+    published,
+    spread,
+)
 
 SETS = ("australian", "mammography", "campaign", "kdd99", "census-income")
 PERMUTATIONS = 20
@@ -49,20 +56,15 @@ def detected(name: str, group: str, permutations: int, rows: int) -> list[Row]:
     return found
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """A column for each set."""
     names = distinct(rows)
+    found = grouped(rows, "set", "algorithm")
     lines = [
-        [
-            algorithm,
-            *(
-                plus_minus((mean(of), spread(of)))
-                for of in (pick(rows, set=name, algorithm=algorithm) for name in names)
-            ),
-        ]
+        [algorithm, *(plus_minus((mean(of), spread(of))) for of in (found.get((n, algorithm), ()) for n in names))]
         for algorithm in p3.ALGORITHMS
     ]
-    return markdown(["balanced accuracy", *names], lines)
+    yield markdown(["balanced accuracy", *names], lines)
 
 
 def means(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
@@ -70,54 +72,45 @@ def means(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     return {n: {a: mean(pick(rows, set=n, algorithm=a)) for a in p3.ALGORITHMS} for n in distinct(rows)}
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """What section V-B says."""
-    found, by_set = [], means(rows)
+    by_set = means(rows)
     for told, plain in (("PAUM", "Perceptron"), ("CPA", "PA-I")):
         gain = {name: of[told] - of[plain] for name, of in by_set.items()}
         text = f"{told}, which knows the costs, generally does better than {plain}"
-        found.append(Claim(text, sum(g > 0 for g in gain.values()) > len(gain) / 2, _said(gain)))
+        yield Claim(text, sum(g > 0 for g in gain.values()) > len(gain) / 2, _said(gain))
     first_four = ("Perceptron", "PA-I", "PAUM", "CPA")
     gain = {name: of["CSOGD-I"] - max(of[a] for a in first_four) for name, of in by_set.items()}
     text = "CSOGD-I does better than the four before it on most sets"
-    found.append(Claim(text, sum(g > 0 for g in gain.values()) > len(gain) / 2, _said(gain)))
+    yield Claim(text, sum(g > 0 for g in gain.values()) > len(gain) / 2, _said(gain))
     for proposed in p3.PROPOSED:
         gain = {
             name: of[proposed] - max(of[a] for a in p3.ALGORITHMS if a not in p3.PROPOSED)
             for name, of in by_set.items()
         }
-        found.append(Claim(f"{proposed} beats all others on every set", all(g > 0 for g in gain.values()), _said(gain)))
-    return found
+        yield Claim(f"{proposed} beats all others on every set", all(g > 0 for g in gain.values()), _said(gain))
 
 
 def _said(gain: dict[str, float]) -> str:
     return "difference in points: " + listed(gain, "+.2f")
 
 
-def compare(rows: Sequence[Row]) -> list[Compared]:
+def compare(rows: Sequence[Row]) -> Iterator[Compared]:
     """The one set that is the paper's."""
-    printed, found = published("p3-table4"), []
+    printed = published("p3-table4")
     for algorithm in p3.ALGORITHMS:
         of = pick(rows, set="australian", algorithm=algorithm)
         if of:
             paper = printed["australian", algorithm, "balanced accuracy"].value
-            found.append(Compared(f"australian, {algorithm}", mean(of), spread(of), paper))
-    return found
+            yield Compared(f"australian, {algorithm}", mean(of), spread(of), paper)
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
     """A panel for each set."""
     names = distinct(rows)
-    figure.set_size_inches(13, 3.4)
-    for number, (panel, name) in enumerate(zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True)):
-        for place, algorithm in enumerate(reversed(p3.ALGORITHMS)):
-            of = pick(rows, set=name, algorithm=algorithm)
-            width = np.nan_to_num(spread(of))
-            panel.errorbar(mean(of), place, xerr=width, fmt="o", color=p3.COLOURS[algorithm], capsize=2)
-        panel.set_yticks(range(len(p3.ALGORITHMS)), [""] * 7 if number else list(reversed(p3.ALGORITHMS)))
+    for panel, name in zip(panels(figure, 1, len(names), 13, 3.4, "x")[0], names, strict=True):
+        p3.draw_means(panel, pick(rows, set=name), {}, named=name == names[0])
         panel.set_title(name, fontsize=10)
-        panel.grid(axis="x", alpha=0.3)
-        panel.margins(x=0.12, y=0.08)
     figure.supxlabel("balanced accuracy (%), mean ± standard deviation", fontsize=10)
 
 

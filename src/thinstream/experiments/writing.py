@@ -1,12 +1,12 @@
 """Pages: one for each experiment, and the summary of all. They are made of kept results and of nothing else."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from thinstream.atomic import replacing
 from thinstream.experiments.experiment import Claim, Compared, Experiment, markdown
 from thinstream.experiments.keeping import Result, kept
+from thinstream.experiments.presenting import plus_minus
 from thinstream.plotting import matplotlib
 
 #: From this difference on, in the paper's unit, the summary gives a reason.
@@ -29,7 +29,7 @@ def write_page(experiment: Experiment, result: Result, folder: Path) -> None:
         *_warnings(experiment, result),
         experiment.about.strip(),
         _claims(experiment.claims(result.rows)),
-        experiment.tables(result.rows),
+        *experiment.tables(result.rows),
         _compared(experiment.compare(result.rows)),
         f"![{experiment.title}]({experiment.name}.png)",
         f"All cells together took {_time(result.seconds)} of one core ({result.machine}; {result.versions}). "
@@ -82,25 +82,20 @@ def _warnings(experiment: Experiment, result: Result) -> list[str]:
     return found
 
 
-def _claims(claims: Sequence[Claim]) -> str:
-    if not claims:
-        return ""
+def _claims(claims: Iterable[Claim]) -> str:
     lines = [[claim.text, "yes" if claim.holds else "**no**", claim.evidence] for claim in claims]
     table = markdown(["the paper says", "here", "what we saw"], lines)
-    return table.replace("|---|--:|--:|", "|---|---|---|", 1)
+    return table.replace("|---|--:|--:|", "|---|---|---|", 1) if lines else ""
 
 
-def _compared(found: Sequence[Compared]) -> str:
-    if not found:
-        return ""
+def _compared(found: Iterable[Compared]) -> str:
     lines = []
     for one in found:
         difference = one.ours - one.paper
-        spread = f" ± {one.spread:.2f}" if math.isfinite(one.spread) else ""
         why = one.why if abs(difference) > CLOSE else ""
-        lines.append([one.what, f"{one.ours:.2f}{spread}", f"{one.paper:.2f}", f"{difference:+.2f}", why])
+        lines.append([one.what, plus_minus((one.ours, one.spread)), f"{one.paper:.2f}", f"{difference:+.2f}", why])
     table = markdown(["", "ours", "paper", "difference", "why"], lines)
-    return table.replace("--:|\n", "---|\n", 1)
+    return table.replace("--:|\n", "---|\n", 1) if lines else ""
 
 
 def _time(seconds: float) -> str:
