@@ -10,7 +10,7 @@ from thinstream.distributed.sources import stretches
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.streams.normalise import UnitRows
 from thinstream.streams.stream import Stream
-from thinstream.streams.tables.arrow_tables import ArrowTables
+from thinstream.streams.tables.arrow import ArrowTables
 from thinstream.streams.tables.numbering import Numbering
 from thinstream.streams.text.hashing import Hashing
 

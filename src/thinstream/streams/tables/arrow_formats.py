@@ -25,7 +25,7 @@ class Format(Protocol):
         ...
 
 
-def opened(path: Path) -> "File":
+def open_table(path: Path) -> "File":
     """A file of the format its first bytes tell."""
     with open(path, "rb") as file:
         magic = file.read(6)
@@ -43,7 +43,7 @@ class File:
         self.path = path
         with self._explained():
             self._format: Format = kind(path)
-            self.names: list[str] = list(self._format.schema.names)
+            self.columns: list[str] = list(self._format.schema.names)
 
     def count(self) -> int | None:
         """Rows, where the format tells."""
