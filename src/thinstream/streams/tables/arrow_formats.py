@@ -18,11 +18,9 @@ class Format(Protocol):
 
     def count(self) -> int | None:
         """Rows, or None where only reading all of it would tell."""
-        ...
 
     def blocks(self, columns: list[str], rows: int) -> Iterator[tuple[int, Iterator[Any]]]:
         """Blocks of the file: how many rows each has, and its record batches of about so many rows."""
-        ...
 
 
 def open_table(path: Path) -> "File":

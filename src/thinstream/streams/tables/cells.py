@@ -19,15 +19,12 @@ class Hasher(Protocol):
     @property
     def width(self) -> int:
         """All numbers are below it."""
-        ...
 
     def __call__(self, names: Sequence[str], /) -> NDArray[np.int32]:
         """The number of each name; ``~number`` where the sign of the feature is turned."""
-        ...
 
     def as_dict(self) -> dict[str, Any]:
         """What it is made of, JSON-able."""
-        ...
 
 
 class RowStream:
