@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.errors import InvalidParameterError, listed
 from thinstream.estimators.base import classes_for
 from thinstream.estimators.classifier import OnlineClassifier
-from thinstream.estimators.inputs import csr_of, labels_of, weights_of
 from thinstream.estimators.scorers import score_of, scoring_for, threads_of
 from thinstream.estimators.splits import check_folds, is_number, splits_of
+from thinstream.estimators.study_inputs import labelled_csr
 from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes
 from thinstream.models.model import Names
@@ -152,12 +151,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Searches and, with ``refit``, learns the best. ``groups`` are for the splitter."""
         with as_before_on_error(self):
             settings = self._settings()
-            rows = csr_of(self, X, reset=True)
-            labels, weights = labels_of(y, len(rows)), weights_of(sample_weight, len(rows))
-            check_classification_targets(labels)
-            classes = Classes.of(labels).require_two()
-            if weights is not None and not weights.any():
-                raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
+            rows, labels, classes, weights = labelled_csr(self, X, y, sample_weight)
             batch = Batch.of(*rows).labelled(classes.coded(labels), weights)
             orders = self._orders(len(rows))
             folds, roles = splits_of(self.cv, X, labels, groups, explicit=bool(orders))

@@ -1,6 +1,6 @@
 """From an estimator and its input to lanes over a stream, and back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
@@ -14,8 +14,8 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.base import classes_for
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.factory import make
-from thinstream.estimators.inputs import csr_of, labels_of, weights_of
-from thinstream.learners import Classes, Learner, class_costs
+from thinstream.estimators.inputs import Csr, csr_of, labels_of, weights_of
+from thinstream.learners import Classes, class_costs
 from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.memory import from_memory
@@ -49,15 +49,30 @@ def base_of(estimator: Any) -> OnlineClassifier:
     return base
 
 
-def from_matrix(owner: Any, base: OnlineClassifier, X: Any, y: Any, sample_weight: Any) -> Source:
-    """A matrix as a stream; ``owner`` gets the attributes that tell of its columns."""
+class LabelledCsr(NamedTuple):
+    """A matrix with labels of two classes, and weights of its rows, all checked."""
+
+    rows: Csr
+    labels: NDArray[Any]
+    classes: Classes
+    weights: NDArray[np.float64] | None
+
+
+def labelled_csr(owner: Any, X: Any, y: Any, sample_weight: Any) -> LabelledCsr:
+    """Whatever a user passes in; ``owner`` gets the attributes that tell of its columns."""
     rows = csr_of(owner, X, reset=True)
-    labels = labels_of(y, len(rows))
+    labels, weights = labels_of(y, len(rows)), weights_of(sample_weight, len(rows))
     check_classification_targets(labels)
-    classes, weights = Classes.of(labels).require_two(), weights_of(sample_weight, len(rows))
+    classes = Classes.of(labels).require_two()
     if weights is not None and not weights.any():
         raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
-    matrix = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(len(rows), rows.n_features))
+    return LabelledCsr(rows, labels, classes, weights)
+
+
+def from_matrix(owner: Any, base: OnlineClassifier, X: Any, y: Any, sample_weight: Any) -> Source:
+    """A matrix as a stream; ``owner`` gets the attributes that tell of its columns."""
+    rows, labels, classes, weights = labelled_csr(owner, X, y, sample_weight)
+    matrix = _matrix(rows)
     signs, given = classes.coded(labels), base.get_params(deep=False)
     if given["shuffle"]:
         order = check_random_state(given["random_state"]).permutation(len(rows))
@@ -65,6 +80,10 @@ def from_matrix(owner: Any, base: OnlineClassifier, X: Any, y: Any, sample_weigh
         weights = None if weights is None else weights[order]
     stream: Any = from_memory(matrix, signs, weights, dtype=given["dtype"])
     return Source(stream, classes, np.unique(labels), rows.n_features)
+
+
+def _matrix(rows: Csr) -> sp.csr_matrix:
+    return sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(len(rows), rows.n_features))
 
 
 def from_stream(base: OnlineClassifier, stream: Stream, classes: Any) -> Source:
@@ -79,9 +98,8 @@ def rows_to_test(owner: Any, base: OnlineClassifier, classes: Classes, test: Any
     """(X, y) as a stream of rows to score."""
     X, y = test
     rows = csr_of(owner, X, reset=False)
-    matrix = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(len(rows), rows.n_features))
     signs = classes.coded(labels_of(y, len(rows)))
-    found: Stream = cast(Any, from_memory(matrix, signs, dtype=base.get_params(deep=False)["dtype"]))
+    found: Stream = cast(Any, from_memory(_matrix(rows), signs, dtype=base.get_params(deep=False)["dtype"]))
     return found
 
 
@@ -126,9 +144,6 @@ class Models(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._path.l1)
 
-    def __iter__(self) -> Iterator[Any]:
-        return (self[k] for k in range(len(self)))
-
     @overload
     def __getitem__(self, k: int) -> Any: ...
     @overload
@@ -139,11 +154,8 @@ class Models(Sequence[Any]):
         k = range(len(self))[k]
         if k in self._made:
             return self._made[k]
-        found = self._fitted(self._path.model(k), float(self._path.l1[k]))
+        found: Any = clone(self._base).set_params(l1=float(self._path.l1[k]))
+        found._adopt_learner(self._path.model(k), self._classes, self._labels, **self._columns)
         if found._model.learner is self._path.models[k]:
             self._made[k] = found
         return found
-
-    def _fitted(self, learner: Learner, l1: float) -> Any:
-        fitted = clone(self._base).set_params(l1=l1)
-        return fitted._adopt_learner(learner, self._classes, self._labels, **self._columns)

@@ -19,8 +19,8 @@ class Result:
     """The rows of an experiment and how they came about."""
 
     rows: list[Row]
-    seconds: float
-    missing: tuple[str, ...] = ()
+    seconds: float  # of all cells together
+    missing: tuple[str, ...] = ()  # data sets
     smoke: bool = False
     machine: str = ""
     versions: str = ""

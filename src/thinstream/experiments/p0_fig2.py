@@ -13,7 +13,6 @@ from sklearn.svm import LinearSVC, l1_min_c
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_common import LIBLINEAR, level_table, level_values
 from thinstream.experiments.presenting import distinct, legend, panels_for, pick
 
 SETS = (
@@ -63,7 +62,7 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
     """An algorithm on a set."""
     train, test = p0.task(name, smoke)
     about: Row = {"set": name, "algorithm": label}
-    if label == LIBLINEAR:
+    if label == p0.LIBLINEAR:
         factors = FACTORS[::8] if smoke else FACTORS
         runs, l1 = [liblinear(train, test, factors)], [1.0 / factor for factor in factors]
         return p0.curve_rows(about, l1, runs, train.X.shape[1], "error")
@@ -97,16 +96,16 @@ def liblinear_model(C: float) -> Any:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each set and algorithm."""
-    return p0.cells_of(work, SETS[:2] if smoke else SETS, (*(p0.SMOKE if smoke else p0.SPARSE), LIBLINEAR), smoke)
+    return p0.cells_of(work, SETS[:2] if smoke else SETS, (*(p0.SMOKE if smoke else p0.SPARSE), p0.LIBLINEAR), smoke)
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Errors at each level, and what tuning chose."""
-    values, sets, labels = level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
-    online = [label for label in labels if label != LIBLINEAR]
+    values, sets, labels = p0.level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
+    online = [label for label in labels if label != p0.LIBLINEAR]
     yield "Test error in percent, the best online algorithm of each set in bold."
-    yield level_table(values, sets, online, 0.0, least=True)
-    yield from (level_table(values, sets, labels, level, least=True, beside=LIBLINEAR) for level in p0.LEVELS)
+    yield p0.level_table(values, sets, online, 0.0, least=True)
+    yield from (p0.level_table(values, sets, labels, level, least=True, beside=p0.LIBLINEAR) for level in p0.LEVELS)
     chosen = {(row["set"], row["algorithm"]): row["parameters"] for row in pick(rows, kind="chosen")}
     width = {row["set"]: row["features"] for row in pick(rows, kind="chosen")}
     lines = [[name, f"{width[name]:,}", *(chosen.get((name, label), "–") for label in online)] for name in sets]
@@ -118,8 +117,8 @@ class Contest:
     """Errors at each level, and who is ahead on which sets."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self.values, self.sets = level_values(rows, "error"), distinct(rows, "set")
-        self.labels = [label for label in distinct(rows, "algorithm") if label != LIBLINEAR]
+        self.values, self.sets = p0.level_values(rows, "error"), distinct(rows, "set")
+        self.labels = [label for label in distinct(rows, "algorithm") if label != p0.LIBLINEAR]
 
     def duel(self, ours: Sequence[str], theirs: Sequence[str], level: float) -> dict[str, tuple[float, float]]:
         """By set: how far the best of ours is ahead of the best of theirs, and the spread of both together."""
@@ -209,11 +208,5 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 
 EXPERIMENT = Experiment.of(
-    __name__,
-    "p0-fig2",
-    "P0, Fig. 2",
-    "Test error against sparsity",
-    ABOUT,
-    stand_ins=STAND_INS,
-    version=2,
+    __name__, "p0-fig2", "P0, Fig. 2", "Test error against sparsity", ABOUT, stand_ins=STAND_INS, version=2
 )

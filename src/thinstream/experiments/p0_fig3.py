@@ -11,7 +11,6 @@ from sklearn.svm import l1_min_c
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_common import LIBLINEAR
 from thinstream.experiments.p0_fig2 import FACTORS, liblinear_model
 from thinstream.experiments.presenting import distinct, grouped, legend, listed, panels_for, pick
 from thinstream.learners import make_learner
@@ -35,7 +34,7 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
     """An algorithm on a set."""
     train, _ = p0.task(name, smoke)
     d, about = train.X.shape[1], {"kind": "curve", "set": name, "algorithm": label}
-    if label == LIBLINEAR:
+    if label == p0.LIBLINEAR:
         smallest = l1_min_c(train.X, train.y, loss="squared_hinge", fit_intercept=False)
         found: list[Row] = []
         for factor in FACTORS[:: 8 if smoke else EACH_C]:
@@ -72,7 +71,7 @@ def timed(action: Callable[[], Any]) -> float:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each set and algorithm."""
-    return p0.cells_of(work, SETS[:2] if smoke else SETS, (*(p0.SMOKE if smoke else p0.SPARSE), LIBLINEAR), smoke)
+    return p0.cells_of(work, SETS[:2] if smoke else SETS, (*(p0.SMOKE if smoke else p0.SPARSE), p0.LIBLINEAR), smoke)
 
 
 def dense_and_sparse(curve: Sequence[Row]) -> tuple[Row, Row]:
@@ -97,7 +96,7 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
                 if what == "median":
                     texts.append(f"{1000.0 * median(row['seconds'] for row in curve):.1f}")
                 else:
-                    texts.append(f"{last[what] / first[what]:.2f}×" if label != LIBLINEAR else "–")
+                    texts.append(f"{last[what] / first[what]:.2f}×" if label != p0.LIBLINEAR else "–")
             lines.append([name, *texts])
         yield markdown([title, *labels], lines)
 
@@ -119,7 +118,7 @@ def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     both = [label for label in ("AdaRDA", "AdaFOBOS") if label in distinct(rows, "algorithm")]
     faster = {(name, label): middle[name, label] / middle[name, "SSOL"] for name in sets for label in both}
     slower = {name: middle[name, "SSOL"] / middle[name, "FSOL"] for name in sets}
-    batch = {name: middle[name, LIBLINEAR] / middle[name, "SSOL"] for name in sets if (name, LIBLINEAR) in middle}
+    batch = {name: middle[name, p0.LIBLINEAR] / middle[name, "SSOL"] for name in sets if (name, p0.LIBLINEAR) in middle}
     yield Claim(
         "at high sparsity the time of second-order algorithms sometimes increases, as updates do",
         bool(grown) and all(rises[key][1] > 1.0 for key in grown),

@@ -10,7 +10,6 @@ from thinstream.engine.loop import Costs
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import Data, batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_common import level_table, level_values
 from thinstream.experiments.presenting import distinct, legend, listed, panels, pick
 
 #: Negatives for one positive; samples averaged over.
@@ -94,10 +93,10 @@ def cells_of(sets: Sequence[str]) -> Callable[[bool], list[Cell]]:
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Balanced accuracy at each level, and the sizes."""
-    values, sets, labels = level_values(rows, "balanced"), distinct(rows, "set"), distinct(rows, "algorithm")
+    values, sets, labels = p0.level_values(rows, "balanced"), distinct(rows, "set"), distinct(rows, "algorithm")
     sparse = [label for label in labels if label not in DENSE]
     yield "Balanced accuracy in percent, the best of each set in bold."
-    yield from (level_table(values, sets, sparse if level else labels, level, least=False) for level in SHOWN)
+    yield from (p0.level_table(values, sets, sparse if level else labels, level, least=False) for level in SHOWN)
     lines = []
     for row in [row for row in rows if row["kind"] == "curve" and row["l1"] == 0.0]:
         chosen = pick(rows, kind="chosen", set=row["set"], algorithm=row["algorithm"])[0].get("parameters", "")
@@ -115,7 +114,7 @@ class Contest:
     """Balanced accuracies by set, algorithm and level, and the questions the paper asks of them."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self.values = {key: value[0] for key, value in level_values(rows, "balanced").items()}
+        self.values = {key: value[0] for key, value in p0.level_values(rows, "balanced").items()}
         self.sets, self.labels = distinct(rows, "set"), distinct(rows, "algorithm")
 
     def costs_help(self) -> Claim:

@@ -8,7 +8,6 @@ import numpy as np
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import batch_of
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
-from thinstream.experiments.p0_common import level_values
 from thinstream.experiments.presenting import distinct, panels, plus_minus
 
 SETS = ("reuters21578-acq", "farm-ads", "spamassassin")
@@ -68,7 +67,7 @@ def cells(smoke: bool) -> list[Cell]:
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Errors of each variant, and its mean rank among those of its algorithm."""
-    values, sets, labels = level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
+    values, sets, labels = p0.level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
     yield (
         "Test error in percent; rank: the mean over the sets, among the variants of the same "
         "algorithm, last where a variant does not get so sparse."
@@ -85,7 +84,7 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
 
 def mean_rank(rows: Sequence[Row], label: str, level: float) -> float:
     """1 is best; a variant that does not get so sparse is last."""
-    values = {key: value[0] for key, value in level_values(rows, "error").items()}
+    values = {key: value[0] for key, value in p0.level_values(rows, "error").items()}
     rivals = [other for other in distinct(rows, "algorithm") if other.split()[0] == label.split()[0]]
     ranks = []
     for name in distinct(rows, "set"):
@@ -96,7 +95,7 @@ def mean_rank(rows: Sequence[Row], label: str, level: float) -> float:
 
 def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """Not the paper's: whether what it prints is the best choice."""
-    values, sets, labels = level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
+    values, sets, labels = p0.level_values(rows, "error"), distinct(rows, "set"), distinct(rows, "algorithm")
     for algorithm, printed in PRINTED.items():
         rivals = [label for label in labels if label.split()[0] == algorithm]
         best = {level: min(rivals, key=lambda label: mean_rank(rows, label, level)) for level in SHOWN}

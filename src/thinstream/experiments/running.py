@@ -11,7 +11,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from hashlib import blake2b
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
 
 from threadpoolctl import threadpool_limits
 
@@ -20,17 +19,10 @@ from thinstream.datasets import folders
 from thinstream.errors import InvalidInputError, MissingDataError
 from thinstream.experiments.data import is_here
 from thinstream.experiments.experiment import Cell, Experiment, Row
+from thinstream.experiments.keeping import Result
 
 #: Called with the cells done, all cells, and the key of the last one.
 Progress = Callable[[int, int, str], None]
-
-
-class Finished(NamedTuple):
-    """What a run has found."""
-
-    rows: list[Row]
-    seconds: float  # all cells together, those of earlier runs included
-    missing: tuple[str, ...]  # data sets
 
 
 def run(
@@ -41,7 +33,7 @@ def run(
     jobs: int = 1,
     fresh: bool = False,
     progress: Progress = lambda done, of, key: None,
-) -> Finished:
+) -> Result:
     """Runs the cells that are not kept in the folder yet; the rows of all, in the order of the cells.
 
     Parameters
@@ -86,7 +78,7 @@ def run(
         progress(done, len(cells), key)
     kept = [json.loads(place.read_text()) for place in places]
     rows = experiment.rows([row for cell in kept for row in cell["rows"]])
-    return Finished(rows, sum(cell["seconds"] for cell in kept), missing)
+    return Result(rows, sum(cell["seconds"] for cell in kept), missing, smoke)  # seconds of earlier runs, too
 
 
 def _worked(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[int, list[Row], float]]:

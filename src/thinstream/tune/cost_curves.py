@@ -101,22 +101,13 @@ def study_costs(
 
 
 def _curve(metric: str, at: NDArray[Any], rho: NDArray[Any], counted: LaneCounts, first: int) -> Curve:
-    tuned, blind, reports = [], [], []
+    both, shares = [], []
     for k, weight in enumerate(at.tolist()):
         tradeoff = Tradeoff(weight, 1.0 - weight, weight, 1.0 - weight)
-        both = metric_values(counted.take([first + k, 0]), metric, tradeoff)
-        tuned.append(both[0])
-        blind.append(both[1])
-        reports.append(counted.report(first + k))
-    return Curve(
-        metric,
-        at,
-        rho,
-        np.array(tuned),
-        np.array(blind),
-        np.array([report.sensitivity for report in reports]),
-        np.array([report.specificity for report in reports]),
-    )
+        both.append(metric_values(counted.take([first + k, 0]), metric, tradeoff))
+        report = counted.report(first + k)
+        shares.append((report.sensitivity, report.specificity))
+    return Curve(metric, at, rho, *np.array(both).T, *np.array(shares).T)
 
 
 def check_weights(weights: Sequence[float]) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -45,8 +46,9 @@ def study_stream(
     ``during`` is called after each batch, which is cut where ``halts`` says, ``finish`` at the end of each pass. Counts
     of dropped lanes are those at the time.
     """
-    if config.n_passes > 1 or config.final:
-        _require_repeatable_for("several passes" if config.n_passes > 1 else "scoring with the final models", stream)
+    if (config.n_passes > 1 or config.final) and not is_repeatable(stream):
+        what = "several passes" if config.n_passes > 1 else "scoring with the final models"
+        raise InvalidInputError(f"{what} needs rows that can be read again: a file or a matrix, not a pipe")
     watch, groups = watch or NullObserver(), _groups(config, lanes, config.n_features)
     if len(groups) > 1:
         _require_repeatable(stream, config, lanes, config.n_features)
@@ -55,8 +57,8 @@ def study_stream(
         found = Found(LaneCounts.nothing(len(lanes)), LaneCounts.nothing(len(lanes)), 0, len(groups))
         try:
             for number, group in enumerate(groups):
-                one = _Pass(stream, config, lanes, group, found)
-                study = one.run(during, halts, finish, watch, (number, len(groups)))
+                place = (number, len(groups))
+                study = _Pass(stream, config, lanes, found, list(group), during, halts, finish, watch, place).run()
                 found = found._replace(
                     rows=study.rows, positives=int(study.order.examples[1]), looks_sorted=study.order.looks_sorted
                 )
@@ -77,64 +79,57 @@ class _TooWide(Exception):
         self.n_features = n_features
 
 
+@dataclass
 class _Pass:
     """Some of the lanes over the stream, once."""
 
-    def __init__(
-        self, stream: Source, config: StudyConfig, lanes: Sequence[Trial], group: list[int], found: Found
-    ) -> None:
-        self.stream, self.config, self.found = stream, config, found
-        self.present, self.group = list(group), [lanes[k] for k in group]
-        self.all = lanes
+    stream: Source
+    config: StudyConfig
+    lanes: Sequence[Trial]
+    found: Found
+    present: list[int]
+    during: Visit | None
+    halts: Halts | None
+    finish: Visit | None
+    watch: Observer
+    place: tuple[int, int]
 
-    def run(
-        self, during: Visit | None, halts: Halts | None, finish: Visit | None, watch: Observer, place: tuple[int, int]
-    ) -> Study:
-        config = self.config
-        study = Study(config, self.group)
-        for number in range(config.n_passes):
-            if number:
-                study.again()
-            self._go(study, number, None if number else during, halts, watch, place)
-        if config.final:
+    def run(self) -> Study:
+        study = Study(self.config, [self.lanes[k] for k in self.present])
+        for number in range(self.config.n_passes):
+            self._go(study, number)
+        if self.config.final:
             study.again()
             for batch, roles in pieces(self.stream):
                 study.score(batch, roles)
-        if finish is not None:
-            self._visited(study, finish)
+        self._visit(study, self.finish)
         self._record(study)
         return study
 
-    def _go(
-        self,
-        study: Study,
-        number: int,
-        during: Visit | None,
-        halts: Halts | None,
-        watch: Observer,
-        place: tuple[int, int],
-    ) -> None:
+    def _go(self, study: Study, number: int) -> None:
         """All rows, once."""
+        if number:
+            study.again()
         width = study.lanes.n_features
-        for batch, roles in cut(pieces(self.stream, number), halts):
+        for batch, roles in cut(pieces(self.stream, number), self.halts):
             if batch.n_features > width:
                 width = batch.n_features
                 self._require_room(width)
             study.take(batch, roles)
-            if during is not None:
-                self._visited(study, during)
-            watch.moved(Step(study.rows, batch.position, *place))
+            if not number:
+                self._visit(study, self.during)
+            self.watch.moved(Step(study.rows, batch.position, *self.place))
         if study.rows == 0:
             raise InvalidInputError("the stream has no example")
 
     def _require_room(self, width: int) -> None:
-        present = [self.all[k] for k in self.present]
-        if _needed(self.config, present, width) > self.config.limit:
+        if _needed(self.config, [self.lanes[k] for k in self.present], width) > self.config.limit:
             raise _TooWide(width)
 
-    def _visited(self, study: Study, visit: Visit) -> None:
-        self._record(study)
-        self.present = visit(study, self.present)
+    def _visit(self, study: Study, visit: Visit | None) -> None:
+        if visit is not None:
+            self._record(study)
+            self.present = visit(study, self.present)
 
     def _record(self, study: Study) -> None:
         self.found.learned.put(self.present, study.tallies.learned)
@@ -168,11 +163,6 @@ def _groups(config: StudyConfig, lanes: Sequence[Trial], width: int, at_least: i
 def _require_repeatable(stream: Source, config: StudyConfig, lanes: Sequence[Trial], width: int) -> None:
     if not is_repeatable(stream):
         raise InvalidInputError(_advice(config, lanes, width) + ", or read a file, which can be passed over again")
-
-
-def _require_repeatable_for(what: str, stream: Source) -> None:
-    if not is_repeatable(stream):
-        raise InvalidInputError(f"{what} needs rows that can be read again: a file or a matrix, not a pipe")
 
 
 def _advice(config: StudyConfig, lanes: Sequence[Trial], width: int) -> str:

@@ -43,20 +43,18 @@ class PeekableStream:
         return self._first
 
     def length(self) -> int | None:
-        """How many rows there are, by what the rows seen have of the source's size; None where nobody knows."""
+        """How many rows there are, by what the rows seen have of the source's size; None where nobody knows.
+
+        Those of a small compressed file, which does not tell its length, are counted.
+        """
         seen = sum(map(len, self._first))
         last = self._first[-1].position if self._first else None
         done = None if last is None or self._stream.size is None else self._stream.done(last)
         if done and self._stream.size:
             return int(seen * self._stream.size / done)
-        return self._counted() if self._is_small() else None
-
-    def _is_small(self) -> bool:
-        """Whether a look through all of it costs little: a compressed file, which does not tell its length."""
         files = [Path(file) for file in getattr(self._stream, "files", ())]
-        return is_repeatable(self._stream) and bool(files) and sum(file.stat().st_size for file in files) <= SMALL
-
-    def _counted(self) -> int:
+        if not files or not is_repeatable(self._stream) or sum(file.stat().st_size for file in files) > SMALL:
+            return None
         rows = sum(len(batch) for batch in self._stream.batches())
         rewind(self._stream)
         return rows

@@ -109,20 +109,8 @@ def search(
     rank = _ranks(mean, dropped)
     best = int(np.argmin(rank))
     models_found = {best: kept[best]} if best in kept else {}
-    return Outcome(
-        scores,
-        mean,
-        error,
-        progressive,
-        dropped,
-        rank,
-        best,
-        models_found,
-        found.rows,
-        found.passes,
-        found.positives,
-        found.looks_sorted,
-    )
+    counted = (found.rows, found.passes, found.positives, found.looks_sorted)
+    return Outcome(scores, mean, error, progressive, dropped, rank, best, models_found, *counted)
 
 
 class _Judge:

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.report import P3, Tradeoff
@@ -67,53 +67,24 @@ class Sweep(NamedTuple):
 DEFAULT = Sweep()
 
 
-class SparseWeights(NamedTuple):
-    """A model as no more than predicting needs; `frozen` makes it one that does."""
-
-    algorithm: str
-    parameters: dict[str, Any]
-    n_features: int
-    where: NDArray[np.int64]
-    values: NDArray[Any]
-    intercept: float
-    counts: NDArray[np.int64]
-    loss: float
-    costs: Costs
-    fit_intercept: bool
-
-    @classmethod
-    def of(cls, model: Learner) -> "SparseWeights":
-        """What is kept of a learner."""
-        where, values = model.sparse_weights()
-        return cls(
-            model.algorithm.name,
-            model.parameters,
-            model.n_features,
-            where,
-            values,
-            model.intercept,
-            model.memory.counts.copy(),
-            model.cumulative_loss,
-            model.costs,
-            bool(model.offset),
-        )
-
-    def frozen(self) -> Frozen:
-        """A learner that predicts and cannot go on."""
-        return Frozen(
-            self.algorithm,
-            self.parameters,
-            n_features=self.n_features,
-            where=self.where,
-            values=self.values,
-            intercept=self.intercept,
-            counts=self.counts,
-            loss=self.loss,
-            costs=self.costs,
-            dtype=self.values.dtype.name,
-            grow=True,
-            fit_intercept=self.fit_intercept,
-        )
+def sparse_model(model: Learner) -> partial[Frozen]:
+    """What makes a learner that predicts and cannot go on, with no more in memory than predicting needs."""
+    where, values = model.sparse_weights()
+    return partial(
+        Frozen,
+        model.algorithm.name,
+        model.parameters,
+        n_features=model.n_features,
+        where=where,
+        values=values,
+        intercept=model.intercept,
+        counts=model.memory.counts.copy(),
+        loss=model.cumulative_loss,
+        costs=model.costs,
+        dtype=values.dtype.name,
+        grow=True,
+        fit_intercept=bool(model.offset),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +101,7 @@ class PathResult:
     n_features: int
     learned: LaneCounts
     held_out: LaneCounts
-    models: tuple[Learner | SparseWeights, ...]
+    models: tuple[Learner | partial[Frozen], ...]  # whole, or what makes one of its weights
     rows: int
     passes: int  # over the stream: more than one where memory did not allow all lanes at once
     tested: bool  # held_out is that of a stream of its own
@@ -146,7 +117,7 @@ class PathResult:
     def model(self, k: int) -> Learner:
         """Model k; weights only where memory allowed no more."""
         found = self.models[k]
-        return found.frozen() if isinstance(found, SparseWeights) else found
+        return found() if isinstance(found, partial) else found
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The table: an array per column, ready for a data frame. ``cost`` is per row."""
@@ -261,7 +232,7 @@ class _End:
         self.config, self.lanes, self.rows, self.scoring = config, lanes, rows, scoring
         self.scores, self.errors = np.full(len(lanes), np.nan), np.full(len(lanes), np.nan)
         self.held_out = LaneCounts.nothing(len(lanes))
-        self.models: dict[int, Learner | SparseWeights] = {}
+        self.models: dict[int, Learner | partial[Frozen]] = {}
         self.nnz: dict[int, int] = {}
         self.n_features = 0
 
@@ -276,8 +247,7 @@ class _End:
         whole = len(numbers) == len(self.lanes) and 2 * study.lanes.nbytes <= self.config.limit
         for place, k in enumerate(numbers[place] for place in mains):
             model = study.lanes[place]
-            sparse = SparseWeights.of(model)
-            self.nnz[k], self.models[k] = len(sparse.where), model if whole else sparse
+            self.nnz[k], self.models[k] = model.nnz, model if whole else sparse_model(model)
         self.n_features = study.lanes.n_features
         return [numbers[place] for place in mains]
 
