@@ -18,14 +18,14 @@ AT = (0.2, 0.5, 0.9)
 
 def report(rho, weight):
     """Of a single run with costs (1, ρ)."""
-    model = ts.ARCSOGD(eta=0.5, class_weight={-1: 1.0, 1: rho})
+    model = ts.ARCSOGD(eta=0.5, fit_intercept=False, class_weight={-1: 1.0, 1: rho})
     progress = Progress()
     progress.update(model.learn(X, Y), Y)
     return progress.report(Tradeoff(weight, 1 - weight, weight, 1 - weight))
 
 
 def test_both_curves_are_those_of_single_runs():
-    curves = ts.cost_curve(ts.ARCSOGD(eta=0.5), X, Y, weights=AT)
+    curves = ts.cost_curve(ts.ARCSOGD(eta=0.5, fit_intercept=False), X, Y, weights=AT)
     assert RARE > 2
     for k, weight in enumerate(AT):
         odds, blind = weight / (1 - weight), report(1.0, weight)
@@ -46,11 +46,11 @@ def test_both_curves_are_those_of_single_runs():
 
 def test_a_stream_tells_its_ratio_by_its_first_rows_also_a_pipe():
     terms, lane = StudyConfig("arcsogd"), Trial({"eta": 0.5})
-    one = ts.cost_curve(ts.ARCSOGD(eta=0.5), X, Y, weights=AT)
+    one = ts.cost_curve(ts.ARCSOGD(eta=0.5, fit_intercept=False), X, Y, weights=AT)
     for stream in (streamed(X, Y), Pipe(streamed(X, Y))):
         found = study_costs(stream, terms, lane, AT)
         assert np.array_equal(found.weighted_sum.tuned, one.weighted_sum.tuned)
-    assert np.array_equal(ts.cost_curve(ts.ARCSOGD(eta=0.5), streamed(X, Y), weights=AT).cost.tuned, one.cost.tuned)
+    assert np.array_equal(ts.cost_curve(ts.ARCSOGD(eta=0.5, fit_intercept=False), streamed(X, Y), weights=AT).cost.tuned, one.cost.tuned)
     told = study_costs(streamed(X, Y), terms, lane, AT, ratio=10.0)
     assert told.weighted_sum.rho[1] == 10.0
 
