@@ -109,12 +109,8 @@ class FileSource:
         self.options = {"threads": 0, **options}
         if self.format == "libsvm" and options.get("zero_based") == "auto":  # of all files, not of each shard
             self.options["zero_based"] = begins_at_zero(list(self.files))
-        self._stream = open_stream(list(self.files), format, **self.options)
-        self.classes, self.dtype, self.feature_space = (
-            self._stream.classes,
-            self._stream.dtype,
-            self._stream.feature_space,
-        )
+        stream = self._stream = open_stream(list(self.files), format, **self.options)
+        self.classes, self.dtype, self.feature_space = stream.classes, stream.dtype, stream.feature_space
 
     def fingerprint(self) -> dict[str, Any]:
         """Names, sizes, first bytes, and how the files are read."""
@@ -264,20 +260,17 @@ def source_of(source: Any, engine: str | None = None, **options: Any) -> Source:
     if hasattr(source, "shards") and hasattr(source, "fingerprint"):
         given: Source = source
         return given
-    found: Source | None = None
     package = type(source).__module__.split(".")[0]
-    if package == "ray":
-        from thinstream.distributed.engines.ray import datasets
+    if package == "ray" and hasattr(source, "to_arrow_refs"):
+        from thinstream.distributed.engines.ray.datasets import RayDatasetSource
 
         if engine in ("local", "spark"):
             raise InvalidInputError(f"a Ray Dataset can be read by workers of engine 'ray' only, got engine {engine!r}")
-        found = datasets.source_for(source, **options)
-    elif package == "pyspark":
-        from thinstream.distributed.engines.spark import frames
+        return RayDatasetSource(source, **options)
+    if package == "pyspark" and hasattr(source, "mapInArrow"):
+        from thinstream.distributed.engines.spark.frames import DataFrameSource
 
-        found = frames.source_for(source, **options)
-    if found is not None:
-        return found
+        return DataFrameSource(source, **options)
     files = source if isinstance(source, list | tuple) else [source]
     if not all(isinstance(each, str | os.PathLike) for each in files):
         raise InvalidInputError(

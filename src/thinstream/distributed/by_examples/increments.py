@@ -84,11 +84,6 @@ class Combining(NamedTuple):
     rule: MergeRule
     way: str
 
-    @property
-    def ways(self) -> tuple[str, ...]:
-        """All ways there are for the rule, the default first."""
-        return self.rule.ways
-
     def totals(self, i: Increments) -> Array:
         """The cumulative loss adds, and so does what else is counted, except what goes as the weights do."""
         base, others = i.base.totals, np.stack([worker.totals for worker in i.workers]) - i.base.totals

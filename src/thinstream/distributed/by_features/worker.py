@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch, Position
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import Collective
-from thinstream.distributed.by_features.handshake import LOOPBACK
 from thinstream.distributed.by_features.slice_files import Place, read_slice, write_slice
 from thinstream.distributed.by_features.slices import Packed, Slice
-from thinstream.distributed.engines.launcher import Exchange
+from thinstream.distributed.engines.launcher import LOOPBACK, Exchange
 from thinstream.distributed.sources import Shard
 from thinstream.errors import InvalidInputError, WorkerLostError
 from thinstream.evaluate.progress import Progress

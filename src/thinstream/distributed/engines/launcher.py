@@ -4,7 +4,9 @@ A task is a picklable callable, mostly a frozen dataclass with `__call__`. What 
 its fields alone; what its process remembers from earlier rounds may only save it work.
 """
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
 from typing import Any, Protocol, TypeVar
@@ -23,6 +25,7 @@ ENGINES = {
     "local": ("local", "LocalLauncher"),
 }
 
+LOOPBACK = "127.0.0.1"
 #: How often a task is run again after its process died.
 RETRIES = 3
 
@@ -73,6 +76,21 @@ def with_worker(error: BaseException, worker: int) -> BaseException:
     """
     error.add_note(f"raised in worker {worker}")
     return error
+
+
+@contextmanager
+def environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Variables that are set for a while."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def launcher_for(engine: str, workers: int, **options: Any) -> Launcher:

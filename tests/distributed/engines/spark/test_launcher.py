@@ -14,10 +14,17 @@ from typing import Any
 import pytest
 
 from tests.distributed.listeners import listeners
-from thinstream.distributed.engines.spark import frames, package
+from thinstream.distributed.engines.spark import package
 from thinstream.distributed.engines.spark.launcher import SparkLauncher
 from thinstream.distributed.engines.spark.tasks import _reason, portable
-from thinstream.errors import InvalidParameterError, MissingPackageError, PeerLostError, WorkerLostError
+from thinstream.distributed.sources import source_of
+from thinstream.errors import (
+    InvalidInputError,
+    InvalidParameterError,
+    MissingPackageError,
+    PeerLostError,
+    WorkerLostError,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -277,7 +284,8 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_something_else_is_no_source() -> None:
-    assert frames.source_for([1, 2]) is None
+    with pytest.raises(InvalidInputError, match=r"a source is files .*, got StorageLevel"):
+        source_of(package.pyspark().StorageLevel.DISK_ONLY, "spark")
 
 
 def test_a_module_that_workers_lack_is_named() -> None:

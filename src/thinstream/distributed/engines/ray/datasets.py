@@ -15,11 +15,6 @@ from thinstream.streams.tables.arrow_package import pyarrow
 _HEAD = 1024  # rows that go into the fingerprint
 
 
-def source_for(dataset: Any, **options: Any) -> "RayDatasetSource | None":
-    """The source that a Ray Dataset is; None: it is something else."""
-    return RayDatasetSource(dataset, **options) if hasattr(dataset, "to_arrow_refs") else None
-
-
 class DatasetColumns(TableColumns):
     """What the columns of a Ray Dataset mean."""
 

@@ -26,11 +26,6 @@ from thinstream.streams.tables.arrow_package import pyarrow
 _WRITTEN = "part int, path string, rows long, width long"
 
 
-def source_for(frame: Any, **options: Any) -> "DataFrameSource | None":
-    """The source that a DataFrame is; None: it is something else."""
-    return DataFrameSource(frame, **options) if hasattr(frame, "mapInArrow") else None
-
-
 class FrameColumns(TableColumns):
     """What the columns of a DataFrame mean; ``features`` is a column of Spark ML vectors."""
 

@@ -20,7 +20,6 @@ from thinstream.distributed.engines.tables import INDICES, VALUES
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
-from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.tables.arrow_package import pyarrow
 from thinstream.training.checkpoint import Checkpoints, State
 
@@ -131,7 +130,7 @@ class BatchLearner:
         if model.learner.t == 0:
             model = replace(model, feature_space=self._columns.rows([], names, vector is not None).feature_space)
         session = frame.sparkSession
-        base = session.sparkContext.broadcast(_Base(model.learner, self._state.progress))
+        base = session.sparkContext.broadcast((model.learner, self._state.progress))
         try:
             parts = max(1, self._workers or slots_of(session))
             task = _Learn(base, self._columns, tuple(names), vector)
@@ -155,11 +154,6 @@ class BatchLearner:
                 "micro-batches: give a new checkpoint, and to go on from this one, its model as the estimator"
             )
         return model if query is None else replace(model, extra={**model.extra, "query": query})
-
-
-class _Base(NamedTuple):
-    learner: AnyLearner
-    progress: Progress
 
 
 @dataclass(frozen=True)
