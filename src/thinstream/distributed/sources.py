@@ -261,11 +261,11 @@ def source_of(source: Any, engine: str | None = None, **options: Any) -> Source:
         given: Source = source
         return given
     package = type(source).__module__.split(".")[0]
+    if package == "ray" and engine in ("local", "spark"):
+        raise InvalidInputError(f"a Ray Dataset can be read by workers of engine 'ray' only, got engine {engine!r}")
     if package == "ray" and hasattr(source, "to_arrow_refs"):
         from thinstream.distributed.engines.ray.datasets import RayDatasetSource
 
-        if engine in ("local", "spark"):
-            raise InvalidInputError(f"a Ray Dataset can be read by workers of engine 'ray' only, got engine {engine!r}")
         return RayDatasetSource(source, **options)
     if package == "pyspark" and hasattr(source, "mapInArrow"):
         from thinstream.distributed.engines.spark.frames import DataFrameSource

@@ -13,8 +13,8 @@ from tests.distributed.by_features.test_slices import close
 from tests.distributed.gang import Threads
 from tests.distributed.sources import ROWS, WIDTH, Cut, Deadly, Everything, X, Y, noisy, rows
 from thinstream.batch import Batch
-from thinstream.distributed.by_features.driver import clear, gather, learn_features
-from thinstream.distributed.by_features.slice_files import MANIFEST, Manifest
+from thinstream.distributed.by_features.driver import learn_features
+from thinstream.distributed.by_features.slice_files import MANIFEST, Manifest, clear, gather
 from thinstream.distributed.by_features.worker import MiniBatches, _remembered
 from thinstream.distributed.engines.local import LocalLauncher
 from thinstream.distributed.fitting import learn

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
+from numbers import Integral
 from typing import Any, Protocol, TypeVar
 
 from thinstream.errors import InvalidParameterError, listed
@@ -57,15 +58,15 @@ class Launcher(Protocol):
         """Ends the workers; a second time does nothing."""
 
 
-def require_workers(workers: object) -> int:
-    """A number of workers, or an error that says what one is.
+def require_count(count: Any, name: str = "workers") -> int:
+    """A number of workers, or of something else, or an error that says what one is.
 
-    >>> require_workers(2)
+    >>> require_count(2)
     2
     """
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InvalidParameterError(f"workers must be a whole number > 0, got {workers!r}")
-    return workers
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise InvalidParameterError(f"{name} must be a whole number > 0, got {count!r}")
+    return int(count)
 
 
 def with_worker(error: BaseException, worker: int) -> BaseException:

@@ -17,7 +17,7 @@ from multiprocessing import connection, util
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar, cast
 
-from thinstream.distributed.engines.launcher import LOOPBACK, RETRIES, require_workers, with_worker
+from thinstream.distributed.engines.launcher import LOOPBACK, RETRIES, require_count, with_worker
 from thinstream.errors import PeerLostError, WorkerLostError
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class LocalLauncher:
     remembers = True
 
     def __init__(self, workers: int, *, retries: int = RETRIES) -> None:
-        self.workers, self.retries = require_workers(workers), retries
+        self.workers, self.retries = require_count(workers), retries
         self._pools: list[ProcessPoolExecutor | None] = [None] * self.workers
         self._lifelines: list[Connection | None] = [None] * self.workers
         self._has: list[set[str]] = [set() for _ in range(self.workers)]
@@ -112,19 +112,17 @@ class LocalLauncher:
                 self._drop(worker)
             raise
         errors = {worker: error for worker, future in enumerate(futures) if (error := future.exception()) is not None}
-        for worker, error in errors.items():
-            if isinstance(error, BrokenProcessPool):
-                self._drop(worker)
-        if not errors:
-            return [future.result() for future in futures]
-        told = {w: e for w, e in errors.items() if not isinstance(e, BrokenProcessPool | PeerLostError)}
-        for worker, error in told.items():
-            raise with_worker(error, worker)
         lost = [worker for worker, error in errors.items() if isinstance(error, BrokenProcessPool)]
+        for worker in lost:
+            self._drop(worker)
+        echoes = [worker for worker, error in errors.items() if isinstance(error, PeerLostError)]
+        for worker in sorted(errors.keys() - {*lost, *echoes}):
+            raise with_worker(errors[worker], worker)
         if lost:
             raise WorkerLostError(f"worker {lost[0]} died while the workers were at work together")
-        worker, error = next(iter(errors.items()))
-        raise with_worker(error, worker)
+        if echoes:
+            raise with_worker(errors[echoes[0]], echoes[0])
+        return [future.result() for future in futures]
 
     def close(self) -> None:
         """Ends the workers."""

@@ -11,7 +11,7 @@ from math import ceil
 from typing import Any, TypeVar
 
 import thinstream
-from thinstream.distributed.engines.launcher import RETRIES, Exchange, require_workers, with_worker
+from thinstream.distributed.engines.launcher import RETRIES, Exchange, require_count, with_worker
 from thinstream.distributed.engines.ray.package import connect, ray
 from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
 
@@ -54,7 +54,7 @@ class RayLauncher:
         timeout: float = 60.0,
         **init: Any,
     ) -> None:
-        self.workers, self.timeout = require_workers(workers), timeout
+        self.workers, self.timeout = require_count(workers), timeout
         self._leave = connect(address, ceil(self.workers * cpus), init)
         options = {"num_cpus": cpus, "scheduling_strategy": "SPREAD", "max_restarts": 0, "runtime_env": runtime_env}
         self._kind = ray().remote(**options)(_Worker)

@@ -11,7 +11,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from thinstream.distributed.engines.launcher import Exchange, require_workers
+from thinstream.distributed.engines.launcher import Exchange, require_count
 from thinstream.distributed.engines.spark.package import executors_of, session_for, wait_for
 from thinstream.distributed.engines.spark.tasks import Answer, BarrierStage, Stage, run_stage, unpack_answers
 from thinstream.errors import InvalidParameterError
@@ -49,7 +49,7 @@ class SparkLauncher:
         memory: int = 1024,
         config: Mapping[str, str] = {},
     ) -> None:
-        self.workers = require_workers(workers)
+        self.workers = require_count(workers)
         self.session, self._leave = session_for(self.workers, session, master, memory, config)
         self._open = True
         self._kept: dict[int, Any] = {}

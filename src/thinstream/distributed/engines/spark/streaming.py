@@ -63,14 +63,7 @@ def learn_stream(frame: Any, estimator: Any, folder: str | Path, **options: Any)
     return Query((writer.trigger(**trigger) if trigger else writer).start(), learning)
 
 
-def foreach_batch(
-    estimator: Any,
-    checkpoint: str | Path,
-    *,
-    merge: str | None = None,
-    workers: int | None = None,
-    **columns: Any,
-) -> "BatchLearner":
+class BatchLearner:
     """What `DataStreamWriter.foreachBatch` can be given, to learn from each micro-batch.
 
     Parameters
@@ -88,21 +81,21 @@ def foreach_batch(
         What the columns mean, see `DataFrameSource` (all but ``folder``).
 
     """
-    return BatchLearner(estimator, Path(checkpoint), merge, workers, FrameColumns.of(columns))
-
-
-class BatchLearner:
-    """Learns micro-batches; called by Spark with each one and its number."""
 
     def __init__(
-        self, estimator: Any, checkpoint: Path, merge: str | None, workers: int | None, columns: FrameColumns
+        self,
+        estimator: Any,
+        checkpoint: str | Path,
+        *,
+        merge: str | None = None,
+        workers: int | None = None,
+        **columns: Any,
     ) -> None:
-        self._columns, self._merge, self._workers = columns, merge, workers
-        self._checkpoints, self._source = Checkpoints(checkpoint), _described(columns)
-        model = _model(estimator, columns)
+        self._columns, self._merge, self._workers = FrameColumns.of(columns), merge, workers
+        self._checkpoints, self._source = Checkpoints(Path(checkpoint)), _described(self._columns)
+        model = _model(estimator, self._columns)
         state = self._checkpoints.read(self._source, model.learner)
-        fresh = State(model, Progress(len(model.classes)), 0, Position(part=0))
-        self._state = state or fresh
+        self._state = state or State(model, Progress(len(model.classes)), 0, Position(part=0))
 
     @property
     def batch(self) -> int:
@@ -185,6 +178,9 @@ class _Learn:
                 progress.update(learner.learn(batch), labels, batch.weights)
                 rows += len(batch)
         return (delta(base, learner), progress.arrays()) if rows else None
+
+
+foreach_batch = BatchLearner  # called by Spark with each micro-batch and its number
 
 
 def add_progress(base: Progress, parts: Sequence[dict[str, NDArray[Any]]]) -> Progress:
