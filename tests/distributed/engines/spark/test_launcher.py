@@ -161,7 +161,7 @@ def test_the_secret_is_in_a_folder_of_its_owner_only(launcher: SparkLauncher) ->
 
 def test_a_shared_value_is_sent_once_and_dropped(launcher: SparkLauncher) -> None:
     shared = launcher.share({"weights": [1.0, 2.0]})
-    path = Path(shared.broadcast._path)
+    path = Path(shared.args[0]._path)
     assert launcher.run_tasks([Give(shared), Give(shared), Give(shared)]) == [{"weights": [1.0, 2.0]}] * 3
     assert path.exists()
     del shared
