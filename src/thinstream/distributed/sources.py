@@ -75,8 +75,11 @@ class FileShard:
 
     def open(self) -> Stream:
         """The rows."""
-        if not self.files:
-            return _no_rows(self.options.get("dtype", "float32"), self.options.get("classes"))
+        if not self.files:  # nothing was left to read
+            nothing = Batch(
+                np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, self.options.get("dtype", "f4")), 0
+            )
+            return BatchSource(nothing, self.options.get("classes"))
         stream = open_stream(list(self.files), self.format, **self.options)
         return stream.within(self.spans) if self.spans and isinstance(stream, TextStream) else stream
 
@@ -233,11 +236,6 @@ def stretches(sizes: Sequence[int], start: int, stop: int) -> Iterator[tuple[int
         if first < last:
             yield number, first, last - first
         before += size
-
-
-def _no_rows(dtype: str, classes: tuple[Any, ...] | None) -> BatchSource:
-    """The stream of a worker for which there was nothing left to read."""
-    return BatchSource(Batch(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, dtype), 0), classes)
 
 
 def _has_quotes(file: str) -> bool:

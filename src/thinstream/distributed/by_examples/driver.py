@@ -113,7 +113,7 @@ class Driver:
 
     def _run(self, asked: Stopping) -> None:
         while not all(self.over):
-            rows = self._rows()
+            rows = self.merge_every or rows_of_round(self.taken, self.launcher.workers)
             answers = self._answers(rows)
             before, self.base = self.base, self._merge_answers([answer for answer in answers if answer is not None])
             self.version, self.taken = self.version + 1, self.taken + rows
@@ -122,10 +122,6 @@ class Driver:
             self.watch.moved(step_of(self._state(), self.passes))
             self._report()
             asked.check()
-
-    def _rows(self) -> int:
-        """Of each worker in the next round."""
-        return self.merge_every or rows_of_round(self.taken, self.launcher.workers)
 
     def _answers(self, rows: int) -> list[Answer | None]:
         """Of all workers, in their order; None of one that has no more rows."""
