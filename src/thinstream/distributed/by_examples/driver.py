@@ -13,7 +13,8 @@ from thinstream.batch import Position
 from thinstream.distributed.by_examples.deltas import Delta, delta, merge_deltas
 from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.distributed.by_examples.metrics import Tallies
-from thinstream.distributed.by_examples.worker import Answer, Idle, NeedsBase, Place, Round
+from thinstream.distributed.by_examples.worker import Answer, Idle, NeedsBase, Round
+from thinstream.distributed.cursor import Place
 from thinstream.distributed.engines.launcher import Launcher
 from thinstream.distributed.sources import Source
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
