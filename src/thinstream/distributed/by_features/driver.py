@@ -2,7 +2,7 @@
 
 For models wider than one machine. With mini-batches of one row the run is the serial one, up to the order of summation.
 In larger ones all rows are scored with the weights from before the mini-batch; each row still has its own round t, and
-updates are made in order (`partial` has the details). A mini-batch costs one sum over the workers; two for SSOL, whose
+updates are made in order (`loop` has the details). A mini-batch costs one sum over the workers; two for SSOL, whose
 variances see a row before it is scored (one with ``diagonal="exact"``), and for StableSparsePerceptron, which counts
 its non-zero weights.
 
