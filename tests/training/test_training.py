@@ -1,5 +1,7 @@
 """Runs: metrics, lines at doublings, checkpoints, and going on after a stop with the same bits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -160,7 +162,9 @@ def test_rows_without_labels_cannot_be_learned(folder):
     path = folder / "unlabelled.vw"
     path.write_text("|f a b\n|f c\n")
     with pytest.raises(InvalidInputError, match="need labels, row 0 has none"):
-        Run(open_stream(path), model()).run()
+        Run(open_stream(path), replace(model(), feature_space=open_stream(path).feature_space)).run()
+    with pytest.raises(InvalidInputError, match="would not mean the same"):
+        Run(open_stream(path), model())
 
 
 def test_estimators_and_streams(data, folder):
