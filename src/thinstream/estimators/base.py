@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names
-from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes, class_weight_of, find
 from thinstream.learners.protocol import AnyLearner
 from thinstream.models import Model, Names, write
-from thinstream.models.plain import plain
+from thinstream.models.container import plain
 from thinstream.streams.stream import Stream
 from thinstream.training import learn_stream, score_stream
 
@@ -28,6 +28,18 @@ ONLY_FIT = ("n_passes", "shuffle", "random_state")
 KEY = "estimator"
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
+
+
+@contextmanager
+def as_before_on_error(estimator: BaseEstimator) -> Iterator[None]:
+    """Takes back what was set on the estimator (its width, its feature names) if a call fails."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 class ModelClassifier(ClassifierMixin, BaseEstimator):

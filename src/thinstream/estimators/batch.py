@@ -16,9 +16,8 @@ from thinstream.batch import Batch
 from thinstream.batch_learners.devices import is_device_array
 from thinstream.batch_learners.rows import Examples, require_finite
 from thinstream.errors import InvalidInputError
-from thinstream.estimators.base import ModelClassifier
+from thinstream.estimators.base import ModelClassifier, as_before_on_error
 from thinstream.estimators.inputs import labels_of, weights_of
-from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes, find
 from thinstream.learners.learner import LARGEST
 from thinstream.models import Model

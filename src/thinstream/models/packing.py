@@ -20,8 +20,7 @@ from thinstream.errors import ModelFileError
 from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.memory import kept_width, record_views, touched_coordinates
 from thinstream.learners.protocol import AnyLearner
-from thinstream.models.container import Arrays
-from thinstream.models.plain import plain
+from thinstream.models.container import Arrays, plain
 from thinstream.one_vs_rest import OneVsRest
 
 _BATCH, _GIVEN = "batch/", "given/"
@@ -152,8 +151,7 @@ def weights(learner: Learner) -> Arrays:
 
 def learner_of(head: dict[str, Any], arrays: Arrays) -> Learner:
     """The learner of a full model; its parameters are checked as any."""
-    common = _common(head)
-    learner = make_learner(**common, **head["parameters"])
+    learner: Learner = make_learner(**_common(head), **head["parameters"])
     memory, n = learner.memory, learner.n_features + learner.offset
     width = kept_width(learner.rule, memory, n)
     where = _checked_indices(arrays, width) if "indices" in arrays else None

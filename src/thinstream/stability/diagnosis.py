@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
-from thinstream.learners import Learner, make_learner
+from thinstream.learners import Learner, make_learner_like
 from thinstream.learners.protocol import OneModel
 from thinstream.stability import findings
 from thinstream.stability.data import batch_of, signs_of
@@ -142,14 +142,7 @@ def replay(learner: Any, batch: Batch) -> Run | None:
     """One pass of a fresh online learner like this one; None where there is none, or too few rows to tell anything."""
     if not isinstance(learner, Learner) or learner.weights_only or len(batch) < 10 * PARTS:
         return None
-    fresh = make_learner(
-        learner.algorithm.name,
-        n_features=learner.n_features,
-        costs=learner.costs,
-        dtype=learner.dtype.name,
-        fit_intercept=bool(learner.offset),
-        **learner.parameters,
-    )
+    fresh = make_learner_like(learner)
     parts, edges = [], np.linspace(0, len(batch), PARTS + 1).astype(int)
     for start, stop in pairwise(edges.tolist()):
         piece, before = batch.until(stop).after(start), fresh.n_mistakes
