@@ -54,12 +54,8 @@ class OneVsRest(ReadsOnce):
 
     def __init__(self, models: Sequence[Learner], n_mistakes: int = 0) -> None:
         first = models[0]
-        self.algorithm, self.parameters, self.dtype, self.offset = (
-            first.algorithm,
-            first.parameters,
-            first.dtype,
-            first.offset,
-        )
+        self.algorithm, self.parameters = first.algorithm, first.parameters
+        self.dtype, self.offset = first.dtype, first.offset
         self.weights_only, self.has_variance = first.weights_only, first.has_variance
         self.costs, self.n_mistakes = tuple(model.costs for model in models), n_mistakes
         self._held: list[Learner] | Lanes = list(models)

@@ -42,6 +42,10 @@ def as_before_on_error(estimator: BaseEstimator) -> Iterator[None]:
         raise
 
 
+def _attribute_of_learner(name: str, text: str) -> Any:
+    return property(lambda self: getattr(self._fitted(f"{name}_"), name), doc=text)
+
+
 class ModelClassifier(ClassifierMixin, BaseEstimator):
     """A classifier of scikit-learn whose fitted part is a `Model`: everything it knows is read from there."""
 
@@ -257,36 +261,21 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         learner = self._fitted("intercept_")
         return np.array([model.intercept for model in learner.models], dtype=learner.dtype)
 
-    @property
-    def nnz_(self) -> int:
-        """Non-zero weights, the intercept not counted."""
-        return self._fitted("nnz_").nnz
+    nnz_: int = _attribute_of_learner("nnz", "Non-zero weights, the intercept not counted.")
+    t_: int = _attribute_of_learner("t", "Examples seen.")
+    n_mistakes_: int = _attribute_of_learner("n_mistakes", "Examples whose prediction before their update was wrong.")
+    n_updates_: Any = _attribute_of_learner(
+        "n_updates", "Rounds in which the update condition held, per class if there are more than two."
+    )
+    cumulative_loss_: Any = _attribute_of_learner(
+        "cumulative_loss", "Sum of the algorithm's own loss, per class if there are more than two."
+    )
 
     @property
     def density_(self) -> float:
         """Share of the weights that are not zero."""
         learner = self._fitted("density_")
         return learner.nnz / learner.n_weights
-
-    @property
-    def t_(self) -> int:
-        """Examples seen."""
-        return self._fitted("t_").t
-
-    @property
-    def n_mistakes_(self) -> int:
-        """Examples whose prediction before their update was wrong."""
-        return self._fitted("n_mistakes_").n_mistakes
-
-    @property
-    def n_updates_(self) -> Any:
-        """Rounds in which the update condition held, per class if there are more than two."""
-        return self._fitted("n_updates_").n_updates
-
-    @property
-    def cumulative_loss_(self) -> Any:
-        """Sum of the algorithm's own loss, per class if there are more than two."""
-        return self._fitted("cumulative_loss_").cumulative_loss
 
     @property
     def variance_(self) -> NDArray[Any]:

@@ -29,6 +29,8 @@ WIDE = "float64"
 class BatchClassifier(ModelClassifier):
     """Base of the estimators that take all rows at once: they start anew each time.
 
+    What is said here holds for those below where they say nothing else (`factory` puts it into their docstrings).
+
     Parameters
     ----------
     class_weight : None, "balanced" or dict {label: weight}, default=None
@@ -157,8 +159,6 @@ class BufferedClassifier(BatchClassifier):
     ----------
     class_weight : None, "balanced" or dict {label: weight}, default=None
         Costs c of the classes, which multiply the mean's steps. "balanced" is the running ratio of the class counts.
-    fit_intercept : bool, default=False
-        Learn a constant feature along, reported as ``intercept_``: to the algorithm it is one of the features.
     shuffle : bool, default=False
         Whether ``fit`` takes the rows in random order.
     random_state : int, RandomState or None, default=None
@@ -168,19 +168,8 @@ class BufferedClassifier(BatchClassifier):
 
     Attributes
     ----------
-    coef_ : array or sparse matrix of shape (1, n_features)
-        The weights; sparse after ``sparsify()``.
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
-        The labels; the second is positive.
-    t_, n_mistakes_, n_updates_ : int
-        Examples learned from, called wrong before their update, and updated on.
     n_waiting_ : int
         Examples that wait until their batch is full.
-    cumulative_loss_ : float
-        Sum of the algorithm's own loss.
-    nnz_, density_ : int, float
-        Non-zero weights, and their share of all.
     variance_ : array of shape (n_features,)
         Variance of each weight.
 
@@ -260,15 +249,10 @@ class RepeatingClassifier(BatchClassifier):
     ----------
     coef_ : array or sparse matrix of shape (1, n_features)
         The weights, in 64 bits; sparse after ``sparsify()``.
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
-        The labels; the second is positive.
     t_, n_mistakes_, n_updates_ : int
         Examples learned from, those of weight 0 not counted; called wrong by the final weights; steps that moved.
     cumulative_loss_ : float
         Sum of the algorithm's own loss under the final weights.
-    nnz_, density_ : int, float
-        Non-zero weights, and their share of all.
 
     """
 

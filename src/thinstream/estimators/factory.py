@@ -145,16 +145,22 @@ def _made(
 
 def _documentation(algorithm: Algorithm, base: type, names: tuple[str, ...]) -> str:
     """The rule's docstring with the common parameters after its own, and its own attributes after the common ones."""
-    own = inspect.getdoc(algorithm.rule) or ""
-    common = inspect.getdoc(base) or ""
-    section = common[common.index("Parameters\n") : common.index("Attributes\n")].split("----------\n", 1)[1]
-    entries = re.split(r"^(?=\w+ : )", section.strip("\n"), flags=re.MULTILINE)
-    shared = "".join(entry for entry in entries if entry.split(" : ")[0] in names).rstrip("\n")
-    attributes = common[common.index("Attributes\n") :].strip("\n")
-    head, _, examples = own.partition("Examples\n--------")
-    head, _, found = head.partition("Attributes\n----------\n")
-    attributes += f"\n{found.strip()}" if found else ""
+    head, _, examples = (inspect.getdoc(algorithm.rule) or "").partition("Examples\n--------")
+    head, _, own = head.partition("Attributes\n----------\n")
     if "Parameters\n----------" not in head:
         head = head.rstrip("\n") + "\n\nParameters\n----------\n"
-    text = f"{head.rstrip()}\n{shared}\n\n{attributes}\n\nExamples\n--------{examples}\n"
+    shared = _entries(base, "Parameters")
+    parameters = "\n".join([head.rstrip(), *(shared[name] for name in names)])
+    attributes = "\n".join(["Attributes\n----------", *_entries(base, "Attributes").values(), own.strip()]).rstrip()
+    _, title, notes = (inspect.getdoc(base) or "").partition("Notes\n")
+    examples = f"Examples\n--------{examples}\n"
+    text = "\n\n".join(part for part in (parameters, attributes, title + notes, examples) if part)
     return text.replace("\\", "\\\\")
+
+
+def _entries(kind: Any, section: str) -> dict[str, str]:
+    """What a class says in a section of its docstring, by name; where it says nothing, what its base does."""
+    known = {} if kind is ModelClassifier else _entries(kind.__base__, section)
+    text = (inspect.getdoc(kind) or "").partition(f"{section}\n----------\n")[2].partition("\n\n")[0]
+    entries = re.split(r"^(?=\w[\w, ]* : )", text, flags=re.MULTILINE)
+    return known | {entry.partition(" : ")[0]: entry.strip("\n") for entry in entries if entry}

@@ -1,7 +1,7 @@
 """What is numerically wrong with a model, in words a user can act on."""
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,8 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
         )
     batch = batch.narrowed(len(subject.w))
     run = replay(subject.learner, batch) if batch.y is not None else None
-    return Diagnosis(subject.name, tuple(sorted(_findings(subject, batch, run), key=findings.severity)))
+    found = sorted(_findings(subject, batch, run), key=lambda each: get_args(Level).index(each.level))
+    return Diagnosis(subject.name, tuple(found))
 
 
 def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import require_array
 from thinstream.batch_learners.blas import add_gram, cholesky, identity, inverse_of_lower, require_room, solve_lower
 from thinstream.batch_learners.rows import Arrays, Examples, csr_arrays, csr_of_arrays, of_width, require_finite
 from thinstream.errors import InvalidInputError, ModelFileError
+from thinstream.learners.frozen import require_array
 
 #: Above this share of non-zeros rows are multiplied as dense ones.
 DENSE = 0.05
