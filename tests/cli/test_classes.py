@@ -25,6 +25,11 @@ def colours(there):
     return "d.csv"
 
 
+def test_json_has_the_updates_of_each_class(colours, thin):
+    said = thin("train", colours, "--classes", "red,green,blue", "-a", "arow", "--json")
+    assert len(json.loads(said.splitlines()[-1])["updates"]) == 3
+
+
 def test_train_predict_evaluate_inspect_export_merge(colours, thin):
     said = thin("train", colours, "--classes", "red,green,blue", "-m", "m.ts", "-a", "arow", "--class-weight", "1,2,1")
     assert "recall %" in said

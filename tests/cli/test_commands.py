@@ -28,7 +28,7 @@ def without_rate(table):
 
 def test_the_table(data, thin):
     Path("two.svm").write_text("1 1:1 2:0.5 4:-1\n-1 1:-1 5:2\n")
-    table, _, rest = thin("train", "two.svm", "--l1", "0", "-a", "ssol").partition("\n\n")
+    table, _, rest = thin("train", "two.svm", "--l1", "0", "-a", "ssol", "--no-intercept").partition("\n\n")
     assert without_rate(table) == TABLE
     assert rest.splitlines()[0] == "examples           2 (1 positive)"
     assert rest.splitlines()[-1] == "non-zeros          4 of 5 weights"
@@ -116,12 +116,23 @@ def test_algorithms(thin):
 
 
 @pytest.mark.parametrize("name", ["bcw", "sbcw", "fgm", "spardca", "scd", "grades"])
-def test_batch_methods_train_and_predict(name, thin, tmp_path):
+def test_every_command_takes_batch_methods(name, thin, tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:1 2:0.5\n-1 1:-1 3:2\n1 2:1\n-1 3:1\n")
     more = ["--n-nonzero", "3"] if name == "grades" else []
     said = thin("train", str(tmp_path / "rows.svm"), "-a", name, *more, "-m", str(tmp_path / "m"))
     assert "non-zeros" in said
     assert thin("predict", str(tmp_path / "rows.svm"), "-m", str(tmp_path / "m")).split() == ["1", "-1", "1", "-1"]
+    assert "error              0.00 %" in thin("evaluate", str(tmp_path / "rows.svm"), "-m", str(tmp_path / "m"))
+    assert json.loads(thin("inspect", str(tmp_path / "m"), "--json"))["algorithm"].lower() == name
+    thin("export", str(tmp_path / "m"), str(tmp_path / "m.json"))
+    assert json.loads((tmp_path / "m.json").read_text())["algorithm"].lower() == name
+
+
+def test_a_seed_names_what_is_drawn(data, thin):
+    for name, words in (("one", []), ("two", ["--seed", "0"]), ("three", ["--seed", "1"])):
+        thin("train", data, "-a", "scd", "-m", f"{name}.ts", "-q", *words)
+    one, two, three = (Path(f"{name}.ts").read_bytes() for name in ("one", "two", "three"))
+    assert one == two != three
 
 
 @pytest.mark.parametrize("command", ["tune", "path", "costs"])

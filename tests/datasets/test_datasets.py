@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import thinstream.datasets as ts
+from thinstream.cli.commands.datasets import _require_published_size
 from thinstream.datasets import catalogue as the_catalogue
 from thinstream.datasets import transfer
 from thinstream.errors import (
@@ -359,6 +360,19 @@ def test_check_of_the_caller(get, tmp_path):
     assert seen == [("a9a.train.svm", True, 32561)]
     assert nothing_left(tmp_path)
     assert not (tmp_path / ".partial" / "a9a.train.svm").exists()
+
+
+def test_published_sizes_are_compared(server, get, tmp_path, monkeypatch):
+    """The command counts rows and non-zeros of what it fetched."""
+    server.files["/a9a.train.svm"] = b"+1 1:1 2:1\n-1 2:1\n"
+    published = "a9a.train.svm: 32,561 rows and 451592 non-zeros are published, got 2 and 3"
+    with pytest.raises(InvalidInputError, match=published):
+        get(check=_require_published_size)
+    assert nothing_left(tmp_path)
+    entry = ts.dataset("a9a")
+    smaller = entry._replace(files=(entry.files[0]._replace(rows=2, nonzeros=3),))
+    monkeypatch.setitem(ts.catalogue(), "a9a", smaller)
+    assert get(check=_require_published_size) == [tmp_path / "a9a.train.svm"]
 
 
 PROGRAM = "import sys; from thinstream.datasets import download; download('a9a', sys.argv[1], base=sys.argv[2])"

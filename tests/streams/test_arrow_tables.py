@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.stream import batches_from
-from thinstream.streams.tables.arrow_tables import ArrowTables
+from thinstream.streams.tables.arrow import ArrowTables
 
 ROWS = 30
 _draw = np.random.default_rng(1)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.text.hashing import Hashing, collected, hashed, murmur
+from thinstream.streams.text.hashing import Hashing, hashed, murmur, tidy_rows
 
 M = 2**32 - 1
 
@@ -100,7 +100,7 @@ def test_many_names_at_once(names, bits, signed):
 def test_rows_are_sorted_and_summed_in_order(rows, dtype):
     indptr = np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
     pairs = [pair for row in rows for pair in row]
-    found = collected(
+    found = tidy_rows(
         indptr.copy(), np.array([j for j, _ in pairs], np.int32), np.array([x for _, x in pairs], np.float64), dtype
     )
     expected, good = [], 0
@@ -136,7 +136,7 @@ def test_equal_features_are_summed_in_the_order_they_came_in(others):
     for j, x in row:
         total += x if j == 50 else 0.0
     sums = np.array([x for _, x in row])
-    _, _, indices, values, _, _ = collected(
+    _, _, indices, values, _, _ = tidy_rows(
         np.array([0, len(row)]), np.array([j for j, _ in row], np.int32), sums, "float64"
     )
     assert values[indices == 50] == [total]

@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     from thinstream.streams.cache.mapped import Cache, write_cache
     from thinstream.streams.opening import open_stream
     from thinstream.streams.tables.memory import from_memory
-    from thinstream.streams.tables.numbering import Numbering
-    from thinstream.streams.text.hashing import Hashing
+    from thinstream.streams.text.hashing import Hashing, Numbering
 
 __all__ = ["Cache", "Hashing", "Numbering", "from_memory", "open_stream", "write_cache"]
 _PLACES = {
     "Cache": "cache.mapped",
     "Hashing": "text.hashing",
-    "Numbering": "tables.numbering",
+    "Numbering": "text.hashing",
     "from_memory": "tables.memory",
     "open_stream": "opening",
     "write_cache": "cache.mapped",

@@ -11,48 +11,13 @@ import os
 import sys
 import zlib
 from collections.abc import Callable
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 from thinstream.errors import InvalidInputError, MissingPackageError
 
 Name = str | os.PathLike[str]
 #: Bytes of text decompressed at a time, and of a file read at a time.
 BLOCK, CHUNK = 1 << 18, 1 << 16
-
-
-class Decoder(Protocol):
-    """Decompresses one member of a file."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the member is complete."""
-        ...
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether nothing more comes without more bytes of the file."""
-        ...
-
-    @property
-    def unused_data(self) -> bytes:
-        """What was given beyond the end of the member."""
-        ...
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """More of the text."""
-        ...
-
-
-class Encoder(Protocol):
-    """Compresses one member."""
-
-    def compress(self, data: Any) -> bytes:
-        """What can be written so far."""
-        ...
-
-    def flush(self) -> bytes:
-        """The rest."""
-        ...
 
 
 class _Gzip:
@@ -112,10 +77,10 @@ class _Zstd:
 
 
 class Codec(NamedTuple):
-    """A way to compress."""
+    """A way to compress: what makes the decoder and the encoder of a member, with the methods of those of `bz2`."""
 
-    decoder: Callable[[], Decoder]
-    encoder: Callable[[], Encoder]
+    decoder: Callable[[], Any]
+    encoder: Callable[[], Any]
     padding: bool = False  # whether zeros may follow a member
 
 
@@ -203,9 +168,9 @@ class _Lent(io.RawIOBase):
 class _Members(io.RawIOBase):
     """The text of a compressed file, member after member."""
 
-    def __init__(self, file: io.FileIO, path: Name, codec: Codec, decoder: Decoder) -> None:
+    def __init__(self, file: io.FileIO, path: Name, codec: Codec, decoder: Any) -> None:
         self._file, self._path, self._codec = file, os.fspath(path), codec
-        self._decoder: Any = decoder  # None between members
+        self._decoder = decoder  # None between members
         self._unused, self._text, self._given = b"", memoryview(b""), 0
         self._failure: InvalidInputError | None = None
 
@@ -261,7 +226,7 @@ class _Members(io.RawIOBase):
 class _Encoding(io.RawIOBase):
     """Compresses what is written to it; closing writes the rest."""
 
-    def __init__(self, file: BinaryIO, encoder: Encoder) -> None:
+    def __init__(self, file: BinaryIO, encoder: Any) -> None:
         self._file, self._encoder = file, encoder
 
     def writable(self) -> bool:

@@ -113,7 +113,7 @@ def _mapped(path: str, form: TextFormat, start: int, stop: int | None = None) ->
 
 
 def _streamed(path: str, form: TextFormat, start: int, idle: Callable[[], bool]) -> Generator[Piece | None]:
-    with closing(_Ahead(path)) as blocks:
+    with closing(_ReadAhead(path)) as blocks:
         offset, passed, rest, fresh = 0, 0, np.empty(0, dtype=np.uint8), True
         while True:
             block = blocks.get(wait=idle())
@@ -182,7 +182,7 @@ def _require_text(path: str, text: Text) -> None:
             )
 
 
-class _Ahead:
+class _ReadAhead:
     """Reads blocks of a pipe or compressed file on a thread of its own, a few ahead."""
 
     def __init__(self, path: str) -> None:
@@ -210,7 +210,7 @@ class _Ahead:
 
     def _read(self) -> None:
         try:
-            with _opened(self._path) as file:
+            with _open(self._path) as file:
                 while not self._closed:
                     block = _block(file)
                     self._blocks.put(block)
@@ -220,7 +220,7 @@ class _Ahead:
             self._blocks.put(error)
 
 
-def _opened(path: str) -> BinaryIO:
+def _open(path: str) -> BinaryIO:
     """A file to read from; standard input without its buffer: a thread that waits would keep its lock."""
     if path != STDIN:
         return open_read(path)

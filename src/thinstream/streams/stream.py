@@ -30,7 +30,6 @@ class Stream(Protocol):
     @property
     def dtype(self) -> str:
         """Of the values: "float32" or "float64"."""
-        ...
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -38,44 +37,35 @@ class Stream(Protocol):
 
         Of more than two, batches have the numbers of the classes, in int32, in place of ±1.
         """
-        ...
 
     @property
     def names(self) -> NameTable | None:
         """Names of hashed features seen so far, where they are kept."""
-        ...
 
     @property
     def skipped(self) -> Skipped | None:
         """Bad records passed over, where that may happen."""
-        ...
 
     @property
     def feature_space(self) -> dict[str, Any]:
         """What feature numbers mean, as JSON has it; {}: they are column numbers."""
-        ...
 
     @property
     def size(self) -> int | None:
         """How much there is, in ``unit``; None where nobody knows."""
-        ...
 
     @property
     def unit(self) -> str:
         """What ``size`` counts: "bytes" or "rows"."""
-        ...
 
     def done(self, position: Position) -> int | None:
         """How much of the size lies before a position, if that can be told."""
-        ...
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells this source from another, as JSON has it."""
-        ...
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """Batches from ``start`` on (its ``skip`` left aside), each with the position after it."""
-        ...
 
 
 def batches_from(stream: Stream, start: Position) -> Iterator[tuple[Position, Batch]]:

@@ -98,7 +98,7 @@ def _require_published_size(path: Path, published: "Published") -> None:
     from thinstream.errors import InvalidInputError
     from thinstream.streams.opening import open_stream
 
-    if published.format != "libsvm" or published.rows is None:
+    if published.format != "svm" or published.rows is None:
         return
     rows = nonzeros = 0
     for batch in open_stream(path, "libsvm", zero_based="auto", dtype="float64").batches():

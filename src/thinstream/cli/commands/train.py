@@ -56,6 +56,7 @@ class Training:
         ),
     ] = None
     dtype: Annotated[str | None, option("float32 (default) or float64.", MODEL)] = None
+    seed: Annotated[int, option("Of algorithms that draw at random (default 0).", MODEL, min=0)] = 0
     passes: Annotated[int, option("Passes over the data (default 1).", MODEL, min=1)] = 1
     cache: Annotated[
         bool,
@@ -191,10 +192,12 @@ def _check_options(
 
 def _new_model(reading: Reading, training: Training, algorithm: str, parameters: dict[str, Any]) -> "Model":
     """A model that has seen nothing."""
+    import numpy as np
+
     from thinstream.models.model import Model
 
     classes = classes_of(reading)
-    return Model.fresh(
+    model = Model.fresh(
         algorithm,
         classes,
         parse_class_weight(training.class_weight, classes),
@@ -204,6 +207,10 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
         fit_intercept=INTERCEPT if training.intercept is None else training.intercept,
         **parameters,
     )
+    if model.learner.algorithm.kind == "batch":
+        for learner in model.learner.models:
+            learner.random = np.random.RandomState(training.seed)
+    return model
 
 
 def _model_to_continue(
@@ -255,6 +262,8 @@ def _costs_in_words(learner: "AnyLearner") -> str:
 
 def _show_end(training: Training, output: Output, run: Any, report: Any) -> None:
     """Shows all metrics, what was passed over, what looks odd, where the model is."""
+    import numpy as np
+
     from thinstream.cli.render import remark_on_labels, say
 
     learner, skipped = run.state.model.learner, run.skipped
@@ -262,7 +271,7 @@ def _show_end(training: Training, output: Output, run: Any, report: Any) -> None
         last = {
             "model": str(training.model) if training.model else None,
             "skipped": skipped,
-            "updates": learner.n_updates,
+            "updates": np.asarray(learner.n_updates).tolist(),
         }
         found = {"non_zeros": learner.nnz, "features": learner.n_features, **report.as_dict()}
         sys.stdout.write(json.dumps({**last, **found}) + "\n")

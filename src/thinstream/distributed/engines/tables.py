@@ -10,9 +10,8 @@ from thinstream.distributed.sources import stretches
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.streams.normalise import UnitRows
 from thinstream.streams.stream import Stream
-from thinstream.streams.tables.arrow_tables import ArrowTables
-from thinstream.streams.tables.numbering import Numbering
-from thinstream.streams.text.hashing import Hashing
+from thinstream.streams.tables.arrow import ArrowTables
+from thinstream.streams.text.hashing import Hashing, Numbering
 
 #: What list columns of feature numbers and values are called, unless told otherwise.
 INDICES, VALUES = "indices", "values"

@@ -10,8 +10,7 @@ def open_arrow(known: Format, files: list[str], options: Options) -> Any:
     """The rows of Parquet or Arrow files."""
     from thinstream.streams.normalise import UnitRows
     from thinstream.streams.tables.arrow import ArrowFiles
-    from thinstream.streams.tables.numbering import Numbering
-    from thinstream.streams.text.hashing import Hashing
+    from thinstream.streams.text.hashing import Hashing, Numbering
 
     stream = ArrowFiles(
         *files,

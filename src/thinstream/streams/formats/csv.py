@@ -8,8 +8,8 @@ from thinstream.streams.options import Options
 
 def open_csv(known: Format, files: list[str], options: Options) -> Any:
     """The rows of CSV files."""
-    from thinstream.streams.text.columns import shared_settings
     from thinstream.streams.text.csv import CSV
+    from thinstream.streams.text.hashed_rows import shared_settings
 
     parser = CSV(
         delimiter="\t" if known.name == "tsv" else ",",

@@ -16,7 +16,7 @@ from thinstream.errors import InvalidParameterError
 from thinstream.streams.compression import Name
 from thinstream.streams.lines.buckets import sort
 from thinstream.streams.lines.outputs import Outputs
-from thinstream.streams.lines.textlines import Told, text_rows, write_lines
+from thinstream.streams.lines.textlines import Progress, text_rows, write_lines
 
 MEMORY = 256 << 20
 
@@ -27,7 +27,7 @@ def shuffle(
     seed: int = 0,
     memory: int = MEMORY,
     header: bool = False,
-    progress: Told | None = None,
+    progress: Progress | None = None,
 ) -> int:
     r"""Writes the lines of all inputs in random order; returns how many.
 
@@ -77,7 +77,7 @@ def split(
     every: int | None = None,
     seed: int = 0,
     header: bool = False,
-    progress: Told | None = None,
+    progress: Progress | None = None,
 ) -> list[int]:
     r"""Deals the lines of all inputs out to several outputs, in one pass; returns how many each got.
 

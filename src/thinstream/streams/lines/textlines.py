@@ -8,14 +8,14 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.compression import Name, open_read
 
 #: Is told now and then how many lines have been read.
-Told = Callable[[int], object]
+Progress = Callable[[int], object]
 
 BLOCK = 1 << 20
 _MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
 
 
 def text_rows(
-    paths: Name | Sequence[Name], heads: list[BinaryIO] | None, memory: int, progress: Told | None
+    paths: Name | Sequence[Name], heads: list[BinaryIO] | None, memory: int, progress: Progress | None
 ) -> Iterator[list[bytes]]:
     """Lines that are not blank, in lists. With ``heads``, each file has a header, which goes there (once) instead."""
     names: Sequence[Name] = [paths] if isinstance(paths, str | os.PathLike) else paths

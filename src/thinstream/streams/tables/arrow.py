@@ -4,7 +4,7 @@ Rows are either sparse already, in list columns of feature numbers (from 0) and 
 feature, hashed by name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
@@ -26,15 +26,13 @@ from thinstream.streams.tables.arrow_columns import (
     present_in,
     whole_numbers,
 )
-from thinstream.streams.tables.arrow_formats import opened
+from thinstream.streams.tables.arrow_formats import open_table
 from thinstream.streams.tables.arrow_package import pyarrow
 from thinstream.streams.tables.cells import (
     CELLS,
     Csr,
     Hasher,
-    checked_classes,
-    checked_dtype,
-    checked_rows,
+    RowStream,
     coded_labels,
     finite,
     rows_of,
@@ -45,22 +43,17 @@ from thinstream.streams.tables.cells import (
 class Part(Protocol):
     """A file, or what else holds record batches."""
 
-    names: list[str]
+    columns: list[str]
 
     def count(self) -> int | None:
         """Rows, where that is known."""
-        ...
 
     def records(self, columns: list[str], start: int, rows: int) -> Iterator[Any]:
         """Record batches of these columns, of at most so many rows, from row ``start`` on."""
-        ...
 
 
-class ArrowRows:
+class ArrowRows(RowStream):
     """What columns mean, wherever they come from; `ArrowFiles` explains the parameters."""
-
-    unit = "rows"
-    names = skipped = None
 
     def __init__(
         self,
@@ -77,18 +70,11 @@ class ArrowRows:
         rows_per_batch: int = 1 << 16,
     ) -> None:
         pyarrow()  # missing: better now than after hours
+        super().__init__(hasher, classes, dtype, rows_per_batch)
         self.label, self.weight, self.indices, self.values = label, weight, indices, values
-        self.hasher, self.ignore, self.classes = hasher, tuple(ignore), checked_classes(classes)
-        self.n_features, self.dtype, self.rows_per_batch = (
-            n_features,
-            checked_dtype(dtype),
-            checked_rows(rows_per_batch),
-        )
+        self.ignore, self.n_features = tuple(ignore), n_features
 
-    @property
-    def places(self) -> list[str]:
-        """What messages call each part."""
-        raise NotImplementedError
+    places: list[str]  # what messages call each part
 
     def _part(self, number: int) -> Part:
         raise NotImplementedError
@@ -99,16 +85,10 @@ class ArrowRows:
         counts = [self._part(number).count() for number in range(len(self.places))]
         return None if None in counts else sum(count for count in counts if count is not None)
 
-    def done(self, position: Position) -> int:
-        """Rows before a position."""
-        return position.row
-
     @property
     def feature_space(self) -> dict[str, Any]:
         """How names are hashed; {} where features are numbered."""
-        if self.hasher is None or {self.indices, self.values} <= set(self._part(0).names):
-            return {}
-        return {"hashing": self.hasher.as_dict()}
+        return {} if {self.indices, self.values} <= set(self._part(0).columns) else super().feature_space
 
     def _reading(self) -> dict[str, Any]:
         """Which columns are read as what, for fingerprints."""
@@ -123,7 +103,7 @@ class ArrowRows:
         for number in range(start.part, len(places)):
             offset = start.offset if number == start.part else 0
             part = self._part(number)
-            reading = _Reading(self, places[number], part.names)
+            reading = _Reading(self, places[number], part.columns)
             for records in part.records(reading.columns, offset, reading.rows_per_batch):
                 batch = reading.batch(records, offset)
                 offset, row = offset + len(batch), row + len(batch)
@@ -176,19 +156,78 @@ class ArrowFiles(ArrowRows):
             raise InvalidParameterError("ArrowFiles needs the path of a file at least")
         super().__init__(**columns)
         self.paths = [Path(path) for path in paths]
-
-    @property
-    def places(self) -> list[str]:
-        """The files' names."""
-        return [str(path) for path in self.paths]
+        self.places = [str(path) for path in self.paths]
 
     def _part(self, number: int) -> Part:
-        return opened(self.paths[number])
+        return open_table(self.paths[number])
 
     def fingerprint(self) -> dict[str, Any]:
         """The files (name, size, checksum of the first 64 KiB), and which columns are read as what."""
         files = [{"name": p.name, "size": p.stat().st_size, "head": head_checksum(str(p))} for p in self.paths]
         return {"kind": "arrow", "files": files, **self._reading()}
+
+
+class ArrowTables(ArrowRows):
+    """Rows of tables of Arrow that are fetched one after another: what engines hand over instead of files.
+
+    A position counts rows of all tables together: it is the same wherever the rows are cut into tables.
+
+    Parameters
+    ----------
+    tables : sequence of (function, int)
+        Functions that answer a table (or record batch) each, with the number of its rows.
+    names : sequence of str
+        Names of the columns.
+    place : str
+        What messages call it.
+    **columns
+        What the columns mean, see `ArrowFiles`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> one = pa.table({"label": [True, False], "indices": [[0, 7], [2]], "values": [[1.0, 2.0], [0.5]]})
+    >>> stream = ArrowTables([(lambda: one, 2), (lambda: one.slice(1), 1)], one.column_names)
+    >>> [batch.position.row for batch in stream.batches()]
+    [2, 3]
+
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[tuple[Callable[[], Any], int]],
+        names: Sequence[str],
+        place: str = "table",
+        **columns: Any,
+    ) -> None:
+        super().__init__(**columns)
+        self.tables, self.columns, self.places = tuple(tables), list(names), [place]
+
+    def _part(self, number: int) -> Part:
+        return self
+
+    def fingerprint(self) -> dict[str, Any]:
+        """How many rows there are, and which columns are read as what."""
+        return {"kind": "tables", "rows": self.size, **self._reading()}
+
+    def count(self) -> int:
+        """Rows."""
+        return sum(rows for _, rows in self.tables)
+
+    def records(self, columns: list[str], start: int, rows: int) -> Iterator[Any]:
+        """Record batches of these columns, of at most so many rows, from row ``start`` on."""
+        if not 0 <= start <= self.count():
+            raise InvalidInputError(f"{self.places[0]} has {self.count()} rows, cannot go on from row {start}")
+        left = start
+        for fetch, length in self.tables:
+            if length <= left:  # not fetched
+                left -= length
+                continue
+            table = fetch().select(columns).slice(left)
+            left = 0
+            for batch in table.to_batches(rows) if hasattr(table, "to_batches") else [table]:
+                for first in range(0, batch.num_rows, rows):
+                    yield batch.slice(first, rows)
 
 
 class _Reading:

@@ -18,14 +18,12 @@ class Format(Protocol):
 
     def count(self) -> int | None:
         """Rows, or None where only reading all of it would tell."""
-        ...
 
     def blocks(self, columns: list[str], rows: int) -> Iterator[tuple[int, Iterator[Any]]]:
         """Blocks of the file: how many rows each has, and its record batches of about so many rows."""
-        ...
 
 
-def opened(path: Path) -> "File":
+def open_table(path: Path) -> "File":
     """A file of the format its first bytes tell."""
     with open(path, "rb") as file:
         magic = file.read(6)
@@ -43,7 +41,7 @@ class File:
         self.path = path
         with self._explained():
             self._format: Format = kind(path)
-            self.names: list[str] = list(self._format.schema.names)
+            self.columns: list[str] = list(self._format.schema.names)
 
     def count(self) -> int | None:
         """Rows, where the format tells."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 
 #: Cells of a table that are turned into rows at a time.
@@ -18,15 +19,40 @@ class Hasher(Protocol):
     @property
     def width(self) -> int:
         """All numbers are below it."""
-        ...
 
     def __call__(self, names: Sequence[str], /) -> NDArray[np.int32]:
         """The number of each name; ``~number`` where the sign of the feature is turned."""
-        ...
 
     def as_dict(self) -> dict[str, Any]:
         """What it is made of, JSON-able."""
-        ...
+
+
+class RowStream:
+    """What streams of tables share: sizes and positions count rows. `from_memory` explains the parameters."""
+
+    unit = "rows"
+    names = skipped = None
+
+    def __init__(self, hasher: Hasher | None, classes: Sequence[Any] | None, dtype: str, rows_per_batch: int) -> None:
+        if dtype not in ("float32", "float64"):
+            raise InvalidParameterError(f"dtype must be {listed(['float32', 'float64'])}, got {dtype!r}")
+        if not isinstance(rows_per_batch, int) or rows_per_batch < 1:
+            raise InvalidParameterError(f"rows_per_batch must be a whole number ≥ 1, got {rows_per_batch!r}")
+        if classes is not None and (isinstance(classes, str) or len(classes) < 2 or len(set(classes)) < len(classes)):
+            raise InvalidParameterError(
+                f"classes must be two that differ, (negative, positive), or more, got {classes!r}"
+            )
+        self.hasher, self.classes = hasher, None if classes is None else tuple(classes)
+        self.dtype, self.rows_per_batch = dtype, rows_per_batch
+
+    @property
+    def feature_space(self) -> dict[str, Any]:
+        """How names are hashed; {} where features are numbered."""
+        return {} if self.hasher is None else {"hashing": self.hasher.as_dict()}
+
+    def done(self, position: Position) -> int:
+        """Rows before a position."""
+        return position.row
 
 
 class Column(NamedTuple):
@@ -177,26 +203,3 @@ def weights_of(weights: NDArray[Any], place: str, first: int = 0) -> NDArray[np.
         row = int(bad[0])
         raise InvalidInputError(f"{place}: weights must be finite and ≥ 0, got {found[row]} at row {first + row}")
     return found
-
-
-def checked_dtype(dtype: str) -> str:
-    """The name, if it is one of a stream's types."""
-    if dtype not in ("float32", "float64"):
-        raise InvalidParameterError(f"dtype must be {listed(['float32', 'float64'])}, got {dtype!r}")
-    return dtype
-
-
-def checked_classes(classes: Sequence[Any] | None) -> tuple[Any, ...] | None:
-    """(negative, positive), or more that differ, or None."""
-    if classes is None:
-        return None
-    if isinstance(classes, str) or len(classes) < 2 or len(set(classes)) < len(classes):
-        raise InvalidParameterError(f"classes must be two that differ, (negative, positive), or more, got {classes!r}")
-    return tuple(classes)
-
-
-def checked_rows(rows: int) -> int:
-    """A number of rows per batch, ≥ 1."""
-    if not isinstance(rows, int) or rows < 1:
-        raise InvalidParameterError(f"rows_per_batch must be a whole number ≥ 1, got {rows!r}")
-    return rows

@@ -15,9 +15,7 @@ from thinstream.streams.tables.cells import (
     CELLS,
     Csr,
     Hasher,
-    checked_classes,
-    checked_dtype,
-    checked_rows,
+    RowStream,
     coded_labels,
     finite,
     rows_of,
@@ -69,7 +67,6 @@ def from_memory(
     [([1, 0], [2.0, 3.0], [-1, 1])]
 
     """
-    dtype, rows_per_batch = checked_dtype(dtype), checked_rows(rows_per_batch)
     if not hasattr(X, "shape") and not _is_nested(X):
         if y is not None or weights is not None:
             raise InvalidInputError("dicts come with their labels and weights: (dict, label) or (dict, label, weight)")
@@ -82,11 +79,8 @@ def _is_nested(X: Any) -> bool:
     return isinstance(X, list | tuple) and len(X) > 0 and (isinstance(X[0], list) or hasattr(X[0], "shape"))
 
 
-class Memory:
+class Memory(RowStream):
     """A matrix or frame as a stream; see `from_memory`."""
-
-    unit = "rows"
-    names = skipped = None
 
     def __init__(
         self,
@@ -99,23 +93,13 @@ class Memory:
         dtype: str = "float32",
         rows_per_batch: int = 1 << 16,
     ) -> None:
-        self.dtype, self.hasher, self.classes = checked_dtype(dtype), hasher, checked_classes(classes)
+        super().__init__(hasher, classes, dtype, rows_per_batch)
         self._rows, self.size, width = _source(X, dtype, hasher)
         self.n_features = width if hasher is None else hasher.width
-        self.rows_per_batch = checked_rows(rows_per_batch)
         if not hasattr(X, "tocsr"):
             self.rows_per_batch = min(rows_per_batch, max(CELLS // max(width, 1), 1))
         self._y = None if y is None else coded_labels(_vector(y, self.size, "labels"), self.classes, "y")
         self._weights = None if weights is None else weights_of(_vector(weights, self.size, "weights"), "weights")
-
-    @property
-    def feature_space(self) -> dict[str, Any]:
-        """How names are hashed; {} where features are numbered."""
-        return {} if self.hasher is None else {"hashing": self.hasher.as_dict()}
-
-    def done(self, position: Position) -> int:
-        """Rows before a position."""
-        return position.row
 
     def fingerprint(self) -> dict[str, Any]:
         """Shape, and a checksum of the first rows."""

@@ -13,9 +13,7 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import (
     Hasher,
-    checked_classes,
-    checked_dtype,
-    checked_rows,
+    RowStream,
     coded_labels,
     converted,
     not_finite,
@@ -25,7 +23,7 @@ from thinstream.streams.tables.cells import (
 _Source = Iterable[Any] | Callable[[], Iterable[Any]]
 
 
-class Records:
+class Records(RowStream):
     """Dicts, or pairs (dict, label), or triples (dict, label, weight), as a stream.
 
     A number is a value under its name; True is 1; text is a category, 1 under ``name=text``; a list is a number under
@@ -42,9 +40,6 @@ class Records:
 
     """
 
-    unit = "rows"
-    names = skipped = None
-
     def __init__(
         self,
         source: _Source,
@@ -58,23 +53,13 @@ class Records:
             raise InvalidParameterError("dicts have names for features, which need a hasher, got none")
         if not callable(source) and not isinstance(source, Iterable):
             raise InvalidInputError(f"X must be an iterable of dicts, or a function that returns one, got {source!r}")
-        self._source, self.hasher, self.classes = source, hasher, checked_classes(classes)
-        self.dtype, self.rows_per_batch = checked_dtype(dtype), checked_rows(rows_per_batch)
-        self._begun = False
+        super().__init__(hasher, classes, dtype, rows_per_batch)
+        self._source, self._hash, self._begun = source, hasher, False
 
     @property
     def size(self) -> int | None:
         """Rows, if the source knows."""
         return len(self._source) if isinstance(self._source, Sized) else None
-
-    @property
-    def feature_space(self) -> dict[str, Any]:
-        """How names are hashed."""
-        return {"hashing": self.hasher.as_dict()}
-
-    def done(self, position: Position) -> int:
-        """Rows before a position."""
-        return position.row
 
     def fingerprint(self) -> dict[str, Any]:
         """The number of rows, where it is known: looking at them could use them up."""
@@ -105,7 +90,7 @@ class Records:
                 codes.append(numbers.setdefault(name, len(numbers)))
                 values.append(value)
             ends.append(len(codes))
-        hashed = self.hasher(list(numbers))[codes] if codes else np.empty(0, dtype=np.int32)
+        hashed = self._hash(list(numbers))[codes] if codes else np.empty(0, dtype=np.int32)
         given = np.array(values, dtype=np.float64)
         found = converted(given, self.dtype)
         if not np.all(np.isfinite(found)):
@@ -119,7 +104,7 @@ class Records:
             indptr,
             indices,
             np.where(turned, -found, found),
-            self.hasher.width,
+            self._hash.width,
             None if all(label is None for label in labels) else coded_labels(_array(labels), self.classes, "X", first),
             None if all(weight is None for weight in weights) else _weights(weights, first),
             first,

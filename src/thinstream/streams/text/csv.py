@@ -18,11 +18,19 @@ from numpy.typing import NDArray
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.text import csv_parser as parser
-from thinstream.streams.text.columns import Class, joined, require_classes, require_columns, words
+from thinstream.streams.text.hashed_rows import (
+    Class,
+    Raw,
+    encode_names,
+    parsed_rows,
+    require_classes,
+    require_columns,
+    require_hashing,
+    words,
+)
 from thinstream.streams.text.hashing import Hashing, hashed
 from thinstream.streams.text.names import NameTable, readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
-from thinstream.streams.text.rows import Raw, finished, require_dtype, require_hashing
 
 _DELIMITERS = (",", "\t", ";", "|")
 _MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
@@ -93,8 +101,7 @@ class CSV:
     def __post_init__(self) -> None:
         require_columns("CSV", **self._roles())
         require_classes("CSV", self.classes)
-        require_dtype(self.dtype, "CSV")
-        require_hashing(self.hashing, self.names, "CSV")
+        require_hashing("CSV", self.hashing, self.dtype, self.names)
         if self.delimiter not in _DELIMITERS:
             raise InvalidParameterError(f"CSV: delimiter must be {listed(_DELIMITERS)}, got {self.delimiter!r}")
         if self.columns is not None and self.numbered:
@@ -176,35 +183,14 @@ class CSV:
             layout = _NO_COLUMNS
         names = None if self.names is None or self.names.full else self.names
         most = len(text) // 2 + 2  # a row, or a feature, takes a character and what ends it
-        out = parser.Out(
-            np.empty(most),
-            np.empty(most),
-            np.empty(most + 1, np.int64),
-            np.empty(most, np.int32),
-            np.empty(most),
-            np.empty(most, np.int64),
-            np.empty(most, np.int64),
-            np.empty((0 if names is None else most, 4), np.int64),
-            np.empty((len(text) + 1 if self.text else 0, 5), np.int64),
-        )
+        spans = np.empty((0 if names is None else most, 4), np.int64)
+        out = parser.Out._make([*Raw.empty(most), spans, np.empty((len(text) + 1 if self.text else 0, 5), np.int64)])
         verdict, offset, where, end, rows, texts = parser.run(
             text, ord(self.delimiter), layout, self._classes, how.mask, how.signed, LARGEST[self.dtype], out
         )
-        nnz = int(out.indptr[rows])
-        indptr, indices, values = out.indptr[: rows + 1], out.indices[:nnz], out.values[:nnz]
-        found = None
+        raw, found = Raw.filled(out, rows, self.weight is not None), None
         if texts:
-            cells = out.texts[:texts]
-            found, indptr, indices, values = self._with_words(text, cells, out.ends[:rows], indptr, indices, values)
-        raw = Raw(
-            out.labels[:rows],
-            None if self.weight is None else out.weights[:rows],
-            indptr,
-            indices,
-            values,
-            out.starts[:rows],
-            out.ends[:rows],
-        )
+            raw, found = self._with_words(text, out.texts[:texts], raw)
         error = (
             None if verdict == parser.FINE else (ParseError(offset, self._message(verdict, text, offset, where)), end)
         )
@@ -220,19 +206,11 @@ class CSV:
                 return readable("", self._order[column])
             return readable(f"{self._order[-column - 1]}=", _cell_text(text, start, stop, doubled))
 
-        return finished(text, raw, error, self.dtype, names, name_at)
+        return parsed_rows(text, raw, error, self.dtype, names, name_at)
 
-    def _with_words(
-        self,
-        text: Text,
-        cells: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        indptr: NDArray[np.int64],
-        indices: NDArray[np.int32],
-        values: NDArray[np.float64],
-    ) -> tuple[_Words, NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """The features with the words of the cells of text among them."""
-        last = int(ends[-1]) if len(ends) else 0
+    def _with_words(self, text: Text, cells: NDArray[np.int64], raw: Raw) -> tuple[Raw, _Words]:
+        """The rows with the words of the cells of text among their features."""
+        last = int(raw.ends[-1]) if len(raw.ends) else 0
         cells = cells[cells[:, 3] <= last]  # not those of a bad record
         found = [words(_cell_text(text, start, stop, doubled)) for _, _, start, stop, doubled in cells.tolist()]
         counts = np.array([*map(len, found)], np.int64)
@@ -240,12 +218,16 @@ class CSV:
         where, columns = np.repeat(cells[:, 0], counts), np.repeat(cells[:, 1], counts)
         seeds = np.array([self.hashing.namespace(name) for name in self._order], np.uint64)
         counted = np.ones(len(names))
-        numbers = hashed(*joined(names), seeds[columns], counted, self.hashing)
-        per_row = np.zeros(len(indptr) - 1, np.int64)
-        np.add.at(per_row, np.searchsorted(ends, cells[:, 2], side="right")[counts > 0], counts[counts > 0])
+        numbers = hashed(*encode_names(names), seeds[columns], counted, self.hashing)
+        per_row = np.zeros(len(raw.indptr) - 1, np.int64)
+        np.add.at(per_row, np.searchsorted(raw.ends, cells[:, 2], side="right")[counts > 0], counts[counts > 0])
         added = np.concatenate([[0], np.cumsum(per_row)])
-        behind = _Words(names, columns, where + np.arange(len(where)))
-        return behind, indptr + added, np.insert(indices, where, numbers), np.insert(values, where, counted)
+        raw = raw._replace(
+            indptr=raw.indptr + added,
+            indices=np.insert(raw.indices, where, numbers),
+            values=np.insert(raw.values, where, counted),
+        )
+        return raw, _Words(names, columns, where + np.arange(len(where)))
 
     def _message(self, verdict: int, text: Text, offset: int, where: int) -> str:
         if verdict == parser.OPEN:

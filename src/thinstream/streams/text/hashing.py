@@ -5,8 +5,8 @@ the namespace "" under the name of their column, categories in "column=", words 
 hashed formats agree on what they can all say.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -179,7 +179,7 @@ def _sort(indices: Any, values: Any, start: Any, stop: Any, spare: Any, spare_va
 
 def _make_collect(version: str) -> Callable[..., Any]:
     def collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any) -> Any:
-        """Makes rows tidy in place: see `collected`."""
+        """Makes rows tidy in place: see `tidy_rows`."""
         keyed_by(version)
         longest = 0
         for i in range(len(indptr) - 1):
@@ -221,7 +221,7 @@ def hashed(
     return indices
 
 
-def collected(
+def tidy_rows(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], sums: NDArray[np.float64], dtype: str
 ) -> tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any], int, float]:
     """Each row sorted by index, equal ones summed in the order they came in, zeros dropped; on the given arrays.
@@ -230,7 +230,7 @@ def collected(
 
     Examples
     --------
-    >>> rows, indptr, indices, values, width, largest = collected(
+    >>> rows, indptr, indices, values, width, largest = tidy_rows(
     ...     np.array([0, 3, 5]), np.array([7, 2, 7, 3, 3], np.int32), np.array([1.0, 0.5, 1.0, 1.0, -1.0]), "float32"
     ... )
     >>> indptr, indices, values
@@ -240,3 +240,40 @@ def collected(
     values = np.empty(len(indices), dtype)
     rows, nnz, width, largest = _collect(indptr, indices, sums, values, LARGEST[dtype])
     return int(rows), indptr[: rows + 1], indices[:nnz], values[:nnz], int(width), float(largest)
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """The hasher of `ArrowFiles`, `from_memory` and dicts: ``column=category`` is a category, any other name a number.
+
+    Examples
+    --------
+    >>> numbers = Numbering(Hashing(bits=18))
+    >>> numbers(["age", "city=Oslo"])
+    array([165201,  80504], dtype=int32)
+    >>> Hashing(bits=18).index("age"), Hashing(bits=18).index("Oslo", "city=")
+    (165201, 80504)
+
+    """
+
+    hashing: Hashing = field(default_factory=Hashing)
+
+    @property
+    def width(self) -> int:
+        """All numbers are below it."""
+        return self.hashing.mask + 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that decides a number."""
+        return self.hashing.as_dict()
+
+    def __call__(self, names: Sequence[str], /) -> NDArray[np.int32]:
+        """The number of each name; ``~number`` where the sign of the feature is turned."""
+        parts = [name.partition("=") for name in names]
+        spaces = [head + mark if mark else "" for head, mark, _ in parts]
+        texts = [(tail if mark else head).encode("utf-8", "surrogatepass") for head, mark, tail in parts]
+        seeds = np.array([self.hashing.namespace(space) for space in spaces], dtype=np.uint64)
+        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        signs = np.ones(len(texts))
+        numbers = hashed(b"".join(texts), ends, seeds, signs, self.hashing)
+        return np.where(signs < 0, ~numbers, numbers)

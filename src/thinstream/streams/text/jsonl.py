@@ -16,11 +16,19 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from thinstream.streams.text.columns import Class, joined, require_classes, require_columns, words
+from thinstream.streams.text.hashed_rows import (
+    Class,
+    Raw,
+    encode_names,
+    parsed_rows,
+    require_classes,
+    require_columns,
+    require_hashing,
+    words,
+)
 from thinstream.streams.text.hashing import Hashing, hashed
 from thinstream.streams.text.names import NameTable, readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at, last_line_end
-from thinstream.streams.text.rows import Raw, finished, require_dtype, require_hashing
 
 _MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
@@ -148,8 +156,7 @@ class JSONLines:
     def __post_init__(self) -> None:
         require_columns("JSONLines", label=self.label, weight=self.weight, text=self.text, ignore=self.ignore)
         require_classes("JSONLines", self.classes)
-        require_dtype(self.dtype, "JSONLines")
-        require_hashing(self.hashing, self.names, "JSONLines")
+        require_hashing("JSONLines", self.hashing, self.dtype, self.names)
 
     @property
     def unmet(self) -> list[str]:
@@ -192,7 +199,7 @@ class JSONLines:
         seeds = np.array([hashes[space] for space in features.spaces], np.uint64)
         values = np.array(features.values, np.float64)
         self.met.update(features.met)
-        found, stops = joined(features.names)
+        found, stops = encode_names(features.names)
         raw = Raw(
             np.array(labels, np.float64),
             None if self.weight is None else np.array(weights, np.float64),
@@ -202,7 +209,7 @@ class JSONLines:
             np.array(starts, np.int64),
             np.array(ends, np.int64),
         )
-        return finished(
+        return parsed_rows(
             text,
             raw,
             error,

@@ -1,17 +1,18 @@
 """libsvm (svmlight) text: ``label index:value …``, one row a line, indices from 1."""
 
+import mmap
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thinstream.streams.sources import pieces
 from thinstream.streams.text import libsvm_parser as parser
-from thinstream.streams.text.buffers import BufferPool
 from thinstream.streams.text.libsvm_parser import Out, Result, Rules
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at, last_line_end, line_end
 
-_BUFFERS = BufferPool()
 _MESSAGES = {
     parser.LABEL: "a row must begin with its label, a finite decimal number",
     parser.AFTER_LABEL: "a label must be a decimal number followed by a blank",
@@ -20,6 +21,48 @@ _MESSAGES = {
     parser.VALUE: "a value must be a finite decimal number",
     parser.AFTER_VALUE: "a value must be a decimal number followed by a blank",
 }
+#: Pieces of memory of one size kept for use.
+KEPT = 32
+
+
+class BufferPool:
+    """Lends arrays, since fresh memory takes time to clear; it comes back when an array and all its views are gone.
+
+    Examples
+    --------
+    >>> pool = BufferPool()
+    >>> array = pool.empty(1000, np.float64)
+    >>> view, place = array[10:], array.ctypes.data
+    >>> del array, view
+    >>> pool.empty(900, np.float64).ctypes.data == place
+    True
+
+    """
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[mmap.mmap]] = {}
+
+    def empty(self, length: int, dtype: Any) -> NDArray[Any]:
+        """An array of whatever the memory holds."""
+        size = max(length * np.dtype(dtype).itemsize, mmap.PAGESIZE)
+        size = 1 << (size - 1).bit_length()  # few sizes, so that they fit again; pages never touched cost nothing
+        free = self._free.setdefault(size, [])
+        try:
+            memory = free.pop()
+        except IndexError:
+            memory = mmap.mmap(-1, size)
+        # every view of this array holds on to the array itself, as the memory beneath is not an array
+        array = np.frombuffer(memory, dtype=dtype, count=length)
+        weakref.finalize(array, _take_back, free, memory).atexit = False
+        return array
+
+
+def _take_back(free: list[mmap.mmap], memory: mmap.mmap) -> None:
+    if len(free) < KEPT:
+        free.append(memory)
+
+
+_BUFFERS = BufferPool()
 
 
 @dataclass(frozen=True)

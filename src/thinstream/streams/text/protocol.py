@@ -47,19 +47,15 @@ class TextFormat(Protocol):
     @property
     def dtype(self) -> str:
         """Of the values: "float32" or "float64"."""
-        ...
 
     def parse(self, text: Text) -> Parsed:
         """The rows of whole records. Called by several threads at once; compiled code releases the GIL."""
-        ...
 
     def records(self, text: Text) -> int:
         """Bytes of the whole records at the head of the text (0: not even one is whole)."""
-        ...
 
     def header(self, text: Text) -> int:
         """Called with the head of each file (a whole line at least): takes in its header, returns its bytes, or 0."""
-        ...
 
 
 def given_at(text: Text, offset: int) -> str:

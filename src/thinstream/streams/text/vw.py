@@ -17,10 +17,10 @@ from thinstream.batch import plain
 from thinstream.jit import Compiled, keyed_by, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.text.decimal import number
+from thinstream.streams.text.hashed_rows import Raw, parsed_rows, require_hashing
 from thinstream.streams.text.hashing import Hashing, murmur, signed_by
 from thinstream.streams.text.names import NameTable, readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at, last_line_end
-from thinstream.streams.text.rows import Raw, finished, require_dtype, require_hashing
 
 _FINE, _HEAD, _BAR, _IMPORTANCE, _SCALE, _NAME, _VALUE, _LIMIT = range(8)
 _MESSAGES = {
@@ -202,8 +202,7 @@ class VW:
     names: NameTable | None = None
 
     def __post_init__(self) -> None:
-        require_dtype(self.dtype, "VW")
-        require_hashing(self.hashing, self.names, "VW")
+        require_hashing("VW", self.hashing, self.dtype, self.names)
 
     def header(self, text: Text) -> int:
         """These files have none."""
@@ -217,30 +216,11 @@ class VW:
         """The rows of whole lines, up to the first bad one."""
         # the shortest row is a bar and an end of line, the shortest feature a letter and a blank
         most, how, wanted = len(text) // 2 + 2, self.hashing, self.names is not None and not self.names.full
-        out = _Out(
-            np.empty(most),
-            np.empty(most),
-            np.empty(most + 1, np.int64),
-            np.empty(most, np.int32),
-            np.empty(most),
-            np.empty(most, np.int64),
-            np.empty(most, np.int64),
-            np.empty((most, 2), np.int64),
-            np.empty((most if wanted else 0, 4), np.int64),
-        )
+        spans = np.empty((most if wanted else 0, 4), np.int64)
+        out = _Out._make([*Raw.empty(most), np.empty((most, 2), np.int64), spans])
         text = plain(text)
         seed, mask, limit = np.uint64(how.seed), np.uint64(how.mask), LARGEST[self.dtype]
         verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, out)
-        nnz = out.indptr[rows]
-        raw = Raw(
-            out.labels[:rows],
-            out.weights[:rows] if weighted else None,
-            out.indptr[: rows + 1],
-            out.indices[:nnz],
-            out.values[:nnz],
-            out.starts[:rows],
-            out.ends[:rows],
-        )
 
         def word(start: int, stop: int) -> str:
             return bytes(text[start:stop]).decode("utf-8", "replace")
@@ -251,7 +231,8 @@ class VW:
 
         tags = [word(start, stop) for start, stop in out.tags[:rows].tolist()] if tagged else None
         error = None if verdict == _FINE else (ParseError(offset, self._message(verdict, text, offset)), end)
-        return finished(text, raw, error, self.dtype, self.names if wanted else None, name_at, tags)
+        raw = Raw.filled(out, rows, weighted)
+        return parsed_rows(text, raw, error, self.dtype, self.names if wanted else None, name_at, tags)
 
     def _message(self, verdict: int, text: Text, offset: int) -> str:
         if verdict == _LIMIT:

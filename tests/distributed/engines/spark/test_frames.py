@@ -13,9 +13,8 @@ from thinstream.batch import Batch
 from thinstream.distributed.engines.spark.frames import DataFrameSource, Stretch, source_for, vectors_to_lists
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import Stream
-from thinstream.streams.tables.arrow_tables import ArrowTables
-from thinstream.streams.tables.numbering import Numbering
-from thinstream.streams.text.hashing import Hashing
+from thinstream.streams.tables.arrow import ArrowTables
+from thinstream.streams.text.hashing import Hashing, Numbering
 
 pytestmark = pytest.mark.spark
 
