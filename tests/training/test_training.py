@@ -1,5 +1,7 @@
 """Runs: metrics, lines at doublings, checkpoints, and going on after a stop with the same bits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -159,8 +161,9 @@ def test_a_checkpoint_of_another_source_or_model_is_refused(data, folder):
 def test_rows_without_labels_cannot_be_learned(folder):
     path = folder / "unlabelled.vw"
     path.write_text("|f a b\n|f c\n")
+    stream = open_stream(path)
     with pytest.raises(InvalidInputError, match="need labels, row 0 has none"):
-        Run(open_stream(path), model()).run()
+        Run(stream, replace(model(), feature_space=stream.feature_space)).run()
 
 
 def test_estimators_and_streams(data, folder):

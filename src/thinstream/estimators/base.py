@@ -282,7 +282,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         """Variance σ of each weight."""
         learner = self._fitted("variance_")
         if not learner.has_variance:
-            if learner.weights_only and hasattr(learner.algorithm.rule, "variance"):
+            kept = hasattr(learner.algorithm.rule, "variance") or getattr(learner, "keeps_variance", False)
+            if learner.weights_only and kept:
                 raise AttributeError(f"{self._algorithm} was saved with its weights only, without variances")
             raise AttributeError(f"{self._algorithm} keeps no variances")
         return learner.variance()
