@@ -42,7 +42,8 @@ def as_before_on_error(estimator: BaseEstimator) -> Iterator[None]:
         raise
 
 
-def _attribute_of_learner(name: str, text: str) -> Any:
+def attribute_of_learner(name: str, text: str) -> Any:
+    """The property ``name_`` of an estimator: what its learner has under the name."""
     return property(lambda self: getattr(self._fitted(f"{name}_"), name), doc=text)
 
 
@@ -123,6 +124,18 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
                     "only fit, which starts anew, takes other parameters"
                 )
 
+    def _model_to_teach(self, labels: Any, classes: Any, n_features: int, from_y: bool) -> Model:
+        """The model that goes on learning, or on the first call a fresh one; ``from_y``: y may tell the classes."""
+        if not self.__sklearn_is_fitted__():
+            known, found = self._first_classes(labels, classes, from_y)
+            return self._fresh_model(known, n_features, found, getattr(self, "feature_names_in_", None))
+        self._check_unchanged_parameters()
+        if classes is not None and not np.array_equal(np.unique(classes), np.unique(self.classes_)):
+            raise InvalidInputError(
+                f"classes={classes!r} differ from those of the first call, {self.classes_.tolist()!r}"
+            )
+        return self._model
+
     def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
         if classes is not None:
             try:
@@ -135,11 +148,6 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             return Classes.of(found), found
         unless = "learn unless y holds them all" if from_y else "partial_fit"
         raise ValueError(f"classes= must be passed on the first call to {unless}; y holds {found.tolist()[:5]!r}")
-
-    def _require_same_classes(self, classes: Any) -> None:
-        found = self.classes_
-        if classes is not None and not np.array_equal(np.unique(classes), np.unique(found)):
-            raise InvalidInputError(f"classes={classes!r} differ from those of the first call, {found.tolist()!r}")
 
     # Streams ----------------------------------------------------------------------------------------------------------
 
@@ -261,13 +269,13 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         learner = self._fitted("intercept_")
         return np.array([model.intercept for model in learner.models], dtype=learner.dtype)
 
-    nnz_: int = _attribute_of_learner("nnz", "Non-zero weights, the intercept not counted.")
-    t_: int = _attribute_of_learner("t", "Examples seen.")
-    n_mistakes_: int = _attribute_of_learner("n_mistakes", "Examples whose prediction before their update was wrong.")
-    n_updates_: Any = _attribute_of_learner(
+    nnz_: int = attribute_of_learner("nnz", "Non-zero weights, the intercept not counted.")
+    t_: int = attribute_of_learner("t", "Examples seen.")
+    n_mistakes_: int = attribute_of_learner("n_mistakes", "Examples whose prediction before their update was wrong.")
+    n_updates_: Any = attribute_of_learner(
         "n_updates", "Rounds in which the update condition held, per class if there are more than two."
     )
-    cumulative_loss_: Any = _attribute_of_learner(
+    cumulative_loss_: Any = attribute_of_learner(
         "cumulative_loss", "Sum of the algorithm's own loss, per class if there are more than two."
     )
 

@@ -155,13 +155,7 @@ class OnlineClassifier(ModelClassifier):
         names = feature_names(X)
         X = csr_of(self, X, reset=first, any_width=self.grow)
         labels = labels_of(y, len(X))
-        if first:
-            known, found = self._first_classes(labels, classes, from_y=scores)
-            model = self._fresh_model(known, X.n_features, found, getattr(self, "feature_names_in_", None))
-        else:
-            model = self._model
-            self._check_unchanged_parameters()
-            self._require_same_classes(classes)
+        model = self._model_to_teach(labels, classes, X.n_features, from_y=scores)
         coded, weights = model.classes.coded(labels), weights_of(sample_weight, len(X))
         batch = Batch.unchecked(*X) if first else Batch.of(*X)  # a first model is thrown away on an error
         out = model.learner.learn(batch.labelled(coded, weights), scores=scores)
