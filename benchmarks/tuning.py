@@ -78,6 +78,7 @@ def tuned(path, name, parameter, others):
                 "-g",
                 f"{parameter}={values}",
                 *fixed,
+                "--no-intercept",
                 "--json",
                 "--jobs",
                 str(os.cpu_count()),

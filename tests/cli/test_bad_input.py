@@ -116,7 +116,7 @@ def test_bad_input(data, model, thin, arguments, message):
         (["--from", "m.ts", "--l1", "3"], "m.ts learned with l1 0.0; it cannot go on with 3"),
         (["--from", "m.ts", "-a", "fsol"], "m.ts is a model of AdaRDA; it cannot go on as fsol"),
         (["--from", "m.ts", "--dtype", "float64"], "m.ts learned with dtype float32; it cannot go on with float64"),
-        (["--from", "m.ts", "--intercept"], "m.ts learned with intercept False; it cannot go on with True"),
+        (["--from", "m.ts", "--no-intercept"], "m.ts learned with intercept True; it cannot go on with False"),
         (
             ["--from", "m.ts", "--class-weight", "balanced"],
             "m.ts learned with class weights 1,1; it cannot go on with balanced",

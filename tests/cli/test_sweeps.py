@@ -92,7 +92,7 @@ def test_cost_and_weights_of_the_command_line(rows, thin):
 
 def test_several_passes_are_announced(rows, thin):
     Path("rows.svm.gz").write_bytes(gzip.compress(Path(rows).read_bytes()))
-    more = ("-a", "fsol", "--l1", "0.02..200", "-n", 24, "--json")
+    more = ("-a", "fsol", "--l1", "0.02..200", "-n", 24, "--json", "--no-intercept")
     one, several = (thin("path", "rows.svm.gz", *more, *memory) for memory in ((), ("--memory", "4k", "-m", "m.ts")))
     assert "the limit is 0.004 MB" in several.errors
     assert "weights only" in several.errors

@@ -129,12 +129,12 @@ def test_csv_has_all(rows, thin):
 
 
 def test_the_model_is_the_one_the_command_trains(rows, thin):
-    more = ("--intercept", "--class-weight", "1,2", "--normalize", "l2")
+    more = ("--no-intercept", "--class-weight", "1,2", "--normalize", "l2")
     said = thin("tune", rows, "-a", "fsol", "-g", "eta=0.1,1", "--l1", "0.5", "-m", "m.ts", *more)
     *_, place, command = said.splitlines()
     assert place.split()[:2] == ["model", "m.ts"]
     whole = Path("m.ts").read_bytes()
-    for option in ("--intercept", "--class-weight 1,2", "--normalize l2", "--l1 0.5", "-m m.ts"):
+    for option in ("--no-intercept", "--class-weight 1,2", "--normalize l2", "--l1 0.5", "-m m.ts"):
         assert option in command
     thin(*shlex.split(command)[1:])
     assert Path("m.ts").read_bytes() == whole
@@ -158,7 +158,7 @@ def test_candidates_of_many_kinds(rows, thin):
     best = json.loads(last)
     assert set(best["best"]) == {"l1_schedule", "fit_intercept", "class_weight"}
     assert f"--l1-schedule {best['best']['l1_schedule']}" in best["command"]
-    assert ("--intercept" in best["command"]) == best["best"]["fit_intercept"]
+    assert ("--no-intercept" not in best["command"]) == best["best"]["fit_intercept"]
     assert "--class-weight" in best["command"]
 
 

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from thinstream.datasets.catalogue import Dataset, Published, catalogue, dataset
+from thinstream.datasets.catalogue import Dataset, Published, catalogue, dataset, find, folders, present
 from thinstream.datasets.download import Checked, download, verify
-from thinstream.datasets.finding import find, folders, present
 
 if TYPE_CHECKING:
     from thinstream.datasets.loading import load

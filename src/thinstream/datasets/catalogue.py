@@ -1,14 +1,22 @@
-"""The data sets of the papers: what they are, and where they can be had."""
+"""The data sets of the papers: what they are, where they can be had, where they are kept, and which are there."""
 
-from collections.abc import Iterable
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from thinstream.errors import UnknownNameError, listed
+from thinstream.errors import MissingDataError, UnknownNameError, listed
 
 #: Endings of compressed files, the ones that are fastest to read first.
 COMPRESSIONS = ("", ".zst", ".gz", ".bz2", ".xz")
+#: Endings of files that hold examples.
+FORMATS = ("svm", "libsvm", "csv", "tsv", "vw", "jsonl", "tar.gz")
+_ENDING = re.compile(rf"(?:\.([A-Za-z0-9_-]+))?\.({'|'.join(map(re.escape, FORMATS))})(\.zst|\.gz|\.bz2|\.xz)?")
+_ORDER = ("", "train", "first", "val", "valid", "second", "test")
 
 
 class Published(NamedTuple):
@@ -18,11 +26,11 @@ class Published(NamedTuple):
     url: str
     part: str  # "train", "test", or "" where there is one part only
     format: str
-    rows: int | None
-    features: int | None
-    nonzeros: int | None
-    megabytes: float | None  # to download, about
-    sha256: str | None
+    rows: int | None = None
+    features: int | None = None
+    nonzeros: int | None = None
+    megabytes: float | None = None  # to download, about
+    sha256: str | None = None
 
     @property
     def source_name(self) -> str:
@@ -38,13 +46,13 @@ class Dataset(NamedTuple):
     papers: tuple[str, ...]
     kind: str
     rows: int
-    features: int | None
-    positives: float | None  # share of the positive (in imbalanced sets the rare) class
     licence: str
-    files: tuple[Published, ...]  # empty: cannot be downloaded, see `ask`
-    ask: str
-    note: str
-    stand_ins: tuple[str, ...]  # names of sets that are like it, smaller or easier to get
+    features: int | None = None
+    positives: float | None = None  # share of the positive (in imbalanced sets the rare) class
+    files: tuple[Published, ...] = ()  # empty: cannot be downloaded, see `ask`
+    ask: str = ""
+    note: str = ""
+    stand_ins: tuple[str, ...] = ()  # names of sets that are like it, smaller or easier to get
 
     @property
     def size(self) -> str:
@@ -76,7 +84,17 @@ def catalogue() -> dict[str, Dataset]:
     from importlib.resources import files as resources
 
     text = resources("thinstream.datasets").joinpath("catalogue.toml").read_text(encoding="utf-8")
-    return {name: _dataset(name, entry) for name, entry in tomllib.loads(text).items()}
+    found = {}
+    for name, entry in tomllib.loads(text).items():
+        files = tuple(_published(name, **file) for file in entry.pop("files", ()))
+        papers, stand_ins = tuple(entry.pop("papers")), tuple(entry.pop("stand_ins", ()))
+        found[name] = Dataset(name, papers=papers, files=files, stand_ins=stand_ins, **entry)
+    return found
+
+
+def _published(name: str, url: str, format: str, part: str = "", **more: Any) -> Published:  # noqa: A002 (the catalogue's word)
+    compression = next((ending for ending in COMPRESSIONS[1:] if url.endswith(ending)), "")
+    return Published(".".join(filter(None, (name, part, format))) + compression, url, part, format, **more)
 
 
 def dataset(name: str) -> Dataset:
@@ -106,30 +124,95 @@ def unknown(name: str, known: Iterable[str]) -> UnknownNameError:
     return UnknownNameError(f"no data set is called {name!r}; {hint}")
 
 
-def _dataset(name: str, entry: dict[str, Any]) -> Dataset:
-    return Dataset(
-        name=name,
-        title=entry["title"],
-        papers=tuple(entry["papers"]),
-        kind=entry["kind"],
-        rows=entry["rows"],
-        features=entry.get("features"),
-        positives=entry.get("positives"),
-        licence=entry["licence"],
-        files=tuple(_published(name, file) for file in entry.get("files", ())),
-        ask=entry.get("ask", ""),
-        note=entry.get("note", ""),
-        stand_ins=tuple(entry.get("stand_ins", ())),
-    )
+def folders() -> tuple[Path, ...]:
+    """Where data sets are looked for; the first is where downloads go.
+
+    The folders in the environment variable ``THINSTREAM_DATA``, parted as those in ``PATH`` are, or else one in the
+    user's cache.
+    """
+    given = [part for part in os.environ.get("THINSTREAM_DATA", "").split(os.pathsep) if part]
+    return tuple(Path(part).expanduser() for part in given) or (_cache() / "thinstream" / "data",)
 
 
-def _published(name: str, file: dict[str, Any]) -> Published:
-    part, form, url = file.get("part", ""), file["format"], file["url"]
-    compression = next((ending for ending in COMPRESSIONS[1:] if url.endswith(ending)), "")
-    return Published(
-        name=".".join(filter(None, (name, part, form))) + compression,
-        url=url,
-        part=part,
-        format=form,
-        **{key: file.get(key) for key in ("rows", "features", "nonzeros", "megabytes", "sha256")},
-    )
+def find(name: str, within: Sequence[str | os.PathLike[str]] | None = None) -> list[Path]:
+    """The files of a data set, ``train`` before ``test``, from the first folder that has any.
+
+    A file is called ``name.svm`` or ``name.part.svm`` (or .libsvm, .csv, .tsv, .vw, .jsonl; then perhaps .zst, .gz,
+    .bz2 or .xz), or as its source calls it (``a9a.t``). Of a part kept twice the copy that is faster to read is taken.
+    Sets that are in no paper are found as well.
+
+    Parameters
+    ----------
+    name
+        Of a data set in `catalogue`, or of files that are there.
+    within
+        Folders to look in, instead of `folders()`.
+
+    """
+    places = folders() if within is None else tuple(Path(place) for place in within)
+    for place in places:
+        if files := parts_of(name, place):
+            return list(files.values())
+    entry = catalogue().get(name)
+    if entry is None:
+        raise unknown(name, [*catalogue(), *present(places)])
+    raise MissingDataError(_absence(entry, places))
+
+
+def present(within: Sequence[Path] | None = None) -> list[str]:
+    """Names of the data sets that are there, sorted."""
+    sources = {file.source_name: entry.name for entry in catalogue().values() for file in entry.files}
+    found = set()
+    for place in folders() if within is None else within:
+        for file in _listing(place):
+            if file.name in sources:
+                found.add(sources[file.name])
+            elif match := re.search(_ENDING.pattern + "$", file.name):
+                found.add(file.name[: match.start()])
+    return sorted(name for name in found if name and not name.isupper())  # README, MANIFEST … are about data sets
+
+
+def parts_of(name: str, place: Path) -> dict[str, Path]:
+    """The files of a data set in a folder, by part, in the order in which they are learned from."""
+    best: dict[str, tuple[int, Path]] = {}
+    entry = catalogue().get(name)
+    sources = {file.source_name: file for file in entry.files} if entry else {}
+    for file in _listing(place):
+        match = _ENDING.fullmatch(file.name[len(name) :]) if file.name.startswith(name) else None
+        if match:
+            part, compression = match[1] or "", match[3] or ""
+        elif file.name in sources:
+            part, compression = sources[file.name].part, file.suffix if file.suffix in COMPRESSIONS else ""
+        else:
+            continue
+        rank = COMPRESSIONS.index(compression)
+        if part not in best or rank < best[part][0]:
+            best[part] = (rank, file)
+    parts = sorted(best, key=lambda part: (_ORDER.index(part) if part in _ORDER else len(_ORDER), part))
+    return {part: best[part][1] for part in parts}
+
+
+def _listing(place: Path) -> list[Path]:
+    try:
+        return sorted(file for file in place.iterdir() if file.is_file())
+    except OSError:  # not there, or not ours to read: nothing is found in it
+        return []
+
+
+def _absence(entry: Dataset, places: Sequence[Path]) -> str:
+    looked = ", ".join(map(str, places))
+    text = f"data set {entry.name!r} ({entry.size}) is not in {looked}; "
+    if entry.files:
+        text += f"get it with: thinstream datasets {entry.name} --download"
+    else:
+        text += f"it cannot be downloaded: {entry.ask}"
+    if there := [name for name in entry.stand_ins if any(parts_of(name, place) for place in places)]:
+        text += f"; like it, and there: {', '.join(there)}"
+    return text
+
+
+def _cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return given if given.is_absolute() else Path.home() / ".cache"  # the XDG rules: a relative one is ignored

@@ -11,8 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from thinstream.datasets.catalogue import Published, dataset
-from thinstream.datasets.finding import find, folders, parts_of
+from thinstream.datasets.catalogue import Published, dataset, find, folders, parts_of
 from thinstream.errors import DownloadError, InvalidInputError, InvalidParameterError, listed
 from thinstream.locks import locked
 

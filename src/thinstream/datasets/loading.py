@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.datasets.catalogue import catalogue
-from thinstream.datasets.finding import find, parts_of
+from thinstream.datasets.catalogue import catalogue, find, parts_of
 from thinstream.datasets.synthetic import LabelledRows, sparse_gaussian
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.streams.opening import open_stream

@@ -49,7 +49,17 @@ def open_files(paths: Any, options: Options, *, cache: bool = False) -> Stream:
     known = find_format(options.format or _one_format(files))
     known.require_taken(options)
     stream = known.open(known, files, options)
-    return _cached(stream, files) if cache and known.name != "cache" else stream
+    if not cache or known.name == "cache":
+        return stream
+    if not all(Path(file).is_file() for file in files):
+        raise InvalidParameterError("a cache is kept beside a file; standard input and pipes have none")
+    if stream.names is not None:
+        raise InvalidParameterError(
+            "names are found in the text, which a cache does not have: leave out one of the two"
+        )
+    from thinstream.streams.cache.mapped import CachedStream
+
+    return CachedStream(stream, files)
 
 
 def _one_format(files: list[str]) -> str:
@@ -58,16 +68,3 @@ def _one_format(files: list[str]) -> str:
         (one, first), (other, second), *_ = found.items()
         raise InvalidInputError(f"files of one format are needed, {first} is {one}, {second} is {other}")
     return next(iter(found))
-
-
-def _cached(stream: Stream, files: list[str]) -> Stream:
-    """The stream by way of its cache, written anew if it is missing, out of date or damaged."""
-    from thinstream.streams.cache.cached_stream import CachedStream
-
-    if not all(Path(file).is_file() for file in files):
-        raise InvalidParameterError("a cache is kept beside a file; standard input and pipes have none")
-    if stream.names is not None:
-        raise InvalidParameterError(
-            "names are found in the text, which a cache does not have: leave out one of the two"
-        )
-    return CachedStream(stream, files)

@@ -17,7 +17,7 @@ from thinstream.errors import InvalidInputError
 from thinstream.streams.compression import ending
 from thinstream.streams.normalise import unit_rows
 from thinstream.streams.options import MAX_ERRORS
-from thinstream.streams.sources import STDIN, Piece, head_checksum, is_mappable, lines_before, pieces
+from thinstream.streams.sources import STDIN, Piece, display_name, head_checksum, is_mappable, lines_before, pieces
 from thinstream.streams.stream import START, Skipped
 from thinstream.streams.text.names import NameTable
 from thinstream.streams.text.protocol import Parsed, ParseError, TextFormat
@@ -114,7 +114,7 @@ class TextStream:
     def _part(self, pool: Executor, start: Position) -> Iterator[Batch]:
         """The rows of one file; positions at its end already name the next."""
         file, line, row = self.files[start.part], start.line, start.row
-        first, stop = self._span(start.part)
+        first, stop = self.spans[start.part] if self.spans else Span()
         waiting: deque[tuple[Piece, Future[Rows]]] = deque()
         most = self.threads + 2 if self.threads else 1
         with closing(pieces(file, self.form, max(start.offset, first), lambda: not waiting, stop)) as source:
@@ -135,9 +135,19 @@ class TextStream:
                             self.names.add(parsed.named)
                         offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
                         if unlabelled >= 0:
-                            example = row - len(parsed.labels) + unlabelled + 1
-                            raise InvalidInputError(f"{_shown(file)}: example {example} has no label, others have")
-                        yield _batch(parsed, y, Position(start.part, offset, line, row))
+                            example = f"example {row - len(parsed.labels) + unlabelled + 1}"
+                            raise InvalidInputError(f"{display_name(file)}: {example} has no label, others have")
+                        yield Batch(
+                            parsed.indptr,
+                            parsed.indices,
+                            parsed.values,
+                            parsed.width,
+                            y,
+                            parsed.weights,
+                            parsed.largest,
+                            first_row=row - len(parsed.labels),
+                            position=Position(start.part, offset, line, row),
+                        )
                         rest = rest[parsed.taken :]
                         if parsed.error is None or not len(rest):
                             break
@@ -145,9 +155,6 @@ class TextStream:
             finally:
                 for _, future in waiting:
                     future.cancel()
-
-    def _span(self, part: int) -> Span:
-        return self.spans[part] if self.spans else Span()
 
     def _rows(self, text: Any) -> Rows:
         """What is made of a piece, on a thread: labels above 0 are positive, none if none of the rows has one.
@@ -170,7 +177,7 @@ class TextStream:
         before = text[: error.offset]
         ends = np.flatnonzero(before == 10)
         column = error.offset - (int(ends[-1]) + 1 if len(ends) else 0) + 1
-        reason = f"{_shown(file)}, line {line + len(ends) + 1}, column {column}: {error.message}"
+        reason = f"{display_name(file)}, line {line + len(ends) + 1}, column {column}: {error.message}"
         if self.on_error == "raise":
             raise InvalidInputError(reason)
         self.skipped.add(reason)
@@ -185,21 +192,3 @@ class _Here(Executor):
         found: Future[Any] = Future()
         found.set_result(function(*arguments, **named))
         return found
-
-
-def _batch(parsed: Parsed, y: NDArray[Any] | None, position: Position) -> Batch:
-    return Batch(
-        parsed.indptr,
-        parsed.indices,
-        parsed.values,
-        parsed.width,
-        y,
-        parsed.weights,
-        parsed.largest,
-        first_row=position.row - len(parsed.labels),
-        position=position,
-    )
-
-
-def _shown(file: str) -> str:
-    return "standard input" if file == STDIN else file

@@ -66,6 +66,11 @@ def resolve(paths: Any) -> list[str]:
     return found
 
 
+def display_name(path: str) -> str:
+    """What messages call a file."""
+    return "standard input" if path == STDIN else path
+
+
 def is_mappable(path: str) -> bool:
     """Whether a file can be read in place: plain, not a pipe, not empty."""
     return path != STDIN and not ending(path) and Path(path).is_file() and Path(path).stat().st_size > 0
@@ -168,7 +173,7 @@ def _header(path: str, form: TextFormat, text: Text, last: bool) -> int:
     try:
         return form.header(text)
     except InvalidInputError as error:
-        raise InvalidInputError(f"{'standard input' if path == STDIN else path}, line 1: {error}") from None
+        raise InvalidInputError(f"{display_name(path)}, line 1: {error}") from None
 
 
 def _require_text(path: str, text: Text) -> None:
@@ -176,10 +181,8 @@ def _require_text(path: str, text: Text) -> None:
     head = bytes(text[:6])
     for magic, (kind, ending_) in MAGIC.items():
         if head.startswith(magic):
-            name = "standard input" if path == STDIN else path
-            raise InvalidInputError(
-                f"{name} is compressed with {kind}: give it a name that ends in {ending_}, or decompress it first"
-            )
+            advice = f"give it a name that ends in {ending_}, or decompress it first"
+            raise InvalidInputError(f"{display_name(path)} is compressed with {kind}: {advice}")
 
 
 class _ReadAhead:

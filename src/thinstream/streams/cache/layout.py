@@ -106,13 +106,8 @@ def contents_of(data: NDArray[np.uint8], path: Path) -> Contents:
     if _metadata_checksum(data[:first].tobytes(), bytes(sealed), data[footer_at:].tobytes()) != expected:
         raise CacheError(f"{path} is damaged in its description; {AGAIN}")
     found = json.loads(data[section_at:trailer_at].tobytes())
-    blocks = [_block(*block) for block in found.pop("blocks")]
+    blocks = [Block._make([*block, None if at is None else Position(*at)]) for *block, at in found["blocks"]]
     return Contents(**{**found, "blocks": blocks, "checksum": expected})
-
-
-def _block(*fields: Any) -> Block:
-    block = Block(*fields)
-    return block if block.position is None else block._replace(position=Position(*block.position))
 
 
 def _metadata_checksum(head: bytes, sealed: bytes, footer: bytes) -> int:

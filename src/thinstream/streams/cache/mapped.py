@@ -6,9 +6,9 @@ reading it does not.
 """
 
 import mmap
+import os
 from bisect import bisect_right
 from collections.abc import Iterator
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from thinstream.batch import Batch, Position, plain
 from thinstream.errors import CacheError, InvalidInputError
 from thinstream.streams.cache.layout import AGAIN, Block, contents_of, identity
 from thinstream.streams.cache.writing import write_file
-from thinstream.streams.stream import START, Stream
+from thinstream.streams.stream import START, Skipped, Stream
 
 #: Non-zeros (and rows) of a record batch.
 BLOCK = 1 << 20
@@ -62,7 +62,7 @@ class Cache:
     unit = "rows"
     names = skipped = None
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         with open(self.path, "rb") as file:
             try:
@@ -83,13 +83,9 @@ class Cache:
         self.classes = tuple(self.identity["classes"]) if "classes" in self.identity else None
         self.n_features = contents.width
         self.rows: int = self._starts[-1]
+        self.size = self.rows
         self.nnz = sum(block.nnz for block in contents.blocks)
         self.largest = max((block.largest for block in contents.blocks), default=0.0)
-
-    @property
-    def size(self) -> int:
-        """Rows."""
-        return self.rows
 
     def done(self, position: Position) -> int:
         """Rows before a position."""
@@ -97,8 +93,8 @@ class Cache:
 
     def fingerprint(self) -> dict[str, Any]:
         """Name, size and the checksum of the description, which holds those of all blocks."""
-        checksum_ = f"{self._contents.checksum:016x}"
-        return {"kind": "cache", "name": self.path.name, "size": len(self._data), "checksum": checksum_}
+        checksum = f"{self._contents.checksum:016x}"
+        return {"kind": "cache", "name": self.path.name, "size": len(self._data), "checksum": checksum}
 
     def source_position(self, row: int) -> Position | None:
         """The last position known in the original source at or before a row; None if there is none but its start."""
@@ -127,7 +123,8 @@ class Cache:
     def _batch(self, number: int) -> Batch:
         block, first, end = self._contents.blocks[number], self._starts[number], self._starts[number + 1]
         if not self._verified[number]:
-            self._verify(block, first)
+            if xxh3_64_intdigest(self._data[block.start : block.stop].data) != block.checksum:
+                raise CacheError(f"{self.path} is damaged in rows {first} to {end - 1}; {AGAIN}")
             self._verified[number] = True
         labelled, weighted = block.label >= 0, block.weight >= 0
         kind = np.int8 if self.classes is None else np.int32
@@ -143,10 +140,6 @@ class Cache:
             position=Position(offset=end, row=end),
         )
 
-    def _verify(self, block: Block, first: int) -> None:
-        if xxh3_64_intdigest(self._data[block.start : block.stop].data) != block.checksum:
-            raise CacheError(f"{self.path} is damaged in rows {first} to {first + block.rows - 1}; {AGAIN}")
-
     def _array(self, block: Block, place: int, length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         return plain(np.frombuffer(self._map, dtype, length, block.start + place))
 
@@ -156,7 +149,7 @@ class Cache:
             self._map.madvise(getattr(mmap, advice), start, block.stop - start)
 
 
-def write_cache(stream: Stream, path: str | PathLike[str], *, nonzeros: int = BLOCK) -> Cache:
+def write_cache(stream: Stream, path: str | os.PathLike[str], *, nonzeros: int = BLOCK) -> Cache:
     """Writes a cache of the stream's rows, in blocks of about so many non-zeros, and opens it.
 
     The file appears whole, or an old one of that name stays. No more than a block or two is in memory. Should a later
@@ -167,9 +160,58 @@ def write_cache(stream: Stream, path: str | PathLike[str], *, nonzeros: int = BL
     return Cache(path)
 
 
-def is_stale(path: str | PathLike[str], stream: Stream) -> bool:
+def is_stale(path: str | os.PathLike[str], stream: Stream) -> bool:
     """Whether a cache must be written (again): it is missing, unreadable, or of another source, space or precision."""
     try:
         return Cache(path).identity != identity(stream)
     except (OSError, CacheError):
         return True
+
+
+class CachedStream:
+    """A stream read from its cache, which is written when it is missing, out of date or damaged.
+
+    Parameters
+    ----------
+    source : Stream
+        What the cache is made from.
+    files : list of str
+        Its files; a cache older than one of them is out of date. It stands beside the first.
+
+    """
+
+    def __init__(self, source: Stream, files: list[str]) -> None:
+        self._source, self.path = source, Path(f"{files[0]}.cache")
+        newest = max(os.stat(file).st_mtime_ns for file in files)
+        if is_stale(self.path, source) or self.path.stat().st_mtime_ns < newest:
+            self._cache = write_cache(source, self.path)
+        else:
+            self._cache = Cache(self.path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The labels of the source."""
+        return self._source.classes
+
+    @property
+    def skipped(self) -> Skipped | None:
+        """Bad records that were left out when the cache was written, if it was now."""
+        return self._source.skipped
+
+    def fingerprint(self) -> dict[str, Any]:
+        """That of the source: the same cache can be written again. Positions are not those of the source, though."""
+        return {**self._source.fingerprint(), "cache": True}
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """The rows from ``start`` on; where the cache turns out to be damaged, it is written anew."""
+        row = start.row
+        try:
+            for batch in self._cache.batches(start):
+                yield batch
+                row += len(batch)
+        except CacheError:
+            self._cache = write_cache(self._source, self.path)
+            yield from self._cache.batches(Position(offset=row, row=row))

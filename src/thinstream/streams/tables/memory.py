@@ -13,6 +13,7 @@ from thinstream.errors import InvalidInputError
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import (
     CELLS,
+    Column,
     Csr,
     Hasher,
     RowStream,
@@ -21,7 +22,6 @@ from thinstream.streams.tables.cells import (
     rows_of,
     weights_of,
 )
-from thinstream.streams.tables.frames import frame_columns, is_frame
 from thinstream.streams.tables.records import Records
 
 _Rows = Callable[[int, int], Csr]
@@ -136,18 +136,26 @@ def _vector(given: Any, n: int, what: str) -> NDArray[Any]:
 
 def _source(X: Any, dtype: str, hasher: Hasher | None) -> tuple[_Rows, int, int]:
     """A function that gives rows first to end, how many there are, and their columns."""
-    if is_frame(X):
+    if hasattr(X, "iloc") or hasattr(X, "get_columns"):  # of pandas or polars, neither of which is imported
         n, width = X.shape
 
         def from_frame(first: int, end: int) -> Csr:
-            return rows_of(frame_columns(X, first, end), end - first, hasher, dtype, "X", first)
+            return rows_of(_frame_columns(X, first, end), end - first, hasher, dtype, "X", first)
 
         return from_frame, n, width
     if hasher is not None:
         raise InvalidInputError("a hasher needs names: X must be a frame or dicts, got a matrix without names")
     if hasattr(X, "tocsr"):
         matrix = X.tocsr()
-        return _csr_slices(matrix.indptr, matrix.indices, matrix.data, int(matrix.shape[1]), dtype)
+        width = int(matrix.shape[1])
+
+        def from_csr(first: int, end: int) -> Csr:
+            kept = slice(matrix.indptr[first], matrix.indptr[end])
+            pointers = np.asarray(matrix.indptr[first : end + 1] - kept.start, dtype=np.int64)
+            values = finite(matrix.data[kept], dtype, pointers, matrix.indices[kept], "X", first)
+            return Csr(pointers, matrix.indices[kept], values, width)
+
+        return from_csr, len(matrix.indptr) - 1, width
     array = np.asarray(X)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         allowed = "a matrix of numbers, a sparse matrix, a frame or dicts"
@@ -163,11 +171,51 @@ def _source(X: Any, dtype: str, hasher: Hasher | None) -> tuple[_Rows, int, int]
     return from_dense, array.shape[0], array.shape[1]
 
 
-def _csr_slices(indptr: Any, indices: Any, data: Any, width: int, dtype: str) -> tuple[_Rows, int, int]:
-    def from_csr(first: int, end: int) -> Csr:
-        start, stop = indptr[first], indptr[end]
-        pointers = np.asarray(indptr[first : end + 1] - start, dtype=np.int64)
-        values = finite(data[start:stop], dtype, pointers, indices[start:stop], "X", first)
-        return Csr(pointers, indices[start:stop], values, width)
+def _frame_columns(X: Any, first: int, end: int) -> list[Column]:
+    """The columns of a frame, from row ``first`` to ``end``."""
+    if hasattr(X, "iloc"):
+        return [_pandas(str(X.columns[j]), X.iloc[first:end, j]) for j in range(X.shape[1])]
+    return [_polars(series) for series in X[first:end].get_columns()]
 
-    return from_csr, len(indptr) - 1, width
+
+def _pandas(name: str, series: Any) -> Column:
+    """A series of pandas. NaN in a plain column of numbers is a number that is not finite, not a missing one."""
+    kind = series.dtype.kind
+    if hasattr(series, "cat"):
+        return _category_column(name, series.cat.codes.to_numpy(), series.cat.categories)
+    if kind in "biuf":
+        if isinstance(series.dtype, np.dtype):
+            return Column(name, numbers=series.to_numpy())
+        present = ~series.isna().to_numpy()
+        return Column(name, numbers=series.to_numpy(dtype=np.float64, na_value=0.0), present=present)
+    if kind not in "OU":
+        raise _unknown(name, series.dtype)
+    codes, categories = series.factorize()
+    return _category_column(name, codes, categories)
+
+
+def _polars(series: Any) -> Column:
+    name, kind, word = series.name, series.dtype, str(series.dtype).split("(")[0]
+    if kind.is_numeric() or word == "Boolean":
+        present = series.is_not_null().to_numpy()
+        filled = series.fill_null(False if word == "Boolean" else 0)
+        return Column(name, numbers=filled.to_numpy().astype(float, copy=False), present=present)
+    if word not in ("String", "Categorical", "Enum", "Null"):
+        raise _unknown(name, kind)
+    codes = np.full(len(series), -1)
+    categories, codes[series.is_not_null().to_numpy()] = np.unique(
+        series.drop_nulls().cast(str).to_numpy(), return_inverse=True
+    )
+    return _category_column(name, codes, categories)
+
+
+def _category_column(name: str, codes: Any, categories: Any) -> Column:
+    texts = list(categories)
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidInputError(f"X: column {name!r} must hold numbers or text, got {text!r}")
+    return Column(name, codes=codes, categories=texts)
+
+
+def _unknown(name: str, kind: Any) -> InvalidInputError:
+    return InvalidInputError(f"X: column {name!r} must hold numbers, booleans, text or categories, got {kind}")

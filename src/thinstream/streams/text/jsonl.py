@@ -28,7 +28,7 @@ from thinstream.streams.text.hashed_rows import (
 )
 from thinstream.streams.text.hashing import Hashing, hashed
 from thinstream.streams.text.names import NameTable, readable
-from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at, last_line_end
+from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text, given_at
 
 _MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
@@ -114,7 +114,7 @@ class _Features:
 
 
 @dataclass(frozen=True)
-class JSONLines:
+class JSONLines(LineFormat):
     r"""JSON Lines.
 
     Parameters
@@ -166,10 +166,6 @@ class JSONLines:
     def header(self, text: Text) -> int:
         """These files have none, but perhaps a byte order mark."""
         return len(_MARK) if bytes(text[:3]) == _MARK else 0
-
-    def records(self, text: Text) -> int:
-        """Up to the last end of line."""
-        return last_line_end(text)
 
     def parse(self, text: Text) -> Parsed:
         """The rows of whole lines, up to the first bad one."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thinstream.streams.sources import pieces
 from thinstream.streams.text import libsvm_parser as parser
 from thinstream.streams.text.libsvm_parser import Out, Result, Rules
-from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at, last_line_end, line_end
+from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text, given_at, line_end
 
 _MESSAGES = {
     parser.LABEL: "a row must begin with its label, a finite decimal number",
@@ -66,7 +66,7 @@ _BUFFERS = BufferPool()
 
 
 @dataclass(frozen=True)
-class Libsvm:
+class Libsvm(LineFormat):
     r"""The libsvm format.
 
     Parameters
@@ -96,14 +96,6 @@ class Libsvm:
     dtype: str = "float32"
     limit: float = 1e15
     labelled: bool = True
-
-    def header(self, text: Text) -> int:
-        """Libsvm files have none."""
-        return 0
-
-    def records(self, text: Text) -> int:
-        """Up to the last end of line."""
-        return last_line_end(text)
 
     def parse(self, text: Text) -> Parsed:
         """The rows of whole lines, up to the first bad one."""

@@ -58,6 +58,18 @@ class TextFormat(Protocol):
         """Called with the head of each file (a whole line at least): takes in its header, returns its bytes, or 0."""
 
 
+class LineFormat:
+    """What formats have in common whose records are lines."""
+
+    def header(self, text: Text) -> int:
+        """These files have none."""
+        return 0
+
+    def records(self, text: Text) -> int:
+        """Up to the last end of line."""
+        return last_line_end(text)
+
+
 def given_at(text: Text, offset: int) -> str:
     """The word at a place of the text, as messages show it: shortened, odd bytes escaped.
 

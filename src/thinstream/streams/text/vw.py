@@ -20,7 +20,7 @@ from thinstream.streams.text.decimal import number
 from thinstream.streams.text.hashed_rows import Raw, parsed_rows, require_hashing
 from thinstream.streams.text.hashing import Hashing, murmur, signed_by
 from thinstream.streams.text.names import NameTable, readable
-from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at, last_line_end
+from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text, given_at
 
 _FINE, _HEAD, _BAR, _IMPORTANCE, _SCALE, _NAME, _VALUE, _LIMIT = range(8)
 _MESSAGES = {
@@ -174,7 +174,7 @@ _parse = Compiled(_make_parse, __name__, "thinstream.streams.text.decimal", "thi
 
 
 @dataclass(frozen=True)
-class VW:
+class VW(LineFormat):
     r"""Vowpal Wabbit's text format. Labels above 0 are positive; importances are weights; initial values are ignored.
 
     Parameters
@@ -203,14 +203,6 @@ class VW:
 
     def __post_init__(self) -> None:
         require_hashing("VW", self.hashing, self.dtype, self.names)
-
-    def header(self, text: Text) -> int:
-        """These files have none."""
-        return 0
-
-    def records(self, text: Text) -> int:
-        """Up to the last end of line."""
-        return last_line_end(text)
 
     def parse(self, text: Text) -> Parsed:
         """The rows of whole lines, up to the first bad one."""
