@@ -151,7 +151,7 @@ def test_a_value_too_large_for_float32_is_refused(value):
 
 def test_empty_rows_are_legal():
     """A row without features scores 0 and counts."""
-    model = ts.FSOL()
+    model = ts.FSOL(fit_intercept=False)
     assert model.learn(sp.csr_matrix((2, 3)), [0, 1], classes=[0, 1]).tolist() == [0.0, 0.0]
     assert (model.t_, model.n_mistakes_, model.nnz_) == (2, 1, 0)
 
