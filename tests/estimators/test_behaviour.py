@@ -44,7 +44,7 @@ class Case(NamedTuple):
         return {"class_weight": weights, "dtype": "float64", **self.parameters}
 
     def model(self, **changed: Any) -> Any:
-        return ts.make(self.name, **self.options | changed)
+        return ts.make(self.name, **{"fit_intercept": False} | self.options | changed)
 
     def run(self, X: Any = None, y: Any = None, weights: Any = "own", **changed: Any) -> Any:
         """The model after two passes over the stream, or over what is given in place of its parts."""

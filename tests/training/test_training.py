@@ -161,9 +161,10 @@ def test_a_checkpoint_of_another_source_or_model_is_refused(data, folder):
 def test_rows_without_labels_cannot_be_learned(folder):
     path = folder / "unlabelled.vw"
     path.write_text("|f a b\n|f c\n")
-    stream = open_stream(path)
     with pytest.raises(InvalidInputError, match="need labels, row 0 has none"):
-        Run(stream, replace(model(), feature_space=stream.feature_space)).run()
+        Run(open_stream(path), replace(model(), feature_space=open_stream(path).feature_space)).run()
+    with pytest.raises(InvalidInputError, match="would not mean the same"):
+        Run(open_stream(path), model())
 
 
 def test_estimators_and_streams(data, folder):

@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
-from thinstream.batch import Batch
 from thinstream.cli.options import Reading
 from thinstream.errors import FileWriteError, InvalidParameterError
 from thinstream.models.file import read
@@ -18,6 +15,7 @@ from thinstream.streams.formats import format_of
 from thinstream.streams.opening import open_files
 from thinstream.streams.options import as_learned
 from thinstream.streams.sources import STDIN, resolve
+from thinstream.training import score_stream
 
 
 def open_data(
@@ -32,25 +30,14 @@ def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -
     model = read(path)
     reading = replace(read_as_learned(data, reading, model, path), names=0)
     stream = open_data(data, reading, model.learner.dtype.name, labels=labels, strict=False)
-    model.require_features(stream.feature_space, ", ".join(data), str(path))
-
-    def scores() -> Iterator[tuple[Batch, NDArray[Any]]]:
-        gc.enable()
-        for batch in stream.batches():
-            yield batch, model.learner.scores(batch)
-
-    return model, stream, scores()
-
-
-def reading_of(model: Model) -> dict[str, Any]:
-    """Options of reading that a model remembers."""
-    return model.reading or model.extra.get("reading", {})
+    gc.enable()
+    return model, stream, score_stream(model, stream, str(path))
 
 
 def read_as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> Reading:
     """The options with what the model was trained with; a different one on the command line raises."""
     kind = reading.format or format_of(data[0])
-    return as_learned(reading, kind, model.feature_space, tuple(model.classes), reading_of(model), str(path))
+    return as_learned(reading, kind, model.feature_space, tuple(model.classes), model.reading, str(path))
 
 
 def require_writable(path: str | Path | None) -> None:

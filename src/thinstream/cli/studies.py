@@ -56,10 +56,10 @@ def study_config(algorithm: str, study: Study, reading: Reading, stream: Any) ->
     )
 
 
-def study_model(learner: Any, reading: Reading, stream: Any, **extra: Any) -> Model:
+def study_model(learner: Any, reading: Reading, stream: Any, report: dict[str, Any] | None = None) -> Model:
     """A learner of the study with all that its file keeps."""
-    extra["reading"] = remembered(reading)
-    return Model(learner, classes_of(reading), stream.feature_space, Names.from_stream(stream), extra)
+    names, kept = Names.from_stream(stream), remembered(reading)
+    return Model(learner, classes_of(reading), stream.feature_space, names, reading=kept, report=report)
 
 
 def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -> None:

@@ -28,7 +28,7 @@ def fetch(url: str, target: Path, timeout: float, progress: Callable[[str, int, 
     except HTTPError as error:
         with error:
             if error.code == 416 and have:
-                if _whole(error.headers) != have:
+                if _range(error.headers)[1] != have:
                     state.unlink()  # what is there is not the head of what the server has now
                     return fetch(url, target, timeout, progress)
             else:
@@ -40,11 +40,13 @@ def fetch(url: str, target: Path, timeout: float, progress: Callable[[str, int, 
         raise DownloadError(f"{url} cannot be fetched: {reason}") from error
     else:
         with response:
-            if response.status != 206:
-                have = 0
-            elif _start(response.headers) != have:
-                raise DownloadError(f"{url}: the server was asked for bytes from {have} on and sent others")
-            total = _total(response, have)
+            if response.status == 206:
+                start, total = _range(response.headers)
+                if start != have:
+                    raise DownloadError(f"{url}: the server was asked for bytes from {have} on and sent others")
+            else:
+                have, length = 0, response.headers.get("Content-Length") or ""
+                total = int(length) if length.isdigit() else None
             if not have:  # a tag of another version must never stand beside these bytes
                 state.unlink(missing_ok=True)
                 target.unlink(missing_ok=True)
@@ -148,21 +150,11 @@ def _tag(headers: Message) -> str:
     return tag
 
 
-def _total(response: Any, have: int) -> int | None:
-    if have:
-        return _whole(response.headers)
-    length = response.headers.get("Content-Length")
-    return int(length) if length is not None and length.isdigit() else None
-
-
-def _whole(headers: Message) -> int | None:
-    match = re.fullmatch(r"bytes [\d*-]+/(\d+)", headers.get("Content-Range") or "")
-    return int(match[1]) if match else None
-
-
-def _start(headers: Message) -> int | None:
-    match = re.fullmatch(r"bytes (\d+)-\d+/[\d*]+", headers.get("Content-Range") or "")
-    return int(match[1]) if match else None
+def _range(headers: Message) -> tuple[int | None, int | None]:
+    """Where the bytes of an answer begin, and how many the whole has; None for what the server does not say."""
+    match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", headers.get("Content-Range") or "")
+    start, whole = match.groups() if match else (None, None)
+    return None if start is None else int(start), None if whole is None else int(whole)
 
 
 def _is_here(url: str) -> bool:

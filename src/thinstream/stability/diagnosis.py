@@ -70,7 +70,7 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
     --------
     >>> import thinstream as ts
     >>> train, _ = ts.datasets.sparse_gaussian(2_000, 1, seed=0)
-    >>> model = ts.SMIDAS(eta=0.5, p=60).fit(train.X, train.y)
+    >>> model = ts.SMIDAS(eta=0.5, p=60, fit_intercept=False).fit(train.X, train.y)
     >>> print(diagnose(model, train.X))  # doctest: +ELLIPSIS
     SMIDAS: 2 problems
       problem  dynamic range: only 4.2 % of the 1,000 weights are within 2^-22 of the largest; they reach from ...

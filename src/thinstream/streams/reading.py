@@ -16,7 +16,7 @@ from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.compression import ending
 from thinstream.streams.normalise import unit_rows
-from thinstream.streams.options import MAX_ERRORS
+from thinstream.streams.options import Options
 from thinstream.streams.sources import STDIN, Piece, display_name, head_checksum, is_mappable, lines_before, pieces
 from thinstream.streams.stream import START, Skipped
 from thinstream.streams.text.names import NameTable
@@ -47,16 +47,11 @@ class TextStream:
 
     files: list[str]
     form: TextFormat
-    feature_space: dict[str, Any] = field(default_factory=dict)
-    reading: dict[str, Any] = field(default_factory=dict)
-    classes: tuple[Any, ...] | None = None
-    normalize: str | None = None
-    on_error: str = "raise"
-    max_errors: int = MAX_ERRORS
-    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
-    labels: bool = True  # whether rows must have them
-    skipped: Skipped = field(default_factory=Skipped)
+    options: Options
+    feature_space: dict[str, Any]
+    reading: dict[str, Any]  # the options that fingerprints tell apart
     spans: tuple[Span, ...] = ()  # what of each file is read; (): all
+    skipped: Skipped = field(default_factory=Skipped)
 
     unit = "bytes"
 
@@ -68,6 +63,11 @@ class TextStream:
     def dtype(self) -> str:
         """Of the values."""
         return self.form.dtype
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The labels, if they were told."""
+        return self.options.classes
 
     @property
     def names(self) -> NameTable | None:
@@ -97,13 +97,18 @@ class TextStream:
         known_by = {"files": self.files, "sizes": sizes, "heads": heads, "space": self.feature_space, **self.reading}
         return known_by | ({"spans": [list(span) for span in self.spans]} if self.spans else {})
 
+    @property
+    def _threads(self) -> int:
+        return (os.cpu_count() or 1) if self.options.threads is None else self.options.threads
+
     def warm_up(self) -> None:
         """Loads the compiled parser."""
         self._rows(np.empty(0, dtype=np.uint8))
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on."""
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="parsing") if self.threads else _Here() as pool:
+        threads = self._threads
+        with ThreadPoolExecutor(threads, thread_name_prefix="parsing") if threads else _Here() as pool:
             row = start.row
             for part in range(start.part, len(self.files)):
                 begin = start if part == start.part else Position(part=part)
@@ -116,7 +121,7 @@ class TextStream:
         file, line, row = self.files[start.part], start.line, start.row
         first, stop = self.spans[start.part] if self.spans else Span()
         waiting: deque[tuple[Piece, Future[Rows]]] = deque()
-        most = self.threads + 2 if self.threads else 1
+        most = self._threads + 2 if self._threads else 1
         with closing(pieces(file, self.form, max(start.offset, first), lambda: not waiting, stop)) as source:
             try:
                 while True:
@@ -162,10 +167,10 @@ class TextStream:
         Of more than two classes the format gives the numbers.
         """
         parsed = self.form.parse(text)
-        if self.normalize == "l2":
+        if self.options.normalize == "l2":
             unit_rows(parsed.indptr, parsed.values)
         missing = np.isnan(parsed.labels)
-        some = self.labels and not missing.all()
+        some = self.options.labels and not missing.all()
         y = None
         if some or not len(missing):
             many = self.classes is not None and len(self.classes) > 2
@@ -178,11 +183,11 @@ class TextStream:
         ends = np.flatnonzero(before == 10)
         column = error.offset - (int(ends[-1]) + 1 if len(ends) else 0) + 1
         reason = f"{display_name(file)}, line {line + len(ends) + 1}, column {column}: {error.message}"
-        if self.on_error == "raise":
+        if self.options.on_error == "raise":
             raise InvalidInputError(reason)
         self.skipped.add(reason)
-        if self.skipped.count > self.max_errors:
-            raise InvalidInputError(f"more than {self.max_errors} bad records, the last: {reason}")
+        if self.skipped.count > self.options.max_errors:
+            raise InvalidInputError(f"more than {self.options.max_errors} bad records, the last: {reason}")
 
 
 class _Here(Executor):

@@ -72,7 +72,7 @@ def regret(model: Any, X: Any, y: Any, comparator: Any = None) -> Regret:
     --------
     >>> import thinstream as ts
     >>> train, _ = ts.datasets.sparse_gaussian(500, 1, n_features=50, n_informative=10, n_noise=10, seed=0)
-    >>> found = regret(ts.FSOL(eta=0.01), train.X, train.y)
+    >>> found = regret(ts.FSOL(eta=0.01, fit_intercept=False), train.X, train.y)
     >>> found.holds, found.regret <= found.bound.total
     (True, True)
 

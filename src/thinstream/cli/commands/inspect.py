@@ -67,7 +67,7 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         "class_costs": "balanced" if costs[0].balanced else ", ".join(f"{cost:g}" for cost in shown),
         "examples": learner.t,
         **counts,
-        "progressive_error": (model.extra.get("progressive") or {}).get("error"),
+        "progressive_error": (model.report or {}).get("error"),
         "features": linear.n_features,
         "feature_space": model.feature_space or "column numbers, from 0",
         "non_zeros": len(linear.weights),

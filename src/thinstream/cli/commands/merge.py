@@ -19,9 +19,7 @@ def merge(
     They must agree in algorithm, parameters, costs, classes, features and how their data was read. The order does not
     matter.
     """
-    from dataclasses import replace
-
-    from thinstream.cli.io import reading_of, require_not_input, require_writable
+    from thinstream.cli.io import require_not_input, require_writable
     from thinstream.errors import MergeError
     from thinstream.models.file import read, write
 
@@ -32,11 +30,11 @@ def merge(
         for what, one, two in (
             ("classes", first.classes, other.classes),
             ("feature space", first.feature_space, other.feature_space),
-            ("reading options", reading_of(first), reading_of(other)),
+            ("reading options", first.reading, other.reading),
         ):
             if one != two:
                 raise MergeError(f"{models[0]} and {path} differ in their {what}: {one} and {two}")
     merged = first.merge(*others, average=average)
     learner = merged.learner
-    write(out, replace(merged, extra={"reading": reading_of(first)}), "weights" if weights_only else "full")
+    write(out, merged, "weights" if weights_only else "full")
     typer.echo(f"{out}: {learner.t:,} examples, {learner.nnz:,} of {learner.n_weights:,} weights are not zero")

@@ -125,7 +125,7 @@ def path(
         trouble = error
     if chosen is not None and choice.model is not None:
         progressive = swept.learned.report(chosen, tradeoff).as_dict()
-        model = study_model(swept.model(chosen), reading, stream, progressive=progressive)
+        model = study_model(swept.model(chosen), reading, stream, progressive)
         _save(model, choice, swept.passes, output.quiet)
     _show(swept, chosen, choice, study, output)
     if not output.quiet:

@@ -31,7 +31,7 @@ def predict(
 
     from thinstream.cli.io import require_not_input, require_outputs, score_data
     from thinstream.cli.render import report_skipped, say
-    from thinstream.streams.lines.outputs import Outputs
+    from thinstream.streams.lines.outputs import open_outputs
 
     require_outputs(data, out)
     require_not_input(out, model)
@@ -40,7 +40,7 @@ def predict(
     shown = [str(label) for label in classes]
     many = len(classes) > 2
     rows = bad = 0
-    with Outputs([out]) as (file,):
+    with open_outputs([out]) as (file,):
         for batch, s in scored:
             rows += len(batch)
             chosen = classes.chosen(s).tolist()

@@ -147,8 +147,8 @@ def train(
     if not (report.rows or trained.learner.t):
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     if training.model is not None:
-        extra = {"progressive": report.as_dict(), "reading": remembered(reading)}
-        kept = replace(trained, names=run.names(), extra=extra)
+        found = report.as_dict() if report.rows else None
+        kept = replace(trained, names=run.names(), reading=remembered(reading), report=found, extra={})
         write(training.model, kept, "weights" if training.weights_only else "full")
     if checkpoints is not None:
         run.clear()

@@ -242,7 +242,7 @@ def _best_model(job: Job, stream: Any, best: "Trial", outcome: "Outcome") -> "Mo
     )
     run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=NullObserver())
     model = run.run()
-    return study_model(model.learner, job.reading, stream, progressive=run.state.progress.report().as_dict())
+    return study_model(model.learner, job.reading, stream, run.report())
 
 
 def _sweep_l1(

@@ -107,15 +107,4 @@ def text_stream(known: Format, files: list[str], parser: "TextFormat", options: 
         if (name == "classes" or spelling(option).remembered) and known.takes(name):
             value = getattr(options, name)
             reading[name] = list(value) if isinstance(value, tuple) else value
-    return TextStream(
-        files,
-        parser,
-        feature_space=feature_space(options, hashed=known.takes("bits")),
-        reading=reading,
-        labels=options.labels,
-        classes=options.classes,
-        normalize=options.normalize,
-        on_error=options.on_error,
-        max_errors=options.max_errors,
-        threads=(os.cpu_count() or 1) if options.threads is None else options.threads,
-    )
+    return TextStream(files, parser, options, feature_space(options, hashed=known.takes("bits")), reading)

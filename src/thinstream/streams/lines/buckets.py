@@ -5,8 +5,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +44,8 @@ def sort(
             write_lines(file, [lines[i] for i in order[start : start + _PIECE].tolist()])
         return len(lines)
     with tempfile.TemporaryDirectory(prefix=".thinstream-", dir=folder) as scratch:
-        with _Buckets(Path(scratch), shift, memory) as buckets:
+        with ExitStack() as stack:
+            buckets = _Buckets(Path(scratch), shift, memory, stack)
             buckets.add(np.concatenate(keys), lines)
             keys.clear()
             lines.clear()
@@ -57,16 +57,10 @@ def sort(
 class _Buckets:
     """Files of lines and of their keys, one pair for each value of six bits."""
 
-    def __init__(self, folder: Path, shift: int, memory: int) -> None:
+    def __init__(self, folder: Path, shift: int, memory: int, stack: ExitStack) -> None:
         self._shift, self._memory = np.uint64(shift), memory
-        self._folder, self._files = folder, dict[int, tuple[BinaryIO, BinaryIO]]()
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stack.close()
+        self._folder, self._files = folder, dict[int, tuple[BinaryIO, ...]]()
+        self._stack = stack  # which closes the files
 
     def add(self, keys: Keys, lines: list[bytes]) -> None:
         """Appends each line to its bucket."""
@@ -77,14 +71,11 @@ class _Buckets:
             ends = np.searchsorted(which[order], np.arange((1 << _BITS) + 1))
             places, sorted_keys = (order + start).tolist(), piece[order]
             for k in np.flatnonzero(np.diff(ends)).tolist():
-                texts, numbers = self._files.get(k) or self._open(k)
+                if k not in self._files:
+                    self._files[k] = tuple(map(self._writer, self._names(k)))
+                texts, numbers = self._files[k]
                 write_lines(texts, [lines[i] for i in places[ends[k] : ends[k + 1]]])
                 numbers.write(sorted_keys[ends[k] : ends[k + 1]].tobytes())
-
-    def _open(self, k: int) -> tuple[BinaryIO, BinaryIO]:
-        texts, keys = self._names(k)
-        self._files[k] = self._writer(texts), self._writer(keys)
-        return self._files[k]
 
     def _writer(self, name: Path) -> BinaryIO:
         size = min(max(self._memory >> 10, 1 << 9), 1 << 18)  # all 128 buffers: an eighth of the memory

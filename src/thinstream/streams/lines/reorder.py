@@ -7,6 +7,7 @@ file, and each line comes out with a newline, also the last one.
 import os
 from collections.abc import Callable, Sequence
 from itertools import compress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from thinstream.errors import InvalidParameterError
 from thinstream.streams.compression import Name
 from thinstream.streams.lines.buckets import sort
-from thinstream.streams.lines.outputs import Outputs
+from thinstream.streams.lines.outputs import open_outputs
 from thinstream.streams.lines.textlines import Progress, text_rows, write_lines
 
 MEMORY = 256 << 20
@@ -61,9 +62,8 @@ def shuffle(
 
     """
     raw, memory = _raw(seed), _count("memory", memory)
-    outputs = Outputs([out])
-    folder = None if os.fspath(out) == "-" else outputs.targets[0].parent
-    with outputs as (file,):
+    folder = None if os.fspath(out) == "-" else Path(os.path.realpath(out)).parent
+    with open_outputs([out]) as (file,):
         rows = text_rows(paths, [file] if header else None, memory, progress)
         return sort(((raw(len(lines)), lines) for lines in rows), file, memory, folder)
 
@@ -117,7 +117,7 @@ def split(
     """
     deal = _dealer(len(outs), fractions, counts, every, seed)
     dealt, row = [0] * len(outs), 0
-    with Outputs(list(outs)) as files:
+    with open_outputs(outs) as files:
         for lines in text_rows(paths, files if header else None, MEMORY, progress):
             which = deal(row, len(lines))
             row += len(lines)

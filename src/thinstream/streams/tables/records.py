@@ -100,13 +100,14 @@ class Records(RowStream):
         turned = hashed < 0
         indptr, indices = np.array(ends, dtype=np.int64), np.where(turned, ~hashed, hashed).astype(np.int32)
         labels, weights = [label for _, label, _ in triples], [weight for _, _, weight in triples]
+        filled = [1.0 if weight is None else weight for weight in weights]
         return Batch.of(
             indptr,
             indices,
             np.where(turned, -found, found),
             self._hash.width,
             None if all(label is None for label in labels) else coded_labels(_array(labels), self.classes, "X", first),
-            None if all(weight is None for weight in weights) else _weights(weights, first),
+            None if all(weight is None for weight in weights) else weights_of(np.array(filled), "X", first),
             first,
         )
 
@@ -125,10 +126,6 @@ def _array(labels: list[Any]) -> Any:
     """Labels as an array: of objects unless all are numbers, so that nothing becomes text."""
     numeric = all(isinstance(label, Real | np.bool_) for label in labels)
     return np.array(labels, dtype=np.float64 if numeric else object)
-
-
-def _weights(weights: list[Any], first: int) -> Any:
-    return weights_of(np.array([1.0 if weight is None else weight for weight in weights]), "X", first)
 
 
 def _flat(features: Mapping[Any, Any], prefix: str, row: int) -> Iterator[tuple[str, float]]:
