@@ -78,7 +78,7 @@ def measured(name, train, test):
     default = combining_for(new)
     found = {(1, default.way, True): quality(learned(name, train, 1, default.way, False), test)}
     for shards in SHARDS:
-        for way in default.ways if shards == COMPARED else default.ways[:1]:
+        for way in default.rule.ways if shards == COMPARED else default.rule.ways[:1]:
             for periodic in (False, True):
                 found[shards, way, periodic] = quality(learned(name, train, shards, way, periodic), test)
     return found

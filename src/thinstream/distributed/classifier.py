@@ -77,17 +77,8 @@ class DistributedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         known = Classes.of(labels)
         weights = weights_of(sample_weight, len(rows))
         batch = Batch.of(*rows).labelled(known.coded(labels), weights)
-        fitted = train(
-            BatchSource(batch, tuple(known)),
-            clone(self.estimator),
-            engine=self.engine,
-            workers=self.workers,
-            mode=self.mode,
-            merge_every=self.merge_every,
-            merge=self.merge,
-            batch=self.batch,
-            engine_options=self.engine_options,
-        )
+        options = self.get_params(deep=False)
+        fitted = train(BatchSource(batch, tuple(known)), clone(options.pop("estimator")), **options)
         names = getattr(self, "feature_names_in_", None)
         fitted._adopt_learner(fitted._model.learner, known, np.unique(labels), columns=names)  # labels of their type
         self.estimator_, self.classes_, self.progressive_ = fitted, fitted.classes_, fitted.progressive_
@@ -96,21 +87,18 @@ class DistributedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def decision_function(self, X: Any) -> NDArray[Any]:
         """w·x of each row; see `OnlineClassifier`."""
         check_is_fitted(self)
-        found: NDArray[Any] = self.estimator_.decision_function(X)
-        return found
+        return np.asarray(self.estimator_.decision_function(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row."""
         check_is_fitted(self)
-        found: NDArray[Any] = self.estimator_.predict(X)
-        return found
+        return np.asarray(self.estimator_.predict(X))
 
     @_can("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the classes, where the estimator has them."""
         check_is_fitted(self)
-        found: NDArray[Any] = self.estimator_.predict_proba(X)
-        return found
+        return np.asarray(self.estimator_.predict_proba(X))
 
     @property
     def coef_(self) -> Any:

@@ -5,11 +5,9 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thinstream.distributed.by_examples.driver import learn_examples
 from thinstream.distributed.by_features.blueprint import require_separable
-from thinstream.distributed.engines.launcher import ENGINES, Launcher, engine_of, launcher_for
+from thinstream.distributed.engines.launcher import ENGINES, Launcher, engine_of, launcher_for, require_count
 from thinstream.distributed.sources import Source, source_of
 from thinstream.errors import FileWriteError, InvalidParameterError, listed
 from thinstream.models.model import Model
@@ -146,29 +144,21 @@ def learn(
 ) -> State:
     """`train` without estimators: what the command line does. The checkpoint stays; see `clear`."""
     _require_mode(mode)
-    if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
-        raise InvalidParameterError(f"passes must be a whole number > 0, got {passes!r}")
-    watch = watch or NullObserver()
+    common: dict[str, Any] = {
+        "passes": require_count(passes, "passes"),
+        "resume": resume,
+        "watch": watch or NullObserver(),
+    }
     model.require_features(source.feature_space, "the source")
     if checkpoint is not None:
         require_checkpoint_kind(checkpoint, mode)
     if mode == "features":
-        from thinstream.distributed.by_features.driver import learn_features
+        from thinstream.distributed.by_features.driver import SEGMENT, learn_features
 
         if merge_every is not None or merge is not None:
             raise InvalidParameterError("merge and merge_every are for mode 'examples'; by features nothing is merged")
-        more: dict[str, Any] = {} if checkpoint_every is None else {"segment": checkpoint_every}
-        return learn_features(
-            launcher,
-            source,
-            model,
-            batch=BATCH if batch is None else batch,
-            passes=int(passes),
-            checkpoint=checkpoint,
-            resume=resume,
-            watch=watch,
-            **more,
-        )
+        batch, segment = BATCH if batch is None else batch, SEGMENT if checkpoint_every is None else checkpoint_every
+        return learn_features(launcher, source, model, batch=batch, segment=segment, checkpoint=checkpoint, **common)
     if batch is not None:
         raise InvalidParameterError(
             f"batch is for mode 'features'; by examples merge_every says how often, got {batch}"
@@ -177,17 +167,8 @@ def learn(
     if checkpoint is not None:
         seconds = SECONDS if checkpoint_every is None and checkpoint_seconds is None else checkpoint_seconds
         checkpoints = Checkpoints(checkpoint, checkpoint_every, seconds)
-    return learn_examples(
-        launcher,
-        source,
-        model,
-        merge_every=merge_every,
-        merge=merge,
-        passes=int(passes),
-        checkpoints=checkpoints,
-        resume=resume,
-        watch=watch,
-    )
+    common |= {"merge_every": merge_every, "merge": merge, "checkpoints": checkpoints}
+    return learn_examples(launcher, source, model, **common)
 
 
 def require_checkpoint_kind(checkpoint: Path, mode: str) -> None:
@@ -208,7 +189,7 @@ def can_resume(checkpoint: Path, mode: str) -> bool:
 def clear(checkpoint: Path, mode: str) -> None:
     """Removes a checkpoint whose run is over and safe."""
     if mode == "features":
-        from thinstream.distributed.by_features.driver import clear as clear_folder
+        from thinstream.distributed.by_features.slice_files import clear as clear_folder
 
         clear_folder(checkpoint)
     else:

@@ -75,8 +75,11 @@ class FileShard:
 
     def open(self) -> Stream:
         """The rows."""
-        if not self.files:
-            return _no_rows(self.options.get("dtype", "float32"), self.options.get("classes"))
+        if not self.files:  # nothing was left to read
+            nothing = Batch(
+                np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, self.options.get("dtype", "f4")), 0
+            )
+            return BatchSource(nothing, self.options.get("classes"))
         stream = open_stream(list(self.files), self.format, **self.options)
         return stream.within(self.spans) if self.spans and isinstance(stream, TextStream) else stream
 
@@ -109,12 +112,8 @@ class FileSource:
         self.options = {"threads": 0, **options}
         if self.format == "libsvm" and options.get("zero_based") == "auto":  # of all files, not of each shard
             self.options["zero_based"] = begins_at_zero(list(self.files))
-        self._stream = open_stream(list(self.files), format, **self.options)
-        self.classes, self.dtype, self.feature_space = (
-            self._stream.classes,
-            self._stream.dtype,
-            self._stream.feature_space,
-        )
+        stream = self._stream = open_stream(list(self.files), format, **self.options)
+        self.classes, self.dtype, self.feature_space = stream.classes, stream.dtype, stream.feature_space
 
     def fingerprint(self) -> dict[str, Any]:
         """Names, sizes, first bytes, and how the files are read."""
@@ -239,11 +238,6 @@ def stretches(sizes: Sequence[int], start: int, stop: int) -> Iterator[tuple[int
         before += size
 
 
-def _no_rows(dtype: str, classes: tuple[Any, ...] | None) -> BatchSource:
-    """The stream of a worker for which there was nothing left to read."""
-    return BatchSource(Batch(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, dtype), 0), classes)
-
-
 def _has_quotes(file: str) -> bool:
     """Whether cells may hold ends of lines."""
     with open(file, "rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as text:
@@ -264,20 +258,17 @@ def source_of(source: Any, engine: str | None = None, **options: Any) -> Source:
     if hasattr(source, "shards") and hasattr(source, "fingerprint"):
         given: Source = source
         return given
-    found: Source | None = None
     package = type(source).__module__.split(".")[0]
-    if package == "ray":
-        from thinstream.distributed.engines.ray import datasets
+    if package == "ray" and engine in ("local", "spark"):
+        raise InvalidInputError(f"a Ray Dataset can be read by workers of engine 'ray' only, got engine {engine!r}")
+    if package == "ray" and hasattr(source, "to_arrow_refs"):
+        from thinstream.distributed.engines.ray.datasets import RayDatasetSource
 
-        if engine in ("local", "spark"):
-            raise InvalidInputError(f"a Ray Dataset can be read by workers of engine 'ray' only, got engine {engine!r}")
-        found = datasets.source_for(source, **options)
-    elif package == "pyspark":
-        from thinstream.distributed.engines.spark import frames
+        return RayDatasetSource(source, **options)
+    if package == "pyspark" and hasattr(source, "mapInArrow"):
+        from thinstream.distributed.engines.spark.frames import DataFrameSource
 
-        found = frames.source_for(source, **options)
-    if found is not None:
-        return found
+        return DataFrameSource(source, **options)
     files = source if isinstance(source, list | tuple) else [source]
     if not all(isinstance(each, str | os.PathLike) for each in files):
         raise InvalidInputError(

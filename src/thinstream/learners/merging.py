@@ -105,7 +105,7 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
         key=lambda pair: (_fingerprint(pair[0]), pair[1]),
     )
     if len(parts) < 2:
-        model = _copied(parts[0][0] if parts else learners[0], width)
+        model = copy_wide(parts[0][0] if parts else learners[0], width)
     else:
         rule = None if learners[0].full else require_rule(learners[0], average)
         if weights is not None and (rule is None or not rule.averages):
@@ -235,10 +235,11 @@ def _shard(learner: Learner, start: int, stop: int, share: float) -> Shard:
     )
 
 
-def _copied(learner: Learner, width: int) -> Learner:
-    model = copy.copy(learner)
+def copy_wide(learner: Learner, n_features: int) -> Learner:
+    """A copy, for so many features."""
+    model, width = copy.copy(learner), max(n_features, learner.n_features)
     memory: list[Any] = [array.copy() for array in learner.memory]
-    model.parameters = dict(learner.parameters)
+    model.parameters, model._ready = dict(learner.parameters), learner._ready  # looked up once, not in every round
     model.memory = widen(learner.algorithm, learner.rule, Memory(*memory), width + learner.offset)
     model.n_features = width
     return model

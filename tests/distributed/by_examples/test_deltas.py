@@ -81,7 +81,7 @@ def test_merging_leaves_the_base_and_adds_counters(name):
     before = bits(base)
     workers = [went_on(base, seed, n) for seed, n in ((2, 7), (3, 12), (4, 3))]
     deltas = [delta(base, worker) for worker in workers]
-    for way in combining_for(base).ways:
+    for way in combining_for(base).rule.ways:
         merged = merge_deltas(base, deltas, way)
         assert merged.t == 10 + 7 + 12 + 3
         assert merged.n_updates == base.n_updates + sum(worker.n_updates - base.n_updates for worker in workers)

@@ -10,7 +10,8 @@ import pytest
 import thinstream as ts
 from thinstream.distributed import LocalLauncher, train
 from thinstream.distributed.by_examples.driver import learn_examples
-from thinstream.distributed.by_examples.worker import Cursor, Idle, Place, Round, _kept
+from thinstream.distributed.by_examples.worker import Idle, Round, _kept
+from thinstream.distributed.cursor import Cursor, Place
 from thinstream.distributed.engines.local import Shared
 from thinstream.distributed.fitting import learn
 from thinstream.distributed.sources import FileSource, source_of

@@ -13,9 +13,10 @@ from tests.distributed.by_features.test_slices import close
 from tests.distributed.gang import Threads
 from tests.distributed.sources import ROWS, WIDTH, Cut, Deadly, Everything, X, Y, noisy, rows
 from thinstream.batch import Batch
-from thinstream.distributed.by_features.driver import clear, gather, learn_features
-from thinstream.distributed.by_features.slice_files import MANIFEST, Manifest
-from thinstream.distributed.by_features.worker import MiniBatches, _remembered
+from thinstream.distributed.by_features.driver import learn_features
+from thinstream.distributed.by_features.slice_files import MANIFEST, Manifest, clear, gather
+from thinstream.distributed.by_features.worker import _remembered, whole_mini_batches
+from thinstream.distributed.cursor import Cursor, Place
 from thinstream.distributed.engines.local import LocalLauncher
 from thinstream.distributed.fitting import learn
 from thinstream.distributed.sources import FileSource
@@ -54,8 +55,7 @@ def serial(given, passes=1):
 )
 def test_mini_batches_do_not_depend_on_cuts(cuts, size, stop, positions):
     stream = Cut(tuple(cuts), positions=positions)
-    source = MiniBatches(stream, START, size)
-    found = list(source)
+    found = list(whole_mini_batches(Cursor(stream, Place(), 1).take(ROWS), size))
     assert all(len(batch) % size == 0 for batch in found[:-1])
     whole = Batch.concatenate(found)
     np.testing.assert_array_equal(whole.values, rows(X, Y).values)
@@ -63,24 +63,13 @@ def test_mini_batches_do_not_depend_on_cuts(cuts, size, stop, positions):
     np.testing.assert_array_equal(whole.y, Y)
     # on from any border of mini-batches, with the same bad records in all
     taken = min(stop * size, ROWS // size * size)
-    place, skipped = MiniBatches.position(_read(Cut(tuple(cuts), positions=positions), size, taken), taken)
-    again = Cut(tuple(cuts), positions=positions)
-    again.skipped.count = skipped
-    rest = list(MiniBatches(again, place, size))
-    assert sum(map(len, rest)) == ROWS - taken
-    if rest:
-        np.testing.assert_array_equal(Batch.concatenate(rest).y, Y[taken:])
-        assert again.skipped.count == 10
-
-
-def _read(stream, size, rows_wanted):
-    """Mini-batches of which so many rows (at least) have been read."""
-    source, read = MiniBatches(stream, START, size), 0
-    for batch in source if rows_wanted else ():
-        read += len(batch)
-        if read >= rows_wanted:
-            break
-    return source
+    before = Cursor(Cut(tuple(cuts), positions=positions), Place(), 2)
+    assert sum(map(len, whole_mini_batches(before.take(taken, within_pass=True), size))) == taken
+    again = Cursor(Cut(tuple(cuts), positions=positions), before.place, before.place.passes + 1)
+    rest = list(whole_mini_batches(again.take(ROWS), size))
+    assert sum(map(len, rest)) == (ROWS - taken or ROWS)  # of the next pass, if the first is over
+    np.testing.assert_array_equal(Batch.concatenate(rest).y, Y[taken % ROWS :])
+    assert again.most_skipped == 10
 
 
 def test_joined_batches_keep_weights_and_width():

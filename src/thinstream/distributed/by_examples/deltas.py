@@ -5,7 +5,6 @@ worker's state, bit for bit, and the increments of several are taken where they 
 of the workers. So the base, which all share, counts once.
 """
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.distributed.by_examples.increments import Blocks, Combining, Increments, combining_for
+from thinstream.distributed.by_examples.increments import Combining, Increments, combining_for
 from thinstream.engine.loop import T
 from thinstream.engine.records import Memory
 from thinstream.errors import MergeError
 from thinstream.learners import Learner
-from thinstream.learners.memory import kept_width, record_views, widen
+from thinstream.learners.memory import kept_width, record_views
+from thinstream.learners.merging import copy_wide
 from thinstream.one_vs_rest import AnyLearner, learner_of
 
 
@@ -26,11 +26,7 @@ class Part(NamedTuple):
     """Of one model: the coordinates that changed, with the intercept as number 0 where there is one."""
 
     indices: NDArray[np.int64]  # sorted
-    state: NDArray[Any]  # a row for each
-    clocks: NDArray[np.float64]  # a row for each
-    counts: NDArray[np.int64]  # of the whole run, not since the base
-    totals: NDArray[np.float64]
-    extra: NDArray[Any]  # the rule's own array, whole
+    memory: Memory  # a row of state and clocks for each; counters are of the whole run, the rule's own array is whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +40,7 @@ class Delta:
     @property
     def nbytes(self) -> int:
         """What it takes to send it."""
-        return sum(array.nbytes for part in self.parts for array in part)
+        return sum(array.nbytes for part in self.parts for array in (part.indices, *part.memory))
 
 
 def delta(base: AnyLearner, learner: AnyLearner) -> Delta:
@@ -69,18 +65,18 @@ def apply_delta(base: AnyLearner, change: Delta) -> AnyLearner:
     """A new model: the base with the change, bit for bit the model the change was taken of."""
     models = []
     for model, part in zip(base.models, change.parts, strict=True):
-        new = _copy_wide(model, change.n_features)
-        for rows, values in zip(_rows(new), part[1:3], strict=True):
+        new = copy_wide(model, change.n_features)
+        for rows, values in zip(_rows(new), part.memory[:2], strict=True):
             rows[part.indices] = values
-        new.memory.counts[:], new.memory.totals[:] = part.counts, part.totals
-        new.memory = new.memory._replace(extra=part.extra.copy())
+        counters: list[Any] = [array.copy() for array in part.memory[2:]]
+        new.memory = Memory(*new.memory[:2], *counters)
         models.append(new)
     return learner_of(models, change.mistakes)
 
 
 def copy_learner(model: AnyLearner) -> AnyLearner:
     """A model of its own with the same state."""
-    models = [_copy_wide(each, model.n_features) for each in model.models]
+    models = [copy_wide(each, model.n_features) for each in model.models]
     return learner_of(models, model.n_mistakes)
 
 
@@ -98,24 +94,24 @@ def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], way: str | None = No
     chosen, models = combining_for(next(iter(base.models)), way), []
     for k, model in enumerate(base.models):
         parts = [change.parts[k] for change in seen]
-        models.append(_merge_parts(_copy_wide(model, width), parts, chosen))
+        models.append(_merge_parts(copy_wide(model, width), parts, chosen))
     return learner_of(models, base.n_mistakes + sum(change.mistakes - base.n_mistakes for change in seen))
 
 
 def _examples(change: Delta, base: AnyLearner) -> list[int]:
     """Of each model: examples seen since the base."""
-    return [int(part.counts[T]) - model.t for part, model in zip(change.parts, base.models, strict=True)]
+    return [int(part.memory.counts[T]) - model.t for part, model in zip(change.parts, base.models, strict=True)]
 
 
 def _part(base: Learner, learner: Learner) -> Part:
     if base.weights_only or learner.weights_only:
         raise MergeError(f"{learner.algorithm.name}: a model of weights only has no state to take increments of")
-    wide = base if base.n_features == learner.n_features else _copy_wide(base, learner.n_features)
+    wide = base if base.n_features == learner.n_features else copy_wide(base, learner.n_features)
     (old, old_clocks), (new, new_clocks) = _rows(wide), _rows(learner)
     marks = _differ(old, new) | _differ(old_clocks, new_clocks)
     where = np.flatnonzero(marks)
-    memory = learner.memory
-    return Part(where, new[where], new_clocks[where], memory.counts.copy(), memory.totals.copy(), memory.extra.copy())
+    counters: list[Any] = [array.copy() for array in learner.memory[2:]]
+    return Part(where, Memory(new[where], new_clocks[where], *counters))
 
 
 def _differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
@@ -132,19 +128,9 @@ def _rows(model: Learner) -> tuple[NDArray[Any], NDArray[np.float64]]:
     )
 
 
-def _copy_wide(model: Learner, n_features: int) -> Learner:
-    """A copy, for so many features."""
-    new = copy.copy(model)
-    arrays: list[Any] = [array.copy() for array in model.memory]
-    new.parameters, new._ready = dict(model.parameters), model._ready  # looked up once, not in every round
-    new.memory = widen(model.algorithm, model.rule, Memory(*arrays), max(n_features, model.n_features) + model.offset)
-    new.n_features = max(n_features, model.n_features)
-    return new
-
-
 def _merge_parts(model: Learner, parts: Sequence[Part], combining: Combining) -> Learner:
     """``model``, a copy of the base, with the increments of all parts."""
-    base, before = model.memory.counts.copy(), model.memory.totals.copy()
+    base = model.memory._replace(counts=model.memory.counts.copy(), totals=model.memory.totals.copy())
     where, place = _union([part.indices for part in parts], model.n_features + model.offset)
     old = [rows[where].astype(np.float64) for rows in _rows(model)]
     new, touched = [], np.zeros((len(parts), len(where)), np.bool_)
@@ -152,13 +138,13 @@ def _merge_parts(model: Learner, parts: Sequence[Part], combining: Combining) ->
         places = place[part.indices]
         touched[k, places] = True
         both = [rows.copy() for rows in old]
-        for rows, values in zip(both, part[1:3], strict=True):
+        for rows, values in zip(both, part.memory[:2], strict=True):
             rows[places] = values
-        new.append(Blocks(both[0], both[1], part.counts, part.totals))
-    seen = np.array([part.counts[T] - base[T] for part in parts], np.float64)
+        new.append(part.memory._replace(state=both[0], clocks=both[1]))
+    seen = np.array([part.memory.counts[T] - base.counts[T] for part in parts], np.float64)
     for part in parts:
-        model.memory.counts[:] += part.counts - base
-    increments = Increments(Blocks(old[0], old[1], base, before), new, touched, seen / seen.sum())
+        model.memory.counts[:] += part.memory.counts - base.counts
+    increments = Increments(base._replace(state=old[0], clocks=old[1]), new, touched, seen / seen.sum())
     model.memory.totals[:] = combining.totals(increments)
     found = combining.records(model, increments)
     for rows, values in zip(_rows(model), found, strict=True):

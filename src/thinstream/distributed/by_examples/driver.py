@@ -13,7 +13,8 @@ from thinstream.batch import Position
 from thinstream.distributed.by_examples.deltas import Delta, delta, merge_deltas
 from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.distributed.by_examples.metrics import Tallies
-from thinstream.distributed.by_examples.worker import Answer, Idle, NeedsBase, Place, Round
+from thinstream.distributed.by_examples.worker import Answer, Idle, NeedsBase, Round
+from thinstream.distributed.cursor import Place
 from thinstream.distributed.engines.launcher import Launcher
 from thinstream.distributed.sources import Source
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
@@ -113,7 +114,7 @@ class Driver:
 
     def _run(self, asked: Stopping) -> None:
         while not all(self.over):
-            rows = self._rows()
+            rows = self.merge_every or rows_of_round(self.taken, self.launcher.workers)
             answers = self._answers(rows)
             before, self.base = self.base, self._merge_answers([answer for answer in answers if answer is not None])
             self.version, self.taken = self.version + 1, self.taken + rows
@@ -122,10 +123,6 @@ class Driver:
             self.watch.moved(step_of(self._state(), self.passes))
             self._report()
             asked.check()
-
-    def _rows(self) -> int:
-        """Of each worker in the next round."""
-        return self.merge_every or rows_of_round(self.taken, self.launcher.workers)
 
     def _answers(self, rows: int) -> list[Answer | None]:
         """Of all workers, in their order; None of one that has no more rows."""

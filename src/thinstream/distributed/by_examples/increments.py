@@ -1,17 +1,9 @@
 """How the increments of several workers become one, by what the rule declares (`engine.merge_rule`).
 
-Increments since a common base can be combined in these ways:
-
-    sum        as if every worker's updates had been made one after the other
-    mean       averaged, by the examples of each worker
-    touched    averaged over those workers that met the feature: what one worker alone has met stays as it learned it
-    root       summed, divided by the root of the number of workers that met the feature: between sum and touched
-    precision  Gaussian beliefs: precisions add, and so do precision × mean, the base counted once
-    gain       Gaussian beliefs: precisions add, means move by the average weighted by the precision each worker gained
-
-A worker decides on its updates without knowing of the others. Summed, K workers step K times too far where nothing
-holds a weight back; averaged over all, a rare feature moves K times too little. Defaults are what was measured to be
-best (`benchmarks/shards.py`, docs/distributed.md).
+The ways in which increments since a common base can be combined are in a table in docs/distributed.md. A
+worker decides on its updates without knowing of the others. Summed, K workers step K times too far where nothing holds
+a weight back; averaged over all, a rare feature moves K times too little. Defaults are what was measured to be best
+(`benchmarks/shards.py`).
 """
 
 import copy
@@ -29,20 +21,11 @@ from thinstream.learners import Learner
 Array = NDArray[np.float64]
 
 
-class Blocks(NamedTuple):
-    """Records of some coordinates in 64 bits, a row for each, and the counters of their model."""
-
-    state: Array
-    clocks: Array
-    counts: NDArray[np.int64]
-    totals: Array
-
-
 class Increments(NamedTuple):
-    """The base and what became of it in each worker."""
+    """The base and what became of it in each worker: some coordinates in 64 bits, a row for each."""
 
-    base: Blocks
-    workers: Sequence[Blocks]
+    base: Memory
+    workers: Sequence[Memory]
     touched: NDArray[np.bool_]  # workers × coordinates
     share: Array  # of each worker in the examples; they add up to 1
 
@@ -83,11 +66,6 @@ class Combining(NamedTuple):
 
     rule: MergeRule
     way: str
-
-    @property
-    def ways(self) -> tuple[str, ...]:
-        """All ways there are for the rule, the default first."""
-        return self.rule.ways
 
     def totals(self, i: Increments) -> Array:
         """The cumulative loss adds, and so does what else is counted, except what goes as the weights do."""
@@ -160,15 +138,15 @@ def _beliefs(
     return mean + _sum(moves * weights, i) / _sum(weights, i), total
 
 
-def _up_to_date(model: Learner, blocks: Blocks) -> Array:
+def _up_to_date(model: Learner, blocks: Memory) -> Array:
     """Weights of some records of a model, by the loop that all weights come from."""
     alone = copy.copy(model)
     state = blocks.state.astype(model.dtype).ravel()
-    alone.memory = Memory(state, blocks.clocks.ravel(), blocks.counts, blocks.totals, model.memory.extra)
+    alone.memory = blocks._replace(state=state, clocks=blocks.clocks.ravel(), extra=model.memory.extra)
     return alone._weight_block(0, len(blocks.state)).astype(np.float64)
 
 
-def _record(model: Learner, blocks: Blocks) -> Any:
+def _record(model: Learner, blocks: Memory) -> Any:
     fields, clocks = split(model.algorithm.coordinate)
     views = {name: blocks.state[:, k] for k, name in enumerate(fields)}
     views |= {name: blocks.clocks[:, k] for k, name in enumerate(clocks)}

@@ -21,8 +21,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.distributed.by_features.handshake import LOOPBACK, Listener, connect, new_token
-from thinstream.distributed.engines.launcher import Exchange
+from thinstream.distributed.by_features.handshake import Listener, connect, new_token
+from thinstream.distributed.engines.launcher import LOOPBACK, Exchange
 from thinstream.errors import InvalidInputError, InvalidParameterError, PeerLostError
 
 __all__ = ["Collective", "new_token"]

@@ -2,7 +2,7 @@
 
 For models wider than one machine. With mini-batches of one row the run is the serial one, up to the order of summation.
 In larger ones all rows are scored with the weights from before the mini-batch; each row still has its own round t, and
-updates are made in order (`partial` has the details). A mini-batch costs one sum over the workers; two for SSOL, whose
+updates are made in order (`loop` has the details). A mini-batch costs one sum over the workers; two for SSOL, whose
 variances see a row before it is scored (one with ``diagonal="exact"``), and for StableSparsePerceptron, which counts
 its non-zero weights.
 
@@ -21,7 +21,7 @@ from thinstream.distributed.by_features.collective import TIMEOUT, new_token
 from thinstream.distributed.by_features.slice_files import Manifest, Place, clear, gather
 from thinstream.distributed.by_features.slices import join_slices
 from thinstream.distributed.by_features.worker import Answer, Segment
-from thinstream.distributed.engines.launcher import RETRIES, Launcher
+from thinstream.distributed.engines.launcher import RETRIES, Launcher, require_count
 from thinstream.distributed.sources import Source
 from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
 from thinstream.evaluate.progress import Progress
@@ -29,8 +29,6 @@ from thinstream.models.model import Model
 from thinstream.training.checkpoint import State
 from thinstream.training.run import Line, NullObserver, Observer, step_of
 from thinstream.training.stopping import stopping
-
-__all__ = ["clear", "gather", "learn_features"]
 
 #: Rows between two checkpoints.
 SEGMENT = 1_000_000
@@ -61,9 +59,8 @@ def learn_features(
     that of ``model``, which is in the driver's memory, is smaller. Without ``assemble`` the result is not put together
     on the driver: its slices stay in the folder (`gather`).
     """
-    for name, value in (("batch", batch), ("passes", passes), ("segment", segment)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InvalidParameterError(f"{name} must be a whole number > 0, got {value!r}")
+    batch, passes = require_count(batch, "batch"), require_count(passes, "passes")
+    segment = require_count(segment, "segment")
     if not assemble and checkpoint is None:
         raise InvalidParameterError("assemble=False leaves the slices in a folder: checkpoint must name one, got None")
     plan = Blueprint.of(model, n_features)

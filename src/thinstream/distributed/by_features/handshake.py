@@ -19,7 +19,6 @@ from typing import Self
 
 from thinstream.errors import PeerLostError
 
-LOOPBACK = "127.0.0.1"
 _NONCE, _RANK, _PROOF = 32, 8, 32
 #: Seconds a caller may take to prove itself, and callers that may do so at a time.
 PATIENCE, CALLERS = 5.0, 64

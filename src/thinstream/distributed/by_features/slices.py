@@ -5,13 +5,14 @@ work however features are numbered, and needs no width beforehand: slices grow a
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.distributed.by_features.blueprint import Blueprint, has_own_hook
+from thinstream.distributed.by_features.collective import Collective
 from thinstream.distributed.by_features.loop import compiled_part, split
 from thinstream.engine.diagonal import Exact
 from thinstream.engine.rows import Rows
@@ -25,19 +26,11 @@ from thinstream.one_vs_rest import AnyLearner, learner_of
 _EVERY_WEIGHT_1 = np.empty(0)
 
 
-class Summing(Protocol):
-    """What a slice needs of a `Collective`."""
-
-    def allreduce(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The sum of all ranks' arrays, in place of this one's."""
-
-
 class Slice:
     """One rank's coordinates of a model, and how they learn.
 
     Examples
     --------
-    >>> from thinstream.distributed.by_features.collective import Collective
     >>> from thinstream.learners import Classes
     >>> from thinstream.models.model import Model
     >>> rows = Batch.of(np.array([0, 1, 2]), np.array([0, 1]), np.array([1.0, 1.0]), 2, y=np.array([-1, 1], np.int8))
@@ -57,14 +50,12 @@ class Slice:
         rule = type(self.models[0].rule)
         self._observes = bool(self.models[0].rule.observes())
         exact = self._observes and isinstance(getattr(self.models[0].rule, "diagonal", None), Exact)
-        self._confident = (
-            has_own_hook(rule, "confidence") and not exact
-        )  # an exact diagonal observes without looking at v
+        self._confident = has_own_hook(rule, "confidence") and not exact  # which observes without looking at v
         self._tallies = has_own_hook(rule, "tally")
         self._parts = {name: compiled_part(name, rule) for name in ("confide", "score", "decide", "conclude")}
         self._ready: set[Any] = set()
 
-    def learn(self, batch: Batch, collective: Summing, *, batch_size: int = 1) -> NDArray[Any]:
+    def learn(self, batch: Batch, collective: Collective, *, batch_size: int = 1) -> NDArray[Any]:
         """Takes the examples in order, ``batch_size`` at a time; returns the score of each before its update.
 
         Every rank is given all rows. All rows of a mini-batch are scored before the first of them is learned.
@@ -90,8 +81,9 @@ class Slice:
         labels = np.empty(0, np.int8 if len(self.models) == 1 else np.int32)
         nothing = Batch(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, self.models[0].dtype), 0, labels)
         rows = self._own(nothing)._replace(y=np.empty(0, np.int8))
-        self._take([rows] * len(self.models), 0, 0, _Alone(), *self._scratch(0))
-        return self.learn(nothing, _Alone())
+        alone = Collective(0, 1)
+        self._take([rows] * len(self.models), 0, 0, alone, *self._scratch(0))
+        return self.learn(nothing, alone)
 
     @property
     def nnz(self) -> int:
@@ -201,24 +193,19 @@ class Slice:
         each: Sequence[Rows],
         first: int,
         last: int,
-        collective: Summing,
+        collective: Collective,
         sums: NDArray[np.float64],
         changes: NDArray[np.float64],
     ) -> None:
         """One mini-batch."""
         s, v = sums
-        if self._observes:
-            if self._confident:
-                for model, rows, v_k in zip(self.models, each, v, strict=True):
-                    self._call("confide", model.rule, rows, first, last, model.memory, v_k)
-                collective.allreduce(v)
-            for model, rows, s_k, v_k in zip(self.models, each, s, v, strict=True):
-                self._call("score", model.rule, rows, first, last, model.memory, s_k, v_k)
-            collective.allreduce(s)
-        else:
-            for model, rows, s_k, v_k in zip(self.models, each, s, v, strict=True):
-                self._call("score", model.rule, rows, first, last, model.memory, s_k, v_k)
-            collective.allreduce(sums if self._confident else s)
+        if self._observes and self._confident:
+            for model, rows, v_k in zip(self.models, each, v, strict=True):
+                self._call("confide", model.rule, rows, first, last, model.memory, v_k)
+            collective.allreduce(v)
+        for model, rows, s_k, v_k in zip(self.models, each, s, v, strict=True):
+            self._call("score", model.rule, rows, first, last, model.memory, s_k, v_k)
+        collective.allreduce(sums if self._confident and not self._observes else s)
         for model, rows, s_k, v_k, changes_k in zip(self.models, each, s, v, changes, strict=True):
             more = model.costs, model.memory, s_k, v_k, changes_k, self._tallies
             self._call("decide", model.rule, rows, first, last, *more)
@@ -280,8 +267,3 @@ def join_slices(blueprint: Blueprint, slices: Iterator[Slice] | Sequence[Slice])
     if whole is None:
         raise InvalidInputError("a model needs one slice at least")
     return whole
-
-
-class _Alone:
-    def allreduce(self, array: NDArray[Any]) -> NDArray[Any]:
-        return array

@@ -1,8 +1,8 @@
 """What one rank of a run by features does until the next checkpoint: reads, scores its share, sums, learns."""
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,18 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch import Batch, Position
+from thinstream.batch import Batch
+from thinstream.distributed import cursor as cursors
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import Collective
-from thinstream.distributed.by_features.handshake import LOOPBACK
 from thinstream.distributed.by_features.slice_files import Place, read_slice, write_slice
 from thinstream.distributed.by_features.slices import Packed, Slice
-from thinstream.distributed.engines.launcher import Exchange
+from thinstream.distributed.cursor import Cursor
+from thinstream.distributed.engines.launcher import LOOPBACK, Exchange
 from thinstream.distributed.sources import Shard
 from thinstream.errors import InvalidInputError, WorkerLostError
 from thinstream.evaluate.progress import Progress
 from thinstream.one_vs_rest import AnyLearner
-from thinstream.streams.stream import START, Stream, batches_from
+from thinstream.streams.stream import Stream
 from thinstream.training.run import Line
 
 Arrays = dict[str, NDArray[Any]]
@@ -127,42 +128,21 @@ class _Run:
 
     def go(self) -> None:
         """To the end of the segment or of the last pass."""
-        place, stream = self.place, self.stream
-        if stream.skipped is not None:
-            stream.skipped.count = place.skipped
-        while place.passes < self.task.passes:
-            source = MiniBatches(stream, place.position, self.task.batch)
-            done, full = 0, False
-            for batch in source:
-                done, full = self._learn(batch, done)
-                if full:
-                    break
-            if full:
-                position, skipped = source.position(done)
-                place = self.place._replace(position=position, skipped=skipped)
-                break
-            place = self.place._replace(passes=place.passes + 1, position=START, skipped=0)
-            self.place = place
-            if stream.skipped is not None:
-                stream.skipped.count = 0
-        self.place = place._replace(number=place.number + 1, n_features=self.part.n_features)
+        task, start = self.task, self.place
+        cursor = Cursor(self.stream, cursors.Place(start.passes, start.position, start.skipped), task.passes)
+        while not cursor.over and (task.rows is None or self.taken < task.rows):
+            for batch in whole_mini_batches(cursor.take(self._rows_ahead(), within_pass=True), task.batch):
+                self._take(batch)
+        self.place = self.place._replace(
+            number=start.number + 1, n_features=self.part.n_features, **cursor.place._asdict()
+        )
 
-    def _learn(self, batch: Batch, done: int) -> tuple[int, bool]:
-        """Rows taken of this pass by now, and whether the segment is full; halts where a line is due."""
-        size, limit = self.task.batch, self.task.rows
-        while len(batch):
-            rows = len(batch)
-            if limit is not None:
-                rows = min(rows, _round_up(limit - self.taken, size))
-            if self.task.lines:
-                rows = min(rows, _round_up(_until_doubling(self.place.rows), size))
-            now = batch if rows == len(batch) else batch.until(rows)
-            batch = batch.after(rows)
-            self._take(now)
-            done += rows
-            if limit is not None and self.taken >= limit:
-                return done, True
-        return done, False
+    def _rows_ahead(self) -> int:
+        """Whole mini-batches to the end of the segment, or until the rows have doubled, where a line is due."""
+        rows = sys.maxsize if self.task.rows is None else self.task.rows - self.taken
+        if self.task.lines:
+            rows = min(rows, (1 << self.place.rows.bit_length()) - self.place.rows)
+        return -(-rows // self.task.batch) * self.task.batch
 
     def _take(self, rows: Batch) -> None:
         before = self.place.rows
@@ -194,59 +174,28 @@ class _Run:
             )
 
 
-def _round_up(rows: int, size: int) -> int:
-    """Rows to the next border of mini-batches."""
-    return -(-rows // size) * size
-
-
-def _until_doubling(rows: int) -> int:
-    """Rows until their count is next a power of two."""
-    return (1 << rows.bit_length()) - rows
-
-
-class MiniBatches:
-    """Rows of a stream from ``start`` on, in batches that each hold a whole number of mini-batches of ``size`` rows.
+def whole_mini_batches(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
+    """The same rows, in batches that each hold a whole number of mini-batches of ``size`` rows.
 
     Only the last may be cut short. However a stream cuts its rows, the mini-batches are the same: ranks that read the
     same stream may get it in different pieces.
     """
-
-    def __init__(self, stream: Stream, start: Position, size: int) -> None:
-        self._stream, self._source, self._size = stream, batches_from(stream, start), size
-        # rows read, the source's position there, bad records passed over before it
-        self._marks = deque([(0, start, self._skipped())])
-
-    def __iter__(self) -> Iterator[Batch]:
-        held: list[Batch] = []
-        waiting = read = 0
-        skipped = self._skipped()
-        for before, found in self._source:
-            if before._replace(skip=0) != self._marks[-1][1]._replace(skip=0):  # the source has told where it is
-                self._marks.append((read, before, skipped))
-            read, skipped = read + len(found), self._skipped()
-            batch = found.check()
-            if waiting:
-                taken = min(self._size - waiting, len(batch))
-                held.append(batch.until(taken))
-                waiting, batch = waiting + taken, batch.after(taken)
-                if waiting == self._size:
-                    yield Batch.concatenate(held)
-                    held, waiting = [], 0
-            whole = len(batch) // self._size * self._size
-            if whole:
-                yield batch.until(whole)
-            if whole < len(batch):
-                held.append(batch.after(whole))
-                waiting += len(batch) - whole
-        if held:
-            yield Batch.concatenate(held)
-
-    def position(self, rows: int) -> tuple[Position, int]:
-        """Where the source goes on after so many rows, and bad records before that; never fewer rows than last time."""
-        while len(self._marks) > 1 and self._marks[1][0] <= rows:
-            self._marks.popleft()
-        read, place, skipped = self._marks[0]
-        return place._replace(skip=place.skip + rows - read), skipped
-
-    def _skipped(self) -> int:
-        return 0 if self._stream.skipped is None else self._stream.skipped.count
+    held: list[Batch] = []
+    waiting = 0
+    for found in batches:
+        batch = found.check()
+        if waiting:
+            taken = min(size - waiting, len(batch))
+            held.append(batch.until(taken))
+            waiting, batch = waiting + taken, batch.after(taken)
+            if waiting == size:
+                yield Batch.concatenate(held)
+                held, waiting = [], 0
+        whole = len(batch) // size * size
+        if whole:
+            yield batch.until(whole)
+        if whole < len(batch):
+            held.append(batch.after(whole))
+            waiting += len(batch) - whole
+    if held:
+        yield Batch.concatenate(held)

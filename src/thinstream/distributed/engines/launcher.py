@@ -4,9 +4,12 @@ A task is a picklable callable, mostly a frozen dataclass with `__call__`. What 
 its fields alone; what its process remembers from earlier rounds may only save it work.
 """
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
+from numbers import Integral
 from typing import Any, Protocol, TypeVar
 
 from thinstream.errors import InvalidParameterError, listed
@@ -23,6 +26,7 @@ ENGINES = {
     "local": ("local", "LocalLauncher"),
 }
 
+LOOPBACK = "127.0.0.1"
 #: How often a task is run again after its process died.
 RETRIES = 3
 
@@ -54,15 +58,15 @@ class Launcher(Protocol):
         """Ends the workers; a second time does nothing."""
 
 
-def require_workers(workers: object) -> int:
-    """A number of workers, or an error that says what one is.
+def require_count(count: Any, name: str = "workers") -> int:
+    """A number of workers, or of something else, or an error that says what one is.
 
-    >>> require_workers(2)
+    >>> require_count(2)
     2
     """
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InvalidParameterError(f"workers must be a whole number > 0, got {workers!r}")
-    return workers
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise InvalidParameterError(f"{name} must be a whole number > 0, got {count!r}")
+    return int(count)
 
 
 def with_worker(error: BaseException, worker: int) -> BaseException:
@@ -73,6 +77,21 @@ def with_worker(error: BaseException, worker: int) -> BaseException:
     """
     error.add_note(f"raised in worker {worker}")
     return error
+
+
+@contextmanager
+def environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Variables that are set for a while."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def launcher_for(engine: str, workers: int, **options: Any) -> Launcher:

@@ -3,21 +3,21 @@
 import multiprocessing
 import os
 import pickle
+import queue
 import secrets
 import signal
-import socket
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from multiprocessing import util
-from multiprocessing.connection import Client, Connection, Listener
+from functools import partial
+from multiprocessing import connection, util
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar, cast
 
-from thinstream.distributed.engines.launcher import RETRIES, require_workers, with_worker
+from thinstream.distributed.engines.launcher import LOOPBACK, RETRIES, require_count, with_worker
 from thinstream.errors import PeerLostError, WorkerLostError
 
 T = TypeVar("T")
@@ -26,6 +26,9 @@ T = TypeVar("T")
 GRACE = 2.0
 #: What was shared with this process, by key.
 _received: dict[str, Any] = {}
+#: In a worker: its line to the driver, and what comes from there.
+_lifelines: list[Connection] = []
+_texts: queue.SimpleQueue[list[str] | None] = queue.SimpleQueue()
 #: Keys met while a task is pickled for a worker.
 _pickling = threading.local()
 
@@ -62,7 +65,7 @@ class LocalLauncher:
     remembers = True
 
     def __init__(self, workers: int, *, retries: int = RETRIES) -> None:
-        self.workers, self.retries = require_workers(workers), retries
+        self.workers, self.retries = require_count(workers), retries
         self._pools: list[ProcessPoolExecutor | None] = [None] * self.workers
         self._lifelines: list[Connection | None] = [None] * self.workers
         self._has: list[set[str]] = [set() for _ in range(self.workers)]
@@ -101,27 +104,25 @@ class LocalLauncher:
 
     def run_together(self, tasks: Sequence[Callable[[Any], T]]) -> list[T]:
         """Answers of tasks that run at the same time."""
-        with _Meeting(len(tasks)) as meeting:
-            futures = [
-                self._submit(worker, _Member(task, meeting.exchange(worker))) for worker, task in enumerate(tasks)
-            ]
-            for future in futures:  # one that ends with an error comes to no further meeting
-                future.add_done_callback(meeting.ended)
-            wait(futures)
-        errors = {worker: error for worker, future in enumerate(futures) if (error := future.exception()) is not None}
-        for worker, error in errors.items():
-            if isinstance(error, BrokenProcessPool):
+        futures = [self._submit(worker, partial(task, _Exchange(worker))) for worker, task in enumerate(tasks)]
+        try:
+            self._hand_texts_round(futures)
+        except BaseException:  # the run was stopped here, they would go on
+            for worker in range(len(tasks)):
                 self._drop(worker)
-        if not errors:
-            return [future.result() for future in futures]
-        told = {w: e for w, e in errors.items() if not isinstance(e, BrokenProcessPool | PeerLostError)}
-        for worker, error in told.items():
-            raise with_worker(error, worker)
+            raise
+        errors = {worker: error for worker, future in enumerate(futures) if (error := future.exception()) is not None}
         lost = [worker for worker, error in errors.items() if isinstance(error, BrokenProcessPool)]
+        for worker in lost:
+            self._drop(worker)
+        echoes = [worker for worker, error in errors.items() if isinstance(error, PeerLostError)]
+        for worker in sorted(errors.keys() - {*lost, *echoes}):
+            raise with_worker(errors[worker], worker)
         if lost:
             raise WorkerLostError(f"worker {lost[0]} died while the workers were at work together")
-        worker, error = next(iter(errors.items()))
-        raise with_worker(error, worker)
+        if echoes:
+            raise with_worker(errors[echoes[0]], echoes[0])
+        return [future.result() for future in futures]
 
     def close(self) -> None:
         """Ends the workers."""
@@ -134,10 +135,10 @@ class LocalLauncher:
         return [None if pool is None else next(iter(pool._processes or {}), None) for pool in self._pools]
 
     def _submit(self, worker: int, task: Callable[[], T]) -> "Future[T]":
-        pool = self._pools[worker]
+        pool, end = self._pools[worker], None
         if pool is None:
             context = multiprocessing.get_context("spawn")
-            end, self._lifelines[worker] = context.Pipe(duplex=False)
+            end, self._lifelines[worker] = context.Pipe()
             pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(end,))
             self._pools[worker], self._has[worker] = pool, set()
         _pickling.keys = []
@@ -153,6 +154,36 @@ class LocalLauncher:
             future: Future[T] = Future()
             future.set_exception(error)
             return future
+        finally:
+            if end is not None:  # the worker's own by now, so that its death is seen at the other
+                end.close()
+
+    def _hand_texts_round(self, futures: "Sequence[Future[Any]]") -> None:
+        """Hands the texts of all workers to each, as often as they like, until the tasks have ended."""
+        woken, wake = multiprocessing.Pipe(duplex=False)
+        for future in futures:
+            future.add_done_callback(lambda _: wake.send_bytes(b"."))
+        lines = [line for line in self._lifelines[: len(futures)] if line is not None]
+        texts: dict[Any, str] = {}
+        running, open_lines = len(futures), set(lines)
+        with woken, wake:
+            while running:
+                for ready in connection.wait([woken, *open_lines]):
+                    if ready is woken:
+                        woken.recv_bytes()
+                        running -= 1
+                        continue
+                    try:
+                        texts[ready] = cast("Connection", ready).recv()
+                    except (EOFError, OSError):
+                        open_lines.remove(cast("Connection", ready))
+                if running < len(futures) or len(texts) == len(futures):
+                    # one that has ended comes to no further meeting: nobody waits for it
+                    answer = None if running < len(futures) else [texts[line] for line in lines]
+                    for line in texts:
+                        with suppress(OSError):
+                            line.send(answer)
+                    texts.clear()
 
     def _drop(self, worker: int) -> None:
         pool, self._pools[worker] = self._pools[worker], None
@@ -172,13 +203,15 @@ class LocalLauncher:
 def _begin(lifeline: Connection) -> None:
     """Of a worker: the terminal's ^C is for the driver, who decides; without a driver it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _lifelines.append(lifeline)
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True, name="waiting for the end of the driver").start()
 
 
 def _end_with(lifeline: Connection) -> None:
-    """Ends this process when the other end of the lifeline is closed, by the driver or by its death."""
+    """Takes texts; ends this process when the lifeline's other end is closed, by the driver or by its death."""
     with suppress(EOFError, OSError):
-        lifeline.recv_bytes()
+        while True:
+            _texts.put(lifeline.recv())
     with suppress(Exception):
         util._run_finalizers(0)  # type: ignore[attr-defined] # semaphores, numba's for one, else count as leaked
     os._exit(1)
@@ -205,90 +238,17 @@ def _work(text: bytes, new: dict[str, bytes], gone: set[str]) -> Any:
     return pickle.loads(text)()
 
 
-@dataclass(frozen=True)
-class _Member:
-    """A task that is given its way to the others."""
-
-    task: Callable[[Any], Any]
-    exchange: "_Exchange"
-
-    def __call__(self) -> Any:
-        return self.task(self.exchange)
-
-
-@dataclass(frozen=True)
 class _Exchange:
-    """Hands a text to all workers, through the driver."""
+    """In a worker: hands a text to all workers, through the driver."""
 
-    address: tuple[str, int]
-    key: bytes
-    worker: int
-    host = "127.0.0.1"
+    host = LOOPBACK
+
+    def __init__(self, worker: int) -> None:
+        self.worker = worker
 
     def __call__(self, text: str) -> list[str]:
-        try:
-            with Client(self.address, authkey=self.key) as line:
-                line.send((self.worker, text))
-                found: list[str] = line.recv()
-                return found
-        except (EOFError, OSError) as error:
-            raise PeerLostError(f"worker {self.worker}: another worker did not come to exchange addresses") from error
-
-
-class _Meeting:
-    """Takes the texts of all workers and hands them to each, as often as they like, until one of them is gone."""
-
-    def __init__(self, size: int) -> None:
-        self._size, self._key = size, os.urandom(32)
-        self._listener = Listener(("127.0.0.1", 0), backlog=size, authkey=self._key)
-        self._lines: dict[int, tuple[Connection, str]] = {}
-        self._lock, self._over, self._done = threading.Lock(), False, False
-        self._thread = threading.Thread(target=self._serve, daemon=True, name="exchanging addresses")
-
-    def exchange(self, worker: int) -> _Exchange:
-        return _Exchange(cast("tuple[str, int]", self._listener.address), self._key, worker)
-
-    def ended(self, future: "Future[Any]") -> None:
-        """A member has ended; if it did not end well, nobody waits for it."""
-        if future.exception() is not None:
-            self._close()
-
-    def __enter__(self) -> "_Meeting":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._close()
-        self._done = True
-        with suppress(OSError):  # wakes the thread that waits for a caller
-            socket.create_connection(cast("tuple[str, int]", self._listener.address), timeout=5).close()
-        self._thread.join()
-        self._listener.close()
-
-    def _serve(self) -> None:
-        while not self._done:  # who comes when all is over is sent away, too
-            with suppress(OSError, EOFError, multiprocessing.AuthenticationError):
-                line = self._listener.accept()
-                worker, text = line.recv()
-                self._take(worker, text, line)
-
-    def _take(self, worker: int, text: str, line: Any) -> None:
-        with self._lock:
-            if self._over:
-                line.close()
-                return
-            self._lines[worker] = line, text
-            if len(self._lines) == self._size:
-                texts = [self._lines[k][1] for k in range(self._size)]
-                for each, _ in self._lines.values():
-                    with suppress(OSError):
-                        each.send(texts)
-                    each.close()
-                self._lines.clear()
-
-    def _close(self) -> None:
-        with self._lock:
-            self._over = True
-            for line, _ in self._lines.values():
-                line.close()
-            self._lines.clear()
+        _lifelines[0].send(text)
+        found = _texts.get()
+        if found is None:
+            raise PeerLostError(f"worker {self.worker}: another worker did not come to exchange addresses")
+        return found

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from thinstream.batch import Batch, Position
-from thinstream.distributed.engines.ray.datasets import RayDatasetSource, source_for
+from thinstream.distributed.engines.ray.datasets import RayDatasetSource
 from thinstream.distributed.sources import source_of
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import Stream, batches_from
@@ -134,9 +134,10 @@ def test_more_workers_than_rows_and_no_rows(data: Any) -> None:
 def test_options_are_checked(data: Any) -> None:
     dataset = data.from_items(rows()[:2])
     with pytest.raises(InvalidParameterError, match=r"the options are 'label', 'weight', .* got 'zero_based'"):
-        source_for(dataset, zero_based=True)
+        source_of(dataset, zero_based=True)
     with pytest.raises(InvalidParameterError, match="normalize must be None or 'l2', got 'l1'"):
-        source_for(dataset, normalize="l1")
+        source_of(dataset, normalize="l1")
     with pytest.raises(InvalidInputError, match="the dataset has no column 'y'"):
         next(iter(RayDatasetSource(dataset, label="y").shards(1)[0].open().batches()))
-    assert source_for(object()) is None
+    with pytest.raises(InvalidInputError, match=r"a source is files .*, got DataContext"):
+        source_of(dataset.context, "ray")

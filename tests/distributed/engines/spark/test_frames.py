@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from thinstream.batch import Batch
-from thinstream.distributed.engines.spark.frames import DataFrameSource, Stretch, source_for, vectors_to_lists
+from thinstream.distributed.engines.spark.frames import DataFrameSource, Stretch, vectors_to_lists
+from thinstream.distributed.sources import source_of
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow import ArrowTables
@@ -58,7 +59,7 @@ def expected(data: Sequence[Any]) -> tuple[list[int], list[Any], list[float]]:
 
 def test_list_columns(spark_cluster: Any, tmp_path: Path) -> None:
     data = rows()
-    source = source_for(frame_of(spark_cluster, data, LISTS), folder=tmp_path)
+    source = source_of(frame_of(spark_cluster, data, LISTS), folder=tmp_path)
     assert source is not None
     [whole] = source.shards(1)
     stream = whole.open()
@@ -127,7 +128,7 @@ def test_what_is_refused(spark_cluster: Any, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(InvalidInputError, match="the DataFrame has no rows"):
         DataFrameSource(frame.limit(0))
     with pytest.raises(InvalidParameterError, match=r"the options are 'label', 'weight', .* got 'zero_based'"):
-        source_for(frame, zero_based=True)
+        source_of(frame, zero_based=True)
     with pytest.raises(InvalidParameterError, match="normalize must be None or 'l2', got 'l1'"):
         DataFrameSource(frame, normalize="l1")
     monkeypatch.setattr(spark_cluster.sparkContext, "master", "spark://far:7077")

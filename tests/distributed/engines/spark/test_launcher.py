@@ -14,10 +14,17 @@ from typing import Any
 import pytest
 
 from tests.distributed.listeners import listeners
-from thinstream.distributed.engines.spark import frames, package
+from thinstream.distributed.engines.spark import package
 from thinstream.distributed.engines.spark.launcher import SparkLauncher
 from thinstream.distributed.engines.spark.tasks import _reason, portable
-from thinstream.errors import InvalidParameterError, MissingPackageError, PeerLostError, WorkerLostError
+from thinstream.distributed.sources import source_of
+from thinstream.errors import (
+    InvalidInputError,
+    InvalidParameterError,
+    MissingPackageError,
+    PeerLostError,
+    WorkerLostError,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -154,7 +161,7 @@ def test_the_secret_is_in_a_folder_of_its_owner_only(launcher: SparkLauncher) ->
 
 def test_a_shared_value_is_sent_once_and_dropped(launcher: SparkLauncher) -> None:
     shared = launcher.share({"weights": [1.0, 2.0]})
-    path = Path(shared.broadcast._path)
+    path = Path(shared.args[0]._path)
     assert launcher.run_tasks([Give(shared), Give(shared), Give(shared)]) == [{"weights": [1.0, 2.0]}] * 3
     assert path.exists()
     del shared
@@ -277,7 +284,8 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_something_else_is_no_source() -> None:
-    assert frames.source_for([1, 2]) is None
+    with pytest.raises(InvalidInputError, match=r"a source is files .*, got StorageLevel"):
+        source_of(package.pyspark().StorageLevel.DISK_ONLY, "spark")
 
 
 def test_a_module_that_workers_lack_is_named() -> None:

@@ -15,11 +15,6 @@ from thinstream.streams.tables.arrow_package import pyarrow
 _HEAD = 1024  # rows that go into the fingerprint
 
 
-def source_for(dataset: Any, **options: Any) -> "RayDatasetSource | None":
-    """The source that a Ray Dataset is; None: it is something else."""
-    return RayDatasetSource(dataset, **options) if hasattr(dataset, "to_arrow_refs") else None
-
-
 class DatasetColumns(TableColumns):
     """What the columns of a Ray Dataset mean."""
 
@@ -58,7 +53,8 @@ class RayDatasetSource:
     def __init__(self, dataset: Any, **columns: Any) -> None:
         self._columns = DatasetColumns.of(columns)
         blocks = _materialize(dataset)
-        looks = ray().get([_remote(_look).remote(block) for block in blocks])
+        look = ray().remote(num_cpus=0)(_look)
+        looks = ray().get([look.remote(block) for block in blocks])
         self._blocks = [(block, rows) for block, (rows, _) in zip(blocks, looks, strict=True) if rows]
         if not self._blocks:
             raise InvalidInputError("the Ray Dataset has no rows")
@@ -103,10 +99,6 @@ def _materialize(dataset: Any) -> list[Any]:
     finally:
         options.preserve_order = before
     return blocks
-
-
-def _remote(function: Any) -> Any:
-    return ray().remote(num_cpus=0)(function)
 
 
 def _look(table: Any) -> tuple[int, Any]:

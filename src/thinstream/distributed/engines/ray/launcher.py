@@ -6,11 +6,12 @@ Ray's object store; what is read from there, such as arrays of a shared value, c
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import ceil
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import thinstream
-from thinstream.distributed.engines.launcher import RETRIES, Exchange, require_workers, with_worker
+from thinstream.distributed.engines.launcher import RETRIES, Exchange, require_count, with_worker
 from thinstream.distributed.engines.ray.package import connect, ray
 from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
 
@@ -53,13 +54,13 @@ class RayLauncher:
         timeout: float = 60.0,
         **init: Any,
     ) -> None:
-        self.workers, self.timeout = require_workers(workers), timeout
+        self.workers, self.timeout = require_count(workers), timeout
         self._leave = connect(address, ceil(self.workers * cpus), init)
         options = {"num_cpus": cpus, "scheduling_strategy": "SPREAD", "max_restarts": 0, "runtime_env": runtime_env}
         self._kind = ray().remote(**options)(_Worker)
         self._actors: list[Any] = []
         self._gatherer: Any = None
-        self._meetings = 0
+        self._members = 0
         try:
             self._require_room(cpus)
             self._actors += [self._kind.remote() for _ in range(self.workers)]
@@ -70,7 +71,7 @@ class RayLauncher:
 
     def share(self, value: T) -> Callable[[], T]:
         """`value`, put into the object store once; the callable answers it in a worker, read-only."""
-        return _Shared(ray().put(value))
+        return partial(ray().get, ray().put(value))
 
     def run_tasks(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Answers of tasks, task i run by actor i; one whose actor died is run again by a new one."""
@@ -96,14 +97,10 @@ class RayLauncher:
     def run_together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
         """Answers of tasks that run at the same time; if one fails, the others have a moment to notice it."""
         self._check(tasks)
-        if self._gatherer is None:
-            self._gatherer = ray().remote(num_cpus=0, max_concurrency=self.workers)(_Gatherer).remote()
-        self._meetings += 1
-        members = [_Member(self._meetings, i, len(tasks)) for i in range(len(tasks))]
-        refs = [
-            self._actors[member.worker].run_together.remote(tasks[member.worker], self._gatherer, member)
-            for member in members
-        ]
+        if self._gatherer is None or self._members != len(tasks):
+            self._members = len(tasks)
+            self._gatherer = ray().remote(num_cpus=0, max_concurrency=self.workers)(_Gatherer).remote(self._members)
+        refs = [self._actors[i].run_together.remote(task, self._gatherer, i) for i, task in enumerate(tasks)]
         try:
             answers: list[T] = ray().get(refs)
             return answers
@@ -198,39 +195,20 @@ class _Worker:
     def run(self, task: Callable[[], T]) -> T:
         return task()
 
-    def run_together(self, task: Callable[[Exchange], T], gatherer: Any, member: "_Member") -> T:
-        return task(_Exchange(gatherer, member))
-
-
-class _Shared:
-    """A value in the object store."""
-
-    def __init__(self, reference: Any) -> None:
-        self.reference = reference
-
-    def __call__(self) -> Any:
-        return ray().get(self.reference)
-
-
-class _Member(NamedTuple):
-    """A worker's place at a meeting of so many."""
-
-    meeting: int
-    worker: int
-    workers: int
+    def run_together(self, task: Callable[[Exchange], T], gatherer: Any, worker: int) -> T:
+        return task(_Exchange(gatherer, worker))
 
 
 class _Exchange:
     """A worker's way to the gatherer; ``host`` is the address under which others reach its node."""
 
-    def __init__(self, gatherer: Any, member: _Member) -> None:
+    def __init__(self, gatherer: Any, worker: int) -> None:
         self.host: str = ray().util.get_node_ip_address()
-        self._gatherer, self._seat, self._turn = gatherer, member, 0
+        self._gatherer, self._worker = gatherer, worker
 
     def __call__(self, text: str) -> list[str]:
-        self._turn += 1
         try:
-            answer: list[str] = ray().get(self._gatherer.gather.remote(self._seat, self._turn, text))
+            answer: list[str] = ray().get(self._gatherer.gather.remote(self._worker, text))
         except ray().exceptions.RayError as error:
             raise PeerLostError("a worker was lost before all had told their addresses") from error
         return answer
@@ -239,16 +217,12 @@ class _Exchange:
 class _Gatherer:
     """Where texts are handed in and, once all are there, handed out."""
 
-    def __init__(self) -> None:
-        self._turns: dict[tuple[int, int], asyncio.Future[list[str]]] = {}
-        self._texts: dict[tuple[int, int], dict[int, str]] = {}
+    def __init__(self, members: int) -> None:
+        self._texts, self._all = [""] * members, asyncio.Barrier(members)
 
-    async def gather(self, member: _Member, turn: int, text: str) -> list[str]:
-        key = member.meeting, turn
-        complete = self._turns.setdefault(key, asyncio.get_running_loop().create_future())
-        texts = self._texts.setdefault(key, {})
-        texts[member.worker] = text
-        if len(texts) == member.workers:
-            del self._turns[key], self._texts[key]
-            complete.set_result([texts[i] for i in range(member.workers)])
-        return await complete
+    async def gather(self, worker: int, text: str) -> list[str]:
+        self._texts[worker] = text
+        await self._all.wait()
+        found = list(self._texts)
+        await self._all.wait()  # nobody hands in the next before all have these
+        return found

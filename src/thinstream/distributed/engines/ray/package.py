@@ -13,9 +13,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from thinstream.distributed.engines.launcher import LOOPBACK, environment
 from thinstream.errors import InvalidParameterError, MissingPackageError, listed
 
-LOOPBACK = "127.0.0.1"
 _PATH, _PREFIX = "RAY_AUTH_TOKEN_PATH", "thinstream-ray-"
 
 
@@ -48,7 +48,7 @@ def connect(address: str | None, cpus: int, options: dict[str, Any]) -> Callable
     alone = {"num_cpus": cpus, "include_dashboard": False, "_node_ip_address": LOOPBACK}
     _put_token()
     try:
-        with _loopback(), _setting("RAY_USAGE_STATS_ENABLED", "0"):
+        with _loopback(), environment({"RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0")}):
             ray().init("local", **{**quiet, **alone, **options})
     except BaseException:
         _remove_token()
@@ -98,16 +98,3 @@ def _loopback() -> Iterator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
-
-
-@contextmanager
-def _setting(name: str, value: str) -> Iterator[None]:
-    """A variable of the environment that is set for a while, unless somebody else has."""
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        del os.environ[name]

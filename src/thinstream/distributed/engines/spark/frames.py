@@ -23,12 +23,7 @@ from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow_columns import list_lengths
 from thinstream.streams.tables.arrow_package import pyarrow
 
-_WRITTEN = "part int, path string, rows long, width long"
-
-
-def source_for(frame: Any, **options: Any) -> "DataFrameSource | None":
-    """The source that a DataFrame is; None: it is something else."""
-    return DataFrameSource(frame, **options) if hasattr(frame, "mapInArrow") else None
+_WRITTEN = "part long, path string, rows long, width long"
 
 
 class FrameColumns(TableColumns):
@@ -231,6 +226,4 @@ class _Write:
             writer.close()
             os.replace(beside, path)
         if rows:
-            columns = {"part": [part], "path": [str(path)], "rows": [rows], "width": [width]}
-            schema = pa.schema({"part": pa.int32(), "path": pa.string(), "rows": pa.int64(), "width": pa.int64()})
-            yield pa.RecordBatch.from_pydict(columns, schema=schema)
+            yield pa.RecordBatch.from_pylist([Written(part, str(path), rows, width)._asdict()])

@@ -7,9 +7,11 @@ on what its process remembers. Tasks that talk to each other are a barrier stage
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
-from thinstream.distributed.engines.launcher import Exchange, require_workers
+from thinstream.distributed.engines.launcher import Exchange, require_count
 from thinstream.distributed.engines.spark.package import executors_of, session_for, wait_for
 from thinstream.distributed.engines.spark.tasks import Answer, BarrierStage, Stage, run_stage, unpack_answers
 from thinstream.errors import InvalidParameterError
@@ -47,7 +49,7 @@ class SparkLauncher:
         memory: int = 1024,
         config: Mapping[str, str] = {},
     ) -> None:
-        self.workers = require_workers(workers)
+        self.workers = require_count(workers)
         self.session, self._leave = session_for(self.workers, session, master, memory, config)
         self._open = True
         self._kept: dict[int, Any] = {}
@@ -56,8 +58,9 @@ class SparkLauncher:
 
     def share(self, value: T) -> Callable[[], T]:
         """`value` as a broadcast: sent to each executor once, and dropped when nobody here has the callable."""
-        shared = _Shared(self.session.sparkContext.broadcast(value))
-        weakref.finalize(shared, _forget, shared.broadcast).atexit = False
+        broadcast = self.session.sparkContext.broadcast(value)
+        shared = partial(attrgetter("value"), broadcast)
+        weakref.finalize(shared, _forget, broadcast).atexit = False
         return shared
 
     def run_tasks(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
@@ -106,16 +109,6 @@ class SparkLauncher:
         used = len({answer.executor for answer in found})
         if used < len(found) and used < executors_of(self.session):
             self._kept.pop(len(found)).unpersist()
-
-
-class _Shared:
-    """A broadcast value."""
-
-    def __init__(self, broadcast: Any) -> None:
-        self.broadcast = broadcast
-
-    def __call__(self) -> Any:
-        return self.broadcast.value
 
 
 def _forget(broadcast: Any) -> None:

@@ -15,10 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from thinstream.distributed.engines.launcher import LOOPBACK, environment
 from thinstream.errors import InvalidParameterError, MissingPackageError
 from thinstream.locks import try_lock
-
-LOOPBACK = "127.0.0.1"
 
 _PREFIX, _LOCK = "thinstream-spark-", "lock"
 
@@ -77,7 +76,7 @@ def session_for(
     sql = pyspark().sql
     running = session or sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
     if running is not None:
-        return running, leave_running
+        return running, lambda: None  # it is not ours to end
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         return local_cluster(workers, memory, config)
     builder = sql.SparkSession.builder.appName("thinstream")
@@ -131,7 +130,7 @@ def local_cluster(workers: int, memory: int = 1024, config: Mapping[str, str] = 
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in map(os.path.abspath, sys.path)),
         **config,
     }
-    environment = {
+    variables = {
         "SPARK_HOME": str(_home(folder)),
         "SPARK_CONF_DIR": str(_settled(folder, settings)),
         "SPARK_LOCAL_IP": LOOPBACK,
@@ -140,7 +139,7 @@ def local_cluster(workers: int, memory: int = 1024, config: Mapping[str, str] = 
         **({"JAVA_HOME": str(lenient_java(folder, java))} if java else {}),
     }
     try:
-        with no_warnings(), _environment(environment), _signals(), open(folder / "driver.log", "wb") as log:
+        with no_warnings(), environment(variables), _signals(), open(folder / "driver.log", "wb") as log:
             return _start(folder, log, workers)
     except BaseException as error:
         with suppress(OSError):
@@ -243,21 +242,6 @@ def lenient_java(folder: Path, home: str) -> Path:
 
 
 @contextmanager
-def _environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Variables that are set for a while."""
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
 def _signals() -> Iterator[None]:
     """Around what PySpark takes SIGINT over in: jobs that nobody waits for are cancelled without it."""
     if threading.current_thread() is not threading.main_thread():
@@ -268,7 +252,3 @@ def _signals() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def leave_running() -> None:
-    """Ends what is not ours to end."""

@@ -20,7 +20,6 @@ from thinstream.distributed.engines.tables import INDICES, VALUES
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progress import Progress
 from thinstream.models.model import Model
-from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.tables.arrow_package import pyarrow
 from thinstream.training.checkpoint import Checkpoints, State
 
@@ -64,14 +63,7 @@ def learn_stream(frame: Any, estimator: Any, folder: str | Path, **options: Any)
     return Query((writer.trigger(**trigger) if trigger else writer).start(), learning)
 
 
-def foreach_batch(
-    estimator: Any,
-    checkpoint: str | Path,
-    *,
-    merge: str | None = None,
-    workers: int | None = None,
-    **columns: Any,
-) -> "BatchLearner":
+class BatchLearner:
     """What `DataStreamWriter.foreachBatch` can be given, to learn from each micro-batch.
 
     Parameters
@@ -89,21 +81,21 @@ def foreach_batch(
         What the columns mean, see `DataFrameSource` (all but ``folder``).
 
     """
-    return BatchLearner(estimator, Path(checkpoint), merge, workers, FrameColumns.of(columns))
-
-
-class BatchLearner:
-    """Learns micro-batches; called by Spark with each one and its number."""
 
     def __init__(
-        self, estimator: Any, checkpoint: Path, merge: str | None, workers: int | None, columns: FrameColumns
+        self,
+        estimator: Any,
+        checkpoint: str | Path,
+        *,
+        merge: str | None = None,
+        workers: int | None = None,
+        **columns: Any,
     ) -> None:
-        self._columns, self._merge, self._workers = columns, merge, workers
-        self._checkpoints, self._source = Checkpoints(checkpoint), _described(columns)
-        model = _model(estimator, columns)
+        self._columns, self._merge, self._workers = FrameColumns.of(columns), merge, workers
+        self._checkpoints, self._source = Checkpoints(Path(checkpoint)), _described(self._columns)
+        model = _model(estimator, self._columns)
         state = self._checkpoints.read(self._source, model.learner)
-        fresh = State(model, Progress(len(model.classes)), 0, Position(part=0))
-        self._state = state or fresh
+        self._state = state or State(model, Progress(len(model.classes)), 0, Position(part=0))
 
     @property
     def batch(self) -> int:
@@ -131,7 +123,7 @@ class BatchLearner:
         if model.learner.t == 0:
             model = replace(model, feature_space=self._columns.rows([], names, vector is not None).feature_space)
         session = frame.sparkSession
-        base = session.sparkContext.broadcast(_Base(model.learner, self._state.progress))
+        base = session.sparkContext.broadcast((model.learner, self._state.progress))
         try:
             parts = max(1, self._workers or slots_of(session))
             task = _Learn(base, self._columns, tuple(names), vector)
@@ -155,11 +147,6 @@ class BatchLearner:
                 "micro-batches: give a new checkpoint, and to go on from this one, its model as the estimator"
             )
         return model if query is None else replace(model, extra={**model.extra, "query": query})
-
-
-class _Base(NamedTuple):
-    learner: AnyLearner
-    progress: Progress
 
 
 @dataclass(frozen=True)
@@ -191,6 +178,9 @@ class _Learn:
                 progress.update(learner.learn(batch), labels, batch.weights)
                 rows += len(batch)
         return (delta(base, learner), progress.arrays()) if rows else None
+
+
+foreach_batch = BatchLearner  # called by Spark with each micro-batch and its number
 
 
 def add_progress(base: Progress, parts: Sequence[dict[str, NDArray[Any]]]) -> Progress:

@@ -25,7 +25,7 @@ from thinstream.streams.tables.arrow_package import pyarrow
 
 #: Seconds that an echo of a failure (PeerLostError) waits, so that Spark hears of the failure first.
 ECHO = 3.0
-_ANSWERS = "worker int, answer binary"
+_ANSWERS = "worker long, answer binary"
 _MARK = "thinstream raised "
 
 
@@ -125,9 +125,7 @@ class _Exchange:
 
 def _sent(worker: int, fine: bool, value: Any) -> Any:
     answer = Answer(fine, value, f"{socket.gethostname()} {os.getppid()}")  # an executor has one parent of processes
-    pa = pyarrow()
-    columns = [pa.array([worker], pa.int32()), pa.array([pickle.dumps(answer, protocol=5)], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, ["worker", "answer"])
+    return pyarrow().RecordBatch.from_pydict({"worker": [worker], "answer": [pickle.dumps(answer, protocol=5)]})
 
 
 def portable(error: Exception) -> Exception:
