@@ -54,12 +54,8 @@ class OneVsRest(ReadsOnce):
 
     def __init__(self, models: Sequence[Learner], n_mistakes: int = 0) -> None:
         first = models[0]
-        self.algorithm, self.parameters, self.dtype, self.offset = (
-            first.algorithm,
-            first.parameters,
-            first.dtype,
-            first.offset,
-        )
+        self.algorithm, self.parameters = first.algorithm, first.parameters
+        self.dtype, self.offset = first.dtype, first.offset
         self.weights_only, self.has_variance = first.weights_only, first.has_variance
         self.costs, self.n_mistakes = tuple(model.costs for model in models), n_mistakes
         self._held: list[Learner] | Lanes = list(models)
@@ -212,11 +208,6 @@ class OneVsRest(ReadsOnce):
         """Per class: sum of the algorithm's own loss."""
         return np.array([model.cumulative_loss for model in self.models])
 
-    @property
-    def class_counts(self) -> NDArray[np.int64]:
-        """Per class: its examples seen."""
-        return np.array([model.n_positives for model in self.models])
-
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state["_held"] = list(self.models)
@@ -233,9 +224,10 @@ def model_for(algorithm: str, classes: Classes, class_weight: Any, **options: An
     if find(algorithm).kind == "batch":
         classes.require_two()
     costs = class_costs(class_weight, classes, algorithm)
-    if len(costs) == 1:
-        return make_learner(algorithm, costs=costs[0], **options)
-    return OneVsRest.fresh(algorithm, costs, **options)
+    if len(costs) > 1:
+        return OneVsRest.fresh(algorithm, costs, **options)
+    only: AnyLearner = make_learner(algorithm, costs=costs[0], **options)
+    return only
 
 
 def learner_of(models: Sequence[Any], n_mistakes: int) -> AnyLearner:

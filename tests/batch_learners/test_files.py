@@ -75,6 +75,8 @@ def test_weights_only_predicts_and_learns_no_more(name, data, tmp_path):
     if name in BUFFERED:
         with pytest.raises(WeightsOnlyError, match="cannot go on learning"):
             found.partial_fit(X, y)
+    with pytest.raises(AttributeError, match="weights only, without variances" if name in BUFFERED else "no variances"):
+        _ = found.variance_
     with pytest.raises(WeightsOnlyError, match="weights only"):
         found.save(tmp_path / "full")
     found.save(tmp_path / "w2", weights_only=True)

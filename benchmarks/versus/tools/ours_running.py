@@ -12,7 +12,7 @@ from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.lanes import Lanes
 from thinstream.learners import Classes, Learner
-from thinstream.learners.making import make_learner
+from thinstream.learners.registry import make_learner
 from thinstream.models.file import write
 from thinstream.models.model import Model as Saved
 from thinstream.streams import open_stream

@@ -16,7 +16,8 @@ from thinstream.batch_learners.devices import in_precision, is_device_array, lik
 from thinstream.batch_learners.rows import Arrays, Examples, of_width
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.engine.rule import Algorithm, register
-from thinstream.errors import InvalidInputError, MergeError, ModelFileError, WeightsOnlyError
+from thinstream.errors import InvalidInputError, MergeError
+from thinstream.learners.frozen import refuse_learning, require_array
 from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, require_range
 from thinstream.learners.merging import require_mergeable
 from thinstream.learners.protocol import Reads
@@ -132,10 +133,7 @@ class BatchLearner(SingleModel):
     def require_learnable(self, n_features: int) -> None:
         """Raises if it cannot learn from rows of this width."""
         if self.weights_only:
-            raise WeightsOnlyError(
-                f"this {self.algorithm.name} has its weights only, without the state it learned with: it predicts, and "
-                "cannot go on learning; only a model saved in full can"
-            )
+            refuse_learning(self.algorithm.name)
         if n_features != self.n_features and not self.grow:
             raise InvalidInputError(f"X has {n_features} features, but the model has {self.n_features}")
 
@@ -251,12 +249,3 @@ class BatchLearner(SingleModel):
     def merge_all(self, learners: Sequence[Self]) -> Self:
         """The same of several that agree in all they must, and have seen something."""
         raise MergeError(f"{self.algorithm.name} cannot be merged: {self.no_merge}")
-
-
-def require_array(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """An array of a file, if it is what it must be."""
-    found = arrays.get(name)
-    if found is None or found.shape != shape or found.dtype != dtype:
-        got = "is missing" if found is None else f"is {found.dtype.name} of shape {found.shape}"
-        raise ModelFileError(f"its array {name!r} {got}, not {np.dtype(dtype).name} of shape {shape}")
-    return found

@@ -15,11 +15,6 @@ from thinstream.learners.memory import physical_memory
 _LAPACK = ("potrf", "trtri", "trtrs")
 
 
-def identity(d: int, dtype: Any) -> NDArray[Any]:
-    """The unit matrix, column by column as Fortran has it."""
-    return np.asfortranarray(np.eye(d, dtype=dtype))
-
-
 def add_gram(P: NDArray[Any], X: Any, C: float) -> None:
     """P += C·XᵀX, the lower triangle (an array on a device: all of it)."""
     if is_device_array(X):

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.batch_learners.base import BatchLearner, require_array
+from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.rows import Arrays, Examples
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.errors import InvalidInputError
+from thinstream.learners.frozen import require_array
 from thinstream.learners.learner import EQUAL_COSTS
 from thinstream.learners.protocol import Reads
 

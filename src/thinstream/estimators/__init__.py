@@ -2,7 +2,6 @@
 
 from thinstream.estimators.base import ModelClassifier
 from thinstream.estimators.classifier import OnlineClassifier
-from thinstream.estimators.factory import estimator, make, named
-from thinstream.estimators.saving import estimator_of, load, save
+from thinstream.estimators.factory import estimator, estimator_of, load, make, named, save
 
 __all__ = ["ModelClassifier", "OnlineClassifier", "estimator", "estimator_of", "load", "make", "named", "save"]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names
-from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes, class_weight_of, find
 from thinstream.learners.protocol import AnyLearner
 from thinstream.models import Model, Names, write
-from thinstream.models.plain import plain
+from thinstream.models.container import plain
 from thinstream.streams.stream import Stream
 from thinstream.training import learn_stream, score_stream
 
@@ -28,6 +28,23 @@ ONLY_FIT = ("n_passes", "shuffle", "random_state")
 KEY = "estimator"
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
+
+
+@contextmanager
+def as_before_on_error(estimator: BaseEstimator) -> Iterator[None]:
+    """Takes back what was set on the estimator (its width, its feature names) if a call fails."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def attribute_of_learner(name: str, text: str) -> Any:
+    """The property ``name_`` of an estimator: what its learner has under the name."""
+    return property(lambda self: getattr(self._fitted(f"{name}_"), name), doc=text)
 
 
 class ModelClassifier(ClassifierMixin, BaseEstimator):
@@ -107,6 +124,18 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
                     "only fit, which starts anew, takes other parameters"
                 )
 
+    def _model_to_teach(self, labels: Any, classes: Any, n_features: int, from_y: bool) -> Model:
+        """The model that goes on learning, or on the first call a fresh one; ``from_y``: y may tell the classes."""
+        if not self.__sklearn_is_fitted__():
+            known, found = self._first_classes(labels, classes, from_y)
+            return self._fresh_model(known, n_features, found, getattr(self, "feature_names_in_", None))
+        self._check_unchanged_parameters()
+        if classes is not None and not np.array_equal(np.unique(classes), np.unique(self.classes_)):
+            raise InvalidInputError(
+                f"classes={classes!r} differ from those of the first call, {self.classes_.tolist()!r}"
+            )
+        return self._model
+
     def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
         if classes is not None:
             try:
@@ -119,11 +148,6 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             return Classes.of(found), found
         unless = "learn unless y holds them all" if from_y else "partial_fit"
         raise ValueError(f"classes= must be passed on the first call to {unless}; y holds {found.tolist()[:5]!r}")
-
-    def _require_same_classes(self, classes: Any) -> None:
-        found = self.classes_
-        if classes is not None and not np.array_equal(np.unique(classes), np.unique(found)):
-            raise InvalidInputError(f"classes={classes!r} differ from those of the first call, {found.tolist()!r}")
 
     # Streams ----------------------------------------------------------------------------------------------------------
 
@@ -245,10 +269,15 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         learner = self._fitted("intercept_")
         return np.array([model.intercept for model in learner.models], dtype=learner.dtype)
 
-    @property
-    def nnz_(self) -> int:
-        """Non-zero weights, the intercept not counted."""
-        return self._fitted("nnz_").nnz
+    nnz_: int = attribute_of_learner("nnz", "Non-zero weights, the intercept not counted.")
+    t_: int = attribute_of_learner("t", "Examples seen.")
+    n_mistakes_: int = attribute_of_learner("n_mistakes", "Examples whose prediction before their update was wrong.")
+    n_updates_: Any = attribute_of_learner(
+        "n_updates", "Rounds in which the update condition held, per class if there are more than two."
+    )
+    cumulative_loss_: Any = attribute_of_learner(
+        "cumulative_loss", "Sum of the algorithm's own loss, per class if there are more than two."
+    )
 
     @property
     def density_(self) -> float:
@@ -257,31 +286,12 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         return learner.nnz / learner.n_weights
 
     @property
-    def t_(self) -> int:
-        """Examples seen."""
-        return self._fitted("t_").t
-
-    @property
-    def n_mistakes_(self) -> int:
-        """Examples whose prediction before their update was wrong."""
-        return self._fitted("n_mistakes_").n_mistakes
-
-    @property
-    def n_updates_(self) -> Any:
-        """Rounds in which the update condition held, per class if there are more than two."""
-        return self._fitted("n_updates_").n_updates
-
-    @property
-    def cumulative_loss_(self) -> Any:
-        """Sum of the algorithm's own loss, per class if there are more than two."""
-        return self._fitted("cumulative_loss_").cumulative_loss
-
-    @property
     def variance_(self) -> NDArray[Any]:
         """Variance σ of each weight."""
         learner = self._fitted("variance_")
         if not learner.has_variance:
-            if learner.weights_only and hasattr(learner.algorithm.rule, "variance"):
+            kept = hasattr(learner.algorithm.rule, "variance") or getattr(learner, "keeps_variance", False)
+            if learner.weights_only and kept:
                 raise AttributeError(f"{self._algorithm} was saved with its weights only, without variances")
             raise AttributeError(f"{self._algorithm} keeps no variances")
         return learner.variance()

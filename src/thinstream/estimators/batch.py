@@ -1,7 +1,7 @@
 """The estimators that need many rows at once; they differ in their parameters and in what their learners read."""
 
 import warnings
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,12 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thinstream.batch import Batch
+from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.devices import is_device_array
 from thinstream.batch_learners.rows import Examples, require_finite
 from thinstream.errors import InvalidInputError
-from thinstream.estimators.base import ModelClassifier
+from thinstream.estimators.base import ModelClassifier, as_before_on_error, attribute_of_learner
 from thinstream.estimators.inputs import labels_of, weights_of
-from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes, find
 from thinstream.learners.learner import LARGEST
 from thinstream.models import Model
@@ -29,6 +29,8 @@ WIDE = "float64"
 
 class BatchClassifier(ModelClassifier):
     """Base of the estimators that take all rows at once: they start anew each time.
+
+    What is said here holds for those below where they say nothing else (`factory` puts it into their docstrings).
 
     Parameters
     ----------
@@ -84,8 +86,8 @@ class BatchClassifier(ModelClassifier):
     def decision_function(self, X: Any) -> NDArray[Any]:
         """w·x of each row; positive means the second class."""
         check_is_fitted(self)
-        rows, learner = self._rows(X, reset=False), self._batch_learner()
-        scores: NDArray[Any] = learner.row_scores(rows)
+        rows, learner = self._rows(X, reset=False), cast("BatchLearner", self._model.learner)
+        scores = learner.row_scores(rows)
         if not np.all(np.isfinite(scores)):
             require_finite(Examples(rows, np.empty(0, np.int8), np.empty(0)))
         return scores
@@ -101,9 +103,6 @@ class BatchClassifier(ModelClassifier):
             learner: Any = model.learner
             learner.random = check_random_state(given["random_state"])
         return model
-
-    def _batch_learner(self) -> Any:
-        return self._model.learner
 
     def _in_order(self, examples: Examples) -> Examples:
         return examples
@@ -158,8 +157,6 @@ class BufferedClassifier(BatchClassifier):
     ----------
     class_weight : None, "balanced" or dict {label: weight}, default=None
         Costs c of the classes, which multiply the mean's steps. "balanced" is the running ratio of the class counts.
-    fit_intercept : bool, default=False
-        Learn a constant feature along, reported as ``intercept_``: to the algorithm it is one of the features.
     shuffle : bool, default=False
         Whether ``fit`` takes the rows in random order.
     random_state : int, RandomState or None, default=None
@@ -169,19 +166,8 @@ class BufferedClassifier(BatchClassifier):
 
     Attributes
     ----------
-    coef_ : array or sparse matrix of shape (1, n_features)
-        The weights; sparse after ``sparsify()``.
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
-        The labels; the second is positive.
-    t_, n_mistakes_, n_updates_ : int
-        Examples learned from, called wrong before their update, and updated on.
     n_waiting_ : int
         Examples that wait until their batch is full.
-    cumulative_loss_ : float
-        Sum of the algorithm's own loss.
-    nnz_, density_ : int, float
-        Non-zero weights, and their share of all.
     variance_ : array of shape (n_features,)
         Variance of each weight.
 
@@ -210,14 +196,10 @@ class BufferedClassifier(BatchClassifier):
     def flush(self) -> Self:
         """Learns from the rows that wait, as a batch smaller than the others."""
         check_is_fitted(self)
-        self._batch_learner().finish()
+        self._model.learner.finish()
         return self
 
-    @property
-    def n_waiting_(self) -> int:
-        """Examples that wait until their batch is full."""
-        self._fitted("n_waiting_")
-        return int(self._batch_learner().n_waiting)
+    n_waiting_: int = attribute_of_learner("n_waiting", "Examples that wait until their batch is full.")
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, classes_from_y: bool) -> NDArray[Any]:
         first = not self.__sklearn_is_fitted__()
@@ -225,18 +207,13 @@ class BufferedClassifier(BatchClassifier):
             self._check_common_parameters()
         rows = self._rows(X, reset=first)
         labels = labels_of(y, rows.shape[0])
-        if first:
-            known, found = self._first_classes(labels, classes, classes_from_y)
-            model = self._fresh_model(known, rows.shape[1], found, getattr(self, "feature_names_in_", None))
-        else:
-            model = self._model
-            self._check_unchanged_parameters()
-            self._require_same_classes(classes)
-        examples, learner = self._examples(rows, model.classes, labels, sample_weight), model.learner
+        model = self._model_to_teach(labels, classes, rows.shape[1], classes_from_y)
+        examples = self._examples(rows, model.classes, labels, sample_weight)
+        learner = cast("BatchLearner", model.learner)
         if learner.parameters["batch_size"]:
             require_finite(examples)  # a row that waits must not turn out bad later
-        out: NDArray[Any] = self._adopt(model)._batch_learner().learn_rows(examples)
-        return out
+        self._adopt(model)
+        return learner.learn_rows(examples)
 
     def _in_order(self, examples: Examples) -> Examples:
         given = self.get_params(deep=False)
@@ -261,15 +238,10 @@ class RepeatingClassifier(BatchClassifier):
     ----------
     coef_ : array or sparse matrix of shape (1, n_features)
         The weights, in 64 bits; sparse after ``sparsify()``.
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
-        The labels; the second is positive.
     t_, n_mistakes_, n_updates_ : int
         Examples learned from, those of weight 0 not counted; called wrong by the final weights; steps that moved.
     cumulative_loss_ : float
         Sum of the algorithm's own loss under the final weights.
-    nnz_, density_ : int, float
-        Non-zero weights, and their share of all.
 
     """
 

@@ -14,10 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.base import KEY, ModelClassifier
+from thinstream.estimators.base import KEY, ModelClassifier, as_before_on_error
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
-from thinstream.estimators.probabilities import probabilities
-from thinstream.estimators.undo import as_before_on_error
 from thinstream.learners import Classes
 from thinstream.models import Names
 from thinstream.streams.stream import Stream
@@ -35,6 +33,26 @@ COMMON_PARAMETERS: dict[str, Any] = {
 
 #: Rows of a shuffled pass that are gathered at a time.
 PIECE = 8192
+
+
+def probabilities(scores: NDArray[np.float64]) -> NDArray[Any]:
+    """Rows × classes, from the scores of the positive class or of each class.
+
+    Those of each class are one-vs-rest probabilities divided by their sum, computed as logarithms: however low they all
+    are, a row adds up to 1.
+
+    >>> probabilities(np.array([0.0]))
+    array([[0.5, 0.5]])
+    >>> probabilities(np.array([[-1000.0, -1000.0, -2000.0]]))
+    array([[0.5, 0.5, 0. ]])
+    """
+    logarithms = -np.logaddexp(0.0, -scores)
+    if scores.ndim == 1:
+        positive = np.exp(logarithms)
+        return np.column_stack([1.0 - positive, positive])
+    with np.errstate(under="ignore"):
+        found = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def _is_logistic(estimator: "OnlineClassifier") -> bool:
@@ -137,13 +155,7 @@ class OnlineClassifier(ModelClassifier):
         names = feature_names(X)
         X = csr_of(self, X, reset=first, any_width=self.grow)
         labels = labels_of(y, len(X))
-        if first:
-            known, found = self._first_classes(labels, classes, from_y=scores)
-            model = self._fresh_model(known, X.n_features, found, getattr(self, "feature_names_in_", None))
-        else:
-            model = self._model
-            self._check_unchanged_parameters()
-            self._require_same_classes(classes)
+        model = self._model_to_teach(labels, classes, X.n_features, from_y=scores)
         coded, weights = model.classes.coded(labels), weights_of(sample_weight, len(X))
         batch = Batch.unchecked(*X) if first else Batch.of(*X)  # a first model is thrown away on an error
         out = model.learner.learn(batch.labelled(coded, weights), scores=scores)

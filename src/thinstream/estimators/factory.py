@@ -1,7 +1,8 @@
-"""Estimator classes made from the declarations of the algorithms: a new one needs nothing here."""
+"""Estimators made from the declarations of the algorithms (a new one needs nothing here), and from model files."""
 
 import inspect
 import linecache
+import os
 import re
 import textwrap
 import threading
@@ -12,9 +13,9 @@ from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.buffered import BufferedLearner
 from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.rule import Algorithm
-from thinstream.errors import UnknownNameError
+from thinstream.errors import ModelFileError, UnknownNameError
 from thinstream.estimators import algorithms as place
-from thinstream.estimators.base import ModelClassifier
+from thinstream.estimators.base import KEY, ONLY_FIT, ModelClassifier, learned_parameters, model_of
 from thinstream.estimators.batch import (
     BatchClassifier,
     BufferedClassifier,
@@ -24,6 +25,7 @@ from thinstream.estimators.batch import (
 )
 from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
 from thinstream.learners import find
+from thinstream.models import Model, read, write
 
 #: Which estimator a batch learner gets, by the first kind that it is.
 _FACES: tuple[tuple[type[BatchLearner], type[BatchClassifier]], ...] = (
@@ -57,6 +59,46 @@ def named(name: str) -> Any:
     except UnknownNameError:
         return None
     return _estimator(algorithm) if algorithm.name == name else None
+
+
+def save(model: ModelClassifier | Model, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
+    """Writes a fitted estimator (or a `Model`) to a file, replacing it in one step.
+
+    ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import thinstream as ts
+    >>> path = os.path.join(tempfile.mkdtemp(), "and.model")
+    >>> ts.save(ts.FSOL(eta=0.5).fit([[1.0, 0.0], [0.0, 1.0]], ["no", "yes"]), path)
+    >>> model = ts.load(path)
+    >>> model, model.predict([[0.0, 2.0]])
+    (FSOL(eta=0.5), array(['yes'], dtype='<U3'))
+    >>> model = model.partial_fit([[1.0, 1.0]], ["no"])        # goes on as if it had never been stopped
+
+    """
+    saved = model if isinstance(model, Model) else model_of(model)
+    write(path, saved, grade="weights" if weights_only else "full")
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The fitted estimator of a model file, whoever wrote it: an estimator, or a run without one."""
+    model = read(path)
+    try:
+        return estimator_of(model)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ModelFileError(f"{os.fspath(path)}: is not a model this library can load: {error}") from error
+
+
+def estimator_of(model: Model) -> ModelClassifier:
+    """The fitted estimator of a model: the face of its algorithm, with the parameters it has learned with."""
+    face, known = named(model.learner.algorithm.name), model.extra.get(KEY, {})
+    parameters = learned_parameters(model) | {name: known[name] for name in ONLY_FIT if name in known}
+    estimator: ModelClassifier = face()
+    allowed = estimator.get_params(deep=False)
+    estimator.set_params(**{name: value for name, value in parameters.items() if name in allowed})
+    return estimator._adopt(model)
 
 
 @cache
@@ -103,16 +145,22 @@ def _made(
 
 def _documentation(algorithm: Algorithm, base: type, names: tuple[str, ...]) -> str:
     """The rule's docstring with the common parameters after its own, and its own attributes after the common ones."""
-    own = inspect.getdoc(algorithm.rule) or ""
-    common = inspect.getdoc(base) or ""
-    section = common[common.index("Parameters\n") : common.index("Attributes\n")].split("----------\n", 1)[1]
-    entries = re.split(r"^(?=\w+ : )", section.strip("\n"), flags=re.MULTILINE)
-    shared = "".join(entry for entry in entries if entry.split(" : ")[0] in names).rstrip("\n")
-    attributes = common[common.index("Attributes\n") :].strip("\n")
-    head, _, examples = own.partition("Examples\n--------")
-    head, _, found = head.partition("Attributes\n----------\n")
-    attributes += f"\n{found.strip()}" if found else ""
+    head, _, examples = (inspect.getdoc(algorithm.rule) or "").partition("Examples\n--------")
+    head, _, own = head.partition("Attributes\n----------\n")
     if "Parameters\n----------" not in head:
         head = head.rstrip("\n") + "\n\nParameters\n----------\n"
-    text = f"{head.rstrip()}\n{shared}\n\n{attributes}\n\nExamples\n--------{examples}\n"
+    shared = _entries(base, "Parameters")
+    parameters = "\n".join([head.rstrip(), *(shared[name] for name in names)])
+    attributes = "\n".join(["Attributes\n----------", *_entries(base, "Attributes").values(), own.strip()]).rstrip()
+    _, title, notes = (inspect.getdoc(base) or "").partition("Notes\n")
+    examples = f"Examples\n--------{examples}\n"
+    text = "\n\n".join(part for part in (parameters, attributes, title + notes, examples) if part)
     return text.replace("\\", "\\\\")
+
+
+def _entries(kind: Any, section: str) -> dict[str, str]:
+    """What a class says in a section of its docstring, by name; where it says nothing, what its base does."""
+    known = {} if kind is ModelClassifier else _entries(kind.__base__, section)
+    text = (inspect.getdoc(kind) or "").partition(f"{section}\n----------\n")[2].partition("\n\n")[0]
+    entries = re.split(r"^(?=\w[\w, ]* : )", text, flags=re.MULTILINE)
+    return known | {entry.partition(" : ")[0]: entry.strip("\n") for entry in entries if entry}

@@ -56,12 +56,6 @@ def _require_same_names(estimator: Any, names: NDArray[Any] | None) -> None:
             raise InvalidInputError(f"X: column {column} was {was!r} when learning began, got {name!r}")
 
 
-def extend_names(estimator: Any, names: NDArray[Any] | None) -> None:
-    """A growing model learns the names of its new columns."""
-    if names is not None and len(names) > len(getattr(estimator, "feature_names_in_", names)):
-        estimator.feature_names_in_ = names
-
-
 def common_names(estimators: Sequence[Any]) -> NDArray[Any] | None:
     """The names of the columns of several models, which must be the same as far as each goes; None if none has any."""
     known = [getattr(estimator, "feature_names_in_", None) for estimator in estimators]

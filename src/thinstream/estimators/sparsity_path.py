@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from thinstream.estimators.base import as_before_on_error
 from thinstream.estimators.scorers import is_scorer, score_of, scoring_for, threads_of
 from thinstream.estimators.study_inputs import (
     Models,
@@ -20,7 +21,6 @@ from thinstream.estimators.study_inputs import (
     rows_to_test,
     trial_of,
 )
-from thinstream.estimators.undo import as_before_on_error
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.streams.stream import Stream
 from thinstream.tune.scoring import PredictionScoring, check_metric

@@ -31,7 +31,7 @@ class Lane(NamedTuple):
 
     def model(self, algorithm: Algorithm, memory: Memory, n_features: int, grow: bool) -> Learner:
         """A `Learner` with this memory."""
-        made = make_learner(
+        made: Learner = make_learner(
             algorithm.name,
             n_features=1,
             costs=self.costs,

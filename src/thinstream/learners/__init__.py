@@ -4,9 +4,8 @@ from thinstream.learners.classes import Classes, class_costs, class_weight_of
 from thinstream.learners.frozen import Frozen
 from thinstream.learners.full import FullLearner
 from thinstream.learners.learner import Learner
-from thinstream.learners.making import make_learner
 from thinstream.learners.merging import merge, merge_table, require_mergeable
-from thinstream.learners.registry import algorithms, find
+from thinstream.learners.registry import algorithms, find, make_learner, make_learner_like
 
 __all__ = [
     "Classes",
@@ -18,6 +17,7 @@ __all__ = [
     "class_weight_of",
     "find",
     "make_learner",
+    "make_learner_like",
     "merge",
     "merge_table",
     "require_mergeable",

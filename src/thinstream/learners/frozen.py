@@ -1,5 +1,6 @@
 """A model that only predicts: its weights, and the counters of the run it came from."""
 
+from collections.abc import Mapping
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -7,9 +8,26 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
-from thinstream.errors import WeightsOnlyError
+from thinstream.errors import ModelFileError, WeightsOnlyError
 from thinstream.learners.learner import EQUAL_COSTS, Learner
 from thinstream.learners.registry import find, rule_of
+
+
+def refuse_learning(algorithm: str) -> NoReturn:
+    """Raises: a model of weights only has nothing to learn with."""
+    raise WeightsOnlyError(
+        f"this {algorithm} has its weights only, without the state it learned with: it predicts, and cannot go on "
+        "learning; only a model saved in full can"
+    )
+
+
+def require_array(arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """An array of a file, if it is what it must be."""
+    found = arrays.get(name)
+    if found is None or found.shape != shape or found.dtype != dtype:
+        got = "is missing" if found is None else f"is {found.dtype.name} of shape {found.shape}"
+        raise ModelFileError(f"its array {name!r} {got}, not {np.dtype(dtype).name} of shape {shape}")
+    return found
 
 
 class Frozen(Learner):
@@ -93,10 +111,7 @@ class Frozen(Learner):
 
     def learn(self, batch: Batch, scores: bool = True) -> NoReturn:
         """Raises: there is nothing to learn with."""
-        raise WeightsOnlyError(
-            f"this {self.algorithm.name} has its weights only, without the state it learned with: it predicts, and "
-            "cannot go on learning; only a model saved in full can"
-        )
+        refuse_learning(self.algorithm.name)
 
     def variance(self) -> NoReturn:
         """Raises: variances belong to the state that was left out."""

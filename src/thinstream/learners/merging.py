@@ -8,23 +8,24 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine.full import Matrix
 from thinstream.engine.loop import Costs
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import OneOf
 from thinstream.engine.records import Memory
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidParameterError, MergeError
-from thinstream.learners import full_merging
-from thinstream.learners.full import FullLearner
 from thinstream.learners.learner import BLOCK, Learner
-from thinstream.learners.making import make_learner
 from thinstream.learners.memory import field_views, widen
-from thinstream.learners.registry import algorithms, rule_of
+from thinstream.learners.registry import algorithms, make_learner_like, rule_of
+
+#: How learners with a full covariance are merged.
+_FULL = "precisions add (the prior counted once); θ and v add, means are weighted by precision"
 
 
 class Shard(NamedTuple):
@@ -108,7 +109,7 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
     else:
         rule = None if learners[0].full else require_rule(learners[0], average)
         if weights is not None and (rule is None or not rule.averages):
-            name, how = learners[0].algorithm.name, full_merging.HOW if rule is None else rule.how
+            name, how = learners[0].algorithm.name, _FULL if rule is None else rule.how
             raise MergeError(f"{name}: weights of models are for algorithms that average, but here {how}")
         model = _merged(parts, width, rule)
     model.grow = any(learner.grow for learner in learners)
@@ -121,22 +122,12 @@ def _merged(parts: Sequence[tuple[Learner, float]], width: int, rule: MergeRule 
         raise InvalidParameterError(
             f"merge: weights of the models that have seen something must have a finite sum > 0, got {total}"
         )
-    like = parts[0][0]
-    model = make_learner(
-        like.algorithm.name,
-        n_features=width,
-        costs=like.costs,
-        dtype=like.memory.state.dtype.name,
-        fit_intercept=bool(like.offset),
-        **like.parameters,
-    )
+    model: Learner = make_learner_like(parts[0][0], n_features=width)
     for learner, _ in parts:
         model.memory.counts[:] += learner.memory.counts
         model.memory.totals[:] += learner.memory.totals
     if rule is None:
-        full_merging.merge_full(
-            [part for part, _ in parts if isinstance(part, FullLearner)], cast("FullLearner", model)
-        )
+        _merge_full([part for part, _ in parts], model)
         return model
     for start in range(0, width + model.offset, BLOCK):  # so that copies in 64 bits stay small
         stop = min(start + BLOCK, width + model.offset)
@@ -190,6 +181,38 @@ def _multiplied(means: Any, spreads: Any, prior: float, precise: bool, dtype: np
     precisions = [np.minimum(flip(s), most) for s in spreads]
     total = _sum(precisions, flip(prior))
     return _sum([mu * (P / total) for mu, P in zip(means, precisions, strict=True)]), flip(total)
+
+
+def _merge_full(parts: Sequence[Any], model: Any) -> None:
+    """What the parts know goes into the fresh model, which is as wide as the widest and has their counters.
+
+    P = Σ P_k − (n − 1)·P₀ and, for a mean, μ = P⁻¹ Σ P_k μ_k (of AROW: the belief with the updates of all parts).
+    """
+    width = model.sigma.d
+    prior = 1.0 / float(model.rule.variance(model.rule.fresh()))
+    P, b = -(len(parts) - 1) * prior * np.eye(width), np.zeros(width)
+    sums = model.rule.merge_rule().belief is None  # the vector is a sum over examples, else the mean of a belief
+    for part in parts:
+        d = part.sigma.d
+        mean, one = part.belief.mean.astype(np.float64), _inverse(part.sigma.dense(), part.algorithm.name)
+        P[:d, :d] += one
+        P[range(d, width), range(d, width)] += prior  # features it never saw
+        b[:d] += mean if sums else one @ mean
+    sigma = _inverse(P, model.algorithm.name)
+    model.memory.extra[:] = Matrix.of(sigma.astype(model.memory.state.dtype)).packed
+    model.belief.mean[:] = b if sums else sigma @ b
+
+
+def _inverse(matrix: NDArray[np.float64], owner: str) -> NDArray[np.float64]:
+    """Of a symmetric positive matrix, in 64 bits."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    try:
+        factor = cho_factor(matrix.astype(np.float64))
+    except LinAlgError:
+        raise MergeError(f"{owner}: a covariance has lost its positive definiteness and cannot be merged") from None
+    found: NDArray[np.float64] = cho_solve(factor, np.eye(len(matrix)))
+    return (found + found.T) / 2
 
 
 def _fresh(model: Learner) -> Any:
@@ -268,9 +291,7 @@ def merge_table() -> str:
             if rule.refused:
                 how, kind = (f"refused; with `average=True` {how}", kind) if how else (f"refused: {rule.refused}", "–")
             lines.append(f"| `{shown}` | {how} | {kind} |")
-    lines.append(
-        f'| any with `covariance="full"` | {full_merging.HOW} | formal for SSOL, SOP and AROW, else heuristic |'
-    )
+    lines.append(f'| any with `covariance="full"` | {_FULL} | formal for SSOL, SOP and AROW, else heuristic |')
     return "\n".join(lines)
 
 

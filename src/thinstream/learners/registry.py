@@ -1,4 +1,4 @@
-"""Finding algorithms by name: those that learn online (rules/) and those that learn in batches (batch_learners/).
+"""Algorithms by name, and their learners: those that learn online (rules/) and in batches (batch_learners/).
 
 The file of an algorithm is named after it, in lower case, so that one can be found without loading the others.
 """
@@ -7,6 +7,7 @@ import difflib
 import importlib
 import importlib.util
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -58,6 +59,33 @@ def rule_of(algorithm: Algorithm, parameters: dict[str, Any]) -> Any:
             allowed = f"it has {listed(known)}" if known else "it has none"
             raise InvalidParameterError(f"{algorithm.name} has no parameter {name!r}; {allowed}")
     return algorithm.rule(**{n: known[n].encode(value, algorithm.name) for n, value in parameters.items()})
+
+
+def make_learner(algorithm: str, *, n_features: int, parameters: Mapping[str, Any] | None = None, **more: Any) -> Any:
+    """A learner of any algorithm; ``more`` is what `Learner` takes, and further parameters of the algorithm.
+
+    >>> type(make_learner("arow", n_features=2)).__name__
+    'Learner'
+    >>> type(make_learner("arow", n_features=2, covariance="full")).__name__
+    'FullLearner'
+    >>> type(make_learner("sbcw", n_features=9, parameters={"n_features": 3})).__name__
+    'SBCWLearner'
+    """
+    from thinstream.learners.full import FullLearner  # which needs this module
+    from thinstream.learners.learner import Learner
+
+    declared, given = find(algorithm), dict(parameters or {})
+    if declared.learner is not None:
+        return declared.learner(width=n_features, **more, **given)
+    kind = FullLearner if {**more, **given}.get("covariance") == "full" else Learner
+    return kind(algorithm, n_features=n_features, **more, **given)
+
+
+def make_learner_like(learner: Any, **changes: Any) -> Any:
+    """A learner of the same algorithm, parameters and options that has seen nothing, but for the given changes."""
+    options = {"n_features": learner.n_features, "costs": learner.costs, "dtype": learner.dtype.name}
+    options |= {"fit_intercept": bool(learner.offset), **changes}
+    return make_learner(learner.algorithm.name, parameters=learner.parameters, **options)
 
 
 def _load(key: str) -> None:

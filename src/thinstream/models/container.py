@@ -6,6 +6,8 @@ the safetensors package, which trusts no size it has not checked, reads it.
 
 import hashlib
 import json
+import math
+import numbers
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,25 +21,50 @@ Arrays = dict[str, NDArray[Any]]
 KEY = "thinstream"
 #: Readers of the format refuse headers of more than 100 million bytes.
 LARGEST_HEADER = 100_000_000
-KINDS = {
-    "bool": "BOOL",
-    "int8": "I8",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "uint8": "U8",
-    "uint16": "U16",
-    "uint32": "U32",
-    "uint64": "U64",
-    "float16": "F16",
-    "float32": "F32",
-    "float64": "F64",
-}
+#: numpy's names of types → those of the format.
+_SIZES = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64)}
+KINDS = {f"{kind}{n}": f"{kind[0].upper()}{n}" for kind, sizes in _SIZES.items() for n in sizes} | {"bool": "BOOL"}
 
 
 def canonical(value: Any) -> str:
     """The one JSON text of a value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def plain(value: Any, where: str) -> Any:
+    """The value in JSON's own types: numpy's scalars become Python's, tuples lists; anything else raises.
+
+    >>> plain({"rows": np.int64(3), "pair": (1, 2.5)}, "extra")
+    {'rows': 3, 'pair': [1, 2.5]}
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | str):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        number = float(value)
+        if math.isfinite(number):
+            return number
+    elif isinstance(value, list | tuple):
+        return [plain(each, f"{where}[{i}]") for i, each in enumerate(value)]
+    elif isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise InvalidInputError(f"{where}: keys must be strings to be stored, got {key!r}")
+        return {str(key): plain(each, f"{where}[{key!r}]") for key, each in value.items()}
+    raise InvalidInputError(
+        f"{where}: only strings, finite numbers, booleans, None, lists and dicts of them can be stored, got {value!r}"
+    )
+
+
+def label(value: Any) -> Any:
+    """A class label as it is stored: a string, a finite number or a boolean, its type kept."""
+    found = plain(value, "classes") if not isinstance(value, list | tuple | dict) else None
+    if found is None:
+        raise InvalidInputError(f"classes: labels must be strings, numbers or booleans to be stored, got {value!r}")
+    return found
 
 
 def digest(text: str, arrays: Arrays) -> str:
@@ -83,14 +110,6 @@ def get(path: Path) -> tuple[str, Arrays]:
             return text, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, TypeError, AttributeError) as error:  # the latter: types numpy has not
         raise ModelFileError(f"is not a safetensors file, or a damaged one ({error})") from None
-
-
-def text_of(path: Path) -> str:
-    """The text of a file, without reading its arrays; empty if it has none."""
-    from safetensors import safe_open
-
-    with safe_open(str(path), framework="np") as file:
-        return str((file.metadata() or {}).get(KEY, ""))
 
 
 def storable(array: Any, name: str) -> NDArray[Any]:

@@ -20,9 +20,8 @@ from thinstream.atomic import replacing
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError, listed
 from thinstream.learners import Classes
 from thinstream.models import packing
-from thinstream.models.container import Arrays, canonical, digest, get, put, storable
+from thinstream.models.container import Arrays, canonical, digest, get, label, plain, put, storable
 from thinstream.models.model import Model, Names
-from thinstream.models.plain import label, plain
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3; what
 #: needs no more is still written as 1.

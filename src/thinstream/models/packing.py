@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from thinstream.engine.loop import Costs
 from thinstream.errors import ModelFileError
 from thinstream.learners import Frozen, Learner, find, make_learner
+from thinstream.learners.frozen import require_array
 from thinstream.learners.memory import kept_width, record_views, touched_coordinates
 from thinstream.learners.protocol import AnyLearner
-from thinstream.models.container import Arrays
-from thinstream.models.plain import plain
+from thinstream.models.container import Arrays, plain
 from thinstream.one_vs_rest import OneVsRest
 
 _BATCH, _GIVEN = "batch/", "given/"
@@ -86,7 +86,7 @@ def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
         if slash and number.isdecimal() and int(number) < len(own):
             own[int(number)][rest] = array
     models = [one({**head, "costs": cost}, part) for cost, part in zip(costs, own, strict=True)]
-    mistakes = int(_array(arrays, "mistakes", (1,), np.dtype(np.int64))[0])
+    mistakes = int(require_array(arrays, "mistakes", (1,), np.dtype(np.int64))[0])
     if mistakes < 0:
         raise ModelFileError(f"its mistakes are {mistakes}, below 0")
     return OneVsRest(models, mistakes)
@@ -152,17 +152,17 @@ def weights(learner: Learner) -> Arrays:
 
 def learner_of(head: dict[str, Any], arrays: Arrays) -> Learner:
     """The learner of a full model; its parameters are checked as any."""
-    common = _common(head)
-    learner = make_learner(**common, **head["parameters"])
+    learner: Learner = make_learner(**_common(head), **head["parameters"])
     memory, n = learner.memory, learner.n_features + learner.offset
     width = kept_width(learner.rule, memory, n)
     where = _checked_indices(arrays, width) if "indices" in arrays else None
     rows = width if where is None else len(where)
     for name, whole in zip(("state", "clocks"), record_views(learner.algorithm, memory, width), strict=True):
-        whole[slice(None) if where is None else where] = _array(arrays, name, (rows, whole.shape[1]), whole.dtype)
+        found = require_array(arrays, name, (rows, whole.shape[1]), whole.dtype)
+        whole[slice(None) if where is None else where] = found
     memory.counts[:] = _counts(arrays)
-    memory.totals[:] = _array(arrays, "totals", memory.totals.shape, memory.totals.dtype)
-    memory.extra[:] = _array(arrays, "own", memory.extra.shape, memory.extra.dtype)
+    memory.totals[:] = require_array(arrays, "totals", memory.totals.shape, memory.totals.dtype)
+    memory.extra[:] = require_array(arrays, "own", memory.extra.shape, memory.extra.dtype)
     if hasattr(learner.rule, "sound") and not learner.rule.sound(memory):
         raise ModelFileError(f"the state of {learner.algorithm.name} contradicts itself")
     return learner
@@ -172,15 +172,15 @@ def frozen_of(head: dict[str, Any], arrays: Arrays) -> Frozen:
     """The model of a file of weights."""
     common = _common(head)
     where, dtype = _checked_indices(arrays, common["n_features"]), np.dtype(common["dtype"])
-    intercept = _array(arrays, "intercept", (int(common["fit_intercept"]),), dtype)
+    intercept = require_array(arrays, "intercept", (int(common["fit_intercept"]),), dtype)
     return Frozen(
         **common,
         parameters=head["parameters"],
         where=where,
-        values=_array(arrays, "weights", where.shape, dtype),
+        values=require_array(arrays, "weights", where.shape, dtype),
         intercept=float(intercept[0]) if len(intercept) else 0.0,
         counts=_counts(arrays),
-        loss=float(_array(arrays, "loss", (1,), np.dtype(np.float64))[0]),
+        loss=float(require_array(arrays, "loss", (1,), np.dtype(np.float64))[0]),
     )
 
 
@@ -209,16 +209,8 @@ def _indices(where: NDArray[np.int64], width: int) -> NDArray[Any]:
     return where.astype(np.int32 if width < 2**31 else np.int64)
 
 
-def _array(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    found = arrays.get(name)
-    if found is None or found.shape != shape or found.dtype != dtype:
-        got = "is missing" if found is None else f"is {found.dtype.name} of shape {found.shape}"
-        raise ModelFileError(f"its array {name!r} {got}, not {dtype.name} of shape {shape}")
-    return found
-
-
 def _counts(arrays: Arrays) -> NDArray[np.int64]:
-    counts = _array(arrays, "counts", (5,), np.dtype(np.int64))
+    counts = require_array(arrays, "counts", (5,), np.dtype(np.int64))
     if counts.min() < 0:
         raise ModelFileError(f"its counters are {counts.tolist()}, some below 0")
     return counts

@@ -1,14 +1,14 @@
 """What is numerically wrong with a model, in words a user can act on."""
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
-from thinstream.learners import Learner, make_learner
+from thinstream.learners import Learner, make_learner_like
 from thinstream.learners.protocol import OneModel
 from thinstream.stability import findings
 from thinstream.stability.data import batch_of, signs_of
@@ -88,7 +88,8 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
         )
     batch = batch.narrowed(len(subject.w))
     run = replay(subject.learner, batch) if batch.y is not None else None
-    return Diagnosis(subject.name, tuple(sorted(_findings(subject, batch, run), key=findings.severity)))
+    found = sorted(_findings(subject, batch, run), key=lambda each: get_args(Level).index(each.level))
+    return Diagnosis(subject.name, tuple(found))
 
 
 def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
@@ -142,14 +143,7 @@ def replay(learner: Any, batch: Batch) -> Run | None:
     """One pass of a fresh online learner like this one; None where there is none, or too few rows to tell anything."""
     if not isinstance(learner, Learner) or learner.weights_only or len(batch) < 10 * PARTS:
         return None
-    fresh = make_learner(
-        learner.algorithm.name,
-        n_features=learner.n_features,
-        costs=learner.costs,
-        dtype=learner.dtype.name,
-        fit_intercept=bool(learner.offset),
-        **learner.parameters,
-    )
+    fresh = make_learner_like(learner)
     parts, edges = [], np.linspace(0, len(batch), PARTS + 1).astype(int)
     for start, stop in pairwise(edges.tolist()):
         piece, before = batch.until(stop).after(start), fresh.n_mistakes

@@ -10,8 +10,7 @@ from thinstream.batch import Batch
 from thinstream.batch_learners import grades
 from thinstream.batch_learners.repeating import Passes
 
-Level = Literal["problem", "note", "fine"]
-_LEVELS = ("problem", "note", "fine")
+Level = Literal["problem", "note", "fine"]  # the worst first
 
 #: Shares below which something counts as rare.
 FEW, RARE = 0.1, 0.01
@@ -39,11 +38,6 @@ class Finding(NamedTuple):
     about: str
     says: str
     do: str = ""  # what can be done, if anything has to be
-
-
-def severity(finding: Finding) -> int:
-    """0 is worst."""
-    return _LEVELS.index(finding.level)
 
 
 def finite(w: NDArray[Any]) -> Finding | None:

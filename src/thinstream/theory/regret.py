@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.learners import Classes, FullLearner, Learner, make_learner
+from thinstream.learners import Classes, FullLearner, Learner, make_learner_like
 from thinstream.stability.data import batch_of, matrix_of, signs_of
 from thinstream.theory.bounds import Bound, arcsogd_bound, fsol_bound, ssol_bound
 
@@ -146,8 +146,8 @@ def _fresh(model: Any, n_features: int, classes: Classes) -> Learner:
         model = clone(model)._fresh_model(classes, n_features).learner
     if model.offset:
         raise InvalidParameterError("theory: fit_intercept must be False; append a constant feature to X instead")
-    options = {"n_features": n_features, "costs": model.costs, "dtype": "float64"}
-    return make_learner(model.algorithm.name, **options, **model.parameters)
+    found: Learner = make_learner_like(model, n_features=n_features, dtype="float64")
+    return found
 
 
 #: What a bound was proved for.

@@ -1,8 +1,16 @@
 """A learner going over a stream: scores, metrics, checkpoints, and going on after a stop."""
 
 from thinstream.training.checkpoint import Checkpoints
-from thinstream.training.run import Interrupted, Line, NullObserver, Observer, Run, Step
-from thinstream.training.streams import learn_stream, score_stream
+from thinstream.training.run import (
+    Interrupted,
+    Line,
+    NullObserver,
+    Observer,
+    Run,
+    Step,
+    learn_stream,
+    score_stream,
+)
 
 __all__ = [
     "Checkpoints",

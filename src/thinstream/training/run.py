@@ -1,11 +1,15 @@
 """The run: batch after batch is scored, learned and counted; lines are told, checkpoints written, signals heeded."""
 
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidParameterError
+from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
 from thinstream.evaluate.progress import LabelOrder, Progress
 from thinstream.evaluate.report import P3, Tradeoff
@@ -198,6 +202,34 @@ class Run:
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""
         return Names.from_stream(self.stream, self.state.model.names)
+
+
+def learn_stream(model: Model, stream: Stream, passes: int = 1) -> Model:
+    """The model after ``passes`` over a stream, with the names it has told; its learner is changed in place.
+
+    It grows as the stream gets wider. A stream whose features mean something else is refused.
+    """
+    learner = model.learner
+    grow, learner.grow = learner.grow, True
+    run = Run(stream, model, passes=passes)
+    try:
+        model = run.run()
+    except Interrupted as stopped:
+        raise KeyboardInterrupt if stopped.number == signal.SIGINT else SystemExit(128 + stopped.number) from None
+    finally:
+        learner.grow = grow
+    if learner.t == 0:
+        raise InvalidInputError("the stream has no example")
+    return replace(model, names=run.names(), report=run.report())
+
+
+def score_stream(model: Model, stream: Stream, named: str = "the model") -> Iterator[tuple[Batch, NDArray[Any]]]:
+    """Batches of a stream with their scores. A stream whose features mean something else is refused at once.
+
+    ``named`` is what messages call the model: its file, say.
+    """
+    model.require_features(stream.feature_space, "the data", named)
+    return ((batch, model.learner.scores(batch)) for batch in stream.batches())
 
 
 def step_of(state: State, passes: int) -> Step:

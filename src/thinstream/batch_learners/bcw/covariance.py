@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch_learners.base import require_array
-from thinstream.batch_learners.blas import add_gram, cholesky, identity, inverse_of_lower, require_room, solve_lower
+from thinstream.batch_learners.blas import add_gram, cholesky, inverse_of_lower, require_room, solve_lower
 from thinstream.batch_learners.rows import Arrays, Examples, csr_arrays, csr_of_arrays, of_width, require_finite
 from thinstream.errors import InvalidInputError, ModelFileError
+from thinstream.learners.frozen import require_array
 
 #: Above this share of non-zeros rows are multiplied as dense ones.
 DENSE = 0.05
@@ -54,10 +54,7 @@ class ByRows:
         """ΣXᵀa for the last rows X: AᵀK⁻¹a."""
         a = np.zeros(self.A.shape[0], dtype=self.A.dtype)
         a[len(a) - len(sizes) :] = sizes
-        return np.asarray(self.A.T @ self._solved(a))
-
-    def _solved(self, a: NDArray[Any]) -> NDArray[Any]:
-        return solve_lower(self.T, solve_lower(self.T, a), transposed=True)
+        return np.asarray(self.A.T @ solve_lower(self.T, solve_lower(self.T, a), transposed=True))
 
     def widen(self, d: int) -> "ByRows":
         """With further features, of which no row has any."""
@@ -67,7 +64,7 @@ class ByRows:
         """P, in memory of its own."""
         d = self.A.shape[1]
         require_room(4.0 * d * d * self.A.dtype.itemsize, owner, f"covariances of {d:,} features")
-        P = identity(d, self.A.dtype)
+        P = np.eye(d, dtype=self.A.dtype, order="F")
         rows = Examples(self.A, np.empty(self.A.shape[0], np.int8), np.empty(0))
         for _, block in rows.blocks(self.A.dtype):
             add_gram(P, block, C)
@@ -94,7 +91,7 @@ class ByFeatures:
 
     def widen(self, d: int) -> "ByFeatures":
         """With further features, of which no row has any."""
-        P = identity(d, self.P.dtype)
+        P = np.eye(d, dtype=self.P.dtype, order="F")
         P[: len(self.P), : len(self.P)] = self.P
         return ByFeatures(P)
 

@@ -19,8 +19,8 @@ from thinstream.distributed.engines.launcher import Launcher
 from thinstream.distributed.sources import Source
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
 from thinstream.models import file
+from thinstream.models.container import plain
 from thinstream.models.model import Model
-from thinstream.models.plain import plain
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import START
 from thinstream.training.checkpoint import Checkpoints, State, described, require_same

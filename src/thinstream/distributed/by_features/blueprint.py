@@ -62,7 +62,8 @@ class Blueprint:
 
     def _learner(self, costs: Costs, n_features: int, **more: Any) -> Learner:
         options = {"dtype": self.dtype, "grow": self.grow, **more, **self.parameters}
-        return make_learner(self.algorithm, n_features=n_features, costs=costs, **options)
+        learner: Learner = make_learner(self.algorithm, n_features=n_features, costs=costs, **options)
+        return learner
 
 
 def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:

@@ -16,9 +16,9 @@ from thinstream.batch import Position
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.slices import Slice, join_slices
 from thinstream.errors import ModelFileError
+from thinstream.models.container import plain
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
-from thinstream.models.plain import plain
 from thinstream.training.checkpoint import described, require_same
 
 MANIFEST = "manifest.ts"

@@ -21,7 +21,6 @@ class Format(Protocol):
     @property
     def EXTENSIONS(self) -> tuple[str, ...]:
         """Of files in this format."""
-        ...
 
     def write(self, model: LinearModel, file: BinaryIO, name: str) -> None:
         """Writes it; the name is the file's without its extension."""

@@ -105,7 +105,7 @@ class BatchLearner:
     @property
     def estimator(self) -> Any:
         """What was learned so far, as a fitted estimator."""
-        from thinstream.estimators.saving import estimator_of
+        from thinstream.estimators.factory import estimator_of
 
         return estimator_of(self._state.model.copy())
 

@@ -1,1 +1,0 @@
-"""Tests of models of more than two classes."""
