@@ -131,18 +131,9 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.n_iter = n_iter
-        self.cv = cv
-        self.scoring = scoring
-        self.tradeoff = tradeoff
-        self.held_out = held_out
-        self.eliminate = eliminate
-        self.refit = refit
-        self.memory = memory
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        self.estimator, self.param_grid, self.n_iter, self.cv = estimator, param_grid, n_iter, cv
+        self.scoring, self.tradeoff, self.held_out, self.eliminate = scoring, tradeoff, held_out, eliminate
+        self.refit, self.memory, self.n_jobs, self.random_state = refit, memory, n_jobs, random_state
 
     # Learning ---------------------------------------------------------------------------------------------------------
 

@@ -112,18 +112,9 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         memory: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.n = n
-        self.l1_min = l1_min
-        self.l1_max = l1_max
-        self.pick = pick
-        self.max_nnz = max_nnz
-        self.max_density = max_density
-        self.scoring = scoring
-        self.tradeoff = tradeoff
-        self.holdout = holdout
-        self.memory = memory
-        self.n_jobs = n_jobs
+        self.estimator, self.n, self.l1_min, self.l1_max = estimator, n, l1_min, l1_max
+        self.pick, self.max_nnz, self.max_density, self.scoring = pick, max_nnz, max_density, scoring
+        self.tradeoff, self.holdout, self.memory, self.n_jobs = tradeoff, holdout, memory, n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, test: Any = None) -> Self:
         """Sweeps l1 over the rows. With ``test=(X, y)`` these are the held-out rows, and there are no twins."""
