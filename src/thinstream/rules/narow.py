@@ -36,8 +36,8 @@ class NAROW(NamedTuple):
     Examples
     --------
     >>> import thinstream as ts
-    >>> model = ts.NAROW(b=2.0).fit([[1.0, 0.0], [0.0, 2.0]], [0, 1])
-    >>> model.coef_
+    >>> X, y = [[1.0, 0.0], [0.0, 2.0]], [0, 1]
+    >>> ts.NAROW().fit(X, y).coef_
     array([[-0.375     ,  0.55397725]], dtype=float32)
 
     """
