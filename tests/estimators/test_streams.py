@@ -67,3 +67,27 @@ def test_a_loaded_model_knows_its_features_too(files):
 def test_the_run_of_a_stream_is_reported(files):
     model = ts.FSOL().fit_stream(ts.open_stream(files / "good.svm"))
     assert model._model.report["rows"] == 80
+
+
+def test_labels_in_another_order_are_refused(files):
+    """Learned as they come, they would teach the model the opposite."""
+    model = ts.FSOL().fit_stream(words(files, 12))
+    for classes in ((1, 0), (2, 3)):
+        other = ts.open_stream(files / "words.csv", text=("text",), bits=12, classes=classes)
+        with pytest.raises(InvalidInputError, match=r"the model has the classes \(0, 1\), the stream"):
+            model.partial_fit_stream(other)
+    assert model.t_ == 60
+
+
+@pytest.mark.parametrize("call", ["fit_stream", "partial_fit_stream", "predict_stream"])
+def test_a_path_is_no_stream(call, files):
+    model = ts.FSOL().fit_stream(ts.open_stream(files / "good.svm"))
+    with pytest.raises(InvalidInputError, match=r"a stream is needed, got 'a\.svm'; thinstream\.open_stream"):
+        getattr(model, call)("a.svm")
+
+
+def test_records_passed_over_are_counted_after_each_run(files):
+    stream = ts.open_stream(files / "bad.svm", on_error="skip")
+    for _ in range(2):
+        ts.FSOL(n_passes=2).fit_stream(stream)
+        assert stream.skipped.count == 1

@@ -52,7 +52,7 @@ ClassWeight = Annotated[
 Intercept = Annotated[
     bool | None,
     option(
-        f"Learn a constant feature along, or not (default: {'yes' if INTERCEPT else 'no'}).",
+        "Learn a constant feature along, or not (default: yes; batch methods: no).",
         MODEL,
         "--intercept/--no-intercept",
     ),

@@ -20,7 +20,7 @@ from thinstream.learners.protocol import AnyLearner
 from thinstream.models import Model, Names, write
 from thinstream.models.container import plain
 from thinstream.streams.stream import Stream
-from thinstream.training import learn_stream, score_stream
+from thinstream.training import learn_stream, require_stream, score_stream
 
 #: Parameters that ``fit`` alone uses: they may change in the middle of a stream.
 ONLY_FIT = ("n_passes", "shuffle", "random_state")
@@ -338,6 +338,7 @@ def learned_parameters(model: Model) -> dict[str, Any]:
 
 def classes_for(stream: Stream, classes: Any) -> Classes:
     """The labels a stream's coded ones stand for, in this order: given, told by the stream, or ∓1."""
+    require_stream(stream)
     told = stream.classes or (-1, 1)
     labels = told if classes is None else tuple(classes)
     if len(labels) != len(told):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.base import KEY, ModelClassifier, as_before_on_error
+from thinstream.estimators.base import KEY, ModelClassifier, as_before_on_error, classes_for
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
 from thinstream.learners import Classes
 from thinstream.models import Names
@@ -175,8 +175,9 @@ class OnlineClassifier(ModelClassifier):
                 self._check_common_parameters()
                 return self._adopt(learn_stream(self._model_of_stream(stream, classes), stream))
             self._check_unchanged_parameters()
-            told, own = tuple(stream.classes or (-1, 1)), tuple(self._model.classes)
-            if max(len(told), len(own)) > 2 and told != own:  # numbers of more than two classes must mean the same
+            told, own = tuple(classes_for(stream, classes)), tuple(self._model.classes)
+            named = classes is not None or stream.classes is not None  # else: numbers, positive above 0
+            if told != own and (named or len(own) > 2):
                 raise InvalidInputError(f"the model has the classes {own!r}, the stream {told!r}")
             return self._adopt(learn_stream(self._model.copy(), stream))
 

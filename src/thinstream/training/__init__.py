@@ -9,6 +9,7 @@ from thinstream.training.run import (
     Run,
     Step,
     learn_stream,
+    require_stream,
     score_stream,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "Run",
     "Step",
     "learn_stream",
+    "require_stream",
     "score_stream",
 ]

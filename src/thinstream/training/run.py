@@ -108,6 +108,8 @@ class Run:
             self._most_skipped = self.skipped
             return
         while self.state.passes < self.passes:
+            if self.stream.skipped is not None and self.state.position == START:
+                self.stream.skipped.count = 0  # each pass comes by the same records again
             source = batches_from(self.stream, self.state.position)
             while True:
                 with asked.waiting():
@@ -123,8 +125,6 @@ class Run:
                     self._checkpoint()
             self.state = self.state._replace(passes=self.state.passes + 1, position=START, skipped=0)
             self._most_skipped = self.skipped
-            if self.stream.skipped is not None:
-                self.stream.skipped.count = 0  # the next pass comes by the same records again
         learner.finish()
 
     def _learn(self, batch: Batch, asked: Stopping) -> None:
@@ -223,11 +223,18 @@ def learn_stream(model: Model, stream: Stream, passes: int = 1) -> Model:
     return replace(model, names=run.names(), report=run.report())
 
 
+def require_stream(given: Any) -> None:
+    """Raises on what is no stream: a path, say."""
+    if not hasattr(given, "batches"):
+        raise InvalidInputError(f"a stream is needed, got {given!r}; thinstream.open_stream makes one of files")
+
+
 def score_stream(model: Model, stream: Stream, named: str = "the model") -> Iterator[tuple[Batch, NDArray[Any]]]:
     """Batches of a stream with their scores. A stream whose features mean something else is refused at once.
 
     ``named`` is what messages call the model: its file, say.
     """
+    require_stream(stream)
     model.require_features(stream.feature_space, "the data", named)
     return ((batch, model.learner.scores(batch)) for batch in stream.batches())
 

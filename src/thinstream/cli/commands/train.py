@@ -11,7 +11,6 @@ import typer
 
 from thinstream.cli.options import (
     DEFAULT_ALGORITHM,
-    INTERCEPT,
     MODEL,
     Algorithm,
     ClassWeight,
@@ -194,6 +193,7 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
     """A model that has seen nothing."""
     import numpy as np
 
+    from thinstream.learners import find
     from thinstream.models.model import Model
 
     classes = classes_of(reading)
@@ -204,8 +204,8 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
         n_features=training.features or 0,
         dtype=training.dtype or "float32",
         grow=training.features is None,
-        fit_intercept=INTERCEPT if training.intercept is None else training.intercept,
-        **parameters,
+        fit_intercept=find(algorithm).kind == "online" if training.intercept is None else training.intercept,
+        parameters=parameters,
     )
     if model.learner.algorithm.kind == "batch":
         for learner in model.learner.models:
