@@ -225,7 +225,7 @@ def learn_stream(model: Model, stream: Stream, passes: int = 1) -> Model:
 
 def require_stream(given: Any) -> None:
     """Raises on what is no stream: a path, say."""
-    if not hasattr(given, "batches"):
+    if not hasattr(given, "feature_space"):
         raise InvalidInputError(f"a stream is needed, got {given!r}; thinstream.open_stream makes one of files")
 
 
