@@ -108,8 +108,8 @@ class Run:
             self._most_skipped = self.skipped
             return
         while self.state.passes < self.passes:
-            if self.stream.skipped is not None and self.state.position == START:
-                self.stream.skipped.count = 0  # each pass comes by the same records again
+            if self.stream.skipped is not None and self.state.passes and self.state.position == START:
+                self.stream.skipped.count = 0  # a further pass comes by the same records again
             source = batches_from(self.stream, self.state.position)
             while True:
                 with asked.waiting():
