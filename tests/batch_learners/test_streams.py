@@ -122,3 +122,17 @@ def test_streams_without_rows_or_labels(data, tmp_path):
             ts.BCW(**parameters).fit_stream(from_memory(X))
     named = ts.BCW().fit_stream(from_memory(X, np.where(y > 0, "b", "a"), classes=("a", "b")), classes=("a", "b"))
     assert named.classes_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["BCW", "SBCW"])
+def test_batches_go_on_with_a_stream(name, data):
+    """The first part as a stream, the rest as another: as two calls with a flush between; the others have none."""
+    X, y = data
+    parameters = {"batch_size": 20, **SMALL.get(name, {})}
+    parts = [(sp.csr_matrix(X[rows]), y[rows]) for rows in (slice(0, 50), slice(50, None))]
+    streamed, called = ts.make(name, **parameters), ts.make(name, **parameters)
+    for rows, labels in parts:
+        streamed.partial_fit_stream(from_memory(rows, labels, classes=(-1, 1)))
+        called.partial_fit(rows, labels, classes=[-1, 1]).flush()
+    assert state(streamed) == state(called)
+    assert not hasattr(ts.GraDes(), "partial_fit_stream")

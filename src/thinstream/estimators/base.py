@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -154,8 +155,9 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
     def fit_stream(self, stream: Stream, classes: Any = None) -> Self:
         """Learns from scratch from a stream (see `thinstream.open_stream`), ``n_passes`` times, in bounded memory.
 
-        The model grows as the stream gets wider. ``classes`` are the labels its negative and positive rows stand for,
-        or all classes it was opened with; by default those, or -1 and 1. Batch methods take two classes: with a
+        The model grows as the stream gets wider. Its classes are those the stream was opened with
+        (``open_stream(…, classes=…)``), which ``classes`` may repeat; where it was opened with none, its labels are
+        numbers, and ``classes`` names those ≤ 0 and those above, -1 and 1 by default. Batch methods take two: with a
         ``batch_size`` they learn batch by batch, GraDes in several passes, so that it needs files, no pipes; the others
         hold all rows in memory.
         """
@@ -165,6 +167,24 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         with as_before_on_error(self):
             self._check_common_parameters()
             return self._adopt(learn_stream(self._model_of_stream(stream, classes), stream, given.get("n_passes", 1)))
+
+    @available_if(lambda self: hasattr(self, "partial_fit"))
+    def partial_fit_stream(self, stream: Stream, classes: Any = None) -> Self:
+        """Goes on learning from a stream, one pass; begins if nothing was learned yet.
+
+        An error leaves the model as it was, so that nothing is learned twice when the stream is mended. Rows that wait
+        for their batch at the end of the stream (BCW, SBCW) are learned as a smaller one.
+        """
+        with as_before_on_error(self):
+            if not self.__sklearn_is_fitted__():
+                self._check_common_parameters()
+                return self._adopt(learn_stream(self._model_of_stream(stream, classes), stream))
+            self._check_unchanged_parameters()
+            told, own = tuple(classes_for(stream, classes)), tuple(self._model.classes)
+            named = classes is not None or stream.classes is not None  # else: numbers, positive above 0
+            if told != own and (named or len(own) > 2):
+                raise InvalidInputError(f"the model has the classes {own!r}, the stream {told!r}")
+            return self._adopt(learn_stream(self._model.copy(), stream))
 
     def predict_stream(self, stream: Stream) -> Iterator[NDArray[Any]]:
         """Predictions for a stream, an array per batch; unknown columns count nothing."""
@@ -337,16 +357,20 @@ def learned_parameters(model: Model) -> dict[str, Any]:
 
 
 def classes_for(stream: Stream, classes: Any) -> Classes:
-    """The labels a stream's coded ones stand for, in this order: given, told by the stream, or ∓1."""
+    """The labels a stream's coded ones stand for, in its order: told by the stream, else given, else ∓1."""
     require_stream(stream)
-    told = stream.classes or (-1, 1)
-    labels = told if classes is None else tuple(classes)
-    if len(labels) != len(told):
+    told = stream.classes
+    if classes is None:
+        return Classes(*(told or (-1, 1)))
+    given = tuple(classes)
+    if told is not None and (len(given) != len(told) or set(given) != set(told)):
+        raise InvalidInputError(f"classes: the stream was opened with {told!r}, got {given!r}; it is opened with all")
+    if told is None and len(given) != 2:
         raise InvalidInputError(
-            f"classes: the stream was opened with {len(told)} classes, {told!r}, got {labels!r}; "
+            f"classes: the stream was opened with 2 classes, numbers ≤ 0 and above, got {given!r}; "
             "tell it of all: open_stream(…, classes=…)"
         )
-    return Classes(*labels)
+    return Classes(*(told or given))
 
 
 def _sparse_coef(learner: AnyLearner) -> Any:

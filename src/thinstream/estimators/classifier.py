@@ -14,12 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.base import KEY, ModelClassifier, as_before_on_error, classes_for
+from thinstream.estimators.base import KEY, ModelClassifier, as_before_on_error
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
 from thinstream.learners import Classes
 from thinstream.models import Names
-from thinstream.streams.stream import Stream
-from thinstream.training import learn_stream
 
 COMMON_PARAMETERS: dict[str, Any] = {
     "class_weight": None,
@@ -164,22 +162,6 @@ class OnlineClassifier(ModelClassifier):
             model = replace(model, names=Names.of(list(names)), extra={**model.extra, KEY: known_extra})
         self._adopt(model)
         return out
-
-    def partial_fit_stream(self, stream: Stream, classes: Any = None) -> Self:
-        """Goes on learning from a stream, one pass; begins if nothing was learned yet.
-
-        An error leaves the model as it was, so that nothing is learned twice when the stream is mended.
-        """
-        with as_before_on_error(self):
-            if not self.__sklearn_is_fitted__():
-                self._check_common_parameters()
-                return self._adopt(learn_stream(self._model_of_stream(stream, classes), stream))
-            self._check_unchanged_parameters()
-            told, own = tuple(classes_for(stream, classes)), tuple(self._model.classes)
-            named = classes is not None or stream.classes is not None  # else: numbers, positive above 0
-            if told != own and (named or len(own) > 2):
-                raise InvalidInputError(f"the model has the classes {own!r}, the stream {told!r}")
-            return self._adopt(learn_stream(self._model.copy(), stream))
 
     def _in_order(self, batch: Batch, generator: np.random.RandomState) -> Iterator[Batch]:
         """One pass: the batch as it is, or shuffled, a piece at a time so that no second copy of it is made."""
