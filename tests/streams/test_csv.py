@@ -145,7 +145,12 @@ MALFORMED = [
     ("1,2,3,1\n1,x y,3,\n", 10, "column 'num' is declared numeric, so a cell must be a finite number", "'x y'"),
     ('1,"1,5",3,\n', 2, "column 'num' is declared numeric", "'1,5'"),
     ("1,1e999,3,\n", 2, "column 'num' is declared numeric", "'1e999'"),
-    ("spam,1,3,\n", 0, "a label must be a finite number (labels of text need classes= where the stream is opened, or --classes)", "'spam'"),
+    (
+        "spam,1,3,\n",
+        0,
+        "a label must be a finite number (texts need classes= where the stream is opened, or --classes)",
+        "'spam'",
+    ),
     ("1,1,3,-1\n", 6, "a weight must be a finite number ≥ 0", "'-1'"),
     ("1,1,3,heavy\r\n", 6, "a weight must be a finite number ≥ 0", "'heavy'"),
     ("1,1,9e20,\n", 4, "column 'any': |value| must be at most 1e+15 (float32", "'9e20'"),

@@ -99,7 +99,7 @@ MALFORMED = [
     (
         '{"label": "spam"}',
         0,
-        "a label must be a finite number, true or false (labels of text need classes= where the stream is opened, or --classes)",
+        "a label must be a finite number, true or false (texts need classes= where the stream is opened, or --classes)",
         '"spam"',
     ),
     ('{"label": [1]}', 0, "a label must be a finite number", "[1.0]"),

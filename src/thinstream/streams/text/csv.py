@@ -242,7 +242,7 @@ class CSV:
         elif verdict == parser.BAD_LABEL and self.classes is not None:
             allowed = f"a label must be {listed(self.classes)}"
         elif verdict == parser.BAD_LABEL:
-            allowed = "a label must be a finite number (labels of text need classes= where the stream is opened, or --classes)"
+            allowed = "a label must be a finite number (texts need classes= where the stream is opened, or --classes)"
         elif verdict == parser.BAD_WEIGHT:
             allowed = "a weight must be a finite number ≥ 0"
         elif verdict == parser.BAD_NUMBER:

@@ -237,7 +237,7 @@ class JSONLines(LineFormat):
         if isinstance(given, bool):
             return 1.0 if given else -1.0
         if not isinstance(given, float) or not math.isfinite(given):
-            allowed = "a finite number, true or false (labels of text need classes= where the stream is opened, or --classes)"
+            allowed = "a finite number, true or false (texts need classes= where the stream is opened, or --classes)"
             raise _Refused(f"a label must be {allowed}, got {_shown(given)}")
         return given
 
