@@ -33,6 +33,24 @@ def test_a_bad_line_is_shown_with_its_place(there, thin, compressed):
     assert sorted(os.listdir()) == sorted([name, "old.ts", "new.ts"])
 
 
+def test_rows_before_a_bad_record_are_learned_and_predicted(there, thin):
+    """A checkpoint holds what was learned up to the record; the run may go past it. Predictions before it come out."""
+    rows = "+1 1:1\n-1 2:1\n" * 10
+    Path("bad.svm").write_text(rows + "+1 3:abc\n" + rows)
+    thin("train", "bad.svm", "-m", "whole.ts", "--on-error", "skip")
+    options = ["bad.svm", "-m", "m.ts", "--checkpoint-every", "1000"]
+    assert "line 21, column 6" in thin("train", *options, code=1).errors
+    assert read("m.ts.checkpoint").learner.t == 20
+    assert "resumed from m.ts.checkpoint after 20 rows" in (
+        thin("train", *options, "--resume", "--on-error", "skip").errors
+    )
+    assert read("m.ts").learner.t == 40
+    assert Path("m.ts").read_bytes() == Path("whole.ts").read_bytes()
+    said = thin("predict", "bad.svm", "-m", "m.ts", code=1)
+    assert said == "1\n-1\n" * 10
+    assert "line 21, column 6" in said.errors
+
+
 def test_skipped_records_are_counted_once_across_a_resumed_run(there, thin, monkeypatch):
     from thinstream.training.checkpoint import Checkpoints
 

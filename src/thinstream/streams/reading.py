@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +21,10 @@ from thinstream.streams.options import Options
 from thinstream.streams.sources import STDIN, Piece, display_name, head_checksum, is_mappable, lines_before, pieces
 from thinstream.streams.stream import START, Skipped
 from thinstream.streams.text.names import NameTable
-from thinstream.streams.text.protocol import Parsed, ParseError, TextFormat
+from thinstream.streams.text.protocol import Parsed, ParseError, Text, TextFormat
+
+#: Bytes parsed first behind a bad record.
+STRETCH = 1 << 12
 
 
 class Span(NamedTuple):
@@ -120,6 +124,7 @@ class TextStream:
         """The rows of one file; positions at its end already name the next."""
         file, line, row = self.files[start.part], start.line, start.row
         first, stop = self.spans[start.part] if self.spans else Span()
+        above = cache(lambda: lines_before(file, first) if first else 0)
         waiting: deque[tuple[Piece, Future[Rows]]] = deque()
         most = self._threads + 2 if self._threads else 1
         with closing(pieces(file, self.form, max(start.offset, first), lambda: not waiting, stop)) as source:
@@ -130,19 +135,18 @@ class TextStream:
                     if not waiting:
                         return
                     piece, future = waiting.popleft()
-                    offset, rest, (parsed, y, unlabelled) = piece.offset, piece.text, future.result()
-                    line += piece.passed
-                    while True:
-                        if parsed.error is not None:
-                            before = line + (lines_before(file, first) if first else 0)
-                            self._trouble(file, before, rest, parsed.error)
+                    offset, line = piece.offset, line + piece.passed
+                    for text, (parsed, y, unlabelled) in self._stretches(piece.text, future.result()):
+                        before, error = Position(start.part, offset, line, row), None
+                        if unlabelled >= 0:
+                            example = f"example {row + unlabelled + 1}"
+                            error = InvalidInputError(f"{display_name(file)}: {example} has no label, others have")
+                        elif parsed.error is not None:
+                            error = self._trouble(file, line + above(), text, parsed.error)
                         if self.names is not None:
                             self.names.add(parsed.named)
                         offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
-                        if unlabelled >= 0:
-                            example = f"example {row - len(parsed.labels) + unlabelled + 1}"
-                            raise InvalidInputError(f"{display_name(file)}: {example} has no label, others have")
-                        yield Batch(
+                        batch = Batch(
                             parsed.indptr,
                             parsed.indices,
                             parsed.values,
@@ -150,16 +154,34 @@ class TextStream:
                             y,
                             parsed.weights,
                             parsed.largest,
-                            first_row=row - len(parsed.labels),
+                            first_row=before.row,
                             position=Position(start.part, offset, line, row),
                         )
-                        rest = rest[parsed.taken :]
-                        if parsed.error is None or not len(rest):
-                            break
-                        parsed, y, unlabelled = self._rows(rest)
+                        if error is not None:  # good rows before it come first
+                            good = len(batch) if unlabelled < 0 else unlabelled
+                            if good:
+                                yield replace(batch.until(good), position=before._replace(skip=good))
+                            raise error
+                        yield batch
             finally:
                 for _, future in waiting:
                     future.cancel()
+
+    def _stretches(self, text: Text, rows: Rows) -> Iterator[tuple[Text, Rows]]:
+        """The rows of a piece; after a bad record, where they end, the rest is parsed in stretches that grow.
+
+        So what is parsed in vain behind a bad record is about as long as what lies before it: work stays linear.
+        """
+        size = STRETCH
+        while True:
+            yield text, rows
+            text = text[rows.parsed.taken :]
+            if not len(text):
+                return
+            size = STRETCH if rows.parsed.error is not None else 2 * size
+            while not (taken := len(text) if size >= len(text) else self.form.records(text[:size])):
+                size *= 2  # not one record was whole
+            rows = self._rows(text[:taken])
 
     def _rows(self, text: Any) -> Rows:
         """What is made of a piece, on a thread: labels above 0 are positive, none if none of the rows has one.
@@ -178,16 +200,17 @@ class TextStream:
             y = np.where(missing, 0, parsed.labels).astype(np.int32) if many else np.where(signs, 1, -1).astype(np.int8)
         return Rows(parsed, y, int(np.argmax(missing)) if some and missing.any() else -1)
 
-    def _trouble(self, file: str, line: int, text: Any, error: ParseError) -> None:
-        before = text[: error.offset]
-        ends = np.flatnonzero(before == 10)
+    def _trouble(self, file: str, line: int, text: Text, error: ParseError) -> InvalidInputError | None:
+        """What a bad record raises; None if it is passed over."""
+        ends = np.flatnonzero(text[: error.offset] == 10)
         column = error.offset - (int(ends[-1]) + 1 if len(ends) else 0) + 1
         reason = f"{display_name(file)}, line {line + len(ends) + 1}, column {column}: {error.message}"
         if self.options.on_error == "raise":
-            raise InvalidInputError(reason)
+            return InvalidInputError(reason)
+        if self.skipped.count >= self.options.max_errors:
+            return InvalidInputError(f"more than {self.options.max_errors} bad records, the last: {reason}")
         self.skipped.add(reason)
-        if self.skipped.count > self.options.max_errors:
-            raise InvalidInputError(f"more than {self.options.max_errors} bad records, the last: {reason}")
+        return None
 
 
 class _Here(Executor):

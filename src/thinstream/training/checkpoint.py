@@ -48,6 +48,11 @@ class Checkpoints:
         self.path, self.every, self.seconds = path, every, seconds
         self._written = time.monotonic()
 
+    @property
+    def regular(self) -> bool:
+        """Whether they are written as the run goes on, not only where it is interrupted."""
+        return self.every is not None or self.seconds is not None
+
     def due_in(self, rows: int) -> int | None:
         """Rows until the next, ``rows`` having been taken since the last; None if that does not depend on rows."""
         return None if self.every is None else self.every - rows

@@ -53,6 +53,7 @@ class Run:
         model.require_features(stream.feature_space, "the data")
         self.state = State(model, Progress(len(model.classes)), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
+        self._source.pop("on_error", None)  # after a bad record a run may go on past it
         self._since = 0  # rows since the last checkpoint
         self._order = LabelOrder()
         self._most_skipped = 0  # in a pass that is over
@@ -112,8 +113,13 @@ class Run:
                 self.stream.skipped.count = 0  # a further pass comes by the same records again
             source = batches_from(self.stream, self.state.position)
             while True:
-                with asked.waiting():
-                    found = next(source, None)
+                try:
+                    with asked.waiting():
+                        found = next(source, None)
+                except InvalidInputError:  # a bad record: rows before it are learned
+                    if self.checkpoints is not None and self.checkpoints.regular:
+                        self._checkpoint()
+                    raise
                 if found is None:
                     break
                 _, batch = found

@@ -1,0 +1,81 @@
+"""Bad records in text: good rows before one are delivered, and passing over many takes linear work."""
+
+import numpy as np
+import pytest
+
+import thinstream as ts
+from thinstream.errors import InvalidInputError
+from thinstream.streams import reading, sources
+from thinstream.streams.stream import batches_from
+
+TEXTS = {
+    "rows.svm": ("", "+1 1:{0} 3:0.5\n", "+1 1:1 2:x\n"),
+    "rows.vw": ("", "1 |a b:{0} c\n", "x |a b\n"),
+    "rows.csv": ("label,a,b\n", "1,{0},x\n", "1,2\n"),
+    "rows.jsonl": ("", '{{"label": 1, "a": {0}}}\n', "{]\n"),
+}
+
+
+def rows_until_error(stream):
+    """Labels and values up to the error, the error's text, and the position before it."""
+    found, position = [], None
+    try:
+        for batch in stream.batches():
+            position = batch.position
+            for k in range(len(batch)):
+                found.append((int(batch.y[k]), batch.values[batch.indptr[k] : batch.indptr[k + 1]].tolist()))
+    except InvalidInputError as error:
+        return found, str(error), position
+    return found, None, position
+
+
+@pytest.mark.parametrize("piece", [16, 100, 1 << 22])
+@pytest.mark.parametrize("name", TEXTS)
+def test_rows_before_a_bad_record_are_delivered(tmp_path, monkeypatch, name, piece):
+    """In any pieces the same rows come, then the error; from the position before it only the error comes."""
+    monkeypatch.setattr(sources, "PIECE", piece)
+    head, row, bad = TEXTS[name]
+    path = tmp_path / name
+    path.write_text(head + "".join(row.format(k) for k in range(1, 31)) + bad + row.format(7) * 9)
+    stream = ts.open_stream(path)
+    found, error, position = rows_until_error(stream)
+    assert len(found) == 30
+    assert f"{name}, line {31 + bool(head)}, column" in error
+    assert position.row + position.skip == 30
+    with pytest.raises(InvalidInputError, match=f"line {31 + bool(head)}, column"):
+        next(batches_from(stream, position))
+    skipping = ts.open_stream(path, on_error="skip", max_errors=0)
+    assert rows_until_error(skipping)[:2] == (found, f"more than 0 bad records, the last: {error}")
+
+
+def test_rows_before_one_without_a_label_are_delivered(tmp_path):
+    path = tmp_path / "rows.vw"
+    path.write_text("1 |a b\n" * 5 + "|a b\n" + "1 |a b\n")
+    found, error, position = rows_until_error(ts.open_stream(path))
+    assert len(found) == 5
+    assert "example 6 has no label" in error
+    assert position.skip == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "bad", "options"),
+    [
+        ("rows.svm", "1 1:1 2:1\n", "1 3:1 3:1\n", {}),
+        ("rows.svm", "1 1:1 2:1\n", "5 3:1\n", {"classes": (0, 1)}),
+        ("rows.jsonl", '{"label": 1, "a": 2}\n', "{]\n", {}),
+        ("rows.vw", "1 |a b\n", "1 |a b:1e15 b:1e15\n", {}),
+    ],
+)
+def test_passing_over_many_records_takes_linear_work(tmp_path, monkeypatch, name, row, bad, options):
+    """What is parsed, all in all, is a few times the text, however many records are bad."""
+    path = tmp_path / name
+    text = (row * 50 + bad) * 900
+    path.write_text(text)
+    stream = ts.open_stream(path, on_error="skip", **options)
+    parsed, real = [], type(stream.form).parse
+    monkeypatch.setattr(type(stream.form), "parse", lambda form, text: parsed.append(len(text)) or real(form, text))
+    batches = list(stream.batches())
+    assert (sum(map(len, batches)), stream.skipped.count) == (45_000, 900)
+    assert batches[-1].position.offset == len(text)
+    assert sum(parsed) < 3 * len(text) + 900 * reading.STRETCH + len(text)
+    assert np.concatenate([batch.y for batch in batches]).tolist() == [1] * 45_000
