@@ -86,7 +86,7 @@ class OneVsRest(ReadsOnce):
 
         Bad input raises before anything is learned.
         """
-        numbers = self._numbers(batch)
+        class_numbers(batch, len(self))
         batch = batch.check()
         require_range(batch, self.dtype)
         if self.grow and batch.n_features > self.n_features:
@@ -95,21 +95,20 @@ class OneVsRest(ReadsOnce):
         out = np.empty((len(batch) if scores else 0, len(self)), dtype=self.dtype)
         for start, stop in self._cuts(batch):
             whole = stop - start == len(batch)
-            found = self._learn(batch if whole else batch.until(stop).after(start), numbers[start:stop])
+            found = self._learn(batch if whole else batch.until(stop).after(start))
             if scores:
                 out[start:stop] = found
         return out
 
-    def _learn(self, rows: Batch, numbers: NDArray[Any]) -> NDArray[Any]:
-        signs = np.where(numbers[:, np.newaxis] == np.arange(len(self)), np.int8(1), np.int8(-1))
+    def _learn(self, rows: Batch) -> NDArray[Any]:
+        signs = signs_of(rows.require_labels(), len(self))
         if isinstance(self._held, list):
             out = np.empty(signs.shape, dtype=self.dtype)
             for k, model in enumerate(self._held):
                 out[:, k] = model.learn(rows.labelled(np.ascontiguousarray(signs[:, k]), rows.weights))
         else:
             out = self._held.learn(rows, signs)
-        wrong = np.argmax(out, axis=1) != numbers
-        self.n_mistakes += int(np.count_nonzero(wrong if rows.weights is None else wrong & (rows.weights != 0)))
+        self.n_mistakes += count_mistakes(out, rows)
         return out
 
     def scores(self, batch: Batch) -> NDArray[Any]:
@@ -121,23 +120,6 @@ class OneVsRest(ReadsOnce):
         for k, model in enumerate(self._held):
             out[:, k] = model.scores(batch)
         return out
-
-    def _numbers(self, batch: Batch) -> NDArray[Any]:
-        """The labels, if they are numbers of classes."""
-        y = batch.y
-        if y is None:
-            raise InvalidInputError("a batch to learn from needs labels")
-        if y.dtype != np.int32:
-            raise InvalidInputError(
-                f"this model has {len(self)} classes; its batches need their numbers, in int32, the labels are "
-                f"{y.dtype.name}"
-            )
-        if len(y) and not (y.min() >= 0 and y.max() < len(self)):
-            row = int(np.flatnonzero((y < 0) | (y >= len(self)))[0])
-            raise InvalidInputError(
-                f"y: numbers of classes must be from 0 to {len(self) - 1}, got {y[row]} at row {batch.first_row + row}"
-            )
-        return y
 
     def _cuts(self, batch: Batch) -> Iterator[tuple[int, int]]:
         step = max(SCORES // len(self), 1)
@@ -217,6 +199,34 @@ class OneVsRest(ReadsOnce):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.algorithm = state["_held"][0].algorithm
+
+
+def class_numbers(batch: Batch, classes: int) -> NDArray[np.int32]:
+    """The labels of a batch, if they are numbers of classes."""
+    y = batch.y
+    if y is None:
+        raise InvalidInputError("a batch to learn from needs labels")
+    if y.dtype != np.int32:
+        raise InvalidInputError(
+            f"this model has {classes} classes; its batches need their numbers, in int32, the labels are {y.dtype.name}"
+        )
+    if len(y) and not (y.min() >= 0 and y.max() < classes):
+        row = int(np.flatnonzero((y < 0) | (y >= classes))[0])
+        raise InvalidInputError(
+            f"y: numbers of classes must be from 0 to {classes - 1}, got {y[row]} at row {batch.first_row + row}"
+        )
+    return y
+
+
+def signs_of(numbers: NDArray[np.int32], classes: int) -> NDArray[np.int8]:
+    """Labels as each class's model has them, rows × classes."""
+    return np.where(numbers[:, np.newaxis] == np.arange(classes), np.int8(1), np.int8(-1))
+
+
+def count_mistakes(scores: NDArray[Any], rows: Batch) -> int:
+    """Rows that count and for which another class than theirs has the highest score."""
+    wrong = np.argmax(scores, axis=1) != rows.y
+    return int(np.count_nonzero(wrong if rows.weights is None else wrong & (rows.weights != 0)))
 
 
 def model_for(algorithm: str, classes: Classes, class_weight: Any, **options: Any) -> AnyLearner:

@@ -19,7 +19,7 @@ from thinstream.learners.registry import find, rule_of
 #: Non-zeros the loop takes at a time where rows have to be converted first, so that memory stays that of the input.
 BLOCK = 1 << 20
 
-_EVERY_WEIGHT_1, _EVERY_WEIGHT_0 = np.empty(0), np.zeros(1)
+EVERY_WEIGHT_1, _EVERY_WEIGHT_0 = np.empty(0), np.zeros(1)
 _NO_LABELS = np.empty(0, dtype=np.int8)
 DTYPES = ("float32", "float64")
 #: Largest |x| taken: rows of a million such values still have finite sums of squares.
@@ -52,6 +52,17 @@ def require_range(batch: Batch, dtype: np.dtype[Any]) -> None:
     limit = LARGEST[dtype.name]
     more = " (dtype='float64' allows 1e+150)" if dtype.name == "float32" else ""
     batch.require_below(limit, f"{dtype.name} allows {limit:g}: sums of squares would overflow{more}")
+
+
+def require_signs(batch: Batch) -> NDArray[np.int8]:
+    """The labels of a batch, if they are those of two classes."""
+    if batch.y is None:
+        raise InvalidInputError("a batch to learn from needs labels")
+    if batch.y.dtype != np.int8:
+        raise InvalidInputError(
+            f"this model knows two classes, -1 and +1 in int8; the batch's are {batch.y.dtype.name}"
+        )
+    return batch.y
 
 
 def row_blocks(batch: Batch) -> Iterator[tuple[int, int]]:
@@ -209,11 +220,7 @@ class Learner(ReadsOnce, SingleModel):
         """
         if batch.values.dtype != self.dtype:
             batch = batch.check()
-        y, weights = batch.y, _EVERY_WEIGHT_1 if batch.weights is None else batch.weights
-        if y is None:
-            raise InvalidInputError("a batch to learn from needs labels")
-        if y.dtype != np.int8:
-            raise InvalidInputError(f"this model knows two classes, -1 and +1 in int8; the batch's are {y.dtype.name}")
+        y, weights = require_signs(batch), EVERY_WEIGHT_1 if batch.weights is None else batch.weights
         require_range(batch, self.dtype)
         self.version += 1
         self._widen(batch.n_features)

@@ -345,7 +345,7 @@ def test_damage_is_noticed(tmp_path):
 def test_workers_that_read_different_streams_are_an_error():
     class Odd(Threads):
         def run_together(self, tasks):
-            return super().run_together([tasks[0], replace(tasks[1], shard=Shorter())])
+            return super().run_together([tasks[0], replace(tasks[1], plan=replace(tasks[1].plan, shard=Shorter()))])
 
     with pytest.raises(InvalidInputError, match=r"ranks must call the same operations .* at operation 91"):
         learn_features(Odd(2), Everything(), model(), timeout=5.0)

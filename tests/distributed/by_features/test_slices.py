@@ -1,5 +1,6 @@
 """Models cut by features: with mini-batches of one row they are the serial run, for every algorithm."""
 
+import pickle
 from itertools import pairwise
 
 import numba
@@ -15,7 +16,7 @@ from tests.rules.golden import twins
 from thinstream.batch import Batch
 from thinstream.distributed.by_features.blueprint import Blueprint, require_separable
 from thinstream.distributed.by_features.loop import split
-from thinstream.distributed.by_features.slices import Packed, Slice, join_slices
+from thinstream.distributed.by_features.slices import Slice, join_slices
 from thinstream.engine.loop import Costs
 from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
@@ -286,7 +287,7 @@ def test_more_than_two_classes(size):
 
 @pytest.mark.interpreted
 @pytest.mark.parametrize("name", ["STG", "SSOL", "StableSparsePerceptron"])
-def test_cut_packed_and_put_together_again(name):
+def test_cut_sent_and_put_together_again(name):
     X, y = noisy(seed=2)
     serial = Learner(name, n_features=30, dtype="float64", fit_intercept=True)
     serial.learn(rows(X, y))
@@ -295,7 +296,7 @@ def test_cut_packed_and_put_together_again(name):
     for part in parts:
         part.cut(serial)
     assert sum(part.nnz for part in parts) == serial.nnz
-    again = [Packed.of(part).unpack(blueprint, part.rank, 4) for part in parts]
+    again = [Slice.of(blueprint, k, 4, pickle.loads(pickle.dumps(part.learner())), 30) for k, part in enumerate(parts)]
     same_bits(join_slices(blueprint, again), serial)
     X, y = noisy(n=40, seed=5)
 
@@ -344,7 +345,7 @@ def test_rows_that_cannot_be_learned():
     part = Slice(blueprint_of(Learner("fsol", n_features=2, dtype="float64")), 0, 1)
     with pytest.raises(InvalidInputError, match="X has 3 features, but the model has 2; grow=True would extend it"):
         part.learn(rows(np.eye(3), [-1, 1, 1]), None)
-    with pytest.raises(InvalidInputError, match="need labels in int8, theirs are none"):
+    with pytest.raises(InvalidInputError, match="a batch to learn from needs labels"):
         part.learn(Batch.of(np.array([0]), np.empty(0, np.int32), np.empty(0), 2), None)
     with pytest.raises(InvalidInputError, match="sums of squares would overflow"):
         part.learn(rows([[1e200, 0.0]], [1]), None)

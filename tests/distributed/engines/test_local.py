@@ -2,8 +2,8 @@
 
 import os
 import signal
+import threading
 import time
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,8 +48,19 @@ class Fails:
 
 @dataclass(frozen=True)
 class Sleeps:
+    mark: str
+
     def __call__(self):
+        Path(self.mark).touch()
         time.sleep(60)
+
+
+@dataclass(frozen=True)
+class Gives:
+    """What no process can send to another."""
+
+    def __call__(self):
+        return threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -133,17 +144,32 @@ def test_meetings(launcher):
     assert launcher.run_together([Meets(0), Meets(1)]) == answers
 
 
-def test_closing_waits_for_nobody():
-    launcher = LocalLauncher(1)
-    assert launcher.run_tasks([Count("e")])[0][1] == 1
-    future = launcher._submit(0, Sleeps())
-    while not future.running():  # what has not begun is cancelled, which is no death
+def test_closing_waits_for_nobody(tmp_path):
+    launcher, errors = LocalLauncher(1, retries=0), []
+
+    def run():
+        try:
+            launcher.run_tasks([Sleeps(str(tmp_path / "mark"))])
+        except WorkerLostError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not (tmp_path / "mark").exists():
         time.sleep(0.01)
-    start = time.monotonic()
+    pid, start = launcher.pids()[0], time.monotonic()
     launcher.close()
     assert time.monotonic() - start < 20
-    with pytest.raises(BrokenProcessPool):
-        future.result(timeout=20)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    thread.join(20)
+    assert [str(error) for error in errors] == ["worker 0 died 1 times at the same task"]
+
+
+def test_an_answer_that_cannot_be_sent_is_an_error(launcher):
+    with pytest.raises(TypeError, match="cannot pickle"):
+        launcher.run_tasks([Gives(), Gives()])
+    assert launcher.run_tasks([Count("f"), Count("f")])[0][1] == 1
 
 
 def test_numbers_of_workers():

@@ -10,11 +10,10 @@ travels. What is sent afterwards is neither hidden nor signed: this is for netwo
 """
 
 import json
-import os
 import socket
 import struct
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,8 +28,8 @@ __all__ = ["Collective", "new_token"]
 
 #: Bytes both sides may send before they read; any socket's buffers hold them.
 PIECE = 1 << 15
-#: Numbers at the head of a message, and their bytes.
-HEAD, HEAD_BYTES = 2, 16
+#: The head of a message.
+_HEAD = struct.Struct("@qq")
 #: Seconds a peer may be silent.
 TIMEOUT = 120.0
 
@@ -56,9 +55,6 @@ class Collective:
         self.rank, self.size, self._peers, self.timeout = rank, size, peers or {}, timeout
         self._steps, self._below, self._above = partners(rank, size)
         self._done = 0  # operations
-        self._out, self._in = bytearray(HEAD_BYTES + PIECE), bytearray(HEAD_BYTES + PIECE)
-        self._out_head, self._in_head = (np.frombuffer(raw, np.int64, HEAD) for raw in (self._out, self._in))
-        self._views: dict[tuple[int, str], Any] = {}
         self._closed = False
 
     @classmethod
@@ -79,20 +75,17 @@ class Collective:
         bound = LOOPBACK if len(set(machines)) == 1 else host
         steps, below, above = partners(rank, size)
         wanted = {other for other in (*steps, below, above) if other >= 0}
-        with Listener(bound, token, rank, {other for other in wanted if other > rank}, timeout) as listener:
+        deadline = time.monotonic() + timeout
+        expected = {other for other in wanted if other > rank}
+        with Listener(bound, token, rank, expected, timeout) as listener, ExitStack() as opened:
             places = [tuple(json.loads(text)) for text in exchange(json.dumps([bound, listener.port]))]
-            peers: dict[int, socket.socket] = {}
-            deadline = time.monotonic() + timeout
-            try:
-                for other in sorted(other for other in wanted if other < rank):
-                    peers[other] = connect(places[other], token, rank, other, deadline)
-                peers |= listener.accept_ranks(deadline)
-            except BaseException:
-                for peer in peers.values():
-                    peer.close()
-                raise
+            peers = {}
+            for other in sorted(wanted - expected):
+                peers[other] = opened.enter_context(connect(places[other], token, rank, other, deadline))
+            peers |= listener.accept_ranks(deadline)
+            opened.pop_all()
         for peer in peers.values():
-            _limit(peer, timeout)
+            peer.settimeout(timeout)
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return cls(rank, size, peers, timeout)
@@ -104,11 +97,8 @@ class Collective:
         self._done += 1
         flat = array.reshape(-1)
         per = PIECE // max(array.itemsize, 1)
-        if len(flat) <= per:
-            self._reduce(flat)
-        else:
-            for start in range(0, len(flat), per):
-                self._reduce(flat[start : start + per])
+        for start in range(0, max(len(flat), 1), per):
+            self._reduce(flat[start : start + per])
         return array
 
     def barrier(self) -> None:
@@ -132,88 +122,54 @@ class Collective:
     # One piece ------------------------------------------------------------------------------------------------------
 
     def _reduce(self, part: NDArray[Any]) -> None:
-        out, out_numbers, into, in_numbers = self._buffers(part.nbytes, part.dtype)
         if self._below >= 0:  # beyond the power of two
-            out_numbers[:] = part
-            self._send(self._below, out)
-            self._receive(self._below, into)
-            part[:] = in_numbers
+            self._send(self._below, part)
+            part[:] = self._receive(self._below, part)
             return
         if self._above >= 0:
-            self._receive(self._above, into)
-            part += in_numbers
+            part += self._receive(self._above, part)
         for other in self._steps:
-            out_numbers[:] = part
-            self._send(other, out)
-            self._receive(other, into)
-            part += in_numbers
+            self._send(other, part)
+            part += self._receive(other, part)
         if self._above >= 0:
-            out_numbers[:] = part
-            self._send(self._above, out)
+            self._send(self._above, part)
 
-    def _buffers(self, size: int, dtype: np.dtype[Any]) -> Any:
-        """What is sent and where it is received, as bytes and as the numbers in them."""
-        key = size, dtype.str
-        if key not in self._views:
-            if len(self._views) > 64:
-                self._views.clear()
-            self._views[key] = [
-                view
-                for raw in (self._out, self._in)
-                for view in (
-                    memoryview(raw)[: HEAD_BYTES + size],
-                    np.frombuffer(raw, dtype, size // dtype.itemsize, HEAD_BYTES),
-                )
-            ]
-        return self._views[key]
-
-    def _send(self, other: int, message: memoryview) -> None:
-        head = self._out_head
-        head[0], head[1] = self._done, len(message) - HEAD_BYTES
+    def _send(self, other: int, part: NDArray[Any]) -> None:
         try:
-            self._peers[other].sendall(message)
+            self._peers[other].sendall(_HEAD.pack(self._done, part.nbytes) + part.tobytes())
         except OSError as error:
             raise self._lost(other, error) from error
 
-    def _receive(self, other: int, message: memoryview) -> None:
-        peer, got, size = self._peers[other], 0, len(message)
+    def _receive(self, other: int, like: NDArray[Any]) -> NDArray[Any]:
+        """An array like this one."""
+        peer, expected, got = self._peers[other], (self._done, like.nbytes), 0
+        raw = bytearray(_HEAD.size + like.nbytes)
+        view, head = memoryview(raw), expected
         try:
-            while got < size:
-                found = peer.recv_into(message[got:] if got else message)
+            while got < len(raw) and head == expected:  # more would never come
+                found = peer.recv_into(view[got:])
                 if not found:
                     raise ConnectionResetError("it closed the connection")
                 got += found
-                if found < size and got >= HEAD_BYTES and int(self._in_head[1]) != size - HEAD_BYTES:
-                    break  # more would never come
+                head = _HEAD.unpack_from(raw) if got >= _HEAD.size else expected
         except OSError as error:
             raise self._lost(other, error) from error
-        done, length = self._in_head.tolist()
-        if done != self._done or length != size - HEAD_BYTES:
+        if head != expected:
             self.close()
             raise InvalidInputError(
                 f"ranks must call the same operations with arrays of the same size: rank {self.rank} is at operation "
-                f"{self._done} with {size - HEAD_BYTES} bytes, rank {other} at operation {done} with {length}"
+                f"{expected[0]} with {expected[1]} bytes, rank {other} at operation {head[0]} with {head[1]}"
             )
+        return np.frombuffer(raw, like.dtype, offset=_HEAD.size)
 
     def _lost(self, other: int, error: OSError) -> PeerLostError:
         """Says who was lost, and closes, so that those who wait for this rank do not wait in vain."""
         if self._closed:
             return PeerLostError(f"rank {self.rank} of {self.size} is closed")
         self.close()
-        silent = isinstance(error, TimeoutError | BlockingIOError)
+        silent = isinstance(error, TimeoutError)
         why = f"it was silent for {self.timeout:g} s" if silent else f"the connection ended ({error})"
         return PeerLostError(f"rank {self.rank} of {self.size} lost rank {other}: {why}")
-
-
-def _limit(peer: socket.socket, timeout: float) -> None:
-    """Lets the system watch the time where it can: Python would ask for it at every call."""
-    if os.name != "posix":
-        peer.settimeout(timeout)
-        return
-    peer.settimeout(None)
-    seconds = struct.pack("@ll", int(timeout), int(timeout % 1 * 1e6))
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, seconds)
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
 
 
 def partners(rank: int, size: int) -> tuple[list[int], int, int]:

@@ -19,8 +19,8 @@ from typing import Any
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import TIMEOUT, new_token
 from thinstream.distributed.by_features.slice_files import Manifest, Place, clear, gather
-from thinstream.distributed.by_features.slices import join_slices
-from thinstream.distributed.by_features.worker import Answer, Segment
+from thinstream.distributed.by_features.slices import Slice, join_slices
+from thinstream.distributed.by_features.worker import Answer, Plan, Segment
 from thinstream.distributed.engines.launcher import RETRIES, Launcher, require_count
 from thinstream.distributed.sources import Source
 from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
@@ -63,8 +63,18 @@ def learn_features(
     segment = require_count(segment, "segment")
     if not assemble and checkpoint is None:
         raise InvalidParameterError("assemble=False leaves the slices in a folder: checkpoint must name one, got None")
-    plan = Blueprint.of(model, n_features)
-    run = _Driver(launcher, source, model, plan, batch, passes, checkpoint, timeout, watch or NullObserver())
+    plan = Plan(
+        Blueprint.of(model, n_features),
+        source.shards(1)[0],
+        launcher.workers,
+        batch,
+        passes,
+        timeout,
+        checkpoint,
+        launcher.share(model.learner) if model.learner.t else None,
+        watch is not None and watch.lines,
+    )
+    run = _Driver(launcher, source, model, plan, watch or NullObserver())
     new = checkpoint is not None and not checkpoint.exists()
     if checkpoint is not None:
         checkpoint.mkdir(parents=True, exist_ok=True)
@@ -88,36 +98,30 @@ class _Driver:
     launcher: Launcher
     source: Source
     model: Model
-    blueprint: Blueprint
-    batch: int
-    passes: int
-    folder: Path | None
-    timeout: float
+    plan: Plan
     watch: Observer
 
     def __post_init__(self) -> None:
-        self.shard = self.source.shards(1)[0]
-        self.described = {"source": self.source.fingerprint(), "batch": self.batch, "passes": self.passes}
-        self.first = self.launcher.share(self.model.learner) if self.model.learner.t else None
+        self.described = {"source": self.source.fingerprint(), "batch": self.plan.batch, "passes": self.plan.passes}
         self.answers = list[Answer]()
         self._restart()
 
     def resume(self) -> None:
-        assert self.folder is not None
-        found = Manifest.read(self.folder)
+        assert self.plan.folder is not None
+        found = Manifest.read(self.plan.folder)
         if found is None:
             return
-        found.require_same(self.folder, self.blueprint, self.launcher.workers, self.described)
+        found.require_same(self.plan.folder, self.plan.blueprint, self.plan.size, self.described)
         arrays = dict(found.arrays)
         names = {key.removeprefix(_NAMES): arrays.pop(key) for key in list(arrays) if key.startswith(_NAMES)}
         self.job = found.job
-        self._arrive(found.place, arrays, names)
+        self.place, self.progress, self.names = found.place, Progress.from_arrays(arrays), names
 
     def learn(self, segment: int) -> None:
         """Segment after segment; a lost worker sends all back to the last checkpoint, or to the start."""
         with stopping() as asked:
             lost = 0
-            while self.place.passes < self.passes:
+            while self.place.passes < self.plan.passes:
                 try:
                     with asked.waiting():
                         self.answers = self.launcher.run_together(self._tasks(segment))
@@ -126,22 +130,25 @@ class _Driver:
                     if lost > RETRIES:
                         error.add_note(f"{lost} attempts failed, the last from row {self.place.rows} on")
                         raise
-                    if self.folder is None:
+                    if self.plan.folder is None:
                         self._restart()
                     continue
-                lost = lost if self.folder is None else 0
+                lost = lost if self.plan.folder is None else 0
                 self._take(self.answers[0])
 
     def result(self, assemble: bool) -> State:
         """The result."""
         if not assemble:
             return self.state
-        if self.folder is not None:
-            learner = gather(self.folder).learner
+        if self.plan.folder is not None:
+            learner = gather(self.plan.folder).learner
         else:
-            plan, size = self.blueprint, self.launcher.workers
-            packed = [answer.packed for answer in self.answers if answer.packed is not None]
-            learner = join_slices(plan, (part.unpack(plan, rank, size) for rank, part in enumerate(packed)))
+            plan = self.plan
+            learners = [answer.learner for answer in self.answers if answer.learner is not None]
+            parts = [
+                Slice.of(plan.blueprint, k, plan.size, each, self.place.n_features) for k, each in enumerate(learners)
+            ]
+            learner = join_slices(plan.blueprint, parts)
         return self.state._replace(model=replace(self.model, learner=learner))
 
     def last_line(self, state: State, assembled: bool) -> None:
@@ -155,51 +162,30 @@ class _Driver:
     def _restart(self) -> None:
         """Nothing is left of what was learned."""
         self.job, self.place = secrets.token_hex(4), Place()
-        self.state = State(self.model, Progress(len(self.model.classes)), 0, self.place.position)
+        self.progress, self.names = Progress(len(self.model.classes)), dict[str, Any]()
+
+    @property
+    def state(self) -> State:
+        """As far as it is known here: the learner is the one to begin with."""
+        place = self.place
+        return State(self.model, self.progress, place.passes, place.position, place.skipped, self.names)
 
     def _tasks(self, segment: int) -> list[Segment]:
-        token, size = new_token(), self.launcher.workers
-        rows = segment if self.folder is not None or self.launcher.remembers else None
-        width = max(self.place.n_features, self.blueprint.n_features)
-        return [
-            Segment(
-                blueprint=self.blueprint,
-                shard=self.shard,
-                rank=rank,
-                size=size,
-                job=self.job,
-                token=token,
-                place=self.place,
-                rows=rows,
-                batch=self.batch,
-                passes=self.passes,
-                timeout=self.timeout,
-                folder=self.folder,
-                first=self.first,
-                lines=self.watch.lines,
-                count=self.watch.wants_nnz(width * len(self.blueprint.costs)),
-                progress=self.state.progress.arrays() if rank == 0 else {},
-                names=dict(self.state.names) if rank == 0 else {},
-            )
-            for rank in range(size)
-        ]
+        plan = self.plan
+        rows = segment if plan.folder is not None or self.launcher.remembers else None
+        width = max(self.place.n_features, plan.blueprint.n_features)
+        count = self.watch.wants_nnz(width * len(plan.blueprint.costs))
+        first = Segment(plan, 0, self.job, new_token(), self.place, rows, count)
+        told = replace(first, progress=self.progress.arrays(), names=self.names)
+        return [told, *(replace(first, rank=rank) for rank in range(1, plan.size))]
 
     def _take(self, answer: Answer) -> None:
-        if self.folder is not None:
+        plan = self.plan
+        if plan.folder is not None:
             arrays = answer.progress | {_NAMES + key: array for key, array in answer.names.items()}
-            size, space = self.launcher.workers, self.model.feature_space
-            Manifest(self.blueprint, self.job, size, answer.place, self.described, space, arrays).write(self.folder)
-        self._arrive(answer.place, answer.progress, answer.names)
+            more = self.described, self.model.feature_space, arrays
+            Manifest(plan.blueprint, self.job, plan.size, answer.place, *more).write(plan.folder)
+        self.place, self.progress, self.names = answer.place, Progress.from_arrays(answer.progress), answer.names
         for line in answer.lines:
             self.watch.line(line)
-        self.watch.moved(step_of(self.state, self.passes))
-
-    def _arrive(self, place: Place, progress: dict[str, Any], names: dict[str, Any]) -> None:
-        self.place = place
-        self.state = self.state._replace(
-            progress=Progress.from_arrays(progress),
-            passes=place.passes,
-            position=place.position,
-            skipped=place.skipped,
-            names=names,
-        )
+        self.watch.moved(step_of(self.state, plan.passes))

@@ -98,9 +98,7 @@ def read_slice(folder: Path, job: str, number: int, blueprint: Blueprint, rank: 
     found = model.extra.get("slice", {})
     if (found.get("rank"), found.get("size")) != (rank, size):
         raise ModelFileError(f"{path}: is not slice {rank} of {size}")
-    part = Slice(blueprint, rank, size)
-    part.restore(model.learner, found["n_features"])
-    return part
+    return Slice.of(blueprint, rank, size, model.learner, found["n_features"])
 
 
 def gather(folder: Path) -> Model:

@@ -5,7 +5,7 @@ work however features are numbered, and needs no width beforehand: slices grow a
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,9 @@ from thinstream.engine.diagonal import Exact
 from thinstream.engine.rows import Rows
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Learner
-from thinstream.learners.learner import require_range
+from thinstream.learners.learner import EVERY_WEIGHT_1, require_range, require_signs
 from thinstream.learners.memory import record_views, widen
-from thinstream.models import packing
-from thinstream.one_vs_rest import AnyLearner, learner_of
-
-_EVERY_WEIGHT_1 = np.empty(0)
+from thinstream.one_vs_rest import AnyLearner, class_numbers, count_mistakes, learner_of, signs_of
 
 
 class Slice:
@@ -61,20 +58,24 @@ class Slice:
         Every rank is given all rows. All rows of a mini-batch are scored before the first of them is learned.
         """
         batch = batch.check()
-        signs = self._signs(batch)
+        classes = len(self.models)
+        signs = require_signs(batch)[:, None] if classes == 1 else signs_of(class_numbers(batch, classes), classes)
         require_range(batch, self.models[0].dtype)
         self._widen(batch.n_features)
         rows = self._own(batch)
-        each = [rows._replace(y=np.ascontiguousarray(signs[:, k])) for k in range(len(self.models))]
-        scores = np.empty((len(self.models), len(batch)), dtype=self.models[0].dtype)
+        each = [rows._replace(y=np.ascontiguousarray(signs[:, k])) for k in range(classes)]
+        scores = np.empty((len(batch), classes), dtype=self.models[0].dtype)
         sums, changes = self._scratch(batch_size)
         for first in range(0, len(batch), batch_size):
             last = min(first + batch_size, len(batch))
             if last - first < batch_size:
                 sums, changes = self._scratch(last - first)
             self._take(each, first, last, collective, sums, changes)
-            scores[:, first:last] = sums[0]
-        return self._count_mistakes(scores, batch)
+            scores[first:last] = sums[0].T
+        if classes == 1:
+            return scores[:, 0]
+        self.n_mistakes += count_mistakes(scores, batch)
+        return scores
 
     def prepare(self) -> NDArray[Any]:
         """Loads all compiled code (or compiles it, which takes seconds); returns the scores of no rows."""
@@ -97,14 +98,16 @@ class Slice:
         """The slice in the form of a model, to be stored."""
         return learner_of(self.models, self.n_mistakes)
 
-    def restore(self, learner: AnyLearner, n_features: int) -> None:
-        """Becomes what a slice was when ``learner`` was taken from it, of a model that had ``n_features``."""
-        self.n_features, self.n_mistakes = n_features, learner.n_mistakes
-        rules = [model.rule for model in self.models]
-        self.models = list(learner.models)
-        for model, rule in zip(self.models, rules, strict=True):
-            model.rule = rule
-            self._fit(model)
+    @classmethod
+    def of(cls, blueprint: Blueprint, rank: int, size: int, learner: AnyLearner, n_features: int) -> Self:
+        """The slice that ``learner`` was taken from, of a model that had ``n_features``."""
+        part = cls(blueprint, rank, size)
+        part.n_features, part.n_mistakes = n_features, learner.n_mistakes
+        fresh, part.models = part.models, list(learner.models)
+        for model, known in zip(part.models, fresh, strict=True):
+            model.rule = known.rule
+            part._fit(model)
+        return part
 
     def cut(self, learner: AnyLearner) -> None:
         """Takes its coordinates out of a model of all features."""
@@ -131,35 +134,13 @@ class Slice:
 
     # Rows -------------------------------------------------------------------------------------------------------------
 
-    def _signs(self, batch: Batch) -> NDArray[np.int8]:
-        """Labels as each class's model has them, rows × models."""
-        y, classes = batch.y, len(self.models)
-        kind = np.int8 if classes == 1 else np.int32
-        if y is None or y.dtype != kind:
-            given = "none" if y is None else y.dtype.name
-            raise InvalidInputError(f"rows to learn from need labels in {np.dtype(kind).name}, theirs are {given}")
-        if classes == 1:
-            return y[:, np.newaxis]
-        if len(y) and not (y.min() >= 0 and y.max() < classes):
-            row = int(np.flatnonzero((y < 0) | (y >= classes))[0])
-            raise InvalidInputError(
-                f"y: numbers of classes must be from 0 to {classes - 1}, got {y[row]} at row {batch.first_row + row}"
-            )
-        return np.where(y[:, np.newaxis] == np.arange(classes), np.int8(1), np.int8(-1))
-
     def _own(self, batch: Batch) -> Rows:
         """The part of the rows that is this rank's."""
         room = batch.nnz + (len(batch) if self.offset and self.rank == 0 else 0) + 1
-        dtype = self.models[0].dtype
-        weights = _EVERY_WEIGHT_1 if batch.weights is None else np.ascontiguousarray(batch.weights, np.float64)
-        out = Rows(
-            np.empty(len(batch) + 1, np.int64),
-            np.empty(room, batch.indices.dtype),
-            np.empty(room, dtype),
-            np.empty(0, np.int8),
-            weights,
-        )
-        values = batch.values.astype(dtype, copy=False)
+        values = batch.values.astype(self.models[0].dtype, copy=False)
+        weights = EVERY_WEIGHT_1 if batch.weights is None else np.ascontiguousarray(batch.weights, np.float64)
+        indptr, indices = np.empty(len(batch) + 1, np.int64), np.empty(room, batch.indices.dtype)
+        out = Rows(indptr, indices, np.empty(room, values.dtype), np.empty(0, np.int8), weights)
         found = split(batch.indptr, batch.indices, values, self.rank, self.size, self.offset, out)
         return out._replace(indices=out.indices[:found], values=out.values[:found])
 
@@ -220,36 +201,6 @@ class Slice:
             part.ensure(*arguments)
             self._ready.add(key)
         part.function(*arguments)
-
-    def _count_mistakes(self, scores: NDArray[Any], batch: Batch) -> NDArray[Any]:
-        """Scores as a learner gives them; of more than two classes mistakes are counted."""
-        if len(self.models) == 1:
-            return np.array(scores[0])
-        found = np.ascontiguousarray(scores.T)
-        wrong = np.argmax(found, axis=1) != batch.y
-        self.n_mistakes += int(np.count_nonzero(wrong if batch.weights is None else wrong & (batch.weights != 0)))
-        return found
-
-
-class Packed(NamedTuple):
-    """A slice on its way to the driver: coordinates that were touched only."""
-
-    head: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
-    n_features: int
-
-    @classmethod
-    def of(cls, part: Slice) -> Self:
-        """The slice, packed."""
-        learner = part.learner()
-        return cls(packing.describe(learner), packing.pack(learner, "full"), part.n_features)
-
-    def unpack(self, blueprint: Blueprint, rank: int, size: int) -> Slice:
-        """The slice as it was."""
-        part = Slice(blueprint, rank, size)
-        head = {**self.head, "grade": "full", "classes": list(blueprint.classes)}
-        part.restore(packing.unpack(head, self.arrays), self.n_features)
-        return part
 
 
 def join_slices(blueprint: Blueprint, slices: Iterator[Slice] | Sequence[Slice]) -> AnyLearner:

@@ -15,7 +15,7 @@ from thinstream.distributed import cursor as cursors
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import Collective
 from thinstream.distributed.by_features.slice_files import Place, read_slice, write_slice
-from thinstream.distributed.by_features.slices import Packed, Slice
+from thinstream.distributed.by_features.slices import Slice
 from thinstream.distributed.cursor import Cursor
 from thinstream.distributed.engines.launcher import LOOPBACK, Exchange
 from thinstream.distributed.sources import Shard
@@ -36,7 +36,22 @@ class Answer(NamedTuple):
     progress: Arrays  # of rank 0, as are names and lines
     names: Arrays
     lines: list[Line]
-    packed: Packed | None  # at the end: the slice, where there is no folder for it
+    learner: AnyLearner | None  # at the end: the slice, where there is no folder for it
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is, from its beginning to its end."""
+
+    blueprint: Blueprint
+    shard: Shard  # the whole stream, which every rank reads
+    size: int  # ranks
+    batch: int  # rows of a mini-batch
+    passes: int
+    timeout: float  # seconds a peer may be silent
+    folder: Path | None = None  # of the slices; None: they stay in the processes, and come with the last answer
+    first: Callable[[], AnyLearner] | None = None  # answers the model to begin with
+    lines: bool = False  # whether lines are to be told at 1, 2, 4, … rows
 
 
 #: The slice this process had at the end of a segment: (job, number of the next, rank) → slice.
@@ -47,45 +62,40 @@ _remembered: dict[tuple[str, int, int], Slice] = {}
 class Segment:
     """A task for `Launcher.run_together`; all ranks are given the same but ``rank``, ``progress`` and ``names``."""
 
-    blueprint: Blueprint
-    shard: Shard  # the whole stream, which every rank reads
+    plan: Plan
     rank: int
-    size: int
     job: str  # the run's name
     token: str  # the secret of this attempt
     place: Place  # where to begin
-    rows: int | None  # after how many to stop; None: at the end
-    batch: int  # rows of a mini-batch
-    passes: int
-    timeout: float  # seconds a peer may be silent
-    folder: Path | None = None  # of the slices; None: they stay in the processes, and come with the last answer
-    first: Callable[[], AnyLearner] | None = None  # answers the model to begin with
-    lines: bool = False  # whether lines are to be told at 1, 2, 4, … rows,
-    count: bool = False  # and whether with the number of non-zero weights
+    rows: int | None = None  # after how many to stop; None: at the end
+    count: bool = False  # whether lines have the number of non-zero weights
     progress: Arrays = field(default_factory=dict)  # of rank 0, as far as the place; names, too
     names: Arrays = field(default_factory=dict)
 
     def __call__(self, exchange: Exchange) -> Answer:
         """Runs it; compiles before it meets the others, who would not wait for that."""
-        part = self._slice()
+        plan, part = self.plan, self._slice()
         scores = part.prepare()
         if self.rank == 0:
-            Progress(len(self.blueprint.classes)).update(scores, self.blueprint.classes.coded(np.empty(0)))
-        stream = self.shard.open()
+            Progress(len(plan.blueprint.classes)).update(scores, plan.blueprint.classes.coded(np.empty(0)))
+        stream = plan.shard.open()
         warm_up = getattr(stream, "warm_up", None)
         if warm_up is not None:
             warm_up()
         if stream.names is not None and self.names:
             stream.names.restore(self.names)
         host = getattr(exchange, "host", LOOPBACK)
-        with Collective.join(exchange, self.rank, self.size, self.token, host=host, timeout=self.timeout) as collective:
+        with Collective.join(exchange, self.rank, plan.size, self.token, host=host, timeout=plan.timeout) as collective:
             run = _Run(self, part, stream, collective)
             run.go()
             run.require_agreement()
-            if self.folder is not None:
-                write_slice(self.folder, self.job, run.place.number, part)
-        over = run.place.passes == self.passes
-        self._remember(run.place.number, None if over else part)
+            if plan.folder is not None:
+                write_slice(plan.folder, self.job, run.place.number, part)
+        over = run.place.passes == plan.passes
+        for key in [key for key in _remembered if key[0] != self.job or key[2] == self.rank]:
+            _remembered.pop(key, None)  # of no use any more
+        if not over:  # spares the next segment in this process the reading
+            _remembered[self.job, run.place.number, self.rank] = part
         told, names = self.rank == 0, stream.names
         return Answer(
             run.place,
@@ -93,28 +103,22 @@ class Segment:
             run.progress.arrays() if told else {},
             names.arrays() if told and names is not None else {},
             run.lines,
-            Packed.of(part) if over and self.folder is None else None,
+            part.learner() if over and plan.folder is None else None,
         )
-
-    def _remember(self, number: int, part: Slice | None) -> None:
-        """Spares the next segment in this process the reading; what other segments have left here is of no use."""
-        for key in [key for key in _remembered if key[0] != self.job or key[2] == self.rank]:
-            _remembered.pop(key, None)
-        if part is not None:
-            _remembered[self.job, number, self.rank] = part
 
     def _slice(self) -> Slice:
         """The slice as it was at the place: remembered, read, or made."""
+        plan = self.plan
         part = _remembered.pop((self.job, self.place.number, self.rank), None)
         if part is not None:
             return part
         if self.place.number:
-            if self.folder is None:
+            if plan.folder is None:
                 raise WorkerLostError(f"worker {self.rank} is new: its slice was lost, and there is no folder with it")
-            return read_slice(self.folder, self.job, self.place.number, self.blueprint, self.rank, self.size)
-        part = Slice(self.blueprint, self.rank, self.size)
-        if self.first is not None:
-            part.cut(self.first())
+            return read_slice(plan.folder, self.job, self.place.number, plan.blueprint, self.rank, plan.size)
+        part = Slice(plan.blueprint, self.rank, plan.size)
+        if plan.first is not None:
+            part.cut(plan.first())
         return part
 
 
@@ -122,16 +126,17 @@ class _Run:
     """A segment under way."""
 
     def __init__(self, task: Segment, part: Slice, stream: Stream, collective: Collective) -> None:
-        self.task, self.part, self.stream, self.collective = task, part, stream, collective
+        self.task, self.plan, self.part, self.stream, self.collective = task, task.plan, part, stream, collective
         self.place, self.lines, self.seen, self.taken = task.place, list[Line](), 0, 0
-        self.progress = Progress.from_arrays(task.progress) if task.progress else Progress(len(task.blueprint.classes))
+        classes = len(self.plan.blueprint.classes)
+        self.progress = Progress.from_arrays(task.progress) if task.progress else Progress(classes)
 
     def go(self) -> None:
         """To the end of the segment or of the last pass."""
         task, start = self.task, self.place
-        cursor = Cursor(self.stream, cursors.Place(start.passes, start.position, start.skipped), task.passes)
+        cursor = Cursor(self.stream, cursors.Place(start.passes, start.position, start.skipped), self.plan.passes)
         while not cursor.over and (task.rows is None or self.taken < task.rows):
-            for batch in whole_mini_batches(cursor.take(self._rows_ahead(), within_pass=True), task.batch):
+            for batch in whole_mini_batches(cursor.take(self._rows_ahead(), within_pass=True), self.plan.batch):
                 self._take(batch)
         self.place = self.place._replace(
             number=start.number + 1, n_features=self.part.n_features, **cursor.place._asdict()
@@ -140,19 +145,19 @@ class _Run:
     def _rows_ahead(self) -> int:
         """Whole mini-batches to the end of the segment, or until the rows have doubled, where a line is due."""
         rows = sys.maxsize if self.task.rows is None else self.task.rows - self.taken
-        if self.task.lines:
+        if self.plan.lines:
             rows = min(rows, (1 << self.place.rows.bit_length()) - self.place.rows)
-        return -(-rows // self.task.batch) * self.task.batch
+        return -(-rows // self.plan.batch) * self.plan.batch
 
     def _take(self, rows: Batch) -> None:
         before = self.place.rows
-        scores = self.part.learn(rows, self.collective, batch_size=self.task.batch)
+        scores = self.part.learn(rows, self.collective, batch_size=self.plan.batch)
         if self.task.rank == 0:
             labels: Any = rows.y
             self.progress.update(scores, labels, rows.weights)
         self.taken, self.seen = self.taken + len(rows), self.seen + rows.nnz
         self.place = self.place._replace(rows=before + len(rows))
-        if self.task.lines and before.bit_length() != (before + len(rows)).bit_length():
+        if self.plan.lines and before.bit_length() != (before + len(rows)).bit_length():
             self._line()
 
     def _line(self) -> None:
@@ -167,7 +172,7 @@ class _Run:
         """Raises if ranks have read different streams."""
         mine = np.array([self.taken, self.seen, self.part.n_features], dtype=np.int64)
         total = self.collective.allreduce(mine.copy())
-        if (total != self.task.size * mine).any():
+        if (total != self.plan.size * mine).any():
             raise InvalidInputError(
                 f"every worker must read the same stream: worker {self.task.rank} has read {self.taken} rows with "
                 f"{self.seen} non-zeros, others have not"

@@ -5,14 +5,16 @@ its fields alone; what its process remembers from earlier rounds may only save i
 """
 
 import os
+import pickle
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from inspect import signature
 from numbers import Integral
 from typing import Any, Protocol, TypeVar
 
-from thinstream.errors import InvalidParameterError, listed
+from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError, listed
 
 T = TypeVar("T")
 
@@ -77,6 +79,27 @@ def with_worker(error: BaseException, worker: int) -> BaseException:
     """
     error.add_note(f"raised in worker {worker}")
     return error
+
+
+def cause(errors: Mapping[int, BaseException]) -> BaseException:
+    """Of what tasks that ran together raised, by worker: what began it.
+
+    A death comes after what a task raised itself, and its echo in the others, a PeerLostError, after both.
+    """
+    kinds = PeerLostError, WorkerLostError
+    worker = min(errors, key=lambda worker: (*(isinstance(errors[worker], kind) for kind in kinds), worker))
+    return with_worker(errors[worker], worker)
+
+
+def portable(error: BaseException) -> BaseException:
+    """The error as it can be sent, with where it was raised as a note."""
+    where = "".join(traceback.format_exception(error)).rstrip()
+    sent: BaseException = RuntimeError(f"{type(error).__name__}: {error}")
+    with suppress(Exception):  # some cannot be pickled, or come back as something else
+        came = pickle.loads(pickle.dumps(error))
+        sent = came if isinstance(came, BaseException) else sent
+    sent.add_note(where)
+    return sent
 
 
 @contextmanager

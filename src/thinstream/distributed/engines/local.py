@@ -8,27 +8,21 @@ import secrets
 import signal
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from multiprocessing import connection, util
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar, cast
 
-from thinstream.distributed.engines.launcher import LOOPBACK, RETRIES, require_count, with_worker
+from thinstream.distributed.engines.launcher import LOOPBACK, RETRIES, cause, portable, require_count, with_worker
 from thinstream.errors import PeerLostError, WorkerLostError
 
 T = TypeVar("T")
 
 #: Seconds that a worker has to end by itself.
 GRACE = 2.0
-#: What was shared with this process, by key.
+#: In a worker: what was shared with it, by key.
 _received: dict[str, Any] = {}
-#: In a worker: its line to the driver, and what comes from there.
-_lifelines: list[Connection] = []
-_texts: queue.SimpleQueue[list[str] | None] = queue.SimpleQueue()
 #: Keys met while a task is pickled for a worker.
 _pickling = threading.local()
 
@@ -66,9 +60,7 @@ class LocalLauncher:
 
     def __init__(self, workers: int, *, retries: int = RETRIES) -> None:
         self.workers, self.retries = require_count(workers), retries
-        self._pools: list[ProcessPoolExecutor | None] = [None] * self.workers
-        self._lifelines: list[Connection | None] = [None] * self.workers
-        self._has: list[set[str]] = [set() for _ in range(self.workers)]
+        self._processes: list[_Process | None] = [None] * self.workers
         self._values: dict[str, bytes] = {}
 
     def share(self, value: T) -> Callable[[], T]:
@@ -84,45 +76,21 @@ class LocalLauncher:
         answers: dict[int, T] = {}
         left = dict(enumerate(tasks))
         for _ in range(self.retries + 1):
-            futures = {worker: self._submit(worker, task) for worker, task in left.items()}
-            wait(list(futures.values()))
-            errors: list[BaseException] = []
-            for worker, future in futures.items():
-                error = future.exception()
-                if error is None:
-                    answers[worker] = future.result()
-                    del left[worker]
-                elif isinstance(error, BrokenProcessPool):
-                    self._drop(worker)
-                else:
-                    errors.append(with_worker(error, worker))
-            if errors:
-                raise errors[0]
+            found, errors = self._run(left)
+            answers |= found
+            left = {worker: left[worker] for worker in errors if self._processes[worker] is None}  # they died
+            for worker in sorted(errors.keys() - left.keys()):
+                raise with_worker(errors[worker], worker)
             if not left:
                 return [answers[worker] for worker in range(len(tasks))]
         raise WorkerLostError(f"worker {min(left)} died {self.retries + 1} times at the same task")
 
     def run_together(self, tasks: Sequence[Callable[[Any], T]]) -> list[T]:
         """Answers of tasks that run at the same time."""
-        futures = [self._submit(worker, partial(task, _Exchange(worker))) for worker, task in enumerate(tasks)]
-        try:
-            self._hand_texts_round(futures)
-        except BaseException:  # the run was stopped here, they would go on
-            for worker in range(len(tasks)):
-                self._drop(worker)
-            raise
-        errors = {worker: error for worker, future in enumerate(futures) if (error := future.exception()) is not None}
-        lost = [worker for worker, error in errors.items() if isinstance(error, BrokenProcessPool)]
-        for worker in lost:
-            self._drop(worker)
-        echoes = [worker for worker, error in errors.items() if isinstance(error, PeerLostError)]
-        for worker in sorted(errors.keys() - {*lost, *echoes}):
-            raise with_worker(errors[worker], worker)
-        if lost:
-            raise WorkerLostError(f"worker {lost[0]} died while the workers were at work together")
-        if echoes:
-            raise with_worker(errors[echoes[0]], echoes[0])
-        return [future.result() for future in futures]
+        answers, errors = self._run(dict(enumerate(tasks)), together=True)
+        if errors:
+            raise cause(errors)
+        return [answers[worker] for worker in range(len(tasks))]
 
     def close(self) -> None:
         """Ends the workers."""
@@ -132,89 +100,83 @@ class LocalLauncher:
 
     def pids(self) -> list[int | None]:
         """Process numbers of the workers; None of one that has not begun."""
-        return [None if pool is None else next(iter(pool._processes or {}), None) for pool in self._pools]
+        return [None if process is None else process.pid for process in self._processes]
 
-    def _submit(self, worker: int, task: Callable[[], T]) -> "Future[T]":
-        pool, end = self._pools[worker], None
-        if pool is None:
-            context = multiprocessing.get_context("spawn")
-            end, self._lifelines[worker] = context.Pipe()
-            pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(end,))
-            self._pools[worker], self._has[worker] = pool, set()
-        _pickling.keys = []
-        text = pickle.dumps(task, protocol=5)
-        needed, has = set(_pickling.keys), self._has[worker]
-        new = {key: self._values[key] for key in needed - has}
-        gone = {key for key in has if key not in self._values}
-        self._has[worker] = (has | needed) - gone
+    def _run(
+        self, tasks: Mapping[int, Callable[..., Any]], together: bool = False
+    ) -> tuple[dict[int, Any], dict[int, BaseException]]:
+        """What tasks answered, and what others raised: a WorkerLostError where the process died.
+
+        Texts of tasks that run together are handed to each, as often as they like.
+        """
+        answers, errors, texts = dict[int, Any](), dict[int, BaseException](), dict[Connection, str]()
         try:
-            with _known_method():
-                return cast("Future[T]", pool.submit(_work, text, new, gone))
-        except BrokenProcessPool as error:  # it died between two rounds
-            future: Future[T] = Future()
-            future.set_exception(error)
-            return future
-        finally:
-            if end is not None:  # the worker's own by now, so that its death is seen at the other
-                end.close()
-
-    def _hand_texts_round(self, futures: "Sequence[Future[Any]]") -> None:
-        """Hands the texts of all workers to each, as often as they like, until the tasks have ended."""
-        woken, wake = multiprocessing.Pipe(duplex=False)
-        for future in futures:
-            future.add_done_callback(lambda _: wake.send_bytes(b"."))
-        lines = [line for line in self._lifelines[: len(futures)] if line is not None]
-        texts: dict[Any, str] = {}
-        running, open_lines = len(futures), set(lines)
-        with woken, wake:
-            while running:
-                for ready in connection.wait([woken, *open_lines]):
-                    if ready is woken:
-                        woken.recv_bytes()
-                        running -= 1
-                        continue
+            working = {self._send(worker, task, together): worker for worker, task in tasks.items()}
+            while working:
+                for line in cast("list[Connection]", connection.wait(list(working))):
                     try:
-                        texts[ready] = cast("Connection", ready).recv()
+                        found = line.recv()
                     except (EOFError, OSError):
-                        open_lines.remove(cast("Connection", ready))
-                if running < len(futures) or len(texts) == len(futures):
+                        worker = working.pop(line)
+                        errors[worker] = WorkerLostError(f"worker {worker} died at its task")
+                        self._drop(worker)
+                        continue
+                    if isinstance(found, str):
+                        texts[line] = found
+                        continue
+                    fine, value = found
+                    (answers if fine else errors)[working.pop(line)] = value
+                if len(working) < len(tasks) or len(texts) == len(tasks):
                     # one that has ended comes to no further meeting: nobody waits for it
-                    answer = None if running < len(futures) else [texts[line] for line in lines]
+                    answer = None if len(working) < len(tasks) else [texts[line] for line in working]
                     for line in texts:
                         with suppress(OSError):
                             line.send(answer)
                     texts.clear()
+        except BaseException:  # the run was stopped here, they would go on
+            for worker in tasks:
+                self._drop(worker)
+            raise
+        return answers, errors
+
+    def _send(self, worker: int, task: Callable[..., Any], together: bool) -> Connection:
+        """Begins a task; what comes of it comes by the line."""
+        process = self._processes[worker] = self._processes[worker] or _Process()
+        _pickling.keys = []
+        text = pickle.dumps(task, protocol=5)
+        needed = set(_pickling.keys)
+        new = {key: self._values[key] for key in needed - process.has}
+        gone = {key for key in process.has if key not in self._values}
+        process.has = (process.has | needed) - gone
+        with suppress(OSError):  # it died between two rounds, as will be seen
+            process.line.send((text, new, gone, together))
+        return process.line
 
     def _drop(self, worker: int) -> None:
-        pool, self._pools[worker] = self._pools[worker], None
-        if pool is None:
-            return
-        processes = list((pool._processes or {}).values())
-        lifeline, self._lifelines[worker] = self._lifelines[worker], None
-        if lifeline is not None:
-            lifeline.close()
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:  # one may be at work for long, and nobody waits for what it finds
-            process.join(GRACE)
-            process.kill()
-            process.join()
+        process, self._processes[worker] = self._processes[worker], None
+        if process is not None:
+            process.end()
 
 
-def _begin(lifeline: Connection) -> None:
-    """Of a worker: the terminal's ^C is for the driver, who decides; without a driver it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _lifelines.append(lifeline)
-    threading.Thread(target=_end_with, args=(lifeline,), daemon=True, name="waiting for the end of the driver").start()
+class _Process:
+    """A worker, and the line to it."""
 
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.line, end = context.Pipe()
+        self.has: set[str] = set()  # keys of what it was sent
+        self._process = context.Process(target=_serve, args=(end,), daemon=True)
+        with _known_method():
+            self._process.start()
+        end.close()  # the worker's own by now, so that its death is seen at the other
+        self.pid = self._process.pid
 
-def _end_with(lifeline: Connection) -> None:
-    """Takes texts; ends this process when the lifeline's other end is closed, by the driver or by its death."""
-    with suppress(EOFError, OSError):
-        while True:
-            _texts.put(lifeline.recv())
-    with suppress(Exception):
-        util._run_finalizers(0)  # type: ignore[attr-defined] # semaphores, numba's for one, else count as leaked
-    os._exit(1)
+    def end(self) -> None:
+        """It may be at work for long, and nobody waits for what it finds."""
+        self.line.close()
+        self._process.join(GRACE)
+        self._process.kill()
+        self._process.join()
 
 
 @contextmanager
@@ -231,24 +193,48 @@ def _known_method() -> Iterator[None]:
         multiprocessing.set_start_method(before, force=True)
 
 
-def _work(text: bytes, new: dict[str, bytes], gone: set[str]) -> Any:
-    for key in gone:
-        _received.pop(key, None)
-    _received.update({key: pickle.loads(value) for key, value in new.items()})
-    return pickle.loads(text)()
+# In a worker --------------------------------------------------------------------------------------------------------
+
+
+def _serve(line: Connection) -> None:
+    """Runs one task after another; the terminal's ^C is for the driver, who decides."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(line, messages), daemon=True, name="messages of the driver").start()
+    while True:
+        text, new, gone, together = messages.get()
+        try:
+            for key in gone:
+                _received.pop(key, None)
+            _received.update({key: pickle.loads(value) for key, value in new.items()})
+            task = pickle.loads(text)
+            answer = pickle.dumps((True, task(_Exchange(line, messages)) if together else task()), protocol=5)
+        except BaseException as error:
+            answer = pickle.dumps((False, portable(error)))
+        line.send_bytes(answer)
+
+
+def _receive(line: Connection, messages: "queue.SimpleQueue[Any]") -> None:
+    """Takes messages; ends this process when the line's other end is closed, by the driver or by its death."""
+    with suppress(EOFError, OSError):
+        while True:
+            messages.put(line.recv())
+    with suppress(Exception):
+        util._run_finalizers(0)  # type: ignore[attr-defined] # semaphores, numba's for one, else count as leaked
+    os._exit(1)
 
 
 class _Exchange:
-    """In a worker: hands a text to all workers, through the driver."""
+    """Hands a text to all workers, through the driver."""
 
     host = LOOPBACK
 
-    def __init__(self, worker: int) -> None:
-        self.worker = worker
+    def __init__(self, line: Connection, messages: "queue.SimpleQueue[Any]") -> None:
+        self._line, self._messages = line, messages
 
     def __call__(self, text: str) -> list[str]:
-        _lifelines[0].send(text)
-        found = _texts.get()
+        self._line.send(text)
+        found: list[str] | None = self._messages.get()
         if found is None:
-            raise PeerLostError(f"worker {self.worker}: another worker did not come to exchange addresses")
+            raise PeerLostError("another worker did not come to exchange addresses")
         return found

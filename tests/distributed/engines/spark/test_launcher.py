@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from tests.distributed.listeners import listeners
+from thinstream.distributed.engines.launcher import portable
 from thinstream.distributed.engines.spark import package
 from thinstream.distributed.engines.spark.launcher import SparkLauncher
-from thinstream.distributed.engines.spark.tasks import _reason, portable
+from thinstream.distributed.engines.spark.tasks import _reason
 from thinstream.distributed.sources import source_of
 from thinstream.errors import (
     InvalidInputError,

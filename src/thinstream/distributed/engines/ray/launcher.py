@@ -11,7 +11,7 @@ from math import ceil
 from typing import Any, TypeVar
 
 import thinstream
-from thinstream.distributed.engines.launcher import RETRIES, Exchange, require_count, with_worker
+from thinstream.distributed.engines.launcher import RETRIES, Exchange, cause, require_count, with_worker
 from thinstream.distributed.engines.ray.package import connect, ray
 from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
 
@@ -138,26 +138,19 @@ class RayLauncher:
             raise InvalidParameterError(f"the launcher {what}, got {len(tasks)} tasks")
 
     def _settle(self, refs: list[Any]) -> BaseException:
-        """After a failure: the error that began it; an echo of it (PeerLostError) only if there is no other."""
+        """After a failure: the error that began it."""
         ended, running = ray().wait(refs, num_returns=len(refs), timeout=GRACE)
-        lost, raised = [], []
-        for i, ref in enumerate(refs):
-            if ref not in ended:
-                continue
+        errors, gone = dict[int, BaseException](), [refs.index(ref) for ref in running]
+        for i in map(refs.index, ended):
             try:
-                ray().get(ref)
+                ray().get(refs[i])
             except ray().exceptions.RayTaskError as error:
-                raised.append(with_worker(error.cause, i))
+                errors[i] = error.cause
             except ray().exceptions.RayError as error:
-                lost.append((i, error))
-        gone = [i for i, _ in lost]
-        self._replace([*gone, *(i for i, ref in enumerate(refs) if ref in running)])
-        own = [error for error in raised if not isinstance(error, PeerLostError)]
-        if own:
-            return own[0]
-        if lost:
-            return WorkerLostError(f"worker {gone[0]} died: {lost[0][1]}")
-        return raised[0]
+                errors[i] = WorkerLostError(f"worker {i} died: {error}")
+                gone.append(i)
+        self._replace(gone)
+        return cause(errors)
 
     def _replace(self, numbers: Sequence[int]) -> None:
         self._renew(numbers)

@@ -5,7 +5,6 @@ import logging
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,6 +12,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from thinstream.distributed.engines.folders import private_folder
 from thinstream.distributed.engines.launcher import LOOPBACK, environment
 from thinstream.errors import InvalidParameterError, MissingPackageError, listed
 
@@ -73,7 +73,7 @@ def _put_token() -> None:
     told = "RAY_AUTH_TOKEN" in os.environ or _PATH in os.environ
     if told or Path("~/.ray/auth_token").expanduser().exists():
         return
-    path = Path(tempfile.mkdtemp(prefix=_PREFIX)) / "token"  # the folder is for its owner only
+    path = private_folder(_PREFIX) / "token"
     path.touch(mode=0o600)
     path.write_text(_token())
     os.environ[_PATH] = str(path)

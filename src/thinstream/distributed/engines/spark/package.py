@@ -5,7 +5,6 @@ import secrets
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -15,11 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from thinstream.distributed.engines.folders import private_folder
 from thinstream.distributed.engines.launcher import LOOPBACK, environment
 from thinstream.errors import InvalidParameterError, MissingPackageError
-from thinstream.locks import try_lock
-
-_PREFIX, _LOCK = "thinstream-spark-", "lock"
 
 #: Seconds in which executors must be there for all workers of a run.
 PATIENCE = 120.0
@@ -113,7 +110,7 @@ def local_cluster(workers: int, memory: int = 1024, config: Mapping[str, str] = 
     nobody else may read; on a command line all could.
     """
     java = _java_home()
-    folder = _folder()
+    folder = private_folder("thinstream-spark-")
     settings = {
         "spark.app.name": "thinstream",
         "spark.master": f"local-cluster[{workers},1,{memory}]",
@@ -181,21 +178,6 @@ def _start(folder: Path, log: Any, workers: int) -> tuple[Any, Callable[[], None
         leave()
 
     return session, stop
-
-
-def _folder() -> Path:
-    """A new one, for its owner only; those of runs that were killed are removed."""
-    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # somebody else's
-            handle = os.open(old / _LOCK, os.O_RDWR)
-            try:
-                if try_lock(handle):
-                    shutil.rmtree(old, ignore_errors=True)
-            finally:
-                os.close(handle)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    try_lock(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600))  # held to the end of this process
-    return folder
 
 
 def _home(folder: Path) -> Path:

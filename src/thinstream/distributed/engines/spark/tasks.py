@@ -11,14 +11,12 @@ import re
 import secrets
 import socket
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from thinstream.distributed.engines.launcher import Exchange, with_worker
+from thinstream.distributed.engines.launcher import Exchange, portable, with_worker
 from thinstream.distributed.engines.spark.package import no_warnings, pyspark
 from thinstream.errors import PeerLostError, WorkerLostError
 from thinstream.streams.tables.arrow_package import pyarrow
@@ -126,17 +124,6 @@ class _Exchange:
 def _sent(worker: int, fine: bool, value: Any) -> Any:
     answer = Answer(fine, value, f"{socket.gethostname()} {os.getppid()}")  # an executor has one parent of processes
     return pyarrow().RecordBatch.from_pydict({"worker": [worker], "answer": [pickle.dumps(answer, protocol=5)]})
-
-
-def portable(error: Exception) -> Exception:
-    """The error as it can be sent, with where it was raised as a note."""
-    where = "".join(traceback.format_exception(error)).rstrip()
-    sent: Exception = RuntimeError(f"{type(error).__name__}: {error}")
-    with suppress(Exception):  # some cannot be pickled, or come back as something else
-        came = pickle.loads(pickle.dumps(error))
-        sent = came if isinstance(came, Exception) else sent
-    sent.add_note(where)
-    return sent
 
 
 def _reason(error: BaseException) -> BaseException:
