@@ -1,8 +1,11 @@
 """What an experiment is: cells that make rows, and a page that is made of rows alone."""
 
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 #: What a cell finds: plain numbers and texts by column, so that they can be kept as JSON and CSV.
@@ -64,11 +67,18 @@ class Experiment:
     version: int = 1  # raise it when kept cells no longer mean the same
 
     @classmethod
-    def of(cls, module: str, name: str, source: str, title: str, about: str, **more: Any) -> "Experiment":
-        """With the functions `cells`, `tables`, `draw`, `claims` and `compare` that a module has."""
-        functions = ("cells", "tables", "draw", "claims", "compare")
-        found = {key: value for key, value in vars(sys.modules[module]).items() if key in functions}
-        return cls(**{"name": name, "source": source, "title": title, "about": about, **found, **more})
+    def of(cls, module: str, name: str, **more: Any) -> "Experiment":
+        """With its text in ``pages.toml``, and the functions of a module that have the names of fields."""
+        found = vars(sys.modules[module])
+        functions = {key: found[key] for key in ("cells", "tables", "draw", "claims", "compare") if key in found}
+        page = {**_pages()[name], "about": _pages()[name]["about"].format(**found)}
+        return cls(**{"name": name, **page, **functions, **more})
+
+
+@cache
+def _pages() -> dict[str, dict[str, Any]]:
+    text = (files("thinstream.experiments") / "pages.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

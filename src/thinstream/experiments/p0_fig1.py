@@ -18,15 +18,6 @@ FEATURES, INFORMATIVE = 1000, 100
 TUNED, ORDERS = 10_000, 3
 LEVELS = (0.0, 50.0, 80.0, 90.0, 95.0, 99.0)
 
-ABOUT = """100,000 rows to learn from and 10,000 to test with, 1000 features: 100 informative ones, whose mean vector is
-the separating plane, and 200 of the 900 others drawn for each row and filled with noise. Values are taken as drawn.
-Each algorithm is tuned on the first 10,000 rows by 5-fold cross-validation over the paper's grids at l1 = 0, then 64
-values of l1 are learned in one pass, in each of 3 orders of the rows. The paper has 5 orders, and does not say that it
-tunes on a part: both are cut here for time. Tables give mean ± standard deviation where a curve first reaches a
-sparsity, as in Fig. 2. STG truncates every 10 rounds (each round would be FOBOS).
-
-Beyond the paper, the right panel and the second table tell how many of the informative features the models use."""
-
 
 @lru_cache(maxsize=1)
 def synthetic(smoke: bool) -> tuple[Data, Data]:
@@ -139,4 +130,4 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     legend(figure, axes, fontsize=9)
 
 
-EXPERIMENT = Experiment.of(__name__, "p0-fig1", "P0, Fig. 1", "Sparse online learning on synthetic data", ABOUT)
+EXPERIMENT = Experiment.of(__name__, "p0-fig1")

@@ -34,29 +34,6 @@ OTHERS = tuple(label for label in p0.SPARSE if label not in p0.SECOND_ORDER_AVER
 #: Times the smallest C at which liblinear's model has a weight, dense models first.
 FACTORS = np.geomspace(3000.0, 1.2, 16)
 
-ABOUT = """Each algorithm is tuned on the training rows by 5-fold cross-validation over the paper's grids (rates
-2⁻¹ … 2⁹, r and δ 2⁻⁵ … 2⁵) at l1 = 0, all candidates and folds as lanes of one pass. With the parameters found, 64
-values of l1 are learned in one pass, from a dense model to an empty one, in each of 5 orders of the training rows.
-Tables give mean ± standard deviation over the orders, of the error where a curve first reaches a sparsity as l1 grows
-(between two models on a line over the logarithm of the non-zeros). The figure joins the means for each l1, in order of
-l1.
-
-Rows have unit length. Sparsity is the share of the features of the set (of those that occur in any row) whose weight is
-zero; where the model of l1 = 0 is already sparser than a level, it stands there. Sets without a test part are cut
-70 : 30 at random, once. STG truncates every 10 rounds (each round would be FOBOS) and stops at the last truncation.
-liblinear is `LinearSVC(penalty="l1")`, squared hinge, no intercept, 16 values of C: a batch method that reads the rows
-up to 100 times, beside the contest."""
-
-STAND_INS = {
-    "AUT": "20news-comp-vs-rec, newsgroups (AUT is not at hand)",
-    "PCMAC": "20news-pcmac, the same two groups, features extracted anew, split by date",
-    "NEWS": "farm-ads, mdsd-books, mdsd-electronics: wide text (of NEWS only 100 rows are at hand)",
-    "RCV1": "rcv1-small, a sample of 1,500 of its rows, and reuters21578-acq",
-    "URL": "phish-url-pdd, lexical features of 54,763 URLs",
-    "WEBSPAM": "sms-spam, enron1-spam, spamassassin, trec07p (the first half): spam of other kinds; and "
-    "debian-science, the widest set at hand",
-}
-
 
 def work(name: str, label: str, smoke: bool) -> list[Row]:
     """An algorithm on a set."""
@@ -207,6 +184,4 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     legend(figure, (axis for axis, _ in axes), fontsize=9)
 
 
-EXPERIMENT = Experiment.of(
-    __name__, "p0-fig2", "P0, Fig. 2", "Test error against sparsity", ABOUT, stand_ins=STAND_INS, version=2
-)
+EXPERIMENT = Experiment.of(__name__, "p0-fig2")

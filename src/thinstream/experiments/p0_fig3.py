@@ -22,13 +22,6 @@ RUNS, EACH, EACH_C = 3, 6, 3
 #: Rows that parameters are tuned on.
 TUNED = 5000
 
-ABOUT = """One pass over the training rows by a single model, 64 bits, on one core: the CPU time of the fastest of 3
-runs, from rows in memory, for a dozen values of l1 between a dense and an empty model. Parameters are tuned as in
-Fig. 2, on the first 5,000 rows (not timed). liblinear (`LinearSVC(penalty="l1")`)
-runs once for each of 6 values of C, up to 100 rounds over the rows. For time only four of the sets of Fig. 2 are here.
-
-All six share one compiled loop, into which each algorithm's own steps are compiled."""
-
 
 def work(name: str, label: str, smoke: bool) -> list[Row]:
     """An algorithm on a set."""
@@ -157,17 +150,4 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     legend(figure, (axis for axis, _ in axes), fontsize=9)
 
 
-EXPERIMENT = Experiment.of(
-    __name__,
-    "p0-fig3",
-    "P0, Fig. 3",
-    "Time to learn against sparsity",
-    ABOUT,
-    stand_ins={
-        "NEWS": "debian-science, wide and sparse",
-        "RCV1": "reuters21578-acq",
-        "URL": "phish-url-pdd",
-        "WEBSPAM": "trec07p (the first half), the largest text at hand",
-    },
-    timed=True,
-)
+EXPERIMENT = Experiment.of(__name__, "p0-fig3")

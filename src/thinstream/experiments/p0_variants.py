@@ -26,17 +26,6 @@ PANELS = {
 }
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red")
 
-ABOUT = """The paper does not say which schedule of the threshold its experiments used (its theorems have ηλ for FSOL
-and λ/t for SSOL), and its diagonal is not the inverse of A + diag(x²)/r. So the variants are compared, at equal
-sparsity:
-
-- `l1_schedule`: λ/t (inv_t), ηλ (eta), ηλ√t (sqrt), ηλt (linear). A constant λ draws the same curve as ηλ.
-- `update_on` (SSOL): every example enters A before it is predicted, as printed, or only those with loss, afterwards.
-- `diagonal` (SSOL): the diagonal of the full update, as printed (drop), or 1/σ_j += x_j²/r (exact).
-
-Each of the four kinds of SSOL is tuned on its own (at l1 = 0, where the schedule does not matter). Protocol, sparsity
-and interpolation are those of Fig. 2; for time with 3 orders of the rows and on 3 of its sets."""
-
 
 def work(name: str, algorithm: str, update_on: str, diagonal: str, smoke: bool) -> list[Row]:
     """All schedules of one kind on a set."""
@@ -131,6 +120,4 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
         line[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
 
 
-EXPERIMENT = Experiment.of(
-    __name__, "p0-variants", "P0, Alg. 3 and 5", "Variants of FSOL and SSOL at equal sparsity", ABOUT
-)
+EXPERIMENT = Experiment.of(__name__, "p0-variants")

@@ -180,22 +180,4 @@ def claims(rows: Sequence[Row]) -> Iterator[Claim]:
         )
 
 
-EXPERIMENT = Experiment.of(
-    __name__,
-    "p1-fig1",
-    "P1, Figure 1",
-    "Feature selection: error against the number of features",
-    f"""
-Rows have unit length; a set without a test part is cut 7 : 3 at random; at most {MOST:,} rows are learned from. A
-classifier may use at most p features. SBCW and FGM ({GROUPS} groups each) and SOFS are told p; sparDCA and liblinear's
-l1 SVM are swept over l1 and C, and the model of most features up to p is taken, which may have fewer: compare the
-numbers in brackets. SBCW's σ is chosen on the last fifth of the training rows, SOFS's r in five folds, all else is at
-its default. "SBCW → SVM" refits liblinear's l2 SVM on the p features that SBCW chose. Seconds are those of one
-processor for one fit, in the tables at the largest p.
-""",
-    stand_ins={
-        "real-sim, rcv1, astro-ph": "20news-comp-vs-rec and farm-ads, text as well",
-        "URL": "phish-url-pdd, lexical features of addresses; debian-science, one positive in 17, is an addition",
-    },
-    timed=True,
-)
+EXPERIMENT = Experiment.of(__name__, "p1-fig1")

@@ -258,22 +258,4 @@ def compare(rows: Sequence[Row]) -> list[Compared]:
     ]
 
 
-EXPERIMENT = Experiment.of(
-    __name__,
-    "p1-table2",
-    "P1, Table 2",
-    "Confidence-weighted learning in one batch: error and time",
-    f"""
-Covtype: columns are scaled to 0 … 1 as LIBSVM does it, 450,000 rows drawn at random are learned from and the rest is
-tested. All second-order methods keep the full matrix. Parameters are chosen in {FOLDS} folds of 5,000 rows (covtype)
-or 3,000, in one pass; with 2,000 features methods with a full matrix are at their defaults, for tuning them would take
-an hour. Means over 5 random orders (2 of full matrices on covtype, 3 and 1 on the generated set), the paper has 10.
-DCD is liblinear's l2 SVM with the hinge loss. Nothing has an intercept. Seconds are those of one processor, learning
-only, from rows in memory.
-""",
-    stand_ins={
-        "epsilon": "generated rows like it (2,000 dense features with 20 common factors, rows of length 1, labels of "
-        "a noisy linear rule), 3,000 for full matrices, 20,000 for the fast methods: numbers are not the paper's"
-    },
-    timed=True,
-)
+EXPERIMENT = Experiment.of(__name__, "p1-table2")

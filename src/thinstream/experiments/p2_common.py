@@ -26,10 +26,6 @@ SIZES = {
     "sci vs talk": (3397, 1445, 2363),
 }
 REUTERS = "reuters21578-acq"
-STAND_INS = {
-    "rcv1": "Reuters-21578, acquisitions against the rest (12,902 stories): only 1,500 rows of RCV1 are at hand"
-}
-LEFT_OUT = "webspam (16.6 million features) is left out: nothing like it is at hand."
 #: The same colour for the same algorithm in every figure of P2.
 COLOURS = {
     "stable": "tab:red",

@@ -156,18 +156,4 @@ def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     )
 
 
-EXPERIMENT = Experiment.of(
-    __name__,
-    "p2-fig1",
-    "P2, Figures 1 to 4",
-    "Gradient descent with a hard threshold may diverge",
-    f"""
-GraDes with the {WORDS:,} most frequent words, {KEPT:,} weights kept, learning rates 1/γ; ρ is the spectral radius of
-the iteration matrix cut to the features kept (1 where it is 1 or less), Ψ = ½‖y − Xw‖². The training part of each
-task, in P2's sizes. How P2 scales its rows is not said. Rows of length 1 cannot have its radii: ρ of 7,500 at γ = 3
-needs ‖X‖₂² of 22,500, and that of m such rows is at most m = {SIZES["comp vs rec"][0]:,}. So both are shown, rows of
-length 1 and tf-idf as it comes, whose longest messages (encoded files) make ‖X‖₂² far larger than P2's. γ = 3 and 100
-are P2's, ‖X‖₂² is ours. The stable sparse perceptron (η = {STABLE["eta"]:g}, λ = {STABLE["l1"]:g}, τ =
-{STABLE["margin"]:g}) goes over the same rows as often.
-""",
-)
+EXPERIMENT = Experiment.of(__name__, "p2-fig1")

@@ -228,19 +228,4 @@ def lowest(rows: Sequence[Row], level: float, words: str) -> Claim:
     return Claim(f"with {words} the stable method has the lowest error", wins == len(gains), evidence)
 
 
-EXPERIMENT = Experiment.of(
-    __name__,
-    "p2-fig5",
-    "P2, Figure 5",
-    "Error against density",
-    f"""
-Models grow while they learn; when one becomes denser than a level, the last model before that is judged, and one that
-never does is judged at its end, after {PASSES} passes. P2's grids (η 0.1 … 0.5, λ 10⁻⁴ … 10⁻¹, τ 10⁻³ … 10⁻¹) are run
-as lanes of one pass; of each level the candidate with the lowest mean error on the validation rows is taken. Sizes of
-the three parts are P2's, the cut itself is random. The stable method and TG learn from {COPIES} shuffled copies (P2:
-10), the others from one. A round of SMIDAS costs as much as there are weights, so it has {MIRROR_PASSES} passes and 9
-of the 25 candidates. Messages are tf-idf without stop words, words in {DOCUMENTS} messages at least, rows of length 1.
-{p2.LEFT_OUT}
-""",
-    stand_ins=p2.STAND_INS,
-)
+EXPERIMENT = Experiment.of(__name__, "p2-fig5")

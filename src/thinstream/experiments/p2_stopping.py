@@ -138,15 +138,4 @@ def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     )
 
 
-EXPERIMENT = Experiment.of(
-    __name__,
-    "p2-stopping",
-    "P2, Algorithm 1",
-    "Stopping at a density",
-    f"""
-The stable sparse perceptron is frozen as soon as its density reaches a bound. η, λ and τ are chosen once for each
-task, without a bound, by the error on the validation rows after {PASSES} passes (all candidates as lanes of one run).
-The bounds are then lanes of the same stream, over {COPIES} shuffled copies. Tasks and their sizes as in Figure 5, rows
-of length 1.
-""",
-)
+EXPERIMENT = Experiment.of(__name__, "p2-stopping")

@@ -123,17 +123,4 @@ def compare(rows: Sequence[Row]) -> Iterator[Compared]:
         yield Compared(f"{label}, exponents", row["mean"], row["std"], mean.value, why)
 
 
-EXPERIMENT = Experiment.of(
-    __name__,
-    "p2-table3",
-    "P2, Table 3",
-    "Mirror descent loses its small weights",
-    f"""
-SMIDAS learns until {100 * DENSITY:.0f} % of its weights are not 0, for two values of p. Of each weight the exponent
-⌊log₂|w|⌋ is taken; "within" is the share of weights no further than {WITHOUT} powers of 2 below the largest, those
-that count beside it in float64. P2 does not say with which η and λ: here {ETA:g} and {L1:g}, the pair of its grids
-that reaches the density soonest, for at most {PASSES} passes. Tasks as in Figure 5, rows of length 1. webspam is left
-out.
-""",
-    stand_ins=p2.STAND_INS,
-)
+EXPERIMENT = Experiment.of(__name__, "p2-table3")

@@ -9,10 +9,6 @@ from thinstream.experiments.p3_common import ALGORITHMS, COLOURS, MEASURES, PROP
 from thinstream.experiments.p3_table2 import cells
 from thinstream.experiments.presenting import distinct, legend, pick
 
-ABOUT = """
-The runs are those of Table II (see there for sets, rates and numbers of permutations). A point is the mean over
-permutations of the sum, or of the cost per 100 rows, of all rows so far, each scored before it was learned.
-"""
 #: Shares of the stream the table shows.
 SHARES = (0.01, 0.1, 0.3, 1.0)
 #: The claim is looked at from this share on; before it, few positives were seen.
@@ -80,13 +76,4 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     legend(figure, figure.axes, place="upper")
 
 
-EXPERIMENT = Experiment.of(
-    __name__,
-    "p3-fig1",
-    "P3, Figs 1–2",
-    "Sum and cost along the stream",
-    ABOUT,
-    cells=cells,
-    cells_of="p3-table2",
-    rows=partial(pick, what="curve"),
-)
+EXPERIMENT = Experiment.of(__name__, "p3-fig1", cells=cells, rows=partial(pick, what="curve"))

@@ -14,13 +14,6 @@ PERMUTATIONS = 5
 #: Of the full matrix; without covtype, where a pass takes most of a minute.
 FEWER = {"covtype": 0, "ijcnn1": 1, "w8a": 1, "a9a": 1}
 
-ABOUT = """
-As Table II, with other weights: α_n (α_p = 1 − α_n) of the sum, c_n (c_p = 1 − c_n) of the cost, and the ρ that
-follows. The rates are those chosen once for each set at Table II's weights: the paper speaks of one choice a set.
-Means over 5 permutations. ARCSOGD with its full matrix has every other weight, 1 permutation of a9a, of ijcnn1 and
-of w8a, and none of covtype.
-"""
-
 
 def cells(smoke: bool) -> list[Cell]:
     """One for each set, measure and kind of algorithm."""
@@ -97,4 +90,4 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     legend(figure, figure.axes, place="upper")
 
 
-EXPERIMENT = Experiment.of(__name__, "p3-fig3", "P3, Figs 3–4", "Sum and cost under other weights", ABOUT)
+EXPERIMENT = Experiment.of(__name__, "p3-fig3")

@@ -16,20 +16,6 @@ PERMUTATIONS = 20
 POINTS = 25
 SMOKE_ROWS = 300
 
-ABOUT = """
-Rows of unit length, no intercept, float64; the weights are α = ½ for the sum and c_p = 0.9, c_n = 0.1 for the cost,
-with the paper's ρ; a score of 0 means negative. Every row is scored before it is learned, in one pass over a random
-permutation; numbers are means ± standard deviations over 20 permutations, cost per 100 rows. svmguide3 is the training
-part alone, a9a, ijcnn1 and w8a are both parts together, as the paper's numbers of rows say; covtype and spambase are
-raw values divided by the length of the row.
-
-C of PA-I and the rates of CSOGD-I and ARCSOGD come from 10⁻⁵ … 10⁵, γ is 1. All eleven learn in one pass over a
-permutation that is used for nothing else (the mean of up to 16 where the set is small), and the best sum or cost of
-rows before they were learned decides, the first quarter to half of the rows left out. The full matrix tries the
-diagonal one's rate and its two neighbours, on covtype, ijcnn1 and w8a that rate alone. Times are processor seconds of a
-pass from CSR arrays; the paper's are of MATLAB.
-"""
-
 
 def cells(smoke: bool) -> list[Cell]:
     """One for each set, measure and kind of algorithm, and one for each set's checks."""
@@ -189,8 +175,5 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 EXPERIMENT = Experiment.of(
     __name__,
     "p3-table2",
-    "P3, Table II",
-    "Cost-sensitive online classification: sum (mean of sensitivity and specificity) and cost (per 100 rows)",
-    ABOUT,
     rows=lambda rows: [row for row in rows if row["what"] != "curve"],  # those are for Figs 1 and 2
 )
