@@ -1,6 +1,6 @@
 """``python -m thinstream`` is the command ``thinstream``."""
 
-from thinstream.cli.entry import main
+from thinstream.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -232,7 +232,7 @@ def count_mistakes(scores: NDArray[Any], rows: Batch) -> int:
 def model_for(algorithm: str, classes: Classes, class_weight: Any, **options: Any) -> AnyLearner:
     """A model of these classes that has seen nothing; ``options`` are those of `Learner`, parameters included."""
     if find(algorithm).kind == "batch":
-        classes.require_two()
+        classes.require_two(find(algorithm).name)
     costs = class_costs(class_weight, classes, algorithm)
     if len(costs) > 1:
         return OneVsRest.fresh(algorithm, costs, **options)

@@ -1,7 +1,6 @@
 """Batch estimators saved, loaded, pickled and merged."""
 
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -113,32 +112,6 @@ def test_files_that_lack_what_was_found_are_refused(data, tmp_path):
         reforged(tmp_path / "m", {"batch/found.potential": array})
         with pytest.raises(ModelFileError, match=r"found\.potential"):
             ts.load(tmp_path / "m")
-
-
-OLD = Path(__file__).parents[1] / "data"
-
-
-def test_files_of_format_2_are_read():
-    """Written before batch methods had the layout of all others."""
-    full = ts.load(OLD / "format-2-batch-full.safetensors")
-    assert (full.n_waiting_, full.batch_size, full.class_weight, full.classes_.tolist()) == (
-        2,
-        5,
-        {"spam": 2.0},
-        ["ham", "spam"],
-    )
-    np.testing.assert_allclose(
-        full.coef_[0], [1.02036987, 0.45232635, -0.02662685, -0.07038641, -0.16072546], atol=1e-8
-    )
-    np.testing.assert_allclose(full.intercept_, [1.05919677], atol=1e-8)
-    assert full.flush().n_waiting_ == 0
-    weights = ts.load(OLD / "format-2-batch-weights.safetensors")
-    assert weights.get_support().tolist() == [True, True, True, True, False]
-    with pytest.raises(WeightsOnlyError):
-        weights.save("nowhere")
-    again = ts.load(OLD / "format-2-batch-again.safetensors")
-    assert again.coordinates.tolist() == [0, 1, 2, 3, 4, 0, 1]
-    assert isinstance(again.objective_, float)
 
 
 @pytest.mark.parametrize("name", ["SCD", "GraDes"])

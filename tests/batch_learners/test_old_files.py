@@ -52,10 +52,17 @@ def test_in_full(name, data):
     np.testing.assert_allclose(old.coef_, new.coef_, rtol=1e-5, atol=1e-6)
 
 
+def test_rows_that_wait_are_learned(data):
+    old, new = ts.load(DATA / "format-2-bcw.safetensors"), learn("BCW", *data)
+    assert (old.flush().n_waiting_, old.t_) == (0, 30)
+    np.testing.assert_allclose(old.coef_, new.flush().coef_, rtol=1e-5, atol=1e-6)
+
+
 def test_weights_only(data):
     X, y = data
     old, full = (ts.load(DATA / f"format-2-{name}.safetensors") for name in ("sbcw-weights", "sbcw"))
     np.testing.assert_array_equal(old.decision_function(X), full.decision_function(X))
     assert old.get_support().tolist() == full.get_support().tolist()
-    with pytest.raises(WeightsOnlyError):
-        old.partial_fit(X, y)
+    for forbidden in (lambda: old.partial_fit(X, y), lambda: old.save("nowhere")):
+        with pytest.raises(WeightsOnlyError):
+            forbidden()

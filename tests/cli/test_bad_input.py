@@ -117,7 +117,10 @@ def test_bad_input(data, model, thin, arguments, message):
         (["-a", "fsl"], "no algorithm is called 'fsl'; did you mean 'FSOL'?"),
         (["--l1", "-1"], "Invalid value: AdaRDA: l1 must be a number ≥ 0, got -1"),
         (["--l1", "much"], "Invalid value: AdaRDA: l1 must be a number ≥ 0, got 'much'"),
-        (["-a", "fsol", "--r", "1"], "No such option: --r"),
+        (
+            ["-a", "fsol", "--r", "1"],
+            "FSOL has no --r, it has --eta, --l1, --l1-schedule; --r is an option of AROW, SOFS, SSOL",
+        ),
         (["--passes", "0"], "Invalid value for '--passes'"),
         (["--checkpoint-every", "x"], "Invalid value for '--checkpoint-every'"),
         (["--checkpoint-every", "5"], "checkpoints need a place: give --model or --checkpoint"),

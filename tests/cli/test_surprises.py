@@ -5,6 +5,9 @@ import json
 import os
 from pathlib import Path
 
+from tests.cli.commands import finished, process
+from thinstream.cli import commands
+
 
 def test_no_output_takes_the_place_of_an_input(data, model, thin):
     before = Path(data).read_bytes(), Path(model).read_bytes()
@@ -110,3 +113,63 @@ def test_keys_that_no_record_has_are_remarked(there, thin):
     Path("d.jsonl").write_text('{"label": 1, "txt": "a b"}\n{"label": 0, "txt": "c"}\n')
     assert "no record has 'text', named in --text or --ignore" in thin("train", "d.jsonl", "--text", "text").errors
     assert thin("train", "d.jsonl", "--text", "txt").errors == ""
+
+
+def test_a_batch_method_reports_what_it_has(data, thin):
+    last = json.loads(thin("train", data, "-a", "sbcw", "--json"))
+    assert (last["rows"], last["updates"]) == (20, 20)
+    assert not {"error", "auc", "cost", "positives"} & set(last)
+
+
+def test_a_batch_method_names_itself_where_classes_are_too_many(data, thin):
+    errors = thin("train", data, "-a", "sbcw", "--classes", "a,b,c", code=1).errors
+    assert errors.startswith("thinstream: SBCW: Only binary classification is supported here, 3 classes were given; ")
+    assert "one class against the rest, or choose an online algorithm" in errors
+
+
+def test_an_error_of_nothing_is_not_negative(data, thin):
+    said = thin("tune", data, "-a", "fsol", "-g", "eta=0.5,1") + thin(
+        "tune", data, "-a", "fsol", "-g", "eta=1", "--json"
+    )
+    assert "0.00" in said
+    assert "-0.0" not in said
+
+
+def test_an_option_of_other_algorithms_is_explained(data, thin):
+    for command in ("train", "tune"):
+        errors = thin(command, data, "-a", "arow", "--l1", "1", code=2).errors
+        assert "AROW has no --l1, it has --r, --a, --covariance, --diagonal; --l1 is an option of AdaFOBOS" in errors
+    assert "No such option: --l2" in thin("train", data, "--l2", "1", code=2).errors
+
+
+def test_resume_does_not_replace_a_finished_model(data, model, thin):
+    before = Path(model).read_bytes()
+    errors = thin("train", data, "-a", "fsol", "-m", model, "--resume", code=2).errors
+    assert errors.startswith("thinstream: --resume: m.ts is there and no checkpoint m.ts.checkpoint: that run is over;")
+    assert Path(model).read_bytes() == before
+    thin("train", data, "-m", "new.ts", "--resume", "-q")
+    assert Path("new.ts").read_bytes() == before
+    thin("train", data, "--from", model, "-m", model, "--resume", "-q")
+    assert Path(model).read_bytes() != before
+
+
+def test_a_path_over_no_good_row(there, thin):
+    Path("bad.svm").write_text("garbage\n" * 3)
+    for command in ("path", "tune", "costs"):
+        assert "no example" in thin(command, "bad.svm", "--on-error", "skip", code=1).errors
+
+
+def test_json_without_compiled_code(data, monkeypatch):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    for command in (["train", data, "-m", "i.ts"], ["evaluate", data, "-m", "i.ts"], ["inspect", "i.ts"]):
+        code, out, errors = finished(process(*command, "--json"))
+        assert (code, errors) == (0, "")
+        assert json.loads(out.splitlines()[-1])
+
+
+def test_a_command_file_without_its_function(there, thin, monkeypatch):
+    Path("misspelt.py").write_text("def mispelt(): ...\n")
+    monkeypatch.setattr(commands, "__path__", [str(there)])
+    errors = thin("misspelt", code=2).errors
+    why = "a command's file needs a function of its name, there is no misspelt()"
+    assert errors == f"thinstream: {there / 'misspelt.py'}: {why}\n"

@@ -52,6 +52,21 @@ def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
     return inspect.Parameter(f"own_{parameter.name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
+def explain_option(option: str, name: str) -> str:
+    """What to say of an option that only other algorithms have; nothing of one that none has.
+
+    >>> explain_option("--budget", "arow"), explain_option("--phi", "pa")
+    ('', 'PA has no --phi, it has --variant, --C; --phi is an option of CW, SCW')
+    """
+    from thinstream.learners.registry import algorithms, find
+
+    options = {each.name: [f"--{p.name.replace('_', '-')}" for p in each.parameters] for each in algorithms()}
+    others, own = [other for other, has in options.items() if option in has], options[find(name).name]
+    if not others:
+        return ""
+    return f"{find(name).name} has no {option}, it has {', '.join(own)}; {option} is an option of {', '.join(others)}"
+
+
 def parse_parameters(name: str, given: dict[str, str | None]) -> dict[str, Any]:
     """The public values of the options that were given; what is not allowed is a wrong command line."""
     from thinstream.errors import InvalidParameterError

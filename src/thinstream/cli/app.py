@@ -21,6 +21,7 @@ import typer
 
 from thinstream.cli import commands
 from thinstream.cli.startup import hide_linear_algebra
+from thinstream.cli.terminal import LINES, open_standard_streams, printable
 
 #: What click raises on a wrong command line; typer has a click of its own or not, depending on its version.
 _ClickError: Any = typer.BadParameter.__mro__[2]
@@ -32,6 +33,19 @@ HELP = "Sparse, cost-sensitive, second-order online learning from streams."
 def command_names() -> list[str]:
     """The modules in the folder ``commands``: each has a function of the same name, which is the command."""
     return sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+
+
+def find_command(name: str) -> Callable[..., Any]:
+    """The function of a file of ``commands``."""
+    from thinstream.errors import UnknownNameError
+
+    module = import_module(f"{commands.__name__}.{name}")
+    if not hasattr(module, name):
+        raise UnknownNameError(
+            f"{module.__file__}: a command's file needs a function of its name, there is no {name}()"
+        )
+    found: Callable[..., Any] = getattr(module, name)
+    return found
 
 
 def make_app(arguments: list[str]) -> typer.Typer:
@@ -47,7 +61,7 @@ def make_app(arguments: list[str]) -> typer.Typer:
     names = [] if arguments[:1] == ["--version"] else command_names()
     asked = [name for name in arguments[:1] if name in names]
     for name in asked or names:
-        command = getattr(import_module(f"{commands.__name__}.{name}"), name)
+        command = find_command(name)
         run, epilog = _make_command(command, name, arguments) if asked or COMPLETING in os.environ else (_listed, None)
         app.command(name, help=_paragraphs(command), epilog=epilog)(run)
     app.callback()(_common)
@@ -100,6 +114,7 @@ def _common(
 def main() -> None:
     """Runs the command line of this process."""
     gc.disable()  # imports make many objects and no garbage
+    open_standard_streams()
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -123,7 +138,7 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:
         return 130
     except _ClickError as error:
-        return _wrong_command_line(error)
+        return _wrong_command_line(error, arguments)
     except SystemExit as end:
         if not isinstance(end.__context__, BrokenPipeError):  # click's own way out of a broken pipe
             raise
@@ -159,18 +174,23 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _wrong_command_line(error: Any) -> int:
+def _wrong_command_line(error: Any, arguments: list[str]) -> int:
     """One line, or the help where nothing was asked for."""
     command = error.ctx.command_path if getattr(error, "ctx", None) else "thinstream"
     text = " ".join(error.format_message().split())
     if not text or type(error).__name__ == "NoArgsIsHelpError":  # has shown it
         return int(error.exit_code)
+    if type(error).__name__ == "NoSuchOption" and "algorithm" in signature(find_command(arguments[0])).parameters:
+        from thinstream.cli.algorithm_options import explain_option, named_algorithm
+
+        default = signature(find_command(arguments[0])).parameters["algorithm"].default
+        text = explain_option(error.option_name, named_algorithm(arguments, default)) or text
     return _failed(f"{text.rstrip('.')} (see {command} --help)", error.exit_code)
 
 
 def _failed(message: str, code: int = 1) -> int:
     with suppress(OSError):  # nobody may be there to read it
-        sys.stderr.write(f"thinstream: {message}\n")
+        sys.stderr.write(f"thinstream: {printable(message, keep=LINES)}\n")
     return code
 
 

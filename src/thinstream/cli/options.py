@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from thinstream.cli.terminal import guarded_output
 from thinstream.errors import InvalidParameterError
 from thinstream.streams.formats import formats
 from thinstream.streams.options import Options, spelling
@@ -89,7 +90,8 @@ def expand_options(command: Callable[..., Any], own: Sequence[inspect.Parameter]
             from thinstream.cli.algorithm_options import parse_parameters
 
             plain[PARAMETERS] = parse_parameters(given["algorithm"], packed[PARAMETERS])
-        return command(**plain, **{name: _fill(groups[name], packed[name]) for name in groups})
+        with guarded_output():
+            return command(**plain, **{name: _fill(groups[name], packed[name]) for name in groups})
 
     order = sorted(signature, key=lambda parameter: parameter.kind)
     expanded.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]

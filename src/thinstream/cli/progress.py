@@ -1,6 +1,5 @@
 """What a run shows while it goes: a table whose lines double, a progress bar on a terminal, or JSON."""
 
-import json
 import shutil
 import sys
 import threading
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from thinstream.batch import Position
-from thinstream.cli.render import cells, fit_columns, say
+from thinstream.cli.render import cells, fit_columns, say, show_json
 from thinstream.training.run import Line, Observer, Step
 
 
@@ -36,15 +35,8 @@ class JsonLines(Observer):
     def line(self, line: Line) -> None:
         """Writes it."""
         seconds = time.monotonic() - self._start
-        found: dict[str, Any] = {
-            **line.total.as_dict(),
-            "since": line.since.as_dict(),
-            "non_zeros": line.nnz,
-            "features": line.n_features,
-            "seconds": round(seconds, 3),
-        }
-        sys.stdout.write(json.dumps(found) + "\n")
-        sys.stdout.flush()
+        found = {"since": line.since.as_dict(), "non_zeros": line.nnz, "features": line.n_features}
+        show_json({**line.total.as_dict(), **found, "seconds": round(seconds, 3)})
 
 
 class Table(Observer):
@@ -84,8 +76,7 @@ class Table(Observer):
         if self._bar is not None and sys.stdout.isatty():
             self._bar.print(text)
         else:
-            sys.stdout.write(text + "\n")
-            sys.stdout.flush()
+            print(text, flush=True)
 
     def close(self) -> None:
         """Takes the bar away."""

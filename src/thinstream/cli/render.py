@@ -1,15 +1,17 @@
-"""How results are shown: lines of a run, summaries, tables, CSV and JSON, remarks."""
+"""How results are shown: lines of a run, tables, CSV and JSON, remarks."""
 
 import csv
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from thinstream.atomic import replacing
+from thinstream.cli.terminal import LINES, printable
 from thinstream.training.run import Line
 
 #: Widths of the table's columns.
@@ -55,8 +57,14 @@ def _percent(share: float) -> str:
 
 
 def say(text: str) -> None:
-    """A line for people, where it does not mix with data."""
-    sys.stderr.write(f"{text}\n")
+    """A line for people, where it does not mix with data; nobody may be there to read it."""
+    with suppress(OSError):
+        sys.stderr.write(f"{printable(text, keep=LINES)}\n")
+
+
+def show_json(found: Any) -> None:
+    """An object on a line of standard output; numpy's numbers and arrays as Python's."""
+    print(json.dumps(found, default=lambda value: value.tolist()), flush=True)
 
 
 def report_skipped(stream: Any, quiet: bool) -> None:
@@ -75,21 +83,22 @@ def write_table(head: Sequence[str], rows: Sequence[Sequence[str]], chosen: int 
         print(line + (" *" if chosen is not None and number == chosen + 1 else ""))
 
 
-def write_csv(path: Path, table: Mapping[str, NDArray[Any]]) -> None:
-    """Numbers as they are; what is not there is empty."""
+def write_csv(path: Path, table: Mapping[str, Any]) -> None:
+    """Columns by name, numbers as they are; what is not there is empty."""
     with replacing(path) as new, open(new, "w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
+        lines = csv.writer(file, lineterminator="\n")
         lines.writerow(table)
-        lines.writerows(
-            zip(*(["" if v != v else v for v in column.tolist()] for column in table.values()), strict=True)
-        )
+        lines.writerows(["" if value != value else value for value in row] for row in _rows(table))
 
 
-def write_json(table: Mapping[str, NDArray[Any]]) -> None:
-    """An object a row; what is not there is null."""
-    for row in zip(*(column.tolist() for column in table.values()), strict=True):
-        values = {name: None if value != value else value for name, value in zip(table, row, strict=True)}
-        sys.stdout.write(json.dumps(values) + "\n")
+def show_json_rows(table: Mapping[str, Any]) -> None:
+    """Columns by name as an object a row; what is not there is null."""
+    for row in _rows(table):
+        show_json({name: None if value != value else value for name, value in zip(table, row, strict=True)})
+
+
+def _rows(table: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
+    return zip(*(np.asarray(column, dtype=object).tolist() for column in table.values()), strict=True)
 
 
 def remark_on_labels(rows: int, positives: int | None, looks_sorted: bool) -> bool:

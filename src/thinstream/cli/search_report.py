@@ -1,16 +1,12 @@
 """How the candidates of a search did: as a table, CSV, JSON, and the command that trains the best."""
 
-import csv
-import json
 import math
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinstream.atomic import replacing
 from thinstream.cli.options import INTERCEPT
-from thinstream.cli.render import write_table
+from thinstream.cli.render import show_json, write_csv, write_table
 from thinstream.cli.studies import say_places
 from thinstream.learners import find
 from thinstream.tune.candidates import Setting
@@ -87,7 +83,7 @@ class SearchReport:
     def print_json(self) -> None:
         """An object per candidate."""
         for row in self.rows():
-            sys.stdout.write(json.dumps(row) + "\n")
+            show_json(row)
 
     def print_end(self, as_json: bool, more: dict[str, Any]) -> None:
         """The best, as a command to go on with."""
@@ -101,22 +97,20 @@ class SearchReport:
                 "rows": self.outcome.rows,
                 "passes": self.outcome.passes,
             }
-            sys.stdout.write(json.dumps(last) + "\n")
+            show_json(last)
             return
         say_places(self.job.study, self.job.search.model)
         print(command)
 
     def write_csv(self, path: Path) -> None:
         """All candidates."""
-        folds = self.outcome.splits.shape[1]
-        columns = ["rank", *self.names, self.scoring.name, "standard_error", "progressive", "dropped_at"]
-        with replacing(path) as temporary, open(temporary, "w", newline="") as file:
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow([*columns, *(f"fold{k}" for k in range(folds))])
-            for row in self.rows():
-                values = [row["parameters"].get(name) for name in self.names]
-                rest = [row[name] for name in columns[1 + len(self.names) :]]
-                out.writerow([row["rank"], *values, *rest, *row["folds"]])
+        rows = self.rows()
+        table = {"rank": [row["rank"] for row in rows]}
+        table |= {name: [row["parameters"].get(name) for row in rows] for name in self.names}
+        for name in (self.scoring.name, "standard_error", "progressive", "dropped_at"):
+            table[name] = [row[name] for row in rows]
+        table |= {f"fold{k}": [row["folds"][k] for row in rows] for k in range(self.outcome.splits.shape[1])}
+        write_csv(path, table)
 
 
 def train_command(job: "Job", best: Setting) -> str:

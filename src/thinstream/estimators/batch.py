@@ -66,7 +66,7 @@ class BatchClassifier(ModelClassifier):
             rows = self._rows(X, reset=True)
             labels = labels_of(y, rows.shape[0])
             check_classification_targets(labels)
-            classes = Classes.of(labels).require_two()
+            classes = Classes.of(labels).require_two(self._algorithm)
             examples = self._examples(rows, classes, labels, sample_weight)
             if not examples.weights.any():
                 raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
@@ -98,7 +98,7 @@ class BatchClassifier(ModelClassifier):
         given = self.get_params(deep=False)
         if "dtype" not in given:
             more = {"dtype": WIDE, **more}
-        model = super()._fresh_model(classes.require_two(), n_features, labels, columns, **more)
+        model = super()._fresh_model(classes.require_two(self._algorithm), n_features, labels, columns, **more)
         if "random_state" in given:
             learner: Any = model.learner
             learner.random = check_random_state(given["random_state"])

@@ -43,6 +43,9 @@ class Observer:
         """Whether the next line is to count the non-zero weights, which takes time for each feature."""
         return True
 
+    def close(self) -> None:
+        """Called when it is over, well or not."""
+
 
 class NullObserver(Observer):
     """Ignores every event."""

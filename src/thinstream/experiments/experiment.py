@@ -69,10 +69,11 @@ class Experiment:
     @classmethod
     def of(cls, module: str, name: str, **more: Any) -> "Experiment":
         """With its text in ``pages.toml``, and the functions of a module that have the names of fields."""
-        found = vars(sys.modules[module])
+        found: dict[str, Any] = vars(sys.modules[module])
         functions = {key: found[key] for key in ("cells", "tables", "draw", "claims", "compare") if key in found}
-        page = {**_pages()[name], "about": _pages()[name]["about"].format(**found)}
-        return cls(**{"name": name, **page, **functions, **more})
+        page = dict(_pages()[name])
+        fields: dict[str, Any] = {**page, "about": page["about"].format(**found), **functions, **more}
+        return cls(name=name, **fields)
 
 
 @cache

@@ -64,12 +64,13 @@ class Classes(tuple[Any, ...]):
         """The second of two labels."""
         return self.require_two()[1]
 
-    def require_two(self) -> Self:
+    def require_two(self, method: str = "") -> Self:
         """Itself, if it is two classes: what tunes, and the batch methods, take no more."""
         if len(self) > 2:
             raise InvalidInputError(
-                f"Only binary classification is supported here, {len(self)} classes were given; "
-                "give labels of two values, one class against the rest"
+                f"{method and method + ': '}Only binary classification is supported here, {len(self)} classes were "
+                "given; give labels of two values, one class against the rest"
+                + (", or choose an online algorithm, which takes any number of classes" if method else "")
             )
         return self
 

@@ -33,6 +33,7 @@ class Run:
         Over the stream.
     checkpoints : Checkpoints or None
     watch : Observer
+        Is told of lines of metrics and of each step; by default nobody is.
     tradeoff : Tradeoff
         Of the weighted sum and the cost in the reports.
 

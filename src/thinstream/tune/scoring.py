@@ -176,7 +176,7 @@ class Scoring(NamedTuple):
     def natural(self, score: Any) -> Any:
         """A score, or an array of them, as people know it: an error without its minus."""
         if self.function is None and MEASURES[self.name].sign < 0 and not self.offset:
-            return -score
+            return 0.0 - score  # not -0.0
         return score + self.offset
 
     def standard_errors(self, counted: LaneCounts) -> Numbers:

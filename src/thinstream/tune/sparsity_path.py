@@ -217,7 +217,7 @@ def _values(stream: PeekableStream, config: StudyConfig, trial: Trial, sweep: Sw
     """The values of l1, geometric."""
     low, high = sweep.l1_min, sweep.l1_max
     if low is None or high is None:
-        if not stream.look(1):
+        if not any(map(len, stream.look(1))):
             raise InvalidInputError("the stream has no example")
         span = find_l1_range(stream, config, trial)
         low = low if low is not None else span.low if high is None else min(span.low, high / 10.0)

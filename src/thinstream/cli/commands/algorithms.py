@@ -14,8 +14,7 @@ def algorithms(
 
     Those marked as batch need all rows at once, or several passes over them; the others learn row by row.
     """
-    import json
-
+    from thinstream.cli.render import show_json
     from thinstream.learners.registry import algorithms as known
     from thinstream.learners.registry import find
 
@@ -26,18 +25,18 @@ def algorithms(
                 p.name: {"default": p.default, "allowed": p.constraint.allowed()} for p in algorithm.parameters
             }
             entry = {"name": algorithm.name, "kind": algorithm.kind, "paper": algorithm.paper, "order": algorithm.order}
-            typer.echo(json.dumps({**entry, "summary": algorithm.summary, "parameters": parameters}))
+            show_json({**entry, "summary": algorithm.summary, "parameters": parameters})
     elif name is None:
         for algorithm in chosen:
             kind = "batch" if algorithm.kind == "batch" else ""
-            typer.echo(f"{algorithm.name:<24}{algorithm.paper:<21}{algorithm.order:<8}{kind:<7}{algorithm.summary}")
+            print(f"{algorithm.name:<24}{algorithm.paper:<21}{algorithm.order:<8}{kind:<7}{algorithm.summary}")
     else:
         (algorithm,) = chosen
         kind = ", batch method" if algorithm.kind == "batch" else ""
-        typer.echo(f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order{kind})\n")
-        typer.echo(
+        print(f"{algorithm.name} ({algorithm.paper}, {algorithm.order} order{kind})\n")
+        print(
             (inspect.getdoc(algorithm.rule) or "").replace("::\n\n", "").partition("Examples\n---")[0].rstrip() + "\n"
         )
         for parameter in algorithm.parameters:
             option = f"--{parameter.name.replace('_', '-')}"
-            typer.echo(f"{option:<16} {parameter.constraint.allowed()}; default {parameter.default}")
+            print(f"{option:<16} {parameter.constraint.allowed()}; default {parameter.default}")

@@ -29,7 +29,7 @@ def costs(
     by w·sensitivity + (1-w)·specificity; another with ρ = w/(1-w), judged by w·false negatives + (1-w)·false positives,
     here per 100 rows. All are progressive: each row is scored before it is learned.
     """
-    from thinstream.cli.render import remark_on_labels, report_skipped, write_csv, write_json, write_table
+    from thinstream.cli.render import remark_on_labels, report_skipped, show_json_rows, write_csv, write_table
     from thinstream.cli.studies import (
         open_binary_stream,
         require_online,
@@ -60,7 +60,7 @@ def costs(
     if output.quiet:
         return
     if output.json:
-        write_json(table)
+        show_json_rows(table)
         return
     write_table(*cost_table(curves), None)
     say_places(study, None)

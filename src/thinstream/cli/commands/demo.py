@@ -12,7 +12,9 @@ def demo(
 ) -> None:
     """Run the synthetic experiment of paper P0: a table, and the sparsity-error curve as a picture."""
     from thinstream.cli.io import require_writable
+    from thinstream.cli.terminal import keep_going
     from thinstream.demo import run
 
     require_writable(out)
+    keep_going()
     run(rows, seed, out)

@@ -23,18 +23,17 @@ def diagnose(
     Weights too small to count beside others, a model that grows without getting better, scores that run away: what was
     found, and what can be done.
     """
-    import json
-
     from thinstream import stability
     from thinstream.cli.io import score_data
+    from thinstream.cli.render import show_json
 
     found, stream, _ = score_data(data, reading, model, labels=True)
     batch = first(stream.batches(), rows)
     said = stability.diagnose(found.learner, batch, batch.y)
     if output.json:
-        typer.echo(json.dumps({"model": said.name, "findings": [finding._asdict() for finding in said.findings]}))
+        show_json({"model": said.name, "findings": [finding._asdict() for finding in said.findings]})
     else:
-        typer.echo(str(said))
+        print(said)
 
 
 def first(batches: Iterable["Batch"], rows: int) -> "Batch":

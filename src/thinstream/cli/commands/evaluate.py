@@ -1,7 +1,5 @@
 """``thinstream evaluate``: how good a model is on labelled examples."""
 
-import typer
-
 from thinstream.cli.options import Data, Judging, ModelFile, Output, Reading
 
 
@@ -13,10 +11,9 @@ def evaluate(
     judging: Judging,
 ) -> None:
     """Measure a model on labelled examples, without learning from them."""
-    import json
-
     from thinstream.cli.io import score_data
-    from thinstream.cli.render import report_skipped
+    from thinstream.cli.render import report_skipped, show_json
+    from thinstream.cli.terminal import printable
     from thinstream.errors import InvalidInputError
     from thinstream.evaluate.progress import Progress
 
@@ -28,4 +25,7 @@ def evaluate(
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     report_skipped(stream, output.quiet)
     report = progress.report(judging.tradeoff())
-    typer.echo(json.dumps(report.as_dict()) if output.json else report.describe(found.classes))
+    if output.json:
+        show_json(report.as_dict())
+    else:
+        print(report.describe([printable(str(label)) for label in found.classes]))

@@ -19,8 +19,8 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
 ) -> None:
     """Show a model: how it was trained, its sparsity, its largest weights."""
-    import json
-
+    from thinstream.cli.render import show_json
+    from thinstream.cli.terminal import printable
     from thinstream.models.exports import LinearModel
     from thinstream.models.file import read
 
@@ -33,18 +33,18 @@ def inspect(
     facts, features = _facts(found, linear), _largest(linear, top)
     if as_json:
         exact = {"parameters": dict(found.learner.parameters), "classes": list(found.classes)}
-        typer.echo(json.dumps({**facts, **exact, "feature_space": found.feature_space, "top": features}))
+        show_json({**facts, **exact, "feature_space": found.feature_space, "top": features})
         return
     for name, value in facts.items():
-        typer.echo(f"{name.replace('_', ' '):<20} {value}")
+        print(printable(f"{name.replace('_', ' '):<20} {value}"))
     if features:
         head = "feature" if found.names or found.feature_space.get("hashing") else "feature (column, the first is 0)"
         names = {name: name for name in features[0]} | {"feature": head, "name": None}
-        typer.echo(f"\n{_line(names)}")
+        print(f"\n{_line(names)}")
     for feature in features:
-        typer.echo(_line(feature))
+        print(printable(_line(feature)))
     if plot is not None:
-        typer.echo(f"\nthe picture is in {plot}")
+        print(f"\nthe picture is in {plot}")
 
 
 def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:

@@ -37,4 +37,4 @@ def merge(
     merged = first.merge(*others, average=average)
     learner = merged.learner
     write(out, merged, "weights" if weights_only else "full")
-    typer.echo(f"{out}: {learner.t:,} examples, {learner.nnz:,} of {learner.n_weights:,} weights are not zero")
+    print(f"{out}: {learner.t:,} examples, {learner.nnz:,} of {learner.n_weights:,} weights are not zero")

@@ -1,7 +1,5 @@
 """``thinstream path``: models from dense to sparse in one pass."""
 
-import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,6 +95,7 @@ def path(
         study_config,
         study_model,
     )
+    from thinstream.cli.terminal import keep_going
     from thinstream.evaluate.tally import POSITIVES
     from thinstream.learners import find
     from thinstream.tune.scoring import check_metric
@@ -112,6 +111,8 @@ def path(
     if "l1" not in {parameter.name for parameter in find(algorithm).parameters}:
         raise InvalidParameterError(f"{find(algorithm).name} has no l1 to sweep")
     require_study_outputs([*data, *(test or [])], study, choice.model)
+    if choice.model is not None:
+        keep_going()
     stream = open_binary_stream(data, reading, study.dtype)
     test_stream = open_binary_stream(test, reading, study.dtype) if test else None
     trial, tradeoff = Trial(parameters, parse_costs(class_weight), study.fit_intercept), judging.tradeoff()
@@ -164,7 +165,7 @@ def _save(model: "Model", choice: Choice, passes: int, quiet: bool) -> None:
 
 def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study, output: Output) -> None:
     """Writes the table to standard output, and the files asked for."""
-    from thinstream.cli.render import write_csv, write_json, write_table
+    from thinstream.cli.render import show_json, show_json_rows, write_csv, write_table
     from thinstream.cli.studies import say_places
     from thinstream.tune.figures import draw_path
     from thinstream.tune.text_tables import path_table, scoring_name, short
@@ -177,10 +178,10 @@ def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study,
     if output.quiet:
         return
     if output.json:
-        write_json(table)
+        show_json_rows(table)
         last = {"picked": chosen, "by": choice.scoring, "held_out": swept.judged_on_held_out, "rows": swept.rows}
         more = {"features": swept.n_features, "passes": swept.passes, "model": choice.model and str(choice.model)}
-        sys.stdout.write(json.dumps({**last, **more}) + "\n")
+        show_json({**last, **more})
         return
     write_table(*path_table(swept, choice.scoring), chosen)
     if chosen is None:

@@ -1,5 +1,6 @@
 """``thinstream predict``: labels or scores of new examples."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -31,13 +32,15 @@ def predict(
 
     from thinstream.cli.io import require_not_input, require_outputs, score_data
     from thinstream.cli.render import report_skipped, say
+    from thinstream.cli.terminal import printable
     from thinstream.streams.lines.outputs import open_outputs
 
     require_outputs(data, out)
     require_not_input(out, model)
     found, stream, scored = score_data(data, reading, model, labels=False)
     classes = found.classes
-    shown = [str(label) for label in classes]
+    on_terminal = out == "-" and sys.stdout.isatty()
+    shown = [printable(str(label)) if on_terminal else str(label) for label in classes]
     many = len(classes) > 2
     rows = bad = 0
     with open_outputs([out]) as (file,):

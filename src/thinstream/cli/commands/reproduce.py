@@ -49,6 +49,9 @@ def reproduce(
     """
     _look_in(data)
     if names or pages:
+        from thinstream.cli.terminal import keep_going
+
+        keep_going()
         Reproduction(out, jobs, smoke, fresh, quiet).run(names or ["all"], only_pages=pages)
     else:
         _list_all()

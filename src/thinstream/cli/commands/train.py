@@ -1,8 +1,6 @@
 """``thinstream train``: learn from files or a pipe."""
 
 import gc
-import json
-import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,6 +92,7 @@ def train(
     from thinstream.cli.io import open_data, read_as_learned
     from thinstream.cli.progress import JsonLines, Table, Unmeasured, say_if_slow
     from thinstream.cli.render import say
+    from thinstream.cli.terminal import keep_going
     from thinstream.models.file import write
     from thinstream.streams.options import remembered
     from thinstream.training import Checkpoints, Interrupted, NullObserver, Run
@@ -119,6 +118,8 @@ def train(
         checkpoints = Checkpoints(place, training.checkpoint_every, training.checkpoint_seconds)
     shown = stream if distributed.engine is None else Unmeasured()
     watch = NullObserver() if output.quiet else JsonLines() if output.json else Table(shown, training.passes)
+    if training.model is not None:
+        keep_going()
     run: Any = None
     if distributed.engine is None:
         run = Run(stream, model, passes=training.passes, checkpoints=checkpoints, watch=watch)
@@ -140,8 +141,7 @@ def train(
         say(f"thinstream: stopped by {signal}{where}")
         raise typer.Exit(128 + signal.number) from None
     finally:
-        if isinstance(watch, Table):
-            watch.close()
+        watch.close()
     report = run.state.progress.report()
     if not (report.rows or trained.learner.t):
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
@@ -185,8 +185,24 @@ def _check_options(
         require_possible(reading, distributed, training, algorithm, parameters)
     if training.passes > 1 and not all(Path(file).is_file() for file in files):
         raise InvalidParameterError("a pipe can be read once only: --passes needs files")
+    if training.resume and training.model is not None and training.model.exists() and training.model != training.start:
+        _require_checkpoint(training.model, place, distributed)
     if place is None and (training.resume or training.checkpoint_every or training.checkpoint_seconds is not None):
         raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
+
+
+def _require_checkpoint(model: Path, place: Path | None, distributed: Distributed) -> None:
+    """Raises where a run that is to be resumed has no checkpoint and has left its model: it is over."""
+    found = place is not None and place.exists()
+    if distributed.engine is not None and place is not None:
+        from thinstream.distributed.fitting import can_resume
+
+        found = can_resume(place, distributed.mode)
+    if not found:
+        raise InvalidParameterError(
+            f"--resume: {model} is there and no checkpoint {place}: that run is over; without --resume it is learned "
+            "anew, and the model replaced"
+        )
 
 
 def _new_model(reading: Reading, training: Training, algorithm: str, parameters: dict[str, Any]) -> "Model":
@@ -262,24 +278,19 @@ def _costs_in_words(learner: "AnyLearner") -> str:
 
 def _show_end(training: Training, output: Output, run: Any, report: Any) -> None:
     """Shows all metrics, what was passed over, what looks odd, where the model is."""
-    import numpy as np
-
-    from thinstream.cli.render import remark_on_labels, say
+    from thinstream.cli.render import remark_on_labels, say, show_json
+    from thinstream.cli.terminal import printable
 
     learner, skipped = run.state.model.learner, run.skipped
     if output.json:
-        last = {
-            "model": str(training.model) if training.model else None,
-            "skipped": skipped,
-            "updates": np.asarray(learner.n_updates).tolist(),
-        }
-        found = {"non_zeros": learner.nnz, "features": learner.n_features, **report.as_dict()}
-        sys.stdout.write(json.dumps({**last, **found}) + "\n")
+        found = {"model": training.model and str(training.model), "skipped": skipped, "updates": learner.n_updates}
+        counted = report.as_dict() if report.rows else {"rows": learner.t}
+        show_json({**found, "non_zeros": learner.nnz, "features": learner.n_features, **counted})
     else:
         if training.passes > 1:
             print("\nall passes together: from the second on, rows had been learned before")
         if report.rows:  # a learner that holds its rows has no scores of them before it learns
-            print(f"\n{report.describe(run.state.model.classes)}")
+            print(f"\n{report.describe([printable(str(label)) for label in run.state.model.classes])}")
         print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
         if training.model is not None:
             kept = "weights" if training.weights_only else "full"

@@ -163,6 +163,7 @@ def tune(
         show_progress,
         study_config,
     )
+    from thinstream.cli.terminal import keep_going
     from thinstream.learners import find
     from thinstream.models.file import write
     from thinstream.tune.scoring import scoring_of
@@ -173,6 +174,8 @@ def tune(
     require_online(algorithm)
     job.check()
     require_study_outputs(data, study, search.model)
+    if search.model is not None:
+        keep_going()
     settings, scoring = job.settings(), scoring_of(search.scoring, judging.tradeoff())
     candidates = _candidates(job, settings)
     stream = open_binary_stream(data, reading, study.dtype)
@@ -249,7 +252,7 @@ def _sweep_l1(
     job: Job, output: Output, stream: Any, config: "StudyConfig", best: "Trial", scoring: "Scoring"
 ) -> dict[str, Any]:
     """Does the second half of the papers' protocol: sweeps l1 with the best parameters."""
-    from thinstream.cli.render import write_json, write_table
+    from thinstream.cli.render import show_json_rows, write_table
     from thinstream.cli.studies import show_progress, study_model
     from thinstream.models.file import write
     from thinstream.tune.figures import draw_path
@@ -266,7 +269,7 @@ def _sweep_l1(
     if job.study.plot is not None:
         draw_path(path, metric, chosen, job.study.plot)
     if output.json and not output.quiet:
-        write_json(path.columns())
+        show_json_rows(path.columns())
     elif not output.quiet:
         print()
         write_table(*path_table(path, metric), chosen)
