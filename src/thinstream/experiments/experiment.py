@@ -70,10 +70,10 @@ class Experiment:
     def of(cls, module: str, name: str, **more: Any) -> "Experiment":
         """With its text in ``pages.toml``, and the functions of a module that have the names of fields."""
         found: dict[str, Any] = vars(sys.modules[module])
-        functions = {key: found[key] for key in ("cells", "tables", "draw", "claims", "compare") if key in found}
-        page = dict(_pages()[name])
-        fields: dict[str, Any] = {**page, "about": page["about"].format(**found), **functions, **more}
-        return cls(name=name, **fields)
+        given = dict(_pages()[name])
+        given["about"] = given["about"].format(**found)
+        given |= {key: found[key] for key in ("cells", "tables", "draw", "claims", "compare") if key in found}
+        return cls(name=name, **{**given, **more})
 
 
 @cache
