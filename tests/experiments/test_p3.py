@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinstream.experiments import p3_checks, p3_common, p3_fig1, p3_fig3, p3_table2, p3_table4
-from thinstream.experiments.data import Data, is_here
+from thinstream.experiments import p3_common, p3_fig1, p3_fig3, p3_table2, p3_table4
+from thinstream.experiments.data import Data, is_here, scaled, unit
 from thinstream.experiments.keeping import Result
 from thinstream.experiments.p3_common import ALGORITHMS, COST, GRID, SUM, Measure, Pass, one_pass
 from thinstream.experiments.presenting import pick
@@ -175,6 +175,6 @@ def test_claims_count_defeats():
 def test_scaled_columns_keep_their_order():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 3)) * [1, 100, 1e4]
-    found = p3_checks.scaled(sp.csr_matrix(X)).toarray()
+    found = unit(sp.csr_matrix(scaled(X))).toarray()
     assert np.linalg.norm(found, axis=1) == pytest.approx(1.0)
     assert found.min() == 0.0

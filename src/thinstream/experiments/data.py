@@ -80,6 +80,17 @@ def split(
     return found[0].take(order[:cut]), found[0].take(order[cut:])
 
 
+def scaled(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Columns moved and stretched to reach from 0 to 1; constant ones are 0.
+
+    >>> scaled(np.array([[1.0, 7.0], [3.0, 7.0], [2.0, 7.0]])).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
+    """
+    span = np.ptp(X, axis=0)
+    found: NDArray[np.float64] = (X - X.min(axis=0)) / np.where(span > 0, span, 1.0)
+    return found
+
+
 def unit(X: sp.csr_matrix) -> sp.csr_matrix:
     """Rows of Euclidean length 1; empty rows stay empty."""
     lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())

@@ -25,6 +25,12 @@ class Cell(NamedTuple):
     needs: tuple[str, ...] = ()  # data sets
 
 
+def cells_for(work: Callable[..., list[Row]], sets: Iterable[str], kinds: Iterable[str], *more: Any) -> list[Cell]:
+    """A cell for each data set and kind of what is compared: ``work(set, kind, *more)``."""
+    kinds = tuple(kinds)
+    return [Cell(f"{name} {kind}", work, (name, kind, *more), (name,)) for name in sets for kind in kinds]
+
+
 class Claim(NamedTuple):
     """What a paper says in words, whether our rows bear it out, and the numbers that say so."""
 

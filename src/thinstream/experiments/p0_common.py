@@ -1,7 +1,7 @@
 """What P0's experiments share: contestants, tuning at l1 = 0, models of many l1 as lanes, and how pages show them."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.experiments.data import Data, batch_of, split, unit_vectors
-from thinstream.experiments.experiment import Cell, Row, markdown
+from thinstream.experiments.experiment import Row, markdown
 from thinstream.experiments.presenting import distinct, pick, plus_minus
 from thinstream.lanes import Lanes
 from thinstream.tune.candidates import FOLDS, grid, paper_grid
@@ -103,11 +103,6 @@ def choose_parameters(
     )
     found = search(Matrix(rows), config, trials, scoring_of(scoring))
     return dict(trials[found.best].parameters)
-
-
-def cells_of(work: Callable[..., list[Row]], sets: Sequence[str], labels: Iterable[str], smoke: bool) -> list[Cell]:
-    """A cell for each set and algorithm."""
-    return [Cell(f"{name} {label}", work, (name, label, smoke), (name,)) for name in sets for label in labels]
 
 
 class Measured(NamedTuple):

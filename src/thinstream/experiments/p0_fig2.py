@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC, l1_min_c
 
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import Data, batch_of
-from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
+from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, cells_for, markdown
 from thinstream.experiments.presenting import distinct, legend, panels_for, pick
 
 SETS = (
@@ -73,7 +73,8 @@ def liblinear_model(C: float) -> Any:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each set and algorithm."""
-    return p0.cells_of(work, SETS[:2] if smoke else SETS, (*(p0.SMOKE if smoke else p0.SPARSE), p0.LIBLINEAR), smoke)
+    labels = p0.SMOKE if smoke else p0.SPARSE
+    return cells_for(work, SETS[:2] if smoke else SETS, (*labels, p0.LIBLINEAR), smoke)
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:

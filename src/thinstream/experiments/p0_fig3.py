@@ -10,7 +10,7 @@ from sklearn.svm import l1_min_c
 
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import batch_of
-from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
+from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, cells_for, markdown
 from thinstream.experiments.p0_fig2 import FACTORS, liblinear_model
 from thinstream.experiments.presenting import distinct, grouped, legend, listed, panels_for, pick
 from thinstream.learners import make_learner
@@ -64,7 +64,8 @@ def timed(action: Callable[[], Any]) -> float:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each set and algorithm."""
-    return p0.cells_of(work, SETS[:2] if smoke else SETS, (*(p0.SMOKE if smoke else p0.SPARSE), p0.LIBLINEAR), smoke)
+    labels = p0.SMOKE if smoke else p0.SPARSE
+    return cells_for(work, SETS[:2] if smoke else SETS, (*labels, p0.LIBLINEAR), smoke)
 
 
 def dense_and_sparse(curve: Sequence[Row]) -> tuple[Row, Row]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from thinstream.engine.loop import Costs
 from thinstream.experiments import p0_common as p0
 from thinstream.experiments.data import Data, batch_of
-from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
+from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, cells_for, markdown
 from thinstream.experiments.presenting import distinct, legend, listed, panels, pick
 
 #: Negatives for one positive; samples averaged over.
@@ -77,7 +77,7 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
 def cells_of(sets: Sequence[str]) -> Callable[[bool], list[Cell]]:
     """A cell for each set and algorithm."""
     few = ("FSOL", "SSOL", "CS-FSOL", "CS-SSOL")
-    return lambda smoke: p0.cells_of(work, sets[:1] if smoke else sets, few if smoke else CONTESTANTS, smoke)
+    return lambda smoke: cells_for(work, sets[:1] if smoke else sets, few if smoke else CONTESTANTS, smoke)
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:

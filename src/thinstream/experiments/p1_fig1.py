@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.experiments.data import Data, split
-from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
+from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, cells_for, markdown
 from thinstream.experiments.presenting import distinct, legend, panels, pick
 
 SETS = ("20news-comp-vs-rec", "farm-ads", "phish-url-pdd", "debian-science")
@@ -109,9 +109,7 @@ def cells(smoke: bool) -> list[Cell]:
     """One for each set and method."""
     features, most = ((15, 30), 150) if smoke else (FEATURES, MOST)
     methods = ("SBCW", "sparDCA") if smoke else tuple(STYLES)
-    return [
-        Cell(f"{name} {method}", curve, (name, method, features, most), (name,)) for name in SETS for method in methods
-    ]
+    return cells_for(curve, SETS, methods, features, most)
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from thinstream.experiments.data import joined, parts
+from thinstream.experiments.data import joined, parts, scaled
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
 from thinstream.experiments.presenting import distinct, grouped, legend, panels_for, pick, plus_minus, published
 
@@ -78,17 +78,6 @@ def scaled_covtype(few: bool = False) -> Sample:
     """Every column from 0 to 1, as LIBSVM scales it; of the first rows only where few are needed."""
     data = joined(parts("covtype", normalise=False, rows=FIRST if few else None))
     return Sample(scaled(data.X.toarray()), data.y)
-
-
-def scaled(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Columns from 0 to 1.
-
-    >>> scaled(np.array([[1.0, 7.0], [3.0, 7.0], [2.0, 7.0]])).tolist()
-    [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
-    """
-    span = np.ptp(X, axis=0)
-    found: NDArray[np.float64] = (X - X.min(axis=0)) / np.where(span > 0, span, 1.0)
-    return found
 
 
 def epsilon_like(n: int, d: int = 2_000) -> Sample:

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from thinstream.experiments import p3_common as p3
-from thinstream.experiments.data import Data, joined, parts, unit, whole
+from thinstream.experiments.data import Data, joined, parts, scaled, unit, whole
 from thinstream.experiments.experiment import Row, markdown
 from thinstream.experiments.presenting import mean, pick, published
 
@@ -97,19 +97,8 @@ def readings(name: str, rows: int) -> list[tuple[str, Data, dict[str, Any]]]:
         found.append(("with the 41 test rows", joined((data, parts(name)[1])), {}))
     if name in ("covtype", "spambase"):
         raw = p3.glimpse(name, rows // 2) if rows else whole(name, normalise=False)
-        found.append(("columns scaled to [0, 1] first", Data(scaled(raw.X), raw.y), {}))
+        found.append(("columns scaled to [0, 1] first", Data(unit(sp.csr_matrix(scaled(raw.X.toarray()))), raw.y), {}))
     return found
-
-
-def scaled(X: sp.csr_matrix) -> sp.csr_matrix:
-    """Columns moved and stretched to [0, 1], then rows of unit length.
-
-    >>> scaled(sp.csr_matrix([[0.0, 2.0], [4.0, 2.0], [2.0, 1.0]])).toarray().round(2).tolist()
-    [[0.0, 1.0], [0.71, 0.71], [1.0, 0.0]]
-    """
-    low, high = (np.asarray(edge.toarray()).ravel() for edge in (X.min(axis=0), X.max(axis=0)))
-    dense = (X.toarray() - low) / np.where(high > low, high - low, 1.0)
-    return unit(sp.csr_matrix(dense))
 
 
 def checks_table(rows: Sequence[Row]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from thinstream.experiments import p3_common as p3
-from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
+from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, cells_for, markdown
 from thinstream.experiments.p3_table2 import SMOKE_ROWS
 from thinstream.experiments.presenting import (
     distinct,
@@ -27,9 +27,7 @@ FIRST = {"kdd99": 20_000, "census-income": 20_000}
 def cells(smoke: bool) -> list[Cell]:
     """One for each set and kind of algorithm."""
     many, rows = (2, SMOKE_ROWS) if smoke else (PERMUTATIONS, 0)
-    return [
-        Cell(f"{name} {group}", detected, (name, group, many, rows), (name,)) for name in SETS for group in p3.GROUPS
-    ]
+    return cells_for(detected, SETS, p3.GROUPS, many, rows)
 
 
 def detected(name: str, group: str, permutations: int, rows: int) -> list[Row]:

@@ -2,8 +2,10 @@
 
 import os
 from html import escape
+from importlib.resources import files
 from io import StringIO
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -22,31 +24,6 @@ _COLOURS = ("#2a7f9e", "#c8553d")
 _RING = {"marker": "o", "ms": 11, "mfc": "none", "mec": "#b8860b", "mew": 2, "ls": "", "zorder": 5, "label": "picked"}
 #: Where a model without weights stands on an axis of logarithms.
 _NONE = 0.4
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ margin: 0 auto; padding: 1.5rem; max-width: 76rem; font: 15px/1.5 system-ui, sans-serif; }}
-h1 {{ font-size: 1.4rem; margin: 0; }}
-p {{ margin: .2rem 0 1rem; opacity: .8; }}
-svg {{ width: 100%; height: auto; background: #fff; border-radius: .4rem; }}
-div {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; margin-top: 1.5rem; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .15rem .7rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #8886; }}
-tr.picked td {{ font-weight: 600; background: #b8860b33; }}
-</style>
-<h1>{title}</h1>
-<p>{note}</p>
-{svg}
-<div><table>
-{rows}
-</table></div>
-</html>
-"""
 
 
 def check_picture_path(path: str | os.PathLike[str]) -> Path:
@@ -181,4 +158,5 @@ def _page(title: str, note: str, svg: str, table: TextTable, chosen: int | None)
     for k, row in enumerate(table.rows):
         kind = ' class="picked"' if k == chosen else ""
         lines.append(f"<tr{kind}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
-    return _PAGE.format(title=escape(title), note=escape(note), svg=svg, rows="\n".join(lines))
+    page = Template((files("thinstream.tune") / "page.html").read_text(encoding="utf-8"))
+    return page.substitute(title=escape(title), note=escape(note), svg=svg, rows="\n".join(lines))

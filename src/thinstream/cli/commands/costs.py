@@ -29,26 +29,22 @@ def costs(
     by w·sensitivity + (1-w)·specificity; another with ρ = w/(1-w), judged by w·false negatives + (1-w)·false positives,
     here per 100 rows. All are progressive: each row is scored before it is learned.
     """
+    from thinstream.cli import studies
     from thinstream.cli.render import remark_on_labels, report_skipped, show_json_rows, write_csv, write_table
-    from thinstream.cli.studies import (
-        open_binary_stream,
-        require_online,
-        require_study_outputs,
-        say_places,
-        show_progress,
-        study_config,
-    )
     from thinstream.tune.cost_curves import WEIGHTS, study_costs
     from thinstream.tune.study import Trial
     from thinstream.tune.text_tables import cost_table
 
-    require_online(algorithm)
+    studies.require_online(algorithm)
     tried = _parse_weights(weights) or WEIGHTS
-    require_study_outputs(data, study, None)
-    stream, trial = open_binary_stream(data, reading, study.dtype), Trial(parameters, fit_intercept=study.fit_intercept)
-    with show_progress(stream, output) as watch:
+    studies.require_study_outputs(data, study, None)
+    stream, trial = (
+        studies.open_binary_stream(data, reading, study.dtype),
+        Trial(parameters, fit_intercept=study.fit_intercept),
+    )
+    with studies.show_progress(stream, output) as watch:
         curves = study_costs(
-            stream, study_config(algorithm, study, reading, stream), trial, tried, ratio=ratio, watch=watch
+            stream, studies.study_config(algorithm, study, reading, stream), trial, tried, ratio=ratio, watch=watch
         )
     table: dict[str, Any] = {"weight": curves.cost.weights}
     for curve in (curves.weighted_sum, curves.cost):
@@ -63,7 +59,7 @@ def costs(
         show_json_rows(table)
         return
     write_table(*cost_table(curves), None)
-    say_places(study, None)
+    studies.say_places(study, None)
     report_skipped(stream, output.quiet)
     remark_on_labels(curves.rows, curves.positives, curves.looks_sorted)
 

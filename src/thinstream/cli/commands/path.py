@@ -86,15 +86,8 @@ def path(
     The table has a line per model: its progressive metrics (each row scored before it is learned), and the error of the
     final models on rows that were held out. An asterisk marks the model that is picked.
     """
+    from thinstream.cli import studies
     from thinstream.cli.render import remark_on_labels, report_skipped
-    from thinstream.cli.studies import (
-        open_binary_stream,
-        require_online,
-        require_study_outputs,
-        show_progress,
-        study_config,
-        study_model,
-    )
     from thinstream.cli.terminal import keep_going
     from thinstream.evaluate.tally import POSITIVES
     from thinstream.learners import find
@@ -103,21 +96,21 @@ def path(
     from thinstream.tune.sparsity_path import Sweep, sweep_stream
     from thinstream.tune.study import Trial
 
-    require_online(algorithm)
+    studies.require_online(algorithm)
     check_metric(choice.scoring)
     check_rule(choice.pick, choice.limits())
     sweep = Sweep(n, *_parse_ends(l1), holdout)
     sweep.check()
     if "l1" not in {parameter.name for parameter in find(algorithm).parameters}:
         raise InvalidParameterError(f"{find(algorithm).name} has no l1 to sweep")
-    require_study_outputs([*data, *(test or [])], study, choice.model)
+    studies.require_study_outputs([*data, *(test or [])], study, choice.model)
     if choice.model is not None:
         keep_going()
-    stream = open_binary_stream(data, reading, study.dtype)
-    test_stream = open_binary_stream(test, reading, study.dtype) if test else None
+    stream = studies.open_binary_stream(data, reading, study.dtype)
+    test_stream = studies.open_binary_stream(test, reading, study.dtype) if test else None
     trial, tradeoff = Trial(parameters, parse_costs(class_weight), study.fit_intercept), judging.tradeoff()
-    with show_progress(stream, output) as watch:
-        config = study_config(algorithm, study, reading, stream)
+    with studies.show_progress(stream, output) as watch:
+        config = studies.study_config(algorithm, study, reading, stream)
         swept = sweep_stream(stream, config, trial, sweep, test=test_stream, watch=watch, tradeoff=tradeoff)
     chosen, trouble = None, None
     try:
@@ -126,7 +119,7 @@ def path(
         trouble = error
     if chosen is not None and choice.model is not None:
         progressive = swept.learned.report(chosen, tradeoff).as_dict()
-        model = study_model(swept.model(chosen), reading, stream, progressive)
+        model = studies.study_model(swept.model(chosen), reading, stream, progressive)
         _save(model, choice, swept.passes, output.quiet)
     _show(swept, chosen, choice, study, output)
     if not output.quiet:

@@ -154,15 +154,9 @@ def tune(
     Every candidate and fold is a model; all learn side by side while the data is read once. Options of the algorithm
     hold for all candidates. The last line is the command that trains the best.
     """
+    from thinstream.cli import studies
     from thinstream.cli.render import remark_on_labels, report_skipped, say
     from thinstream.cli.search_report import SearchReport
-    from thinstream.cli.studies import (
-        open_binary_stream,
-        require_online,
-        require_study_outputs,
-        show_progress,
-        study_config,
-    )
     from thinstream.cli.terminal import keep_going
     from thinstream.learners import find
     from thinstream.models.file import write
@@ -171,19 +165,21 @@ def tune(
     from thinstream.tune.sources import is_repeatable, rewind
 
     job = Job(data, reading, study, judging, search, algorithm, parameters)
-    require_online(algorithm)
+    studies.require_online(algorithm)
     job.check()
-    require_study_outputs(data, study, search.model)
+    studies.require_study_outputs(data, study, search.model)
     if search.model is not None:
         keep_going()
     settings, scoring = job.settings(), scoring_of(search.scoring, judging.tradeoff())
     candidates = _candidates(job, settings)
-    stream = open_binary_stream(data, reading, study.dtype)
+    stream = studies.open_binary_stream(data, reading, study.dtype)
     again = is_repeatable(stream)
     if search.paper and not again:
         raise InvalidInputError("--paper goes over the data twice: it needs files, not a pipe")
-    config = study_config(find(algorithm).name, study, reading, stream)._replace(folds=job.folds, final=search.final)
-    with show_progress(stream, output) as watch:
+    config = studies.study_config(find(algorithm).name, study, reading, stream)._replace(
+        folds=job.folds, final=search.final
+    )
+    with studies.show_progress(stream, output) as watch:
         outcome = search_stream(
             stream,
             config,
