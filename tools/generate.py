@@ -9,10 +9,12 @@ import textwrap
 from pathlib import Path
 
 import thinstream as ts
+from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, OneOf, Parameter, WholeNumbers
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import named
-from thinstream.learners import merge_table
+from thinstream.learners.merging import FULL
+from thinstream.learners.registry import rule_of
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- algorithms: begin (generated, see tools/generate.py) -->", "<!-- algorithms: end -->"
@@ -84,6 +86,34 @@ COMMON = {
     "dtype": 'Literal["float32", "float64"]',
     "grow": "bool",
 }
+
+
+def merge_table() -> str:
+    """Every algorithm with its rule and the kind of it, as a table in Markdown.
+
+    >>> print(merge_table().splitlines()[2])
+    | `AdaFOBOS` | S adds, weights are brought up to date and averaged by t | heuristic |
+    """
+    lines = ["| algorithm | rule | kind |", "|---|---|---|"]
+    for algorithm in ts.algorithms("online"):
+        for shown, rule in _declared(algorithm):
+            how, kind = rule.how, str(rule.kind)
+            if rule.refused:
+                how, kind = (f"refused; with `average=True` {how}", kind) if how else (f"refused: {rule.refused}", "–")
+            lines.append(f"| `{shown}` | {how} | {kind} |")
+    lines.append(f'| any with `covariance="full"` | {FULL} | formal for SSOL, SOP and AROW, else heuristic |')
+    return "\n".join(lines)
+
+
+def _declared(algorithm: Algorithm) -> list[tuple[str, MergeRule]]:
+    """What an algorithm declares; by the value of its parameter ``diagonal``, where it depends on it."""
+    choices = [p.constraint for p in algorithm.parameters if p.name == "diagonal"]
+    names = sorted(choices[0].choices, reverse=True) if choices and isinstance(choices[0], OneOf) else []
+    rules = {f'{algorithm.name}(diagonal="{name}")': rule_of(algorithm, {"diagonal": name}) for name in names}
+    found = {shown: rule.merge_rule() for shown, rule in rules.items()}
+    if len({rule.how for rule in found.values()}) < 2:
+        return [(algorithm.name, algorithm.rule().merge_rule())]
+    return list(found.items())
 
 
 def table() -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, MergeError
-from thinstream.learners import Classes, Learner, class_costs, find, make_learner
+from thinstream.learners import Classes, Learner, class_costs, find, make_learner, require_distinct
 from thinstream.learners import merge as merge_two_class
 from thinstream.learners.learner import require_range
 from thinstream.learners.memory import physical_memory, require_room
@@ -250,6 +250,7 @@ def merge(models: Sequence[AnyLearner], *, average: bool = False) -> AnyLearner:
     sizes = {max(sum(1 for _ in model.models), 2) for model in models}
     if len(sizes) > 1:
         raise MergeError(f"models to merge must have the same classes, got {sorted(sizes)} of them")
+    require_distinct(models)  # what lanes give out are copies
     each = zip(*(model.models for model in models), strict=True)
     merged = [merge_two_class(shards, average=average) for shards in each]
     return learner_of(merged, sum(model.n_mistakes for model in models))

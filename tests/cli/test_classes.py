@@ -1,6 +1,7 @@
 """Commands on data of more than two classes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,8 @@ def test_train_predict_evaluate_inspect_export_merge(colours, thin):
     assert Path("m.svg").read_bytes().startswith(b"<?xml")
     thin("export", "m.ts", "m.json")
     assert len(json.loads(Path("m.json").read_text())["models"]) == 3
-    assert "180 examples" in thin("merge", "m.ts", "m.ts", "-m", "both.ts")
+    shutil.copy("m.ts", "copy.ts")
+    assert "180 examples" in thin("merge", "m.ts", "copy.ts", "-m", "both.ts")
     thin("train", colours, "--from", "m.ts", "-m", "more.ts", "-q")
     assert ts.load("more.ts").t_ == 180
     for more, message in (

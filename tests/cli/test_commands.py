@@ -231,6 +231,13 @@ def test_merge(data, thin):
     assert Path("ab.ts").read_bytes() == Path("ba.ts").read_bytes()
     thin("train", "a.svm", "-a", "fsol", "-m", "c.ts", "--classes", "-1,1", "--normalize", "l2", "-q")
     assert "a.ts and c.ts differ in their feature space" in thin("merge", "a.ts", "c.ts", "-m", "x.ts", code=1).errors
+    Path("link.ts").symlink_to("a.ts")
+    for same in ("a.ts", "./a.ts", "link.ts"):
+        errors = thin("merge", "a.ts", "b.ts", same, "-m", "x.ts", code=1).errors
+        assert "are the same file: its examples would count twice" in errors
+    for name in ("a", "b"):
+        thin("train", f"{name}.svm", "-a", "ssol", "-m", f"{name}.ts", "-q")
+    assert "on the command line --average" in thin("merge", "a.ts", "b.ts", "-m", "x.ts", code=1).errors
     assert not Path("x.ts").exists()
 
 

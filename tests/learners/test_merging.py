@@ -1,5 +1,6 @@
 """Merging: against the table of rules computed densely on the twins, and the laws a merge must keep."""
 
+import copy
 import pickle
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tools.generate import merge_table
 
 import thinstream as ts
 from tests.rules.conformance import TOLERANCE, class_weights, streams
@@ -20,7 +22,8 @@ from thinstream.engine import heap
 from thinstream.engine.loop import Costs
 from thinstream.engine.merge_rule import UNDECLARED
 from thinstream.errors import InvalidParameterError, MergeError
-from thinstream.learners import Learner, algorithms, merge, merge_table, merging, require_mergeable
+from thinstream.lanes import Lanes
+from thinstream.learners import Learner, algorithms, merge, merging, require_mergeable
 from thinstream.learners.memory import field_views
 
 TWINS = twins()
@@ -302,6 +305,25 @@ def test_ssol_as_printed_is_refused_or_averaged():
     assert same_bits(merge([one, Learner("ssol", n_features=4, dtype="float64")]), one)
 
 
+def test_a_model_is_not_merged_with_itself():
+    """Its examples would count twice, whatever the number of classes; models that know nothing may come twice."""
+    X = [[1.0, 0.0], [0.0, 1.0]]
+    one, other = (ts.FSOL().fit(X, [0, 1]) for _ in range(2))
+    assert one.merge(other).t_ == 4
+    three, lanes = (ts.FSOL().fit([*X, [1.0, 1.0]], [0, 1, 2]) for _ in range(2))
+    lanes._model.learner._held = Lanes.of(lanes._model.learner._held)
+    bcw = ts.BCW().fit(X, [0, 1])
+    for model in (one, three, lanes, bcw):
+        with pytest.raises(MergeError, match="a model cannot be merged with itself, its examples would count twice"):
+            model.merge(model)
+    with pytest.raises(MergeError, match="cannot be merged with itself"):
+        one.merge(other, other)
+    with pytest.raises(MergeError, match="cannot be merged with itself"):
+        merge([one._model.learner] * 2)
+    empty = Learner("fsol", n_features=2)
+    assert merge([empty, empty]).t == 0
+
+
 def test_the_stable_sparse_perceptron_says_what_to_do_instead():
     """Average or not."""
     parts = [Learner("stablesparseperceptron", n_features=1) for _ in range(2)]
@@ -430,7 +452,7 @@ def test_growing_estimators_keep_the_longer_names():
     """Names agree as far as each goes."""
     frame = pd.DataFrame([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]], columns=["a", "b", "c"])
     wide, narrow = (ts.FSOL(grow=True).fit(X, ["ham", "spam"]) for X in (frame, frame[["a", "b"]]))
-    model = narrow.merge(wide, narrow)
+    model = narrow.merge(wide, copy.deepcopy(narrow))
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     assert model.n_features_in_ == 3
     assert model.predict(frame).tolist() == ["ham", "spam"]

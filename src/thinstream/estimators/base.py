@@ -203,7 +203,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         """A new estimator out of several that learned from disjoint parts of the data; they are left as they are.
 
         Algorithm, parameters, classes, columns and their names must agree; with ``grow=True`` some may have met fewer
-        columns. Counters add, the order does not matter. What is merged how: `thinstream.learners.merge_table`.
+        columns. Counters add, the order does not matter. What is merged how: docs/algorithms.md.
         ``average=True`` averages what has no rule of its own, SSOL with ``diagonal="drop"``, instead of refusing.
 
         Examples

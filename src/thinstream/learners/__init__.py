@@ -4,7 +4,7 @@ from thinstream.learners.classes import Classes, class_costs, class_weight_of
 from thinstream.learners.frozen import Frozen
 from thinstream.learners.full import FullLearner
 from thinstream.learners.learner import Learner
-from thinstream.learners.merging import merge, merge_table, require_mergeable
+from thinstream.learners.merging import merge, require_distinct, require_mergeable
 from thinstream.learners.registry import algorithms, find, make_learner, make_learner_like
 
 __all__ = [
@@ -19,6 +19,6 @@ __all__ = [
     "make_learner",
     "make_learner_like",
     "merge",
-    "merge_table",
+    "require_distinct",
     "require_mergeable",
 ]

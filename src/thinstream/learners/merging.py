@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 from thinstream.engine.full import Matrix
 from thinstream.engine.loop import Costs
 from thinstream.engine.merge_rule import MergeRule
-from thinstream.engine.parameters import OneOf
 from thinstream.engine.records import Memory
-from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidParameterError, MergeError
 from thinstream.learners.learner import BLOCK, Learner
 from thinstream.learners.memory import field_views, widen
-from thinstream.learners.registry import algorithms, make_learner_like, rule_of
+from thinstream.learners.registry import make_learner_like
 
 #: How learners with a full covariance are merged.
-_FULL = "precisions add (the prior counted once); θ and v add, means are weighted by precision"
+FULL = "precisions add (the prior counted once); θ and v add, means are weighted by precision"
 
 
 class Shard(NamedTuple):
@@ -62,6 +60,16 @@ def require_mergeable(first: Any, other: Any) -> None:
             raise MergeError(f"{name}: models to merge must agree in {what}, got {one!r} and {two!r}")
 
 
+def require_distinct(models: Sequence[Any]) -> None:
+    """Raises where a model that has seen something is among the others twice: its examples would count twice."""
+    seen = [id(model) for model in models if model.t]
+    if len(set(seen)) < len(seen):
+        raise MergeError(
+            f"{models[0].algorithm.name}: a model cannot be merged with itself, its examples would count twice; models "
+            "to merge are of disjoint parts of the data"
+        )
+
+
 def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *, average: bool = False) -> Learner:
     """A new model out of models that learned from disjoint parts of a stream; they are left as they are.
 
@@ -93,6 +101,7 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
     """
     if not learners:
         raise MergeError("merge needs at least one model, got none")
+    require_distinct(learners)
     if learners[0].algorithm.kind == "batch":
         batch_learner: Any = learners[0]
         together: Learner = batch_learner.merge(learners[1:])
@@ -109,7 +118,7 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
     else:
         rule = None if learners[0].full else require_rule(learners[0], average)
         if weights is not None and (rule is None or not rule.averages):
-            name, how = learners[0].algorithm.name, _FULL if rule is None else rule.how
+            name, how = learners[0].algorithm.name, FULL if rule is None else rule.how
             raise MergeError(f"{name}: weights of models are for algorithms that average, but here {how}")
         model = _merged(parts, width, rule)
     model.grow = any(learner.grow for learner in learners)
@@ -273,34 +282,3 @@ def _checked(weights: Sequence[float] | None, learners: Sequence[Learner]) -> Se
 
 def _shown(costs: Costs) -> str:
     return "balanced" if costs.balanced else f"{costs.negative} : {costs.positive}"
-
-
-# The table in the docs ------------------------------------------------------------------------------------------------
-
-
-def merge_table() -> str:
-    """Every algorithm with its rule and the kind of it, as a table in Markdown.
-
-    >>> print(merge_table().splitlines()[2])
-    | `AdaFOBOS` | S adds, weights are brought up to date and averaged by t | heuristic |
-    """
-    lines = ["| algorithm | rule | kind |", "|---|---|---|"]
-    for algorithm in algorithms("online"):
-        for shown, rule in _declared(algorithm):
-            how, kind = rule.how, str(rule.kind)
-            if rule.refused:
-                how, kind = (f"refused; with `average=True` {how}", kind) if how else (f"refused: {rule.refused}", "–")
-            lines.append(f"| `{shown}` | {how} | {kind} |")
-    lines.append(f'| any with `covariance="full"` | {_FULL} | formal for SSOL, SOP and AROW, else heuristic |')
-    return "\n".join(lines)
-
-
-def _declared(algorithm: Algorithm) -> list[tuple[str, MergeRule]]:
-    """What an algorithm declares; by the value of its parameter ``diagonal``, where it depends on it."""
-    choices = [p.constraint for p in algorithm.parameters if p.name == "diagonal"]
-    names = sorted(choices[0].choices, reverse=True) if choices and isinstance(choices[0], OneOf) else []
-    rules = {f'{algorithm.name}(diagonal="{name}")': rule_of(algorithm, {"diagonal": name}) for name in names}
-    found = {shown: rule.merge_rule() for shown, rule in rules.items()}
-    if len({rule.how for rule in found.values()}) < 2:
-        return [(algorithm.name, algorithm.rule().merge_rule())]
-    return list(found.items())

@@ -137,7 +137,7 @@ class Model:
         """A new model out of several that learned from disjoint parts of the data; they are left as they are.
 
         Classes, feature spaces and reading options must agree. Names are those of all, the first model's where they
-        differ. How learners are merged: `thinstream.learners.merge_table`.
+        differ. How learners are merged: docs/algorithms.md.
         """
         for other in others:
             for what in ("classes", "feature_space", "reading"):

@@ -78,7 +78,7 @@ class SSOL(NamedTuple):
                 "θ and σ are averaged by t",  # which keeps the scale of σ·θ
                 means=("theta", "s"),
                 refused="σ under diagonal='drop' depends on the order of the examples and is no sum; learn with "
-                "diagonal='exact', or let average=True average θ and σ",
+                "diagonal='exact', or average θ and σ: average=True, on the command line --average",
             )
         return MergeRule(
             "θ adds; A = A₁ + A₂ − I, which is exact if every example enters it",

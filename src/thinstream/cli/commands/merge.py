@@ -19,12 +19,17 @@ def merge(
     They must agree in algorithm, parameters, costs, classes, features and how their data was read. The order does not
     matter.
     """
+    from itertools import combinations
+
     from thinstream.cli.io import require_not_input, require_writable
     from thinstream.errors import MergeError
     from thinstream.models.file import read, write
 
     require_writable(out)
     require_not_input(out, *models)
+    for path, twin in combinations([path for path in models if path.exists()], 2):
+        if path.samefile(twin):
+            raise MergeError(f"{path} and {twin} are the same file: its examples would count twice")
     first, *others = (read(path) for path in models)
     for path, other in zip(models[1:], others, strict=True):
         for what, one, two in (

@@ -13,11 +13,7 @@ EXTENSIONS = (".h",)
 #: Entries of a table per line where no names go with them.
 PER_LINE = 8
 
-_HEAD = """\
-/* {about}
- *
- * {name}_score: the score of a row, given as n columns (the first is 0) and their values, in any order; columns the
- * model does not know count nothing. {name}_predict: 1 if the score is > 0, else 0. {name}_label: the label's text.
+_GUARD = """\
  */
 #ifndef {guard}
 #define {guard}
@@ -26,7 +22,14 @@ _HEAD = """\
 #include <stdint.h>
 
 #define {upper}_N_FEATURES {n_features}
-#define {upper}_NEGATIVE {negative}
+"""
+
+_HEAD = """\
+/* {about}
+ *
+ * {name}_score: the score of a row, given as n columns (the first is 0) and their values, in any order; columns the
+ * model does not know count nothing. {name}_predict: 1 if the score is > 0, else 0. {name}_label: the label's text.
+{opening}#define {upper}_NEGATIVE {negative}
 #define {upper}_POSITIVE {positive}
 
 """
@@ -72,15 +75,7 @@ _HEAD_OF_CLASSES = """\
  * {name}_scores: the scores of a row, one for each class, given as n columns (the first is 0) and their values, in any
  * order; columns the model does not know count nothing. {name}_predict: the number of the class of highest score, the
  * first of several. {name}_label: that class's text.
- */
-#ifndef {guard}
-#define {guard}
-
-#include <stddef.h>
-#include <stdint.h>
-
-#define {upper}_N_FEATURES {n_features}
-#define {upper}_N_CLASSES {n_classes}
+{opening}#define {upper}_N_CLASSES {n_classes}
 
 """
 
@@ -156,6 +151,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
         "zero": hexadecimals(np.zeros(1, weights.dtype))[0],
         "intercept": hexadecimals(model.intercepts)[0],
     }
+    words["opening"] = _GUARD.format(**words)
     real, index, suffix = words["real"], words["index"], "ULL" if wide else "U"
     comments = [comment(model.names.get(j, f"column {j}")) for j in indices.tolist()] if model.names else []
     found, values = [f"{j}{suffix}" for j in indices.tolist()], hexadecimals(weights)
