@@ -26,9 +26,9 @@ def test_pipes_compose(data, model):
 
 
 def test_errors_do_not_touch_standard_output(there):
-    code, out, errors = finished(process("train", "-", stdin=subprocess.PIPE), b"+1 1:1\n-1 oops\n")
+    code, out, errors = finished(process("train", "-", stdin=subprocess.PIPE), b"-1 oops\n+1 1:1\n")
     assert (code, out) == (1, "")
-    assert errors.startswith("thinstream: standard input, line 2, column 4: ")
+    assert errors.startswith("thinstream: standard input, line 1, column 4: ")
     assert errors.count("\n") == 1
 
 

@@ -173,3 +173,14 @@ def test_a_command_file_without_its_function(there, thin, monkeypatch):
     errors = thin("misspelt", code=2).errors
     why = "a command's file needs a function of its name, there is no misspelt()"
     assert errors == f"thinstream: {there / 'misspelt.py'}: {why}\n"
+
+
+def test_a_missing_column_is_named(there, thin):
+    """It would pass for empty cells."""
+    Path("d.csv").write_text("label,age,city\n" + "1,2,Oslo\n0,-2,Rome\n" * 20)
+    thin("train", "d.csv", "-m", "m.ts", "-q")
+    Path("new.csv").write_text("Age,city,more\n2,Oslo,1\n")
+    errors = thin("predict", "new.csv", "-m", "m.ts", code=1).errors
+    assert "new.csv, line 1: the model has learned from columns that are missing: 'age', got 'Age', 'city'" in errors
+    Path("new.csv").write_text("age,city,more\n2,Oslo,1\n")
+    assert thin("predict", "new.csv", "-m", "m.ts") == "1\n"

@@ -103,3 +103,16 @@ def test_only_what_is_read_is_imported(tmp_path, code, absent):
     script = f"{code}; import sys; print([name for name in {absent} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("content", ["", "FORMATS = [1]\n", "FORMATS = ('toy',)\n"])
+def test_a_file_that_declares_no_formats_is_named(tmp_path, monkeypatch, content):
+    (tmp_path / "unfinished.py").write_text(content)
+    monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(tmp_path)])
+    formats.cache_clear()
+    try:
+        with pytest.raises(InvalidParameterError, match=r"unfinished\.py: a file of this folder must declare a tuple"):
+            formats()
+    finally:
+        formats.cache_clear()
+        sys.modules.pop("thinstream.streams.formats.unfinished", None)

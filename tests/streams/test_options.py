@@ -39,6 +39,7 @@ OTHER = {
     "dtype": "float64",
     "labels": False,
     "strict": False,
+    "columns": ("age",),
 }
 
 

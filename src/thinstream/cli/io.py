@@ -12,24 +12,21 @@ from thinstream.errors import FileWriteError, InvalidParameterError
 from thinstream.models.file import read
 from thinstream.models.model import Model
 from thinstream.streams.formats import format_of
-from thinstream.streams.opening import open_files
+from thinstream.streams.opening import open_files, open_like
 from thinstream.streams.options import as_learned
 from thinstream.streams.sources import STDIN, resolve
 from thinstream.training import score_stream
 
 
-def open_data(
-    data: list[str], reading: Reading, dtype: str, *, cache: bool = False, labels: bool = True, strict: bool = True
-) -> Any:
+def open_data(data: list[str], reading: Reading, dtype: str, *, cache: bool = False) -> Any:
     """The stream the options describe."""
-    return open_files(data, replace(reading, dtype=dtype, labels=labels, strict=strict), cache=cache)
+    return open_files(data, replace(reading, dtype=dtype), cache=cache)
 
 
 def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tuple[Model, Any, Iterator[Any]]:
     """The model of a file, the stream, and (batch, scores) of all of it."""
     model = read(path)
-    reading = replace(read_as_learned(data, reading, model, path), names=0)
-    stream = open_data(data, reading, model.learner.dtype.name, labels=labels, strict=False)
+    stream = open_like(model, data, replace(reading, labels=labels), str(path))
     gc.enable()
     return model, stream, score_stream(model, stream, str(path))
 

@@ -15,7 +15,7 @@ from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer, Step
 from thinstream.learners import find
 from thinstream.models.model import Model, Names
-from thinstream.streams.options import remembered
+from thinstream.streams.options import how_read
 from thinstream.tune.figures import check_picture_path
 from thinstream.tune.multipass import in_words
 from thinstream.tune.study import StudyConfig
@@ -58,7 +58,7 @@ def study_config(algorithm: str, study: Study, reading: Reading, stream: Any) ->
 
 def study_model(learner: Any, reading: Reading, stream: Any, report: dict[str, Any] | None = None) -> Model:
     """A learner of the study with all that its file keeps."""
-    names, kept = Names.from_stream(stream), remembered(reading)
+    names, kept = Names.from_stream(stream), how_read(stream)
     return Model(learner, classes_of(reading), stream.feature_space, names, reading=kept, report=report)
 
 

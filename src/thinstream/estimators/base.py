@@ -20,6 +20,7 @@ from thinstream.learners import Classes, class_weight_of, find
 from thinstream.learners.protocol import AnyLearner
 from thinstream.models import Model, Names, write
 from thinstream.models.container import plain
+from thinstream.streams.opening import open_like, options_of
 from thinstream.streams.stream import Stream
 from thinstream.training import learn_stream, require_stream, score_stream
 
@@ -191,6 +192,35 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         scored = score_stream(self._model, stream)
         return (self.classes_[self._model.classes.chosen(scores)] for _, scores in scored)
+
+    def open_stream(self, paths: Any, format: str | None = None, **options: Any) -> Stream:  # noqa: A002
+        r"""A stream of files, read as the data this model has learned from was.
+
+        Its label and weight columns, columns left out, text, hashing, classes and normalisation need not be said again.
+        Columns it has learned from must be there; others may be, too. ``labels=False`` opens rows without labels.
+
+        Parameters
+        ----------
+        paths, format, **options
+            As of `thinstream.open_stream`. Options that would make features mean something else are refused.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, thinstream as ts
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> old, new = (pathlib.Path(folder.name) / name for name in ("old.csv", "new.csv"))
+        >>> _ = old.write_text("spam,subject\nyes,free money\nno,see you at noon\n")
+        >>> _ = new.write_text("subject\nmoney for free\n")
+        >>> opened = ts.open_stream(old, label="spam", classes=("no", "yes"), text=("subject",))
+        >>> model = ts.AROW().fit_stream(opened)
+        >>> [predictions] = model.predict_stream(model.open_stream(new, labels=False))
+        >>> predictions
+        array(['yes'], dtype='<U3')
+        >>> folder.cleanup()
+
+        """
+        check_is_fitted(self)
+        return open_like(self._model, paths, options_of(format, options))
 
     def _model_of_stream(self, stream: Stream, classes: Any) -> Model:
         known = classes_for(stream, classes)

@@ -117,6 +117,11 @@ class Model:
         learner = model_for(algorithm, classes, class_weight, n_features=n_features, **options)
         return cls(learner, classes, dict(feature_space or {}), names)
 
+    @property
+    def reading_options(self) -> dict[str, Any]:
+        """How its data is read, whatever columns that had."""
+        return {name: value for name, value in self.reading.items() if name != "columns"}
+
     def copy(self) -> Self:
         """One that can learn while this one stays as it is."""
         return replace(self, learner=copy.deepcopy(self.learner))
@@ -136,16 +141,17 @@ class Model:
     def merge(self, *others: "Model", average: bool = False) -> "Model":
         """A new model out of several that learned from disjoint parts of the data; they are left as they are.
 
-        Classes, feature spaces and reading options must agree. Names are those of all, the first model's where they
-        differ. How learners are merged: docs/algorithms.md.
+        Classes, feature spaces and reading options must agree. Columns and names are those of all, the first model's
+        where names differ. How learners are merged: docs/algorithms.md.
         """
         for other in others:
-            for what in ("classes", "feature_space", "reading"):
+            for what in ("classes", "feature_space", "reading_options"):
                 one, two = getattr(self, what), getattr(other, what)
                 if one != two:
                     raise MergeError(
                         f"models to merge must agree in their {what.replace('_', ' ')}, got {one} and {two}"
                     )
+        columns = sorted({name for model in (self, *others) for name in model.reading.get("columns", ())})
         learner = merge([self.learner, *(other.learner for other in others)], average=average)
         named = [model.names.as_dict() for model in (*reversed(others), self) if model.names is not None]
         names = {index: text for each in named for index, text in each.items()}
@@ -154,6 +160,6 @@ class Model:
             self.classes,
             self.feature_space,
             Names.of(list(names.values()), list(names)) if named else None,
-            reading=self.reading,
+            reading=self.reading | ({"columns": columns} if columns else {}),
             extra={key: value for key, value in self.extra.items() if key == "estimator"},
         )

@@ -1,11 +1,12 @@
 """A stream from file names: the format by the ending, or as asked for."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.streams.formats import find_format, format_of
-from thinstream.streams.options import OPTIONS, Options
+from thinstream.streams.options import OPTIONS, Options, as_learned
 from thinstream.streams.sources import resolve
 from thinstream.streams.stream import Stream
 
@@ -36,10 +37,25 @@ def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, *
     >>> folder.cleanup()
 
     """
-    unknown = sorted(set(options) - set(OPTIONS))
+    return open_files(paths, options_of(format, options), cache=cache)
+
+
+def options_of(format: str | None, given: dict[str, Any]) -> Options:  # noqa: A002
+    """The options, if there are all that were given."""
+    unknown = sorted(set(given) - set(OPTIONS))
     if unknown:
         raise InvalidParameterError(f"no option is called {unknown[0]!r}; there are {listed(OPTIONS)}")
-    return open_files(paths, Options(format, **options), cache=cache)
+    return Options(format, **given)
+
+
+def open_like(model: Any, paths: Any, options: Options, named: str = "the model") -> Stream:
+    """The examples of files, read as the data of a `models.Model` was; ``named`` is what errors call it.
+
+    Columns may be missing that say nothing of features: label (with ``labels=False``), weight, and those left out.
+    """
+    kind = options.format or _one_format(resolve(paths))
+    found = as_learned(options, kind, model.feature_space, tuple(model.classes), model.reading, named)
+    return open_files(paths, replace(found, dtype=model.learner.dtype.name, strict=False, names=0))
 
 
 def open_files(paths: Any, options: Options, *, cache: bool = False) -> Stream:

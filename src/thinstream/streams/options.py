@@ -166,6 +166,7 @@ class Options:
     dtype: str = _option("float32", "Type of the values.", panel=None, choices=("float32", "float64"), common=True)
     labels: bool = _option(True, "Whether every example must have a label.", panel=None, common=True)
     strict: bool = _option(True, "Whether columns that are named here must be there.", panel=None, common=True)
+    columns: tuple[str, ...] = _option((), "Columns a model has learned from, which must be there.", panel=None)
 
     def check(self) -> None:
         """Raises on a value that is not allowed."""
@@ -216,6 +217,17 @@ def remembered(options: Options) -> dict[str, Any]:
     """
     kept = {name: value for name, value in options.given().items() if spelling(OPTIONS[name]).remembered}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+
+
+def how_read(stream: Any, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a model file keeps of how a stream was read, and of the columns it was `known` to have learned from before.
+
+    The columns of features are told by what has been read of the stream.
+    """
+    options, known = getattr(stream, "options", None), known or {}
+    found = dict(known) if options is None else remembered(options)
+    columns = sorted({*known.get("columns", ()), *getattr(stream, "feature_columns", ())})
+    return found | ({"columns": columns} if columns else {})
 
 
 def as_learned(

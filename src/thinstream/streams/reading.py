@@ -79,6 +79,11 @@ class TextStream:
         return getattr(self.form, "names", None)
 
     @property
+    def feature_columns(self) -> list[str]:
+        """Columns of features, where the format has them and one has been read."""
+        return getattr(self.form, "feature_columns", [])
+
+    @property
     def size(self) -> int | None:
         """Bytes of all files as they lie on disk; None if one is a pipe, or the only one is compressed."""
         if any(not Path(file).is_file() for file in self.files) or (len(self.files) == 1 and ending(self.files[0])):

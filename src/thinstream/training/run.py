@@ -14,6 +14,7 @@ from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
 from thinstream.evaluate.progress import LabelOrder, Progress
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.models.model import Model, Names
+from thinstream.streams.options import how_read
 from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
 from thinstream.training.stopping import Interrupted, Stopping, stopping
@@ -227,7 +228,7 @@ def learn_stream(model: Model, stream: Stream, passes: int = 1) -> Model:
         learner.grow = grow
     if learner.t == 0:
         raise InvalidInputError("the stream has no example")
-    return replace(model, names=run.names(), report=run.report())
+    return replace(model, names=run.names(), report=run.report(), reading=how_read(stream, model.reading))
 
 
 def require_stream(given: Any) -> None:

@@ -35,7 +35,7 @@ def merge(
         for what, one, two in (
             ("classes", first.classes, other.classes),
             ("feature space", first.feature_space, other.feature_space),
-            ("reading options", first.reading, other.reading),
+            ("reading options", first.reading_options, other.reading_options),
         ):
             if one != two:
                 raise MergeError(f"{models[0]} and {path} differ in their {what}: {one} and {two}")

@@ -94,7 +94,7 @@ def train(
     from thinstream.cli.render import say
     from thinstream.cli.terminal import keep_going
     from thinstream.models.file import write
-    from thinstream.streams.options import remembered
+    from thinstream.streams.options import how_read
     from thinstream.training import Checkpoints, Interrupted, NullObserver, Run
 
     if distributed.engine is None:
@@ -147,7 +147,7 @@ def train(
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     if training.model is not None:
         found = report.as_dict() if report.rows else None
-        kept = replace(trained, names=run.names(), reading=remembered(reading), report=found, extra={})
+        kept = replace(trained, names=run.names(), reading=how_read(stream, model.reading), report=found, extra={})
         write(training.model, kept, "weights" if training.weights_only else "full")
     if checkpoints is not None:
         run.clear()

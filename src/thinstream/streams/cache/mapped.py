@@ -197,6 +197,11 @@ class CachedStream:
         return self._source.classes
 
     @property
+    def options(self) -> Any:
+        """How the source is read."""
+        return getattr(self._source, "options", None)
+
+    @property
     def skipped(self) -> Skipped | None:
         """Bad records that were left out when the cache was written, if it was now."""
         return self._source.skipped

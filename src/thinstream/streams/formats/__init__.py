@@ -74,8 +74,15 @@ def formats() -> dict[str, Format]:
     >>> next(iter(formats())), formats()["csv"].endings
     ('libsvm', ('.csv',))
     """
-    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
-    found = {known.name: known for module in modules for known in module.FORMATS}
+    found: dict[str, Format] = {}
+    for entry in iter_modules(__path__):
+        module = import_module(f"{__name__}.{entry.name}")
+        declared = getattr(module, "FORMATS", None)
+        if not isinstance(declared, tuple) or not all(isinstance(known, Format) for known in declared):
+            raise InvalidParameterError(
+                f"{module.__file__}: a file of this folder must declare a tuple FORMATS of Format, got {declared!r}"
+            )
+        found |= {known.name: known for known in declared}
     return {name: found[name] for name in sorted(found, key=lambda name: (name != DEFAULT, name))}
 
 

@@ -20,11 +20,13 @@ def open_arrow(known: Format, files: list[str], options: Options) -> Any:
         ignore=options.ignore if options.labels else (*options.ignore, options.label),
         classes=options.classes,
         dtype=options.dtype,
+        required=options.columns,
     )
+    stream.options = options
     return stream if options.normalize is None else UnitRows(stream)
 
 
-_OPTIONS = (*LABELS_AND_WEIGHTS, *HASHING)
+_OPTIONS = (*LABELS_AND_WEIGHTS, "columns", *HASHING)
 FORMATS = (
     Format("parquet", (".parquet",), _OPTIONS, open_arrow),
     Format("arrow", (".arrow", ".feather", ".ipc"), _OPTIONS, open_arrow),

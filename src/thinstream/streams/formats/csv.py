@@ -16,6 +16,7 @@ def open_csv(known: Format, files: list[str], options: Options) -> Any:
         numbered=not options.header,
         labelled=options.labels,
         strict=options.strict,
+        required=options.columns,
         categorical=options.categorical,
         numeric=options.numeric,
         **shared_settings(options),
@@ -23,5 +24,5 @@ def open_csv(known: Format, files: list[str], options: Options) -> Any:
     return text_stream(known, files, parser, options)
 
 
-_OPTIONS = (*LABELS_AND_WEIGHTS, "text", "categorical", "numeric", "header", *HASHING, "names")
+_OPTIONS = (*LABELS_AND_WEIGHTS, "text", "categorical", "numeric", "header", "columns", *HASHING, "names")
 FORMATS = (Format("csv", (".csv",), _OPTIONS, open_csv), Format("tsv", (".tsv",), _OPTIONS, open_csv))

@@ -64,6 +64,7 @@ class ArrowRows(RowStream):
         values: str = "values",
         hasher: Hasher | None = None,
         ignore: Sequence[str] = (),
+        required: Sequence[str] = (),
         classes: Sequence[Any] | None = None,
         n_features: int | None = None,
         dtype: str = "float32",
@@ -72,7 +73,7 @@ class ArrowRows(RowStream):
         pyarrow()  # missing: better now than after hours
         super().__init__(hasher, classes, dtype, rows_per_batch)
         self.label, self.weight, self.indices, self.values = label, weight, indices, values
-        self.ignore, self.n_features = tuple(ignore), n_features
+        self.ignore, self.required, self.n_features = tuple(ignore), tuple(required), n_features
 
     places: list[str]  # what messages call each part
 
@@ -89,6 +90,12 @@ class ArrowRows(RowStream):
     def feature_space(self) -> dict[str, Any]:
         """How names are hashed; {} where features are numbered."""
         return {} if {self.indices, self.values} <= set(self._part(0).columns) else super().feature_space
+
+    @property
+    def feature_columns(self) -> list[str]:
+        """Columns that are features, where each has its own."""
+        reading = _Reading(self, self.places[0], self._part(0).columns)
+        return [] if reading.lists else reading.features
 
     def _reading(self) -> dict[str, Any]:
         """Which columns are read as what, for fingerprints."""
@@ -126,8 +133,8 @@ class ArrowFiles(ArrowRows):
     hasher : Hasher
         Numbers the features where each has its own column: numbers and booleans under the name of the column, text and
         dictionaries under ``column=text``. Nulls and zeros are absent.
-    ignore : sequence of str
-        Columns that are no features.
+    ignore, required : sequence of str
+        Columns that are no features, and such that must be there.
     classes : (negative, positive), or more
         The two labels.
     n_features : int
@@ -243,6 +250,8 @@ class _Reading:
             if name is not None and name not in names:
                 more = "; label=None reads rows without labels" if name == stream.label else ""
                 raise InvalidInputError(f"{path} has no column {name!r}, only {listed(names or [''])}{more}")
+        if missing := [name for name in stream.required if name not in names]:
+            raise InvalidInputError(f"{path}: the model has learned from columns that are missing: {listed(missing)}")
         other = {stream.label, self.weight, *stream.ignore}
         self.features = [stream.indices, stream.values] if self.lists else [n for n in names if n not in other]
         if not self.lists and stream.hasher is None:

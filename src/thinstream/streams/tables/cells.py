@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.streams.options import Options
 
 #: Cells of a table that are turned into rows at a time.
 CELLS = 1 << 22
@@ -32,6 +33,7 @@ class RowStream:
 
     unit = "rows"
     names = skipped = None
+    options: Options | None = None  # by which it was opened
 
     def __init__(self, hasher: Hasher | None, classes: Sequence[Any] | None, dtype: str, rows_per_batch: int) -> None:
         if dtype not in ("float32", "float64"):

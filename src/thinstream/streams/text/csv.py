@@ -68,7 +68,9 @@ class CSV:
     delimiter : {",", "\\t", ";", "|"}
         What stands between cells.
     labelled, strict : bool
-        Whether the column of the label must be there, and the others that are named.
+        Whether the column of the label must be there, and those of the weight and to be left out.
+    required : names
+        Columns of features that must be there.
     hashing, dtype, names
         As in `VW`.
 
@@ -97,6 +99,7 @@ class CSV:
     names: NameTable | None = None
     labelled: bool = True
     strict: bool = True
+    required: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         require_columns("CSV", **self._roles())
@@ -151,17 +154,21 @@ class CSV:
             twice = next(name for k, name in enumerate(order) if name in order[:k])
             raise InvalidInputError(f"columns of a CSV file must have different names, got {twice!r} twice")
         kinds = dict.fromkeys(order, parser.AUTO)
+        if missing := [name for name in self.required if name not in kinds]:
+            raise InvalidInputError(
+                f"the model has learned from columns that are missing: {_some(missing)}, got {_some(order)}"
+            )
         codes = (parser.LABEL, parser.WEIGHT, parser.NUMERIC, parser.CATEGORICAL, parser.TEXT, parser.IGNORED)
         for (role, given), code in zip(self._roles().items(), codes, strict=True):
             for name in [given] if role in ("label", "weight") else given:
                 if name is None:
                     continue
-                if name not in kinds and (not self.strict or (role == "label" and not self.labelled)):
+                lenient = not self.strict and role in ("label", "weight", "ignore")
+                if name not in kinds and (lenient or (role == "label" and not self.labelled)):
                     continue
                 if name not in kinds:
                     hint = "; for rows without labels say label=None" if role == "label" else ""
-                    shown = ", ".join(map(repr, order[:20])) + (", …" if len(order) > 20 else "")
-                    raise InvalidInputError(f"{role}: there is no column {name!r} among {shown}{hint}")
+                    raise InvalidInputError(f"{role}: there is no column {name!r} among {_some(order)}{hint}")
                 kinds[name] = code
         self._order = order
         self._layout = parser.Columns(
@@ -169,6 +176,12 @@ class CSV:
             np.array([self.hashing.code(name) for name in order], np.uint64),
             np.array([self.hashing.namespace(f"{name}=") for name in order], np.uint64),
         )
+
+    @property
+    def feature_columns(self) -> list[str]:
+        """Columns that are features, of the file that was begun last."""
+        roles = [self.label, self.weight, *self.ignore]
+        return [name for name in self._order if name not in roles]
 
     def records(self, text: Text) -> int:
         """Up to the end of the last record that is whole: newlines in quotes end none."""
@@ -251,6 +264,11 @@ class CSV:
             limit = f"{LARGEST[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
             allowed = f"column {name}: |value| must be at most {limit}, or the column declared categorical or ignored"
         return f"{allowed}, got {given}"
+
+
+def _some(names: list[str]) -> str:
+    """Names in a message, not too many."""
+    return ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
 
 
 def _cell_text(text: Text, start: int, stop: int, doubled: int) -> str:
