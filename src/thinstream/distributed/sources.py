@@ -34,7 +34,6 @@ class Shard(Protocol):
 
     def open(self) -> Stream:
         """The rows, from any position on."""
-        ...
 
 
 class Source(Protocol):
@@ -43,25 +42,20 @@ class Source(Protocol):
     @property
     def classes(self) -> tuple[Any, ...] | None:
         """The labels, where they were told; see `Stream`."""
-        ...
 
     @property
     def dtype(self) -> str:
         """Of the values."""
-        ...
 
     @property
     def feature_space(self) -> dict[str, Any]:
         """What feature numbers mean; see `Stream`."""
-        ...
 
     def shards(self, workers: int) -> Sequence[Shard]:
         """A shard for each worker; of one worker it is the whole stream, in order."""
-        ...
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells this source from another, as JSON has it."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -76,9 +70,8 @@ class FileShard:
     def open(self) -> Stream:
         """The rows."""
         if not self.files:  # nothing was left to read
-            nothing = Batch(
-                np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, self.options.get("dtype", "f4")), 0
-            )
+            values = np.empty(0, self.options.get("dtype", "f4"))
+            nothing = Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0)
             return BatchSource(nothing, self.options.get("classes"))
         stream = open_stream(list(self.files), self.format, **self.options)
         return stream.within(self.spans) if self.spans and isinstance(stream, TextStream) else stream
@@ -150,11 +143,12 @@ class FileSource:
             file = min(bisect_right(ends, wish), len(ends) - 1)
             cuts.append(max(cuts[-1], starts[file] + _line_start(self.files[file], wish - starts[file])))
         cuts.append(ends[-1])
-        return [self._part(list(stretches(sizes, begin, end))) for begin, end in pairwise(cuts)]
-
-    def _part(self, places: list[tuple[int, int, int]]) -> FileShard:
-        spans = tuple(Span(first, first + length) for _, first, length in places)
-        return FileShard(tuple(self.files[k] for k, _, _ in places), self.format, self.options, spans)
+        found = []
+        for begin, end in pairwise(cuts):
+            places = list(stretches(sizes, begin, end))
+            spans = tuple(Span(first, first + length) for _, first, length in places)
+            found.append(FileShard(tuple(self.files[k] for k, _, _ in places), self.format, self.options, spans))
+        return found
 
     def _deal_out(self, workers: int) -> list[FileShard]:
         """Whole files: the largest first, each to the worker that has least so far."""

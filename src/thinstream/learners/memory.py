@@ -120,13 +120,8 @@ def _fresh(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) ->
 
 
 def _repeat(row: NDArray[Any], times: int) -> NDArray[Any]:
-    """The row again and again. Zeros come untouched from the system; anything else is copied in doubling strides."""
-    if not row.any() or times == 0:
-        return np.zeros(len(row) * times, dtype=row.dtype)
-    array, done = np.empty(len(row) * times, dtype=row.dtype), len(row)
-    array[:done] = row
-    while done < len(array):
-        more = min(done, len(array) - done)
-        array[done : done + more] = array[:more]
-        done += more
+    """The row again and again; zeros come untouched from the system."""
+    array = np.zeros(len(row) * times, dtype=row.dtype)
+    for k in np.flatnonzero(row):
+        array[k :: len(row)] = row[k]
     return array

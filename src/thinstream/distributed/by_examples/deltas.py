@@ -140,15 +140,15 @@ def _merge_parts(model: Learner, parts: Sequence[Part], combining: Combining) ->
         both = [rows.copy() for rows in old]
         for rows, values in zip(both, part.memory[:2], strict=True):
             rows[places] = values
-        new.append(part.memory._replace(state=both[0], clocks=both[1]))
+        new.append(part.memory._replace(state=both[0].ravel(), clocks=both[1].ravel()))
     seen = np.array([part.memory.counts[T] - base.counts[T] for part in parts], np.float64)
     for part in parts:
         model.memory.counts[:] += part.memory.counts - base.counts
-    increments = Increments(base._replace(state=old[0], clocks=old[1]), new, touched, seen / seen.sum())
+    base = base._replace(state=old[0].ravel(), clocks=old[1].ravel())
+    increments = Increments(base, new, touched, seen / seen.sum())
     model.memory.totals[:] = combining.totals(increments)
-    found = combining.records(model, increments)
-    for rows, values in zip(_rows(model), found, strict=True):
-        rows[where] = values
+    for rows, values in zip(_rows(model), combining.records(model, increments)[:2], strict=True):
+        rows[where] = values.reshape(len(where), rows.shape[1])
     model.rule.rebuild(model.memory)
     return model
 

@@ -139,24 +139,14 @@ class Driver:
     def _task(self, worker: int, rows: int, whole: bool = False) -> Round | Idle:
         if self.over[worker]:
             return Idle()
-        task = Round(
-            self.job,
-            worker,
-            self.shards[worker],
-            self.places[worker],
-            rows,
-            self.passes,
-            self.version,
-            len(self.model.classes),
-            self.tallies.totals(worker),
-            change=self._change,
-        )
-        return task if self._change is not None and not whole else replace(task, base=self._shared_base(), change=None)
-
-    def _shared_base(self) -> Callable[[], AnyLearner]:
-        if self._whole is None or self._whole[0] != self.version:
-            self._whole = self.version, self.launcher.share(self.base)
-        return self._whole[1]
+        if whole or self._change is None:
+            if self._whole is None or self._whole[0] != self.version:
+                self._whole = self.version, self.launcher.share(self.base)
+            base, change = self._whole[1], None
+        else:
+            base, change = None, self._change
+        more = self.passes, self.version, len(self.model.classes), self.tallies.totals(worker), base, change
+        return Round(self.job, worker, self.shards[worker], self.places[worker], rows, *more)
 
     def _merge_answers(self, answers: list[Answer]) -> AnyLearner:
         """The new base; places and metrics go along with it."""

@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.engine.merge_rule import MergeRule
-from thinstream.engine.records import Memory, split
+from thinstream.engine.records import Memory
 from thinstream.errors import InvalidParameterError, MergeError, listed
 from thinstream.learners import Learner
+from thinstream.learners.memory import capacity, field_views
 
 Array = NDArray[np.float64]
 
 
 class Increments(NamedTuple):
-    """The base and what became of it in each worker: some coordinates in 64 bits, a row for each."""
+    """The base and what became of it in each worker: some coordinates, in 64 bits."""
 
     base: Memory
     workers: Sequence[Memory]
@@ -75,16 +76,13 @@ class Combining(NamedTuple):
             found[1:] = base[1:] + _mean(others[:, 1:], i)
         return found
 
-    def records(self, model: Learner, i: Increments) -> tuple[Array, Array]:
-        """Rows of state and of clocks, of a model whose counters are those of the result."""
-        names = split(model.algorithm.coordinate)
-        found = self._merged_fields(model, i)
-        base = _record(model, i.base)._asdict() | found
-        both = [np.empty((len(i.base.state), len(each))) for each in names]
-        for block, each in zip(both, names, strict=True):
-            for k, name in enumerate(each):
-                block[:, k] = base[name]
-        return both[0], both[1]
+    def records(self, model: Learner, i: Increments) -> Memory:
+        """The base with the state and clocks of the result, of a model whose counters are its own."""
+        merged = i.base._replace(state=i.base.state.copy(), clocks=i.base.clocks.copy())
+        views = _record(model, merged)._asdict()
+        for name, values in self._merged_fields(model, i).items():
+            views[name][:] = values
+        return merged
 
     def _merged_fields(self, model: Learner, i: Increments) -> dict[str, Any]:
         rule, base, workers = self.rule, _record(model, i.base), [_record(model, worker) for worker in i.workers]
@@ -141,16 +139,12 @@ def _beliefs(
 def _up_to_date(model: Learner, blocks: Memory) -> Array:
     """Weights of some records of a model, by the loop that all weights come from."""
     alone = copy.copy(model)
-    state = blocks.state.astype(model.dtype).ravel()
-    alone.memory = blocks._replace(state=state, clocks=blocks.clocks.ravel(), extra=model.memory.extra)
-    return alone._weight_block(0, len(blocks.state)).astype(np.float64)
+    alone.memory = blocks._replace(state=blocks.state.astype(model.dtype), extra=model.memory.extra)
+    return alone._weight_block(0, capacity(model.algorithm, blocks)).astype(np.float64)
 
 
 def _record(model: Learner, blocks: Memory) -> Any:
-    fields, clocks = split(model.algorithm.coordinate)
-    views = {name: blocks.state[:, k] for k, name in enumerate(fields)}
-    views |= {name: blocks.clocks[:, k] for k, name in enumerate(clocks)}
-    return model.algorithm.coordinate(**views)
+    return field_views(model.algorithm, blocks, 0, capacity(model.algorithm, blocks))
 
 
 def combining_for(model: Learner, way: str | None = None) -> Combining:

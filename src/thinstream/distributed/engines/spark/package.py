@@ -23,16 +23,6 @@ PATIENCE = 120.0
 
 #: Of a cluster on this machine, whose JVMs move data and live for minutes: to compile little halves their time.
 _JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-#: The same: nothing but Spark's errors, which are told once more by what is raised.
-_LOGGING = """
-rootLogger.level = error
-rootLogger.appenderRef.err.ref = err
-appender.err.type = Console
-appender.err.name = err
-appender.err.target = SYSTEM_ERR
-appender.err.layout.type = PatternLayout
-appender.err.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
-"""
 _LENIENT = """#!/bin/sh
 for argument; do
   shift
@@ -118,6 +108,7 @@ def local_cluster(workers: int, memory: int = 1024, config: Mapping[str, str] = 
         "spark.driver.bindAddress": LOOPBACK,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
         "spark.authenticate": "true",
         "spark.authenticate.secret": secrets.token_hex(32),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -197,7 +188,6 @@ def _settled(folder: Path, settings: Mapping[str, str]) -> Path:
     conf.mkdir()
     lines = [f"{key}={value}\n".replace("\\", "\\\\") for key, value in settings.items()]
     (conf / "spark-defaults.conf").write_text("".join(lines))
-    (conf / "log4j2.properties").write_text(_LOGGING)
     return conf
 
 
