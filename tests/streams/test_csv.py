@@ -21,6 +21,14 @@ from thinstream.streams.text.hashing import Hashing
 from thinstream.streams.text.jsonl import JSONLines
 from thinstream.streams.text.names import NameTable
 
+
+def headed(columns, **more):
+    """A format that has read a header."""
+    form = CSV(**more)
+    form.header(as_text(",".join(columns).encode() + b"\n"))
+    return form
+
+
 COLUMNS = ["y", "w", "num", "cat", "body", "skip", "any", "ü,ber"]
 numbers = st.floats(-1e9, 1e9).map(repr) | st.integers(-99, 99).map(str) | st.sampled_from([" 5 ", "+.5", "-0", "1e3"])
 strings = st.text('aB é,"\n\r\t;_1', max_size=8) | st.sampled_from(["NA", "nan", "1e999", "0x1", '"', '""'])
@@ -112,7 +120,7 @@ def test_rows(given_records, order, newline, quoting, delimiter, final, cuts, ho
 
 @given(st.lists(st.sampled_from([*b',"\n\r\t 1.e-a', 0, 200]), max_size=40).map(bytes), st.binary(max_size=3))
 def test_any_bytes(data, behind):
-    form = CSV("a", "b", text=["d"], columns=["a", "b", "c", "d"], names=NameTable())
+    form = headed("abcd", label="a", weight="b", text=["d"], names=NameTable())
     alone, before_more = form.parse(as_text(data)), form.parse(as_text(data, behind))
     check(alone, data)
     assert alone.error == before_more.error
@@ -121,7 +129,7 @@ def test_any_bytes(data, behind):
     assert 0 <= form.records(as_text(data)) <= len(data)
     for columns in ({}, {"numbered": True}):
         with suppress(InvalidInputError):
-            assert 0 <= CSV(None, **columns).header(as_text(data)) <= len(data)
+            assert 0 <= CSV(label=None, **columns).header(as_text(data)) <= len(data)
 
 
 @given(
@@ -131,7 +139,7 @@ def test_records_end_where_the_csv_module_ends_them(rows, rest):
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     whole = out.getvalue().encode()
-    form = CSV(None, numbered=True)
+    form = CSV(label=None, numbered=True)
     assert form.records(as_text(whole)) == len(whole)
     assert form.records(as_text(whole + b'a,"' + rest.replace('"', '""').encode())) == len(whole)
     assert form.records(as_text(whole + b"a,b\r")) == len(whole)
@@ -170,7 +178,7 @@ def test_malformed(text, offset, message, given):
 
 
 def test_reading_goes_on_behind_a_bad_record():
-    form = CSV(columns=["label", "x"])
+    form = headed(["label", "x"])
     data = b'1,a\n1,"b\n",c\n1,d\n'
     parsed = form.parse(as_text(data))
     assert (len(parsed.labels), parsed.lines, parsed.taken) == (1, 3, 13)
@@ -178,7 +186,7 @@ def test_reading_goes_on_behind_a_bad_record():
 
 
 def test_words_of_a_bad_record_are_not_taken():
-    form = CSV(text=["t"], columns=["t", "label"], names=NameTable())
+    form = headed(["t", "label"], text=["t"], names=NameTable())
     parsed = form.parse(as_text(b"one two,1\nthree,0\nfour five,x\n"))
     assert parsed.indptr.tolist() == [0, 2, 3]
     assert parsed.named.names == ["t^one", "t^two", "t^three"]
@@ -186,7 +194,7 @@ def test_words_of_a_bad_record_are_not_taken():
 
 
 def test_equal_features_may_sum_up_to_too_much():
-    form = CSV(None, columns=["a", "b"], hashing=Hashing(bits=1, seed=3))
+    form = headed("ab", label=None, hashing=Hashing(bits=1, seed=3))
     assert Hashing(bits=1, seed=3).index("a") == Hashing(bits=1, seed=3).index("b")
     assert parse_error(form, b"1,1\n8e14,8e14\n")[0] == 4
 
@@ -217,13 +225,13 @@ def test_headers(head, message):
 
 
 def test_rows_without_a_header():
-    form = CSV("c2", numbered=True)
+    form = CSV(label="c2", numbered=True)
     data = b"\r\n5,1\n6,-1\n"
     assert form.header(as_text(data)) == 0
     assert [label for label, _, _ in rows_of(form.parse(as_text(data)))] == [1.0, -1.0]
     assert form.header(as_text(b"1,2,3\n")) == 0
     assert parse_error(form, b"1,2,3\n")[1] == "a record must have 2 cells, as many as there are columns, got 3"
-    empty = CSV("c2", numbered=True)
+    empty = CSV(label="c2", numbered=True)
     assert empty.header(as_text(b"\n\n")) == 0
     assert len(empty.parse(as_text(b"\n\n")).labels) == 0
     with pytest.raises(InvalidInputError, match="got rows before a header"):
@@ -231,15 +239,15 @@ def test_rows_without_a_header():
 
 
 def test_classes():
-    form = CSV(classes=("ham", 'the "spam"'), columns=["label"])
+    form = headed(["label"], classes=("ham", 'the "spam"'))
     parsed = form.parse(as_text(b'ham\n"the ""spam"""\n""\n"ham"\n'))
     assert [label for label, _, _ in rows_of(parsed)] == [-1.0, 1.0, None, -1.0]
     assert parse_error(form, b"ha\n")[1] == "a label must be 'ham' or 'the \"spam\"', got 'ha'"
-    assert CSV(classes=(2, 1), columns=["label"]).parse(as_text(b"1\n2.0\n")).labels.tolist() == [1.0, -1.0]
+    assert headed(["label"], classes=(2, 1)).parse(as_text(b"1\n2.0\n")).labels.tolist() == [1.0, -1.0]
 
 
 def test_names():
-    form = CSV(text=["t"], columns=["label", "a", "t", "b"], names=NameTable())
+    form = headed(["label", "a", "t", "b"], text=["t"], names=NameTable())
     parsed = form.parse(as_text(b'1,3,One two,"x ""y"""\n0,z,one,\n'))
     assert parsed.named.names == ["a", "t^one", "t^two", 'b=x "y"', "a=z"]
     pairs = [("a", ""), ("one", "t"), ("two", "t"), ('x "y"', "b="), ("z", "a=")]
@@ -251,7 +259,7 @@ def test_agreement_with_json_lines(rows):
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([(1, *row) for row in rows])
     lines = "\n".join(json.dumps(dict(zip(("label", "n", "c", "t"), (1, *row)))) for row in rows)
-    left = CSV(text=["t"], columns=["label", "n", "c", "t"]).parse(as_text(out.getvalue().encode()))
+    left = headed(["label", "n", "c", "t"], text=["t"]).parse(as_text(out.getvalue().encode()))
     right = JSONLines(text=["t"]).parse(as_text(lines.encode()))
     assert list(rows_of(left)) == list(rows_of(right))
 
@@ -259,12 +267,12 @@ def test_agreement_with_json_lines(rows):
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="16 MiB byte by byte")
 def test_a_quote_never_closed_does_not_take_in_the_whole_stream():
     data = np.frombuffer(bytearray(b'a,"' + b"x" * csv_parser.LONGEST), np.uint8)
-    assert CSV(None, columns=["a", "b"]).records(data) == len(data)
-    assert CSV(None, columns=["a", "b"]).records(data[:1000]) == 0
+    assert headed("ab", label=None).records(data) == len(data)
+    assert headed("ab", label=None).records(data[:1000]) == 0
 
 
 def test_golden():
-    parsed = CSV(columns=["label", "age", "city"]).parse(as_text(b"1,31,Oslo\n"))
+    parsed = headed(["label", "age", "city"]).parse(as_text(b"1,31,Oslo\n"))
     assert parsed.indices.tolist() == sorted([Hashing().index("age"), Hashing().index("Oslo", "city=")])
     assert parsed.indices.tolist() == [427345, 3226232]
 
@@ -274,7 +282,5 @@ def test_parameters_are_checked():
         CSV(delimiter=":")
     with pytest.raises(InvalidParameterError, match="CSV: a column has one role, 'a' has numeric and ignore"):
         CSV(numeric=["a"], ignore=["a"])
-    with pytest.raises(InvalidParameterError, match="CSV: columns may be named or numbered, got both"):
-        CSV(columns=["label"], numbered=True)
-    with pytest.raises(InvalidParameterError, match="CSV: columns must be a list of names of columns, got 'label'"):
-        CSV(columns="label")
+    with pytest.raises(InvalidParameterError, match="CSV: text must be a list of names of columns, got 'label'"):
+        CSV(text="label")

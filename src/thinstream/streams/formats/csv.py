@@ -9,18 +9,8 @@ from thinstream.streams.options import Options
 def open_csv(known: Format, files: list[str], options: Options) -> Any:
     """The rows of CSV files."""
     from thinstream.streams.text.csv import CSV
-    from thinstream.streams.text.hashed_rows import shared_settings
 
-    parser = CSV(
-        delimiter="\t" if known.name == "tsv" else ",",
-        numbered=not options.header,
-        labelled=options.labels,
-        strict=options.strict,
-        required=options.columns,
-        categorical=options.categorical,
-        numeric=options.numeric,
-        **shared_settings(options),
-    )
+    parser = CSV.of(options, delimiter="\t" if known.name == "tsv" else ",", numbered=not options.header)
     return text_stream(known, files, parser, options)
 
 

@@ -8,10 +8,9 @@ from thinstream.streams.options import Options
 
 def open_jsonl(known: Format, files: list[str], options: Options) -> Any:
     """The rows of files with a JSON object a line."""
-    from thinstream.streams.text.hashed_rows import shared_settings
     from thinstream.streams.text.jsonl import JSONLines
 
-    return text_stream(known, files, JSONLines(**shared_settings(options)), options)
+    return text_stream(known, files, JSONLines.of(options), options)
 
 
 _OPTIONS = (*LABELS_AND_WEIGHTS, "text", *HASHING, "names")

@@ -8,11 +8,9 @@ from thinstream.streams.options import Options
 
 def open_vw(known: Format, files: list[str], options: Options) -> Any:
     """The rows of VW files."""
-    from thinstream.streams.text.hashing import Hashing
-    from thinstream.streams.text.names import NameTable
     from thinstream.streams.text.vw import VW
 
-    return text_stream(known, files, VW(Hashing.of(options), options.dtype, NameTable.of(options)), options)
+    return text_stream(known, files, VW.of(options), options)
 
 
 FORMATS = (Format("vw", (".vw",), (*HASHING, "names"), open_vw, lines=True),)

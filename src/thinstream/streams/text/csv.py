@@ -8,34 +8,23 @@ Declare columns of codes: 17297e88 may be meant as eight letters, but it is a nu
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.batch import plain
+from thinstream.errors import InvalidInputError, listed
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.text import csv_parser as parser
-from thinstream.streams.text.hashed_rows import (
-    Class,
-    Raw,
-    encode_names,
-    parsed_rows,
-    require_classes,
-    require_columns,
-    require_hashing,
-    words,
-)
-from thinstream.streams.text.hashing import Hashing, hashed
-from thinstream.streams.text.names import NameTable, readable
+from thinstream.streams.text.hashed_rows import Class, ColumnFormat, Raw, encode_names, words
+from thinstream.streams.text.hashing import hashed
+from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
 
 _DELIMITERS = (",", "\t", ";", "|")
-_MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
-
-
 _NO_COLUMNS = parser.Columns(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
@@ -47,35 +36,26 @@ class _Words(NamedTuple):
     places: NDArray[np.int64]
 
 
-@dataclass
-class CSV:
+@dataclass(kw_only=True)
+class CSV(ColumnFormat):
     r"""CSV with a header in each file; files of one stream have the same columns, in any order.
 
     Parameters
     ----------
-    label : str or None
-        The column of the label: a number (above 0 is positive) or one of ``classes``; empty: no label. None: no labels.
-    weight : str or None
-        The column of the weight, a number ≥ 0; 1 where it is empty.
-    numeric, categorical, text, ignore : names
-        Declared columns; those of text are taken apart into words, each counted.
-    classes : (negative, positive), more labels, or None
-        The labels.
-    columns : names or None
-        For files without a header: names of all columns, in order.
+    numeric, categorical : names
+        Columns declared to be numbers or categories.
     numbered : bool
         For files without a header: columns are called c1, c2, …
     delimiter : {",", "\\t", ";", "|"}
         What stands between cells.
-    labelled, strict : bool
+    labels, strict : bool
         Whether the column of the label must be there, and those of the weight and to be left out.
-    required : names
+    columns : names
         Columns of features that must be there.
-    hashing, dtype, names
-        As in `VW`.
 
     Examples
     --------
+    >>> from thinstream.streams.text.hashing import Hashing
     >>> form = CSV(label="spam", text=["subject"], hashing=Hashing(bits=10))
     >>> text = np.frombuffer(b'spam,size,to,subject\n1,2.5,joe,"free, FREE offer"\n0,,ann,Hello\n', np.uint8)
     >>> parsed = form.parse(text[form.header(text):])
@@ -84,49 +64,29 @@ class CSV:
 
     """
 
-    label: str | None = "label"
-    weight: str | None = None
+    ROLES = tuple(parser.KINDS)
     numeric: Sequence[str] = ()
     categorical: Sequence[str] = ()
-    text: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-    classes: tuple[Class, ...] | None = None
-    columns: Sequence[str] | None = None
     numbered: bool = False
     delimiter: str = ","
-    hashing: Hashing = field(default_factory=Hashing)
-    dtype: str = "float32"
-    names: NameTable | None = None
-    labelled: bool = True
+    labels: bool = True
     strict: bool = True
-    required: Sequence[str] = ()
+    columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        require_columns("CSV", **self._roles())
-        require_classes("CSV", self.classes)
-        require_hashing("CSV", self.hashing, self.dtype, self.names)
+        super().__post_init__()
         if self.delimiter not in _DELIMITERS:
-            raise InvalidParameterError(f"CSV: delimiter must be {listed(_DELIMITERS)}, got {self.delimiter!r}")
-        if self.columns is not None and self.numbered:
-            raise InvalidParameterError("CSV: columns may be named or numbered, got both")
-        self._headed = self.columns is None and not self.numbered
+            raise self.refused(f"delimiter must be {listed(_DELIMITERS)}, got {self.delimiter!r}")
         self._order: list[str] = []  # columns as the file has them that was begun last
         self._layout: parser.Columns | None = None
         self._classes = _classes(self.classes)
-        if self.columns is not None:
-            require_columns("CSV", columns=self.columns)
-            self._lay_out(list(self.columns))
-
-    def _roles(self) -> dict[str, Any]:
-        return {role: getattr(self, role) for role in ("label", "weight", "numeric", "categorical", "text", "ignore")}
 
     def header(self, text: Text) -> int:
         """Takes in the names of the columns; raises if they are not those of the files before."""
-        mark = len(_MARK) if bytes(text[:3]) == _MARK else 0
-        if not self._headed and self._layout is not None:
-            return mark
+        start = mark = super().header(text)
         if self.numbered:
-            start = mark
+            if self._layout is not None:
+                return mark
             while blank := parser.blank_line(text, start):
                 start += blank
             found, _ = _first_record(text, start, ord(self.delimiter))
@@ -154,22 +114,19 @@ class CSV:
             twice = next(name for k, name in enumerate(order) if name in order[:k])
             raise InvalidInputError(f"columns of a CSV file must have different names, got {twice!r} twice")
         kinds = dict.fromkeys(order, parser.AUTO)
-        if missing := [name for name in self.required if name not in kinds]:
+        if missing := [name for name in self.columns if name not in kinds]:
             raise InvalidInputError(
                 f"the model has learned from columns that are missing: {_some(missing)}, got {_some(order)}"
             )
-        codes = (parser.LABEL, parser.WEIGHT, parser.NUMERIC, parser.CATEGORICAL, parser.TEXT, parser.IGNORED)
-        for (role, given), code in zip(self._roles().items(), codes, strict=True):
+        for role, given in self.roles.items():
+            lenient = not self.strict and role in ("label", "weight", "ignore")
             for name in [given] if role in ("label", "weight") else given:
-                if name is None:
-                    continue
-                lenient = not self.strict and role in ("label", "weight", "ignore")
-                if name not in kinds and (lenient or (role == "label" and not self.labelled)):
+                if name is None or (name not in kinds and (lenient or (role == "label" and not self.labels))):
                     continue
                 if name not in kinds:
                     hint = "; for rows without labels say label=None" if role == "label" else ""
                     raise InvalidInputError(f"{role}: there is no column {name!r} among {_some(order)}{hint}")
-                kinds[name] = code
+                kinds[name] = parser.KINDS[role]
         self._order = order
         self._layout = parser.Columns(
             np.array(list(kinds.values()), np.int64),
@@ -194,16 +151,16 @@ class CSV:
             if bytes(text).strip(b"\r\n"):
                 raise InvalidInputError("the columns of a CSV file are known from its header, got rows before a header")
             layout = _NO_COLUMNS
-        names = None if self.names is None or self.names.full else self.names
         most = len(text) // 2 + 2  # a row, or a feature, takes a character and what ends it
-        spans = np.empty((0 if names is None else most, 4), np.int64)
-        out = parser.Out._make([*Raw.empty(most), spans, np.empty((len(text) + 1 if self.text else 0, 5), np.int64)])
-        verdict, offset, where, end, rows, texts = parser.run(
-            text, ord(self.delimiter), layout, self._classes, how.mask, how.signed, LARGEST[self.dtype], out
+        room, spans = Raw.empty(most), np.empty((0 if self.wanted is None else most, 4), np.int64)
+        cells = np.empty((len(text) + 1 if self.text else 0, 5), np.int64)
+        hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype])
+        verdict, offset, where, end, rows, texts = parser.parse(
+            plain(text), ord(self.delimiter), layout, self._classes, *hashing, room, spans, cells
         )
-        raw, found = Raw.filled(out, rows, self.weight is not None), None
+        raw, found = room.first(rows, self.weight is not None), None
         if texts:
-            raw, found = self._with_words(text, out.texts[:texts], raw)
+            raw, found = self._with_words(text, cells[:texts], raw)
         error = (
             None if verdict == parser.FINE else (ParseError(offset, self._message(verdict, text, offset, where)), end)
         )
@@ -214,12 +171,12 @@ class CSV:
                 if k < len(found.places) and found.places[k] == place:
                     return readable(self._order[found.columns[k]], found.names[k])
                 place -= k
-            column, start, stop, doubled = out.spans[place].tolist()
+            column, start, stop, doubled = spans[place].tolist()
             if column >= 0:
                 return readable("", self._order[column])
             return readable(f"{self._order[-column - 1]}=", _cell_text(text, start, stop, doubled))
 
-        return parsed_rows(text, raw, error, self.dtype, names, name_at)
+        return self.parsed(text, raw, error, name_at)
 
     def _with_words(self, text: Text, cells: NDArray[np.int64], raw: Raw) -> tuple[Raw, _Words]:
         """The rows with the words of the cells of text among their features."""

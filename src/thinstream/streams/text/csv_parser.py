@@ -17,6 +17,14 @@ from thinstream.streams.text.hashing import murmur, signed_by
 
 # Kinds of columns.
 AUTO, NUMERIC, CATEGORICAL, TEXT, IGNORED, LABEL, WEIGHT = range(7)
+KINDS = {
+    "label": LABEL,
+    "weight": WEIGHT,
+    "numeric": NUMERIC,
+    "categorical": CATEGORICAL,
+    "text": TEXT,
+    "ignore": IGNORED,
+}
 # Verdicts on a piece of text.
 FINE, OPEN, AFTER_QUOTE, COUNT, BAD_LABEL, BAD_WEIGHT, BAD_NUMBER, LIMIT = range(8)
 #: The longest record with a newline in quotes; a quote that is not closed before is taken for an error.
@@ -43,22 +51,6 @@ class Classes(NamedTuple):
     values: NDArray[np.float64]
     text: NDArray[np.uint8]
     ends: NDArray[np.int64]
-
-
-class Out(NamedTuple):
-    """Where the rows go, with room for any the text may hold."""
-
-    labels: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    values: NDArray[np.float64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    spans: NDArray[
-        np.int64
-    ]  # per feature: column, start, stop, whether quotes are doubled; without room if nobody asks
-    texts: NDArray[np.int64]  # per cell of text: features before it, column, start, stop, whether quotes are doubled
 
 
 @scalar
@@ -154,9 +146,22 @@ def _label(text: Any, start: Any, stop: Any, value: Any, known: Any, classes: An
 
 def _make_parse(version: str) -> Callable[..., Any]:
     def parse(
-        text: Any, delimiter: Any, columns: Any, classes: Any, mask: Any, signed: Any, limit: Any, out: Any
+        text: Any,
+        delimiter: Any,
+        columns: Any,
+        classes: Any,
+        mask: Any,
+        signed: Any,
+        limit: Any,
+        out: Any,
+        spans: Any,
+        cells: Any,
     ) -> Any:
-        """(verdict, offset of the bad cell, its column or the number of cells, end of its record, rows, texts)."""
+        """(verdict, offset of the bad cell, its column or the number of cells, end of its record, rows, cells of text).
+
+        Per feature, ``spans`` takes its column, start, stop and whether quotes are doubled, if there is room; ``cells``
+        takes the same of each cell of text, after the number of features before it.
+        """
         keyed_by(version)
         i, size, rows, nnz, texts, width = 0, len(text), 0, 0, 0, len(columns.kinds)
         out.indptr[0] = 0
@@ -178,8 +183,8 @@ def _make_parse(version: str) -> Callable[..., Any]:
                 kind = columns.kinds[count] if count < width and verdict == FINE else IGNORED
                 count += 1
                 if kind == TEXT:
-                    out.texts[texts, 0], out.texts[texts, 1], out.texts[texts, 2] = nnz, count - 1, start
-                    out.texts[texts, 3], out.texts[texts, 4] = stop, doubled
+                    cells[texts, 0], cells[texts, 1], cells[texts, 2] = nnz, count - 1, start
+                    cells[texts, 3], cells[texts, 4] = stop, doubled
                     texts += 1
                 elif kind != IGNORED and stop > start:
                     value, known = _read(text, start, stop) if kind != CATEGORICAL else (0.0, False)
@@ -209,9 +214,9 @@ def _make_parse(version: str) -> Callable[..., Any]:
                                 hashed = murmur(text, start, stop, columns.seeds[count - 1])
                         out.indices[nnz] = np.int32(hashed & np.uint64(mask))
                         out.values[nnz] = signed_by(hashed, signed, value)
-                        if len(out.spans) > 0:
-                            out.spans[nnz, 0] = count - 1 if known else -count
-                            out.spans[nnz, 1], out.spans[nnz, 2], out.spans[nnz, 3] = start, stop, doubled
+                        if len(spans) > 0:
+                            spans[nnz, 0] = count - 1 if known else -count
+                            spans[nnz, 1], spans[nnz, 2], spans[nnz, 3] = start, stop, doubled
                         nnz += 1
                 i = min(end + 1, size)
                 if end >= size or text[end] == _NEWLINE:
@@ -251,24 +256,7 @@ def _make_records(version: str) -> Callable[..., Any]:
 
 
 _USED = ("thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
-_parse, _records = Compiled(_make_parse, __name__, *_USED), Compiled(_make_records, __name__)
-
-
-def run(
-    text: NDArray[np.uint8],
-    delimiter: int,
-    columns: Columns,
-    classes: Classes,
-    mask: int,
-    signed: bool,
-    limit: float,
-    out: Out,
-) -> tuple[int, int, int, int, int, int]:
-    """Parses whole records into ``out``, up to the first bad one."""
-    found: tuple[int, int, int, int, int, int] = _parse(
-        plain(text), delimiter, columns, classes, np.uint64(mask), signed, limit, out
-    )
-    return found
+parse, _records = Compiled(_make_parse, __name__, *_USED), Compiled(_make_records, __name__)
 
 
 def whole_records(text: NDArray[np.uint8], delimiter: int) -> int:

@@ -1,20 +1,22 @@
-"""What formats with hashed features share: special columns, words of a text, and rows made of what a parser leaves."""
+"""What formats with hashed features share: settings, words of a text, and rows made of what a parser leaves."""
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.learners.learner import LARGEST
-from thinstream.streams.options import Options
+from thinstream.streams.options import OPTIONS, Options
 from thinstream.streams.text.hashing import Hashing, tidy_rows
 from thinstream.streams.text.names import Named, NameTable
-from thinstream.streams.text.protocol import Parsed, ParseError, Text
+from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text
 
 _WORD = re.compile(r"\w+")
+MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
 Class = str | float | bool
 
 
@@ -30,64 +32,150 @@ class Raw(NamedTuple):
     ends: NDArray[np.int64]  # and where the next may begin
 
     @classmethod
-    def empty(cls, most: int) -> list[NDArray[Any]]:
-        """Arrays with room for so many rows and features, in the order of the fields."""
+    def empty(cls, most: int) -> Self:
+        """Room for so many rows and features."""
         kinds = (np.float64, np.float64, np.int64, np.int32, np.float64, np.int64, np.int64)
-        return [np.empty(most + 1, kind) for kind in kinds]
+        return cls._make(np.empty(most + 1, kind) for kind in kinds)
+
+    def first(self, rows: int, weighted: bool) -> "Raw":
+        """The rows a parser has filled in."""
+        nnz = int(self.indptr[rows])
+        sizes = (rows, rows, rows + 1, nnz, nnz, rows, rows)
+        found = Raw._make(array[:size] for array, size in zip(self, sizes, strict=True) if array is not None)
+        return found if weighted else found._replace(weights=None)
+
+
+@dataclass
+class HashedFormat(LineFormat):
+    """A format whose features are hashed by name.
+
+    Parameters
+    ----------
+    hashing : Hashing
+        How names become feature numbers; the namespace's hash is the seed of the name's.
+    dtype : {"float32", "float64"}
+        Of the values.
+    names : NameTable or None
+        Where readable names (``namespace^feature``) are to be kept.
+
+    """
+
+    hashing: Hashing = field(default_factory=Hashing)
+    dtype: str = "float32"
+    names: NameTable | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in LARGEST:
+            raise self.refused(f"dtype must be {listed(LARGEST)}, got {self.dtype!r}")
+        if not isinstance(self.hashing, Hashing):
+            raise self.refused(f"hashing must be a Hashing, got {self.hashing!r}")
+        if self.names is not None and not isinstance(self.names, NameTable):
+            raise self.refused(f"names must be a NameTable or None, got {self.names!r}")
 
     @classmethod
-    def filled(cls, out: Any, rows: int, weighted: bool) -> "Raw":
-        """The first rows of a parser's output, which has the fields of this class."""
-        nnz = int(out.indptr[rows])
-        return cls(
-            out.labels[:rows],
-            out.weights[:rows] if weighted else None,
-            out.indptr[: rows + 1],
-            out.indices[:nnz],
-            out.values[:nnz],
-            out.starts[:rows],
-            out.ends[:rows],
+    def of(cls, options: Options, **more: Any) -> Self:
+        """The format the reading options ask for: fields have the names of options."""
+        given = {name: getattr(options, name) for name in cls.__dataclass_fields__ if name in OPTIONS}
+        return cls(**{**given, "hashing": Hashing.of(options), "names": NameTable.of(options), **more})
+
+    def refused(self, why: str) -> InvalidParameterError:
+        """The error of a parameter."""
+        return InvalidParameterError(f"{type(self).__name__}: {why}")
+
+    @property
+    def wanted(self) -> NameTable | None:
+        """Where names are still to be kept, if anywhere."""
+        return None if self.names is None or self.names.full else self.names
+
+    def parsed(
+        self,
+        text: Text,
+        raw: Raw,
+        error: tuple[ParseError, int] | None,
+        name_at: Callable[[int], str],
+        tags: list[str] | None = None,
+    ) -> Parsed:
+        """The rows made tidy; ``error`` comes with the end of its record, ``name_at`` names a feature of ``raw``."""
+        taken, before, dtype = len(text), raw.indptr.copy(), self.dtype
+        rows, indptr, indices, values, width, largest = tidy_rows(raw.indptr, raw.indices.copy(), raw.values, dtype)
+        if rows < len(raw.labels):
+            message = f"|values| of a row, equal features summed, must be at most {LARGEST[dtype]:g}"
+            message += f" ({dtype}: sums of squares would overflow), got more"
+            error = ParseError(int(raw.starts[rows]), message), int(raw.ends[rows])
+        if error is not None:
+            taken = error[1]
+        named, names = None, self.wanted
+        if names is not None:
+            places = names.wanted(raw.indices[: before[rows]]).tolist()
+            named = Named(raw.indices[places].tolist(), [name_at(place) for place in places])
+        return Parsed(
+            raw.labels[:rows],
+            indptr,
+            indices,
+            values,
+            width,
+            largest,
+            int(np.count_nonzero(text[:taken] == 10)) + int(taken > 0 and text[taken - 1] != 10),
+            taken,
+            None if raw.weights is None else raw.weights[:rows],
+            None if tags is None else tags[:rows],
+            None if error is None else error[0],
+            named,
         )
 
 
-def parsed_rows(
-    text: Text,
-    raw: Raw,
-    error: tuple[ParseError, int] | None,
-    dtype: str,
-    names: NameTable | None,
-    name_at: Callable[[int], str],
-    tags: list[str] | None = None,
-) -> Parsed:
-    """The rows made tidy; ``error`` comes with the end of its record, ``name_at`` names a feature of ``raw``."""
-    taken, before = len(text), raw.indptr.copy()
-    rows, indptr, indices, values, width, largest = tidy_rows(raw.indptr, raw.indices.copy(), raw.values, dtype)
-    if rows < len(raw.labels):
-        message = f"|values| of a row, equal features summed, must be at most {LARGEST[dtype]:g}"
-        error = (
-            ParseError(int(raw.starts[rows]), f"{message} ({dtype}: sums of squares would overflow), got more"),
-            int(raw.ends[rows]),
-        )
-    if error is not None:
-        taken = error[1]
-    named = None
-    if names is not None:
-        places = names.wanted(raw.indices[: before[rows]]).tolist()
-        named = Named(raw.indices[places].tolist(), [name_at(place) for place in places])
-    return Parsed(
-        raw.labels[:rows],
-        indptr,
-        indices,
-        values,
-        width,
-        largest,
-        int(np.count_nonzero(text[:taken] == 10)) + int(taken > 0 and text[taken - 1] != 10),
-        taken,
-        None if raw.weights is None else raw.weights[:rows],
-        None if tags is None else tags[:rows],
-        None if error is None else error[0],
-        named,
-    )
+@dataclass(kw_only=True)
+class ColumnFormat(HashedFormat):
+    """A format of named columns; see `Options` for what they are.
+
+    Parameters
+    ----------
+    label : str or None
+        Of a number (above 0 is positive) or one of ``classes``; rows where it is empty have no label. None: no labels.
+    weight : str or None
+        Of a number ≥ 0; 1 where it is empty.
+    text, ignore : names
+        Those to be taken apart into words, and to be left out.
+    classes : (negative, positive), more labels, or None
+        The labels.
+
+    """
+
+    ROLES: ClassVar[tuple[str, ...]] = ("label", "weight", "text", "ignore")
+    label: str | None = "label"
+    weight: str | None = None
+    text: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    classes: tuple[Class, ...] | None = None
+
+    def header(self, text: Text) -> int:
+        """These files may begin with a byte order mark."""
+        return len(MARK) if bytes(text[:3]) == MARK else 0
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """Which columns are what."""
+        return {role: getattr(self, role) for role in self.ROLES}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        taken: dict[str, str] = {}
+        for role, given in self.roles.items():
+            one = role in ("label", "weight")
+            columns = ([] if given is None else [given]) if one else given
+            if not isinstance(columns, Sequence) or isinstance(columns, str):
+                raise self.refused(f"{role} must be a list of names of columns, got {given!r}")
+            for name in columns:
+                if not isinstance(name, str):
+                    raise self.refused(f"{role} must name columns in text, got {name!r}")
+                if taken.setdefault(name, role) != role:
+                    raise self.refused(f"a column has one role, {name!r} has {taken[name]} and {role}")
+        kinds = self.classes
+        fine = isinstance(kinds, tuple | list) and all(isinstance(kind, str | float | int) for kind in kinds)
+        if kinds is not None and (not fine or len(kinds) < 2 or len(set(kinds)) < len(kinds)):
+            raise self.refused(
+                f"classes must be two different labels (negative, positive) or more, text or numbers, got {kinds!r}"
+            )
 
 
 def words(text: str) -> list[str]:
@@ -110,55 +198,3 @@ def encode_names(names: list[str]) -> tuple[bytes, NDArray[np.int64]]:
         return text.encode(), np.cumsum([*map(len, names)], dtype=np.int64)
     parts = [name.encode("utf-8", "surrogatepass") for name in names]
     return b"".join(parts), np.cumsum([*map(len, parts)], dtype=np.int64)
-
-
-def require_hashing(owner: str, hashing: Any, dtype: Any, names: Any) -> None:
-    """Raises if these are not what they should be."""
-    if dtype not in LARGEST:
-        raise InvalidParameterError(f"{owner}: dtype must be {listed(LARGEST)}, got {dtype!r}")
-    if not isinstance(hashing, Hashing):
-        raise InvalidParameterError(f"{owner}: hashing must be a Hashing, got {hashing!r}")
-    if names is not None and not isinstance(names, NameTable):
-        raise InvalidParameterError(f"{owner}: names must be a NameTable or None, got {names!r}")
-
-
-def require_columns(owner: str, **roles: Any) -> None:
-    """Raises unless each role has names of columns, and no column has two roles."""
-    taken: dict[str, str] = {}
-    for role, given in roles.items():
-        columns = [given] if role in ("label", "weight") else given
-        if not isinstance(columns, Sequence) or isinstance(columns, str):
-            raise InvalidParameterError(f"{owner}: {role} must be a list of names of columns, got {given!r}")
-        for name in columns:
-            if name is None and role in ("label", "weight"):
-                continue
-            if not isinstance(name, str):
-                raise InvalidParameterError(f"{owner}: {role} must name columns in text, got {name!r}")
-            if taken.setdefault(name, role) != role:
-                raise InvalidParameterError(f"{owner}: a column has one role, {name!r} has {taken[name]} and {role}")
-
-
-def require_classes(owner: str, classes: Any) -> None:
-    """Raises unless there are none, or two or more that differ."""
-    if classes is None:
-        return
-    fine = isinstance(classes, tuple | list) and all(isinstance(kind, str | float | int) for kind in classes)
-    if not fine or len(classes) < 2 or len(set(classes)) < len(classes):
-        raise InvalidParameterError(
-            f"{owner}: classes must be two different labels (negative, positive) or more, text or numbers, got "
-            f"{classes!r}"
-        )
-
-
-def shared_settings(options: Options) -> dict[str, Any]:
-    """What parsers of named columns take alike, from the reading options."""
-    return {
-        "label": options.label,
-        "weight": options.weight,
-        "text": options.text,
-        "ignore": options.ignore,
-        "classes": options.classes,
-        "hashing": Hashing.of(options),
-        "dtype": options.dtype,
-        "names": NameTable.of(options),
-    }

@@ -10,27 +10,16 @@ written with points (``user.paid``). Keys named as text are taken apart into wor
 import json
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
-from thinstream.streams.text.hashed_rows import (
-    Class,
-    Raw,
-    encode_names,
-    parsed_rows,
-    require_classes,
-    require_columns,
-    require_hashing,
-    words,
-)
-from thinstream.streams.text.hashing import Hashing, hashed
-from thinstream.streams.text.names import NameTable, readable
-from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text, given_at
+from thinstream.streams.text.hashed_rows import ColumnFormat, Raw, encode_names, words
+from thinstream.streams.text.hashing import hashed
+from thinstream.streams.text.names import readable
+from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
 
-_MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 
 
@@ -113,28 +102,13 @@ class _Features:
             self.add("", name, float(value))
 
 
-@dataclass(frozen=True)
-class JSONLines(LineFormat):
-    r"""JSON Lines.
-
-    Parameters
-    ----------
-    label : str
-        The key of the label: a number (above 0 is positive), true or false, or one of ``classes``. Rows without it (or
-        with null) have no label.
-    weight : str or None
-        The key of the weight, a number ≥ 0; 1 where it is missing.
-    text : names
-        Keys of texts, taken apart into words; a key inside an object is written with points.
-    ignore : names
-        Keys to leave out.
-    classes : (negative, positive), more labels, or None
-        The labels.
-    hashing, dtype, names
-        As in `VW`.
+@dataclass(kw_only=True)
+class JSONLines(ColumnFormat):
+    r"""JSON Lines; keys are columns, those inside an object are written with points. A label may be true or false.
 
     Examples
     --------
+    >>> from thinstream.streams.text.hashing import Hashing
     >>> form = JSONLines(text=["subject"], classes=("ham", "spam"), hashing=Hashing(bits=10))
     >>> line = b'{"label": "spam", "subject": "free, FREE offer", "size": 2.5, "to": ["joe", "ann"]}\n'
     >>> parsed = form.parse(np.frombuffer(line, np.uint8))
@@ -143,29 +117,12 @@ class JSONLines(LineFormat):
 
     """
 
-    label: str = "label"
-    weight: str | None = None
-    text: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-    classes: tuple[Class, ...] | None = None
-    hashing: Hashing = field(default_factory=Hashing)
-    dtype: str = "float32"
-    names: NameTable | None = None
     met: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        require_columns("JSONLines", label=self.label, weight=self.weight, text=self.text, ignore=self.ignore)
-        require_classes("JSONLines", self.classes)
-        require_hashing("JSONLines", self.hashing, self.dtype, self.names)
 
     @property
     def unmet(self) -> list[str]:
         """Keys that were named as text or to be left out, and that no row had so far."""
         return sorted({*self.text, *self.ignore} - self.met)
-
-    def header(self, text: Text) -> int:
-        """These files have none, but perhaps a byte order mark."""
-        return len(_MARK) if bytes(text[:3]) == _MARK else 0
 
     def parse(self, text: Text) -> Parsed:
         """The rows of whole lines, up to the first bad one."""
@@ -205,19 +162,12 @@ class JSONLines(LineFormat):
             np.array(starts, np.int64),
             np.array(ends, np.int64),
         )
-        return parsed_rows(
-            text,
-            raw,
-            error,
-            self.dtype,
-            None if self.names is None or self.names.full else self.names,
-            lambda place: readable(features.spaces[place], features.names[place]),
-        )
+        return self.parsed(text, raw, error, lambda k: readable(features.spaces[k], features.names[k]))
 
     def _row(self, line: bytes, features: _Features) -> tuple[float, float]:
         """Label and weight of a line; its features are added."""
         entries = _decoded(line)
-        label = self._label(entries.pop(self.label, None))
+        label = math.nan if self.label is None else self._label(entries.pop(self.label, None))
         weight = 1.0 if self.weight is None else self._weight(entries.pop(self.weight, None))
         for key, value in entries.items():
             features.take(key, value)

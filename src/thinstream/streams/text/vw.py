@@ -7,20 +7,18 @@ features equal those of other tools only where they hash in the same way.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thinstream.batch import plain
 from thinstream.jit import Compiled, keyed_by, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.text.decimal import number
-from thinstream.streams.text.hashed_rows import Raw, parsed_rows, require_hashing
-from thinstream.streams.text.hashing import Hashing, murmur, signed_by
-from thinstream.streams.text.names import NameTable, readable
-from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text, given_at
+from thinstream.streams.text.hashed_rows import HashedFormat, Raw
+from thinstream.streams.text.hashing import murmur, signed_by
+from thinstream.streams.text.names import readable
+from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
 
 _FINE, _HEAD, _BAR, _IMPORTANCE, _SCALE, _NAME, _VALUE, _LIMIT = range(8)
 _MESSAGES = {
@@ -32,18 +30,6 @@ _MESSAGES = {
     _VALUE: "a value must be a finite decimal number followed by a blank",
 }
 _SPACE, _TAB, _NEWLINE, _RETURN, _COLON, _PIPE, _QUOTE = 32, 9, 10, 13, 58, 124, 39
-
-
-class _Out(NamedTuple):
-    labels: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    values: NDArray[np.float64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    tags: NDArray[np.int64]  # start and stop per row
-    spans: NDArray[np.int64]  # of namespace and name per feature; without room if nobody asks
 
 
 @scalar
@@ -104,7 +90,7 @@ def _head(text: Any, i: Any, stop: Any) -> Any:
 
 
 def _make_parse(version: str) -> Callable[..., Any]:
-    def parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any) -> Any:
+    def parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, tags: Any, spans: Any) -> Any:
         """(verdict, offset of the first bad byte, end of its line, rows, whether there are importances, and tags)."""
         keyed_by(version)
         begin, size, rows, nnz = 0, len(text), 0, 0
@@ -154,13 +140,13 @@ def _make_parse(version: str) -> Callable[..., Any]:
                         hashed = murmur(text, name, name_stop, space_seed)
                         out.indices[nnz] = np.int32(hashed & np.uint64(mask))
                         out.values[nnz] = signed_by(hashed, signed, value)
-                        if len(out.spans) > 0:
-                            out.spans[nnz, 0], out.spans[nnz, 1] = space, space_stop
-                            out.spans[nnz, 2], out.spans[nnz, 3] = name, name_stop
+                        if len(spans) > 0:
+                            spans[nnz, 0], spans[nnz, 1] = space, space_stop
+                            spans[nnz, 2], spans[nnz, 3] = name, name_stop
                         nnz += 1
             out.labels[rows], out.weights[rows] = label, importance
             out.starts[rows], out.ends[rows] = begin, end
-            out.tags[rows, 0], out.tags[rows, 1] = tag, tag_stop
+            tags[rows, 0], tags[rows, 1] = tag, tag_stop
             weighted, tagged = weighted or given, tagged or tag_stop > tag
             rows += 1
             out.indptr[rows] = nnz
@@ -173,22 +159,13 @@ def _make_parse(version: str) -> Callable[..., Any]:
 _parse = Compiled(_make_parse, __name__, "thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
 
 
-@dataclass(frozen=True)
-class VW(LineFormat):
+class VW(HashedFormat):
     r"""Vowpal Wabbit's text format. Labels above 0 are positive; importances are weights; initial values are ignored.
-
-    Parameters
-    ----------
-    hashing : Hashing
-        How names become feature numbers; the namespace's hash is the seed of the name's.
-    dtype : {"float32", "float64"}
-        Of the values.
-    names : NameTable or None
-        Where readable names (``namespace^feature``) are to be kept.
 
     Examples
     --------
     >>> text = np.frombuffer(b"1 2.0 'first|subject free offer:0.5\n-1 |subject:2 hello |from joe\n", np.uint8)
+    >>> from thinstream.streams.text.hashing import Hashing
     >>> parsed = VW(Hashing(bits=10)).parse(text)
     >>> parsed.labels, parsed.weights, parsed.tags
     (array([ 1., -1.]), array([2., 1.]), ['first', ''])
@@ -197,34 +174,25 @@ class VW(LineFormat):
 
     """
 
-    hashing: Hashing = field(default_factory=Hashing)
-    dtype: str = "float32"
-    names: NameTable | None = None
-
-    def __post_init__(self) -> None:
-        require_hashing("VW", self.hashing, self.dtype, self.names)
-
     def parse(self, text: Text) -> Parsed:
         """The rows of whole lines, up to the first bad one."""
         # the shortest row is a bar and an end of line, the shortest feature a letter and a blank
-        most, how, wanted = len(text) // 2 + 2, self.hashing, self.names is not None and not self.names.full
-        spans = np.empty((most if wanted else 0, 4), np.int64)
-        out = _Out._make([*Raw.empty(most), np.empty((most, 2), np.int64), spans])
-        text = plain(text)
+        most, how = len(text) // 2 + 2, self.hashing
+        raw, spans = Raw.empty(most), np.empty((0 if self.wanted is None else most, 4), np.int64)
+        tags, text = np.empty((most, 2), np.int64), plain(text)
         seed, mask, limit = np.uint64(how.seed), np.uint64(how.mask), LARGEST[self.dtype]
-        verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, out)
+        verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, raw, tags, spans)
 
         def word(start: int, stop: int) -> str:
             return bytes(text[start:stop]).decode("utf-8", "replace")
 
         def name_at(place: int) -> str:
-            space, space_stop, name, name_stop = out.spans[place].tolist()
+            space, space_stop, name, name_stop = spans[place].tolist()
             return readable(word(space, space_stop), word(name, name_stop))
 
-        tags = [word(start, stop) for start, stop in out.tags[:rows].tolist()] if tagged else None
+        named = [word(start, stop) for start, stop in tags[:rows].tolist()] if tagged else None
         error = None if verdict == _FINE else (ParseError(offset, self._message(verdict, text, offset)), end)
-        raw = Raw.filled(out, rows, weighted)
-        return parsed_rows(text, raw, error, self.dtype, self.names if wanted else None, name_at, tags)
+        return self.parsed(text, raw.first(rows, weighted), error, name_at, named)
 
     def _message(self, verdict: int, text: Text, offset: int) -> str:
         if verdict == _LIMIT:
