@@ -17,12 +17,12 @@ from thinstream.errors import InvalidParameterError
 from thinstream.jit import Compiled, keyed_by, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.options import BITS, Options
+from thinstream.streams.text.sorting import sort_pairs
 
 _LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
 _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
 _F1, _F2, _13, _16 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35), np.uint64(13), np.uint64(16)
 _15, _17, _19, _SIGN = np.uint64(15), np.uint64(17), np.uint64(19), np.uint64(31)
-_RUN = 16  # pairs sorted by insertion, before runs are merged
 
 
 @scalar
@@ -150,33 +150,6 @@ def _make_hash_spans(version: str) -> Callable[..., Any]:
     return hash_spans
 
 
-@scalar
-def _sort(indices: Any, values: Any, start: Any, stop: Any, spare: Any, spare_values: Any) -> None:
-    """Sorts pairs by index; equal ones stay in the order they came in."""
-    for low in range(start, stop, _RUN):
-        for k in range(low + 1, min(low + _RUN, stop)):
-            index, value, at = indices[k], values[k], k
-            while at > low and indices[at - 1] > index:
-                indices[at], values[at] = indices[at - 1], values[at - 1]
-                at -= 1
-            indices[at], values[at] = index, value
-    run = _RUN
-    while run < stop - start:
-        for low in range(start, stop - run, 2 * run):
-            for k in range(run):
-                spare[k], spare_values[k] = indices[low + k], values[low + k]
-            left, right, high, at = 0, low + run, min(low + 2 * run, stop), low
-            while left < run:
-                if right < high and indices[right] < spare[left]:
-                    indices[at], values[at] = indices[right], values[right]
-                    right += 1
-                else:
-                    indices[at], values[at] = spare[left], spare_values[left]
-                    left += 1
-                at += 1
-        run *= 2
-
-
 def _make_collect(version: str) -> Callable[..., Any]:
     def collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any) -> Any:
         """Makes rows tidy in place: see `tidy_rows`."""
@@ -188,7 +161,7 @@ def _make_collect(version: str) -> Callable[..., Any]:
         start, nnz, width, largest, real = indptr[0], 0, 0, 0.0, values.dtype.type
         for i in range(len(indptr) - 1):
             stop, first = indptr[i + 1], nnz
-            _sort(indices, sums, start, stop, spare, spare_sums)
+            sort_pairs(indices, sums, start, stop, spare, spare_sums)
             while start < stop:
                 index, total = indices[start], sums[start]
                 start += 1
@@ -208,7 +181,8 @@ def _make_collect(version: str) -> Callable[..., Any]:
     return collect
 
 
-_hash_spans, _collect = Compiled(_make_hash_spans, __name__), Compiled(_make_collect, __name__)
+_SORTING = "thinstream.streams.text.sorting"
+_hash_spans, _collect = Compiled(_make_hash_spans, __name__), Compiled(_make_collect, __name__, _SORTING)
 
 
 def hashed(

@@ -118,15 +118,16 @@ class Libsvm(LineFormat):
             end = line_end(text, result.taken)
             error = ParseError(result.offset, self._message(result, text))
             parsed = parsed._replace(lines=result.lines + 1, taken=end, error=error)
-        if result.untidy:
-            parsed = _tidied(parsed, text)
-        return parsed if self.classes is None else self._classed(parsed, text)
+        return parsed
 
     def _parse(self, text: Text, index: np.dtype[Any]) -> tuple[Result, Out]:
         first = 0 if self.zero_based else 1
         # in 32 bits with room for one more column, the intercept
         widest = 2**31 - 2 if index == np.int32 else 2**62 - 1 - first
-        rules = Rules(first, widest, self.limit, not self.labelled)
+        known = np.array(self.classes or (), dtype=np.float64)
+        order = np.argsort(known)  # −1 and +1 of two classes, numbers of more
+        codes = (2 * order - 1 if len(known) == 2 else order).astype(np.float64)
+        rules = Rules(first, widest, self.limit, known[order], codes, not self.labelled)
         # the shortest row is a digit and an end of line, the shortest feature a blank and 1:1
         rows, features = len(text) // 2 + 1, len(text) // 4 + 1
         out = Out(
@@ -146,25 +147,14 @@ class Libsvm(LineFormat):
             )
         if result.verdict == parser.WIDE:
             return f"an index must be below 2^62, got {given}"
+        if result.verdict == parser.REPEATED:
+            return f"a feature may occur once in a row, but the one of column {result.column} is repeated"
+        if result.verdict == parser.CLASS and self.classes is not None:
+            *others, last = (f"{label:g}" for label in self.classes)
+            return f"a label must be {', '.join(others)} or {last}, got {given}"
         if result.verdict == parser.LIMIT:
             return f"|value| must be at most {self.limit:g} ({self.dtype}: sums of squares would overflow), got {given}"
         return f"{_MESSAGES[result.verdict]}, got {given}"
-
-    def _classed(self, parsed: Parsed, text: Text) -> Parsed:
-        """Labels as −1 and +1, or as numbers of more classes; another label is error."""
-        known = np.array(self.classes, dtype=np.float64)
-        order = np.argsort(known)
-        number = order[np.minimum(np.searchsorted(known, parsed.labels, sorter=order), len(known) - 1)]
-        missing = np.isnan(parsed.labels)
-        labels = np.where(missing, np.nan, number * 2.0 - 1.0 if len(known) == 2 else number)
-        other = np.flatnonzero((known[number] != parsed.labels) & ~missing)
-        if len(other):
-            row = int(other[0])
-            offset = _row_start(text, row)
-            allowed = " or ".join([", ".join(f"{each:g}" for each in known[:-1]), f"{known[-1]:g}"])
-            message = f"a label must be {allowed}, got {given_at(text, offset)}"
-            parsed, labels = _cut(parsed, row, text, ParseError(offset, message)), labels[:row]
-        return parsed._replace(labels=labels)
 
 
 def begins_at_zero(files: list[str]) -> bool:
@@ -178,52 +168,3 @@ def begins_at_zero(files: list[str]) -> bool:
             if parsed.error is not None:
                 break
     return False
-
-
-def _tidied(parsed: Parsed, text: Text) -> Parsed:
-    """Rows sorted, without zeros; one with a repeated index is error."""
-    indptr, indices, values = parsed.indptr, parsed.indices, parsed.values
-    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    order = np.lexsort((indices, rows))
-    rows, indices, values = rows[order], indices[order], values[order]
-    repeated = np.flatnonzero((np.diff(rows) == 0) & (np.diff(indices) == 0))
-    if len(repeated):
-        row = int(rows[repeated[0]])
-        offset = _row_start(text, row)
-        message = f"a feature may occur once in a row, but the one of column {indices[repeated[0]]} is repeated"
-        cut = _cut(parsed, row, text, ParseError(offset, message))
-        return _tidied(cut, text)
-    kept = values != 0
-    counts = np.bincount(rows[kept], minlength=len(indptr) - 1)
-    width = int(indices.max()) + 1 if len(indices) else 0
-    return parsed._replace(
-        indptr=np.concatenate([[0], np.cumsum(counts)]), indices=indices[kept], values=values[kept], width=width
-    )
-
-
-def _row_start(text: Text, row: int) -> int:
-    """Where the text of a row begins: lines without one are passed over."""
-    offset = 0
-    for line in bytes(text).split(b"\n"):
-        bare = line.split(b"#", 1)[0]
-        if bare.strip(b" \t\r"):
-            if row == 0:
-                return offset + len(bare) - len(bare.lstrip(b" \t"))
-            row -= 1
-        offset += len(line) + 1
-    return offset
-
-
-def _cut(parsed: Parsed, row: int, text: Text, error: ParseError) -> Parsed:
-    """The rows before ``row``, whose line is the error."""
-    nnz = parsed.indptr[row]
-    end = line_end(text, error.offset)
-    return parsed._replace(
-        labels=parsed.labels[:row],
-        indptr=parsed.indptr[: row + 1],
-        indices=parsed.indices[:nnz],
-        values=parsed.values[:nnz],
-        lines=int(np.count_nonzero(text[:end] == 10)) + int(text[end - 1] != 10),
-        taken=end,
-        error=error,
-    )

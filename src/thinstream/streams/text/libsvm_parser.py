@@ -11,15 +11,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from thinstream.batch import plain
 from thinstream.jit import Compiled, keyed_by, scalar
 from thinstream.streams.text.decimal import number
 from thinstream.streams.text.digits import LITTLE, all_digits, digits_value, load, not_digits, trailing_zeros
+from thinstream.streams.text.sorting import sort_pairs
 
 # Verdicts on a piece of text.
-FINE, LABEL, AFTER_LABEL, INDEX, INDEX_0, WIDE, COLON, VALUE, AFTER_VALUE, LIMIT = range(10)
+FINE, LABEL, AFTER_LABEL, INDEX, INDEX_0, WIDE, COLON, VALUE, AFTER_VALUE, LIMIT, REPEATED, CLASS = range(12)
 
 U0, U1, U2, U3, U4, U7, U8, U9, U10, U15, U16 = (np.uint64(n) for n in (0, 1, 2, 3, 4, 7, 8, 9, 10, 15, 16))
 #: Bytes that must follow the begin of a feature read in words: 64 where no mark is found in 32, and two words.
@@ -50,6 +52,8 @@ class Rules(NamedTuple):
     first_index: int  # 1, or 0 where indices begin at 0
     max_index: int  # the highest an index may be, as it stands in the result
     limit: float  # the highest |value|
+    labels: NDArray[np.float64]  # all there are, sorted; none: any
+    codes: NDArray[np.float64]  # what each of them becomes
     unlabelled: bool = False  # whether a row may begin with its first feature
 
 
@@ -62,7 +66,7 @@ class Result(NamedTuple):
     lines: int
     taken: int  # bytes of whole lines
     width: int
-    untidy: bool  # whether indices fall or repeat in a row, or a value is 0
+    column: int  # that is repeated
 
 
 @scalar
@@ -130,6 +134,22 @@ def _qid(text: Any, i: Any, stop: Any) -> Any:
     return i
 
 
+@register_jitable(error_model="numpy")  # type: ignore[untyped-decorator]  # rare and long: not inlined
+def _tidied(indices: Any, values: Any, start: Any, stop: Any) -> Any:
+    """Sorts a row and drops its zeros: (its new end, its highest index, an index that is repeated or −1)."""
+    size = stop - start
+    sort_pairs(indices, values, start, stop, np.empty(size, indices.dtype), np.empty(size, values.dtype))
+    last, end = np.int64(-1), start
+    for k in range(start, stop):
+        if indices[k] == last:
+            return stop, last, last
+        last = np.int64(indices[k])
+        if values[k] != 0:
+            indices[end], values[end] = indices[k], values[k]
+            end += 1
+    return end, last, np.int64(-1)
+
+
 def _make_parse(version: str) -> Callable[..., Any]:
     def parse(text: Any, rules: Any, out: Any) -> Any:
         """Takes lines up to the first bad one."""
@@ -140,7 +160,7 @@ def _make_parse(version: str) -> Callable[..., Any]:
         first, highest, limit = np.uint64(rules.first_index), np.uint64(rules.max_index), rules.limit
         real, whole = out.values.dtype.type, out.indices.dtype.type
         rows, nnz, lines = U0, U0, 0
-        width, untidy = U0, False
+        width, repeated = U0, np.int64(-1)
         verdict, begin = FINE, U0
         out.indptr[0] = 0
         while i < stop:
@@ -150,6 +170,7 @@ def _make_parse(version: str) -> Callable[..., Any]:
                 i = _next_line(text, i, stop)
                 lines += 1
                 continue
+            head, row_start, untidy = i, nnz, False
             label, end = _number(text, i, stop)
             if end == i or not abs(label) < np.inf:
                 verdict = LABEL
@@ -246,6 +267,18 @@ def _make_parse(version: str) -> Callable[..., Any]:
                 i = end
             if verdict != FINE:
                 break
+            if untidy:
+                last, highest_seen, repeated = _tidied(out.indices, out.values, np.int64(row_start), np.int64(nnz))
+                if repeated >= 0:
+                    verdict, i = REPEATED, head
+                    break
+                nnz, previous = np.uint64(last), np.uint64(highest_seen + 1)
+            if len(rules.labels) > 0 and not np.isnan(label):
+                known = np.searchsorted(rules.labels, label)
+                if known == len(rules.labels) or rules.labels[known] != label:
+                    verdict, i = CLASS, head
+                    break
+                label = rules.codes[known]
             width = max(width, previous)
             out.labels[rows] = label
             rows += U1
@@ -253,12 +286,13 @@ def _make_parse(version: str) -> Callable[..., Any]:
             i = _next_line(text, i, stop)
             lines += 1
         taken = i if verdict == FINE else begin
-        return verdict, np.int64(i), np.int64(rows), lines, np.int64(taken), np.int64(width), untidy
+        return verdict, np.int64(i), np.int64(rows), lines, np.int64(taken), np.int64(width), repeated
 
     return parse
 
 
-_parse = Compiled(_make_parse, __name__, "thinstream.streams.text.digits", "thinstream.streams.text.decimal")
+_USED = [f"thinstream.streams.text.{name}" for name in ("digits", "decimal", "sorting")]
+_parse = Compiled(_make_parse, __name__, *_USED)
 _ready: set[str] = set()
 
 
