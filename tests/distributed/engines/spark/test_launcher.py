@@ -1,5 +1,7 @@
 """Spark: two executors on this machine, their processes killed and replaced, and what comes back from them."""
 
+import base64
+import json
 import os
 import signal
 import stat
@@ -17,7 +19,7 @@ from tests.distributed.listeners import listeners
 from thinstream.distributed.engines.launcher import portable
 from thinstream.distributed.engines.spark import package
 from thinstream.distributed.engines.spark.launcher import SparkLauncher
-from thinstream.distributed.engines.spark.tasks import _reason
+from thinstream.distributed.engines.spark.tasks import _reason, error_from_text, error_to_text
 from thinstream.distributed.sources import source_of
 from thinstream.errors import (
     InvalidInputError,
@@ -254,6 +256,34 @@ def test_errors_that_cannot_be_sent_are_told() -> None:
     assert type(sent) is RuntimeError
     assert str(sent) == "Unsendable: 1 and 2"
     assert type(portable(KeyError("k"))) is KeyError
+
+
+def test_errors_in_texts_are_words_and_names() -> None:
+    """Ours and Python's own come back as what they were; others, and what cannot be built, as their words."""
+    missing = FileNotFoundError(2, "no such file", "x.svm")
+    for error in (InvalidInputError("row 7 is bad"), missing, KeyError("k"), ValueError(3, None)):
+        found = error_from_text(error_to_text(error))
+        assert (type(found), found.args, str(found)) == (type(error), error.args, str(error))
+        assert type(error).__name__ in found.__notes__[0]
+    for error, text in (
+        (Unsendable(1, 2), "Unsendable: 1 and 2"),
+        (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x78"),
+    ):
+        found = error_from_text(error_to_text(error))
+        assert type(found) is RuntimeError
+        assert str(found).startswith(text)
+    for name in ("os.system", "subprocess.Popen", "builtins.eval", "builtins.SystemExit", "ValueError"):
+        forged = base64.b64encode(json.dumps([name, ["touch x"], "words", ""]).encode()).decode()
+        assert repr(error_from_text(forged)) == "RuntimeError('words')"
+
+
+def test_only_the_mark_of_its_stage_makes_an_error() -> None:
+    text = error_to_text(InvalidInputError("forged"))
+    for mark, told in (("secret", "other"), (None, "None"), ("secret", "thinstream raised")):
+        assert isinstance(_reason(RuntimeError(f"{told} 0 {text};"), mark), WorkerLostError)
+    found = _reason(RuntimeError(f"a cell: 'other 0 {text};', and secret 1 {text};"), "secret")
+    assert isinstance(found, InvalidInputError)
+    assert found.__notes__[-1] == "raised in worker 1"
 
 
 def test_without_java(monkeypatch: pytest.MonkeyPatch) -> None:

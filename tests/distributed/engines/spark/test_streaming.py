@@ -1,6 +1,8 @@
 """Structured Streaming: each micro-batch is learned once, whatever is killed, and as without Spark."""
 
+import base64
 import os
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import thinstream as ts
 from tests.distributed.engines.spark.test_frames import LISTS, frame_of, rows
 from thinstream.distributed.by_examples.deltas import copy_learner, delta, merge_deltas
 from thinstream.distributed.engines.spark.streaming import foreach_batch, learn_stream
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, WorkerLostError
 from thinstream.learners import Classes
 from thinstream.streams.tables.arrow import ArrowFiles
 
@@ -131,3 +133,25 @@ def test_a_fitted_estimator_goes_on(spark_cluster: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(fitted.coef_, weights)
     with pytest.raises(InvalidInputError, match="cannot be resumed: the model differs in eta"):
         foreach_batch(ts.FSOL(eta=2.0), tmp_path / "model.ts", ignore=["other"])
+
+
+class Attack:
+    """Whoever unpickles this runs a command."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.mark),)
+
+
+@pytest.mark.parametrize("form", ["thinstream raised 0 {};", "None 0 {};"])
+def test_what_a_cell_says_is_not_run(spark_cluster: Any, tmp_path: Path, form: str) -> None:
+    """Spark quotes the cell that it cannot cast in its error, on the driver."""
+    mark = tmp_path / "attacked"
+    text = form.format(base64.b64encode(pickle.dumps(Attack(mark))).decode())
+    frame = spark_cluster.createDataFrame([(text, [1], [1.0])], "label string, indices array<int>, values array<float>")
+    frame = frame.selectExpr("cast(label as int) as label", "indices", "values")
+    with pytest.raises(WorkerLostError, match="CAST_INVALID_INPUT"):
+        foreach_batch(ts.FSOL(), tmp_path / "model.ts")(frame, 0)
+    assert not mark.exists()

@@ -80,7 +80,7 @@ class SparkLauncher:
         wait_for(self.session, len(tasks))
         # not from the partitions: a gang starts at once or not at all, and cannot wait for places
         numbers = self.session.range(0, len(tasks), 1, len(tasks))
-        return unpack_answers(run_stage(numbers, BarrierStage(tuple(tasks)), barrier=True))
+        return unpack_answers(run_stage(numbers, BarrierStage(tuple(tasks))))
 
     def close(self) -> None:
         """Ends the cluster if it was started here; a second time does nothing."""

@@ -1,21 +1,26 @@
 """What runs in Spark's Python processes, and how answers and errors come back from there.
 
 Spark runs again whatever fails. What a task raises would fail again, so it comes back as an answer; only where tasks
-wait for each other must Spark see it, to end the others, and then it travels in the text of Spark's error.
+wait for each other must Spark see it, to end the others, and then it travels in the text of Spark's error. Such texts
+quote data, too: an error is known in them by a random mark of its stage, and is built from its name and its words.
 """
 
 import base64
+import builtins
+import json
 import os
 import pickle
 import re
 import secrets
 import socket
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from thinstream import errors
 from thinstream.distributed.engines.launcher import Exchange, portable, with_worker
 from thinstream.distributed.engines.spark.package import no_warnings, pyspark
 from thinstream.errors import PeerLostError, WorkerLostError
@@ -24,7 +29,13 @@ from thinstream.streams.tables.arrow_package import pyarrow
 #: Seconds that an echo of a failure (PeerLostError) waits, so that Spark hears of the failure first.
 ECHO = 3.0
 _ANSWERS = "worker long, answer binary"
-_MARK = "thinstream raised "
+#: Errors that can come in a text; what is not among them comes as a RuntimeError.
+_ERRORS = {
+    f"{module.__name__}.{name}": kind
+    for module in (builtins, errors)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, Exception)
+}
 
 
 class Answer(NamedTuple):
@@ -35,13 +46,14 @@ class Answer(NamedTuple):
     executor: str  # where it ran
 
 
-def run_stage(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], barrier: bool = False) -> list[Answer]:
+def run_stage(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]]) -> list[Answer]:
     """What a function makes of each partition of a DataFrame (see `pack_answer`), in their order."""
+    mark = function.mark if isinstance(function, BarrierStage) else None
     context, tag = frame.sparkSession.sparkContext, f"thinstream-{secrets.token_hex(8)}"
 
     def job() -> Any:
         context.addJobTag(tag)
-        return frame.mapInArrow(function, _ANSWERS, barrier=barrier).collect()
+        return frame.mapInArrow(function, _ANSWERS, barrier=mark is not None).collect()
 
     # on a thread, so that a signal finds this one waiting for it, not for Java, where its exception would be lost
     with no_warnings(), ThreadPoolExecutor(1) as pool:
@@ -50,7 +62,7 @@ def run_stage(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], ba
             rows = future.result()
         except BaseException as error:
             if future.done() and future.exception() is error:
-                raise _reason(error) from error
+                raise _reason(error, mark) from error
             context.cancelJobsWithTag(tag)
             raise
     return [pickle.loads(row["answer"]) for row in sorted(rows, key=lambda row: row["worker"])]
@@ -91,6 +103,7 @@ class BarrierStage:
     """The same for tasks that talk to each other: an error ends them all, so it must be Spark's, too."""
 
     tasks: tuple[Callable[[Exchange], Any], ...]
+    mark: str = field(default_factory=secrets.token_hex)  # of its errors
 
     def __call__(self, numbers: Iterator[Any]) -> Iterator[Any]:
         """The task's answer."""
@@ -103,8 +116,7 @@ class BarrierStage:
         except Exception as error:
             if isinstance(error, PeerLostError):
                 time.sleep(ECHO)
-            text = base64.b64encode(pickle.dumps(portable(error))).decode()
-            raise RuntimeError(f"{_MARK}{worker} {text};") from error
+            raise RuntimeError(f"{self.mark} {worker} {error_to_text(error)};") from error
         yield _sent(worker, True, answer)
 
 
@@ -126,12 +138,38 @@ def _sent(worker: int, fine: bool, value: Any) -> Any:
     return pyarrow().RecordBatch.from_pydict({"worker": [worker], "answer": [pickle.dumps(answer, protocol=5)]})
 
 
-def _reason(error: BaseException) -> BaseException:
-    """What Spark's error tells: what a task raised, or that its process was lost."""
+def error_to_text(error: Exception) -> str:
+    """The error in letters and digits, without pickle; with where it was raised as a note."""
+    where = "".join(traceback.format_exception(error)).rstrip()
+    kind = type(error)
+    arguments = OSError.__reduce__(error)[1] if isinstance(error, OSError) else error.args  # with the file's name
+    if not all(argument is None or isinstance(argument, str | int | float) for argument in arguments):
+        arguments = (str(error),)
+    told = [f"{kind.__module__}.{kind.__name__}", arguments, f"{kind.__name__}: {error}", where]
+    return base64.b64encode(json.dumps(told).encode()).decode()
+
+
+def error_from_text(text: str) -> Exception:
+    """What `error_to_text` was given, if it was one of ours or Python's own, else a RuntimeError.
+
+    >>> error_from_text(error_to_text(KeyError("a")))
+    KeyError('a')
+    """
+    name, arguments, shown, where = json.loads(base64.b64decode(text))
+    try:
+        found = _ERRORS[name](*arguments)
+    except (KeyError, TypeError, ValueError):
+        found = RuntimeError(shown)
+    found.add_note(where)
+    return found
+
+
+def _reason(error: BaseException, mark: str | None = None) -> BaseException:
+    """What Spark's error tells: what a task of a stage of this mark raised, or that its process was lost."""
     text = str(error)
-    carried = re.search(rf"{_MARK}(\d+) ([A-Za-z0-9+/=]+);", text)
+    carried = re.search(rf"{mark} (\d+) ([A-Za-z0-9+/=]+);", text) if mark else None
     if carried:
-        raised = with_worker(pickle.loads(base64.b64decode(carried[2])), int(carried[1]))
+        raised = with_worker(error_from_text(carried[2]), int(carried[1]))
         return WorkerLostError(f"a worker was lost: {raised}") if isinstance(raised, PeerLostError) else raised
     missing = re.search(r"ModuleNotFoundError: No module named '([^'.]+)", text)
     if missing:
