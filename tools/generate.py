@@ -70,13 +70,18 @@ c₊ and c₋ are the weights of the positive and the negative class, c_y that o
 | `CSOGD`, `ARCSOGD` | ρ widens the margin asked of positives (`CSOGD(variant="II")`: it multiplies their steps) |
 | `PAUM`, `CPA` | the margins τ_y = c_y; the cost in √cost(y) |
 | `STG`, `FOBOS`, `RDA`, `AdaFOBOS`, `AdaRDA`, `SMIDAS`, `StableSparsePerceptron` | the gradient, wherever it enters |
-| `PA`, `Perceptron`, `SOP` | the step |
-| `CW`, `AROW`, `NAROW`, `SCW`, `SOFS` | the step of the mean alone; the covariance shrinks as without costs |
+| `Perceptron`, `SOP` | the step |
+| `PA` (PA-I, PA-II), `SCW` | C becomes C·c_y |
+| `AROW`, `NAROW`, `SOFS` | r (r_t) becomes r/c_y, for mean and covariance |
+| `PA(variant="PA")`, `CW` | the step of the mean, times c_y/c_max, c_max being the larger of both costs |
 | batch methods | the loss of an example |
 
-The Gaussian learners aim their steps at a margin, so a cost far from 1 makes the mean overshoot while its variance
-shrinks as if it had not: `CW` can run away with costs of 10, `AROW` with costs of 100 (`thinstream diagnose` tells).
-`ARCSOGD` and `SSOL` are made for large costs."""
+Learners that aim at a margin never step beyond it, however large a cost. `PA(variant="PA")` and `CW` have no parameter
+that could grow, so for them a cost only makes the steps of the *other* class shorter.
+
+Sample weights act beside c_y in the last five rows, and multiply the step in the first three (in `CPA` they are what
+they are in `PA` of the same variant). Of a weight above 1 `PA(variant="PA")`, `CPA(variant="PA")` and `CW` see 1; a row
+of weight 0 is as if absent."""
 COMMON = {
     "class_weight": 'Literal["balanced"] | dict[Any, float] | None',
     "fit_intercept": "bool",

@@ -107,7 +107,7 @@ class AROW(OnlineClassifier):
 
         ℓ = max(0, 1 − y·μ·x);   v = xᵀΣx;   if ℓ > 0:  μ += ℓ/(v + r)·y·Σx;   Σ⁻¹ += diag(x²)/r
 
-    - r: float, default=1.0. The larger, the shorter the steps and the slower the variances fall.
+    - r: float, default=1.0. The larger, the shorter the steps and the slower the variances fall. With class or sample weights it is r/c_y.
     - a: float, default=1.0. The variance every weight starts with.
     - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
     - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/r, or the diagonal of the full update."""
@@ -165,7 +165,8 @@ class CW(OnlineClassifier):
 
         m = y·μ·x;   v = xᵀΣx;   if m < φv (φ√v):  μ += α·y·Σx;   Σ⁻¹ += c·diag(x²)
 
-    with the α and c that just satisfy y·μ·x ≥ φ·xᵀΣx (or φ·√(xᵀΣx)) afterwards.
+    with the α and c that just satisfy y·μ·x ≥ φ·xᵀΣx (or φ·√(xᵀΣx)) afterwards. With class or
+    sample weights the mean takes c_y/c_max of its step.
 
     - phi: float, default=0.5244005127080407. φ = Φ⁻¹(confidence); the default is a confidence of 0.7.
     - a: float, default=1.0. The variance every weight starts with.
@@ -245,7 +246,7 @@ class NAROW(OnlineClassifier):
 
     ::
 
-        as AROW with r_t = v/(b·v − 1), and only where v > 1/b
+        as AROW with r_t = v/(b·v − 1), divided by c_y, and only where v > 1/b
 
     - b: float, default=2.0. Must exceed 1/(a·‖x‖²), or nothing is ever learned.
     - a: float, default=1.0. The variance every weight starts with.
@@ -261,6 +262,8 @@ class PA(OnlineClassifier):
 
         ℓ = max(0, 1 − y·w·x);   w += τ·y·x
         τ = ℓ/‖x‖² (PA)  |  min(C, ℓ/‖x‖²) (PA-I)  |  ℓ/(‖x‖² + 1/(2C)) (PA-II)
+
+    With class or sample weights C is C·c_y; PA, which has no C, takes c_y/c_max of its step.
 
     - variant: {"PA-I", "PA", "PA-II"}, default="PA-I".
     - C: float, default=1.0. Aggressiveness; PA does not use it."""
@@ -358,7 +361,7 @@ class SCW(OnlineClassifier):
 
     - variant: {"I", "II"}, default="I".
     - phi: float or None, default=None. φ = Φ⁻¹(confidence). None: confidence 0.75 for I, 0.9 for II.
-    - C: float, default=1.0. Price of a violated constraint.
+    - C: float, default=1.0. Price of a violated constraint; with class or sample weights it is C·c_y.
     - a: float, default=1.0. The variance every weight starts with.
     - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
     - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += c·x_j², or the diagonal of the full update."""

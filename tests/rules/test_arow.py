@@ -8,7 +8,7 @@ from tests.rules.twin import Round, Twin, hinge
 
 
 class GaussianTwin(Twin):
-    """μ += α·y·Σx with the old Σ, then Σ⁻¹ += c·x xᵀ; class and sample weights move the mean alone."""
+    """μ += α·y·Σx with the old Σ, then Σ⁻¹ += c·x xᵀ; ``part`` is how much of its step the mean takes."""
 
     a, diagonal = 1.0, "exact"
 
@@ -23,11 +23,11 @@ class GaussianTwin(Twin):
     def confidence(self, x):
         return self.sigma @ x**2
 
-    def step(self, x, e, alpha, c):
+    def step(self, x, e, alpha, c, part=1.0):
         v = self.confidence(x)
-        if c * v > 1e6:  # weighted CW can collapse Σ in a few rounds; no digit of it is worth comparing then
+        if c * v > 1e6:  # CW can collapse Σ in a few rounds; no digit of it is worth comparing then
             self.edge = 0.0
-        self.mu = self.mu + e.c * e.weight * alpha * e.y * self.sigma * x
+        self.mu = self.mu + part * alpha * e.y * self.sigma * x
         if self.diagonal == "exact":
             self.sigma = self.sigma / (1.0 + c * x**2 * self.sigma)  # 1/σ += c·x², bit for bit σ where x = 0
         else:
@@ -56,7 +56,8 @@ class NaiveAROW(GaussianTwin):
         loss = hinge(s, e.y)
         self.decide(e.y * s, 1.0)
         if loss > 0:
-            self.step(x, e, loss / (v + self.r), 1.0 / self.r)
+            r = self.r / (e.c * e.weight)
+            self.step(x, e, loss / (v + r), 1.0 / r)
         return Round(s, loss, loss > 0)
 
 

@@ -20,12 +20,13 @@ class NaiveCPA(Twin):
         loss = -e.y * s + np.sqrt(e.c) if mistake else 0.0
         norm = x @ x
         if mistake and norm > 0:
+            C = self.C * e.weight
             tau = {
-                "PA": loss / norm,
-                "PA-I": min(self.C, loss / norm),
-                "PA-II": loss / (norm + 1.0 / (2.0 * self.C)),
+                "PA": min(e.weight, 1.0) * loss / norm,
+                "PA-I": min(C, loss / norm),
+                "PA-II": loss / (norm + 1.0 / (2.0 * C)),
             }[self.variant]
-            self.w = self.w + e.weight * tau * e.y * x
+            self.w = self.w + tau * e.y * x
         return Round(s, loss, mistake)
 
     def weights(self):

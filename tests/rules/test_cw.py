@@ -32,13 +32,14 @@ class NaiveCW(GaussianTwin):
         self.decide(m, bound)
         if m == bound and v > 0:  # the step aims at m = bound: even an exact tie is an accident of rounding
             self.edge = 0.0
+        part = min(e.weight, 1.0) * e.c / e.c_max
         if updated and self.form == "variance":
             b = 1.0 + 2.0 * phi * m
             alpha = max(0.0, (-b + np.sqrt(b**2 - 8.0 * phi * (m - phi * v))) / (4.0 * phi * v))
-            self.step(x, e, alpha, 2.0 * alpha * phi)
+            self.step(x, e, alpha, 2.0 * alpha * phi, part)
         elif updated:
             alpha = stdev_alpha(m, v, phi)
-            self.step(x, e, alpha, alpha * phi / root_u(alpha, v, phi))
+            self.step(x, e, alpha, alpha * phi / root_u(alpha, v, phi), part)
         return Round(s, max(0.0, bound - m), updated)
 
 

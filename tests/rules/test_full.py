@@ -26,10 +26,10 @@ class Full(GaussianTwin):
     def confidence(self, x):
         return x @ np.linalg.solve(self.P, x)
 
-    def step(self, x, e, alpha, c):
+    def step(self, x, e, alpha, c, part=1.0):
         if c * self.confidence(x) > 1e4:
             self.edge = 0.0
-        self.mu = self.mu + e.c * e.weight * alpha * e.y * np.linalg.solve(self.P, x)
+        self.mu = self.mu + part * alpha * e.y * np.linalg.solve(self.P, x)
         self.P = self.P + c * np.outer(x, x)
 
     def variance(self):

@@ -156,11 +156,59 @@ def test_gradient_learners_without_l1_are_one(stream, eta, rate, class_weight):
 
 @given(stream=streams(), class_weight=costs)
 def test_bounded_pa_is_pa_at_a_large_C(stream, class_weight):
-    """PA-I and PA-II with C → ∞ are PA; CPA's likewise."""
-    for name in ("PA", "CPA"):
-        unbounded = run(name, stream, class_weight, variant="PA")[0]
+    """PA-I and PA-II with C → ∞ are PA, and CPA's likewise, where all rows weigh the same."""
+    stream = stream._replace(weights=None)
+    for name, cost in (("PA", None), ("CPA", class_weight)):
+        unbounded = run(name, stream, cost, variant="PA")[0]
         for variant in ("PA-I", "PA-II"):
-            assert_same_bits(run(name, stream, class_weight, variant=variant, C=HUGE)[0], unbounded)
+            assert_same_bits(run(name, stream, cost, variant=variant, C=HUGE)[0], unbounded)
+
+
+# Weights --------------------------------------------------------------------------------------------------------------
+
+#: Learners with a parameter that all weights multiply or divide, and others that fix a variant.
+WEIGHED = [
+    ("PA", "C", 1, {"variant": "PA-I"}),
+    ("PA", "C", 1, {"variant": "PA-II"}),
+    ("CPA", "C", 1, {"variant": "PA-I"}),
+    ("CPA", "C", 1, {"variant": "PA-II"}),
+    ("SCW", "C", 1, {"variant": "I"}),
+    ("SCW", "C", 1, {"variant": "II"}),
+    ("AROW", "r", -1, {}),
+    ("AROW", "r", -1, {"covariance": "full"}),
+    ("SOFS", "r", -1, {"B": 3}),
+]
+
+
+@pytest.mark.parametrize(("name", "parameter", "power", "others"), WEIGHED)
+@given(stream=streams(), weight=powers)
+@few
+def test_a_weight_of_all_rows_is_another_parameter(name, parameter, power, others, stream, weight):
+    """C is C·c, and r is r/c: in the mean and in the covariance."""
+    heavy = stream._replace(weights=np.full(len(stream.y), weight))
+    changed = run(name, stream._replace(weights=None), **{parameter: weight**power}, **others)
+    assert_equal(run(name, heavy, **others), changed)
+    if name != "CPA":  # where a class cost is part of the loss
+        assert_equal(run(name, heavy._replace(weights=None), (weight, weight), **others), changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("PA", {"variant": "PA"}),
+        ("CPA", {"variant": "PA"}),
+        ("CW", {}),
+        ("CW", {"form": "stdev", "covariance": "full"}),
+    ],
+)
+@given(stream=streams(), weight=st.floats(1.0, 1e300), cost=powers)
+@few
+def test_no_weight_makes_a_hard_step_longer(name, others, stream, weight, cost):
+    """Where constraints are met exactly, sample weights above 1 and costs that are the same for all say nothing."""
+    plain, heavy = (stream._replace(weights=w) for w in (None, np.full(len(stream.y), weight)))
+    assert_equal(run(name, heavy, **others), run(name, plain, **others))
+    if name != "CPA":
+        assert_equal(run(name, plain, (cost, cost), **others), run(name, plain, **others))
 
 
 @given(stream=streams(), rho=positive)
@@ -256,10 +304,10 @@ def test_sofs_that_keeps_all_is_arow(stream, r, class_weight, spare):
 
 
 @lots
-@given(stream=streams(), phi=positive, a=positive, diagonal=st.sampled_from(["exact", "drop"]), class_weight=costs)
-def test_scw_is_cw_at_a_large_C(stream, phi, a, diagonal, class_weight):
-    """With C → ∞ SCW-I is the standard-deviation form of CW bit for bit, and SCW-II is to rounding."""
-    options = {"phi": phi, "a": a, "diagonal": diagonal}
+@given(stream=streams(), phi=positive, a=positive, diagonal=st.sampled_from(["exact", "drop"]))
+def test_scw_is_cw_at_a_large_C(stream, phi, a, diagonal):
+    """With C → ∞ SCW-I is the standard-deviation form of CW bit for bit, and SCW-II is to rounding, without weights."""
+    options, stream, class_weight = {"phi": phi, "a": a, "diagonal": diagonal}, stream._replace(weights=None), None
     cw = run("CW", stream, class_weight, form="stdev", **options)
     assume(cw[0].variance_.min() > 1e-100)  # contradictory labels shrink σ, and raise α, geometrically: even past C
     assert_same_bits(run("SCW", stream, class_weight, variant="I", C=HUGE, **options)[0], cw[0])

@@ -19,7 +19,7 @@ class NaiveNAROW(GaussianTwin):
         if loss > 0 and v == 1.0 / self.b:  # one feature: the step aims at v = 1/b, so a tie is an accident
             self.edge = 0.0
         if updated:
-            r = v / (self.b * v - 1.0)
+            r = v / (self.b * v - 1.0) / (e.c * e.weight)
             self.step(x, e, loss / (v + r), 1.0 / r)
         return Round(s, loss, updated)
 

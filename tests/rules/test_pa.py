@@ -22,12 +22,13 @@ class NaivePA(Twin):
             self.edge = 0.0
         norm = x @ x
         if loss > 0 and norm > 0:
+            C = self.C * e.c * e.weight
             tau = {
-                "PA": loss / norm,
-                "PA-I": min(self.C, loss / norm),
-                "PA-II": loss / (norm + 1.0 / (2.0 * self.C)),
+                "PA": min(e.weight, 1.0) * e.c / e.c_max * loss / norm,
+                "PA-I": min(C, loss / norm),
+                "PA-II": loss / (norm + 1.0 / (2.0 * C)),
             }[self.variant]
-            self.w = self.w + e.c * e.weight * tau * e.y * x
+            self.w = self.w + tau * e.y * x
         return Round(s, loss, loss > 0)
 
     def weights(self):

@@ -12,10 +12,10 @@ from tests.rules.twin import Round
 class NaiveSCW(GaussianTwin):
     variant, phi, C = "I", None, 1.0
 
-    def alpha(self, m, v, phi):
+    def alpha(self, m, v, phi, C):
         if self.variant == "I":
-            return min(self.C, stdev_alpha(m, v, phi))
-        n = v + 1.0 / (2.0 * self.C)
+            return min(C, stdev_alpha(m, v, phi))
+        n = v + 1.0 / (2.0 * C)
         gamma = phi * np.sqrt(phi**2 * m**2 * v**2 + 4.0 * n * v * (n + v * phi**2))
         return max(0.0, (-(2.0 * m * n + phi**2 * m * v) + gamma) / (2.0 * (n**2 + n * v * phi**2)))
 
@@ -32,7 +32,7 @@ class NaiveSCW(GaussianTwin):
         if m == bound and v > 0:  # the step aims at m = bound: even an exact tie is an accident of rounding
             self.edge = 0.0
         if updated:
-            alpha = self.alpha(m, v, phi)
+            alpha = self.alpha(m, v, phi, self.C * e.c * e.weight)
             self.step(x, e, alpha, alpha * phi / root_u(alpha, v, phi))
         return Round(s, max(0.0, bound - m), updated)
 

@@ -20,8 +20,9 @@ class NaiveSOFS(GaussianTwin):
         loss = hinge(s, e.y)
         self.decide(e.y * s, 1.0)
         if loss > 0:
-            self.step(x, e, loss / (v + self.r), 1.0 / self.r)
-            self.past = [(*p, abs(z)) if z else p for p, z in zip(self.past, x)]
+            r = self.r / (e.c * e.weight)
+            self.step(x, e, loss / (v + r), 1.0 / r)
+            self.past = [(*p, (abs(z), r)) if z else p for p, z in zip(self.past, x)]
             self.cut()
         return Round(s, loss, loss > 0)
 

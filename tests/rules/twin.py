@@ -16,6 +16,7 @@ class Example(NamedTuple):
     c: float  # c_y, the cost of this example's class
     rho: float  # c₊ / c₋
     weight: float  # sample weight, never 0
+    c_max: float  # the larger of the class costs
 
 
 class Round(NamedTuple):
@@ -68,7 +69,7 @@ class Twin:
         self.negatives += y < 0
         cost = {None: (1.0, 1.0), "balanced": (1.0, max(self.negatives, 1) / max(self.positives, 1))}
         negative, positive = cost.get(self.class_weight, self.class_weight)
-        example = Example(y, positive if y > 0 else negative, positive / negative, weight)
+        example = Example(y, positive if y > 0 else negative, positive / negative, weight, max(positive, negative))
         score, loss, updated = self.round(x, example)
         self.decide(score, 0.0)
         self.scores.append(float(score))

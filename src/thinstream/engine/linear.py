@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from thinstream.engine.merge_rule import MergeRule
-from thinstream.engine.rule import Step
+from thinstream.engine.rule import TINY, Step
 from thinstream.jit import scalar
 
 #: How far a passive-aggressive learner goes.
@@ -37,11 +37,11 @@ def merge_rule(p: Any) -> MergeRule:
 
 
 @scalar
-def tau(variant: int, C: float, loss: float, squared_norm: float) -> float:
-    """ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)); 0 for an empty example."""
+def tau(variant: int, C: float, part: float, loss: float, squared_norm: float) -> float:
+    """Part of ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)); 0 for an empty example. Weights are in C, or in the part."""
     if squared_norm == 0.0:
         return 0.0
     if variant == PA_II:
-        return loss / (squared_norm + 1.0 / (2.0 * C))
+        return loss / (squared_norm + 1.0 / (2.0 * max(C, TINY)))
     tau = loss / squared_norm
-    return min(C, tau) if variant == PA_I else tau
+    return min(C, tau) if variant == PA_I else part * tau

@@ -31,8 +31,14 @@ from thinstream.engine import hooks, records
 from thinstream.engine.merge_rule import UNDECLARED
 from thinstream.engine.parameters import Parameter, parameters_of
 from thinstream.engine.prox import like
+from thinstream.jit import scalar
 
 Rule = TypeVar("Rule", bound=type)
+
+#: The smallest positive number of full precision, where nothing may be divided by 0.
+TINY = 2.0**-1022
+#: A weight that r can be divided by: less is taken for it.
+LEAST_WEIGHT = 1e-100
 
 
 class Step(NamedTuple):
@@ -59,6 +65,19 @@ class Example(NamedTuple):
     cost: float  # c_y, the cost of its class
     rho: float  # c₊/c₋
     importance: float  # its sample weight, never 0
+
+
+@scalar
+def hard_step(e: Example) -> float:
+    """How much of a step that meets its constraint exactly is taken: c_y/c_max, times a sample weight of at most 1."""
+    relative = min(e.rho, 1.0) if e.y > 0.0 else 1.0 / max(e.rho, 1.0)
+    return relative * min(e.importance, 1.0)
+
+
+@scalar
+def divided_by_weight(r: float, e: Example) -> float:
+    """r/c, c = c_y·(sample weight), but never 0: an example of weight c is an observation c times as certain."""
+    return max(r / max(e.cost * e.importance, LEAST_WEIGHT), TINY)
 
 
 class Nothing(NamedTuple):

@@ -9,7 +9,7 @@ from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
 from thinstream.engine.losses import hinge
 from thinstream.engine.parameters import Positive
-from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.rule import Example, Nothing, Step, algorithm, divided_by_weight
 
 
 @algorithm(paper="P1 baseline", order="second", family=gaussian)
@@ -23,7 +23,7 @@ class AROW(NamedTuple):
     Parameters
     ----------
     r : float, default=1.0
-        The larger, the shorter the steps and the slower the variances fall.
+        The larger, the shorter the steps and the slower the variances fall. With class or sample weights it is r/c_y.
     a : float, default=1.0
         The variance every weight starts with.
     covariance : {"diagonal", "full"}, default="diagonal"
@@ -46,5 +46,5 @@ class AROW(NamedTuple):
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         loss = hinge(s, e.y)
-        alpha = loss / (v + p.r)
-        return Step(loss, loss > 0.0, alpha * e.cost * e.importance * e.y, 1.0 / p.r)
+        r = divided_by_weight(p.r, e)
+        return Step(loss, loss > 0.0, loss / (v + r) * e.y, 1.0 / r)

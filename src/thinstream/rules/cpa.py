@@ -42,4 +42,4 @@ class CPA(NamedTuple):
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         mistake = (s > 0.0) != (e.y > 0.0)
         loss = math.sqrt(e.cost) - e.y * s if mistake else 0.0
-        return Step(loss, mistake, tau(p.variant, p.C, loss, v) * e.importance * e.y, 0.0)
+        return Step(loss, mistake, tau(p.variant, p.C * e.importance, min(e.importance, 1.0), loss, v) * e.y, 0.0)

@@ -11,7 +11,7 @@ from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import OneOf, Positive
-from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.rule import Example, Nothing, Step, algorithm, hard_step
 
 VARIANCE, STDEV = range(2)
 
@@ -24,7 +24,8 @@ class CW(NamedTuple):
 
         m = y·μ·x;   v = xᵀΣx;   if m < φv (φ√v):  μ += α·y·Σx;   Σ⁻¹ += c·diag(x²)
 
-    with the α and c that just satisfy y·μ·x ≥ φ·xᵀΣx (or φ·√(xᵀΣx)) afterwards.
+    with the α and c that just satisfy y·μ·x ≥ φ·xᵀΣx (or φ·√(xᵀΣx)) afterwards. With class or
+    sample weights the mean takes c_y/c_max of its step.
 
     Parameters
     ----------
@@ -71,4 +72,4 @@ class CW(NamedTuple):
             # the root of the same quadratic, each form where it does not cancel
             alpha = 2.0 * (phi * v - m) / (v * (b + root)) if b > 0.0 else (root - b) / (4.0 * phi * v)
             c = 2.0 * alpha * phi
-        return Step(asked - m, True, alpha * e.cost * e.importance * e.y, c)
+        return Step(asked - m, True, alpha * hard_step(e) * e.y, c)

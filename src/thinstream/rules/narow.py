@@ -10,7 +10,7 @@ from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
 from thinstream.engine.losses import hinge
 from thinstream.engine.parameters import Positive
-from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.rule import Example, Nothing, Step, algorithm, divided_by_weight
 
 
 @algorithm(paper="P1 baseline", order="second", family=gaussian)
@@ -19,7 +19,7 @@ class NAROW(NamedTuple):
 
     ::
 
-        as AROW with r_t = v/(b·v − 1), and only where v > 1/b
+        as AROW with r_t = v/(b·v − 1), divided by c_y, and only where v > 1/b
 
     Parameters
     ----------
@@ -51,6 +51,5 @@ class NAROW(NamedTuple):
         loss = hinge(s, e.y)
         if not (loss > 0.0 and v > 1.0 / p.b):
             return Step(loss, False, 0.0, 0.0)
-        r_t = v / (p.b * v - 1.0)
-        alpha = loss / (v + r_t)
-        return Step(loss, True, alpha * e.cost * e.importance * e.y, 1.0 / r_t)
+        r_t = divided_by_weight(v / (p.b * v - 1.0), e)
+        return Step(loss, True, loss / (v + r_t) * e.y, 1.0 / r_t)

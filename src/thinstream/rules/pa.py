@@ -10,7 +10,7 @@ from thinstream.engine import linear
 from thinstream.engine.linear import PA_I, PA_II, UNBOUNDED, tau
 from thinstream.engine.losses import hinge
 from thinstream.engine.parameters import OneOf, Positive
-from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.rule import Example, Nothing, Step, algorithm, hard_step
 
 
 @algorithm(paper="P0 and P3 baseline", order="first", family=linear)
@@ -21,6 +21,8 @@ class PA(NamedTuple):
 
         ℓ = max(0, 1 − y·w·x);   w += τ·y·x
         τ = ℓ/‖x‖² (PA)  |  min(C, ℓ/‖x‖²) (PA-I)  |  ℓ/(‖x‖² + 1/(2C)) (PA-II)
+
+    With class or sample weights C is C·c_y; PA, which has no C, takes c_y/c_max of its step.
 
     Parameters
     ----------
@@ -41,4 +43,5 @@ class PA(NamedTuple):
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         loss = hinge(s, e.y)
-        return Step(loss, loss > 0.0, tau(p.variant, p.C, loss, v) * e.cost * e.importance * e.y, 0.0)
+        C = p.C * e.cost * e.importance
+        return Step(loss, loss > 0.0, tau(p.variant, C, hard_step(e), loss, v) * e.y, 0.0)

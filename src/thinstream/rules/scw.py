@@ -11,7 +11,7 @@ from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, OneOf, Positive
-from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.rule import TINY, Example, Nothing, Step, algorithm
 from thinstream.jit import scalar
 
 I, II = range(2)  # noqa: E741 (the paper's names)
@@ -27,7 +27,7 @@ def first_alpha(m: float, v: float, phi: float, C: float) -> float:
 @scalar
 def second_alpha(m: float, v: float, phi: float, C: float) -> float:
     """α of SCW-II, free of cancellation for m > 0."""
-    n = v + 1.0 / (2.0 * C)
+    n = v + 1.0 / (2.0 * max(C, TINY))
     k = 2.0 * m * n + phi * phi * m * v
     gamma = phi * math.sqrt(phi * phi * m * m * v * v + 4.0 * n * v * (n + v * phi * phi))
     if m > 0.0:
@@ -51,7 +51,7 @@ class SCW(NamedTuple):
     phi : float or None, default=None
         φ = Φ⁻¹(confidence). None: confidence 0.75 for I, 0.9 for II.
     C : float, default=1.0
-        Price of a violated constraint.
+        Price of a violated constraint; with class or sample weights it is C·c_y.
     a : float, default=1.0
         The variance every weight starts with.
     covariance : {"diagonal", "full"}, default="diagonal"
@@ -84,6 +84,7 @@ class SCW(NamedTuple):
         m, asked = e.y * s, p.phi * math.sqrt(v)
         if not (m < asked and v > 0.0):
             return Step(max(0.0, asked - m), m < asked, 0.0, 0.0)
-        alpha = first_alpha(m, v, p.phi, p.C) if p.variant == I else second_alpha(m, v, p.phi, p.C)
+        C = p.C * e.cost * e.importance
+        alpha = first_alpha(m, v, p.phi, C) if p.variant == I else second_alpha(m, v, p.phi, C)
         c = gaussian.stdev_c(alpha, v, p.phi)
-        return Step(asked - m, True, alpha * e.cost * e.importance * e.y, c)
+        return Step(asked - m, True, alpha * e.y, c)

@@ -18,7 +18,7 @@ from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Count, Positive
 from thinstream.engine.records import Clock
 from thinstream.engine.rows import coordinate
-from thinstream.engine.rule import Example, Nothing, Step, algorithm
+from thinstream.engine.rule import Example, Nothing, Step, algorithm, divided_by_weight
 
 
 class Coordinate(NamedTuple):
@@ -95,7 +95,8 @@ class SOFS(NamedTuple):
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         loss = hinge(s, e.y)
-        return Step(loss, loss > 0.0, loss / (v + p.r) * e.cost * e.importance * e.y, 1.0 / p.r)
+        r = divided_by_weight(p.r, e)
+        return Step(loss, loss > 0.0, loss / (v + r) * e.y, 1.0 / r)
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
         return Coordinate(f.mu + step.size * x / f.A, f.A + step.c * x * x, f.place)
