@@ -3,25 +3,27 @@
 Three stages, each for what the one before leaves open. Few digits and a small power of ten: one exact multiplication or
 division. Up to 19 digits: their product with 128 bits of the power of five (after Eisel and Lemire), which tells the
 nearest double unless the product comes within two units of its last place of the middle between two. The rest, about
-one number in 2^60 of up to 19 digits and one in 64 of longer ones: all digits against that middle, in big integers.
+one number in 2^60 of up to 19 digits and one in 64 of longer ones: the C library, which looks at all digits.
 """
 
 from typing import Any
 
 import numpy as np
+from numba import types
+from numba.core.typing import signature
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from thinstream.jit import scalar
+from thinstream.jit import compiles, scalar
 
 # uint64 with a plain integer would be float64 in compiled code, so the constants have types
-_ZERO, _ONE, _TWO, _TEN, _WORD, _LAST = (np.uint64(k) for k in (0, 1, 2, 10, 32, 63))
+_ZERO, _ONE, _TEN, _WORD, _LAST = (np.uint64(k) for k in (0, 1, 10, 32, 63))
 _LOW_WORD, _ALL_ONES = np.uint64(2**32 - 1), np.uint64(2**64 - 1)
 _ROOM, _EXACT = np.uint64(10**18), np.uint64(2**53)  # below the first another digit fits
 _FRACTION, _INFINITE = np.uint64(52), np.uint64(0x7FF << 52)
 _FAR = 10**15  # an exponent no text can bring back into range
-_PLACES = 800  # digits that can matter: the middle of two doubles has at most 767
-_LIMBS = 160  # of 32 bits: such a number times a power of two that makes it whole
+#: The C library's, by its name, so that compiled code can be kept on disk.
+_strtod = types.ExternalFunction("strtod", signature(types.float64, types.voidptr, types.voidptr))
 
 _LOWEST, _HIGHEST = -342, 308  # powers of ten beyond which 19 digits give 0 or infinity
 _TENS = np.array([10.0**k for k in range(23)])  # all exact
@@ -78,9 +80,10 @@ def number(text: Any, i: Any, stop: Any) -> Any:
             power += 1
             rest = rest or bool(digit > _ZERO)
         at += 1
-    seen = at - first
+    seen, fraction, exponent = at - first, np.int64(0), np.int64(0)
     if at < stop and text[at] == 46:
         at += 1
+        point = at
         while at < stop and 48 <= text[at] <= 57:
             digit = np.uint64(text[at]) - np.uint64(48)
             if digits < _ROOM:
@@ -88,20 +91,21 @@ def number(text: Any, i: Any, stop: Any) -> Any:
                 power -= 1
             else:
                 rest = rest or bool(digit > _ZERO)
-            seen += 1
             at += 1
-    if seen == 0:
+        fraction = at - point
+    if seen + fraction == 0:
         return 0.0, np.int64(i)
     mantissa = at
     if at < stop and (text[at] == 101 or text[at] == 69):
         exponent, end = _exponent(text, at + 1, stop)
         if end > at + 1:
-            power, at = power + exponent, end
+            at = end
+            power += exponent
     if not rest and digits <= _EXACT and -22 <= power <= 22:
         value = np.float64(np.int64(digits))
         value = value / _TENS[-power] if power < 0 else value * _TENS[power]
     else:
-        value = _nearest(text, first, mantissa, digits, power, rest)
+        value = _nearest(text, first, mantissa, digits, power, rest, exponent - fraction)
     return (-value if negative else value), at
 
 
@@ -121,24 +125,22 @@ def _exponent(text: Any, i: Any, stop: Any) -> Any:
 
 
 @_apart
-def _nearest(text: Any, first: Any, mantissa: Any, digits: Any, power: Any, rest: Any) -> Any:
-    """The double nearest to the number whose digits lie in ``text[first:mantissa]``."""
+def _nearest(text: Any, first: Any, mantissa: Any, digits: Any, power: Any, rest: Any, exponent: Any) -> Any:
+    """The double nearest to the number whose digits lie in ``text[first:mantissa]``, the last at 10^exponent."""
     if digits == _ZERO or power < _LOWEST:
         return 0.0
     if power > _HIGHEST:
         return np.inf
-    below, bits, sure = _rounded(digits, power)
+    bits, sure = _rounded(digits, power)
     if rest:
-        _, other, other_sure = _rounded(digits + _ONE, power)
+        other, other_sure = _rounded(digits + _ONE, power)
         sure = sure and other_sure and other == bits
-    if not sure:
-        bits = below + _ONE if _beyond_middle(text, first, mantissa, digits, power, below) else below
-    return np.uint64(bits).view(np.float64)
+    return np.uint64(bits).view(np.float64) if sure else _by_library(text, first, mantissa, exponent)
 
 
 @_apart
 def _rounded(digits: Any, power: Any) -> Any:
-    """(bits of the largest double not above digits · 10^power, those of the nearest, whether the nearest is sure)."""
+    """(bits of the double nearest to digits · 10^power, whether that is sure)."""
     shifted, lead = digits, np.int64(0)
     for step in (32, 16, 8, 4, 2, 1):
         if shifted >> np.uint64(64 - step) == _ZERO:
@@ -157,18 +159,18 @@ def _rounded(digits: Any, power: Any) -> Any:
     if biased < 1:  # subnormal
         cut, biased = cut + 1 - biased, np.int64(1)
     if biased > 2046:
-        return _INFINITE, _INFINITE, True
+        return _INFINITE, True
     if cut > 64:
-        return _ZERO, _ZERO, True
+        return _ZERO, True
     half = _ONE << np.uint64(cut - 1)
     kept = high >> np.uint64(cut) if cut < 64 else _ZERO
     left = high & ((half - _ONE) | half)
     below = (np.uint64(biased - 1) << _FRACTION) + kept
     if left == half and middle == _ZERO and whole:
-        return below, below + (kept & _ONE), True
+        return below + (kept & _ONE), True
     if left >= half:
-        return below, below + _ONE, True
-    return below, below, whole or left != half - _ONE or middle != _ALL_ONES
+        return below + _ONE, True
+    return below, whole or left != half - _ONE or middle != _ALL_ONES
 
 
 @scalar
@@ -181,68 +183,26 @@ def _product(a: Any, b: Any) -> Any:
     return a1 * b1 + (middle >> _WORD) + (other >> _WORD), (other << _WORD) | (low & _LOW_WORD)
 
 
-@_apart
-def _beyond_middle(text: Any, first: Any, mantissa: Any, digits: Any, power: Any, below: Any) -> Any:
-    """Whether the number rounds up from the double with bits ``below``: all digits against the middle, ties to even."""
-    number, middle = np.zeros(_LIMBS, np.uint64), np.zeros(_LIMBS, np.uint64)
-    size, places, seen, rest = 0, 0, False, False
-    for k in range(first, mantissa):
-        if text[k] == 46:
-            continue
-        digit = np.uint64(text[k]) - np.uint64(48)
-        seen = seen or bool(digit > _ZERO)
-        if not seen:
-            continue
-        places += 1
-        if places <= _PLACES:
-            size = _times(number, size, _TEN, digit)
-        else:
-            rest = rest or bool(digit > _ZERO)
-    if rest:
-        size = _times(number, size, _TEN, _ONE)  # any digit tells that there is more
-        power -= 1
-    # power belongs to the digits taken up to 19 of them; the big number has taken more
-    taken = 0
-    while digits > _ZERO:
-        digits //= _TEN
-        taken += 1
-    power -= min(places, _PLACES) - taken
-    biased = np.int64(below >> _FRACTION)
-    odd = below & _ONE
-    kept = below & ((_ONE << _FRACTION) - _ONE)
-    if biased > 0:
-        kept |= _ONE << _FRACTION
-    exponent = max(int(biased), 1) - 1076  # of the last bit of the middle
-    size_middle = _times(middle, _times(middle, 0, _ONE, kept >> _WORD), _ONE << _WORD, kept & _LOW_WORD)
-    size_middle = _times(middle, size_middle, _TWO, _ONE)
-    size = _scaled(number, _scaled(number, size, _TEN, power), _TWO, -exponent)
-    size_middle = _scaled(middle, _scaled(middle, size_middle, _TEN, -power), _TWO, exponent)
-    for k in range(max(size, size_middle) - 1, -1, -1):
-        if number[k] != middle[k]:
-            return number[k] > middle[k]
-    return odd == _ONE
+def _by_library(text: Any, first: Any, mantissa: Any, exponent: Any) -> Any:
+    """The double nearest to all digits in ``text[first:mantissa]`` times 10^exponent."""
+    return float(bytes(text[first:mantissa]).replace(b".", b"") + b"e%d" % exponent)
 
 
-@_apart
-def _times(big: Any, size: Any, factor: Any, more: Any) -> Any:
-    """Makes big · factor + more of a number in ``size`` words of 32 bits; its new size."""
-    for k in range(size):
-        more += big[k] * factor
-        big[k] = more & _LOW_WORD
-        more >>= _WORD
-    if more > _ZERO:
-        big[size] = more
-        size += 1
-    return size
+@compiles(_by_library)
+def _by_library_compiled(text: Any, first: Any, mantissa: Any, exponent: Any) -> Any:
+    def compiled(text: Any, first: Any, mantissa: Any, exponent: Any) -> Any:
+        # the C library's rounding is exact, too; no point, which is another letter in some places of the world
+        written, size = np.empty(mantissa - first + 24, np.uint8), 0
+        for k in range(first, mantissa):
+            if text[k] != 46:
+                written[size] = text[k]
+                size += 1
+        written[size], written[size + 1] = 101, 45 if exponent < 0 else 43
+        rest, last = abs(exponent), size + 22
+        written[last + 1] = 0
+        for k in range(last, size + 1, -1):
+            written[k] = 48 + rest % 10
+            rest //= 10
+        return _strtod(written.ctypes, np.intp(0))
 
-
-@_apart
-def _scaled(big: Any, size: Any, base: Any, count: Any) -> Any:
-    """Multiplies by base^count, if count > 0; the new size."""
-    while count > 0:
-        factor = _ONE
-        for _ in range(min(count, 9)):
-            factor *= base
-        size = _times(big, size, factor, _ZERO)
-        count -= 9
-    return size
+    return compiled
