@@ -26,18 +26,9 @@ from thinstream.streams.tables.arrow_columns import (
     present_in,
     whole_numbers,
 )
-from thinstream.streams.tables.arrow_formats import open_table
+from thinstream.streams.tables.arrow_formats import from_row, open_table
 from thinstream.streams.tables.arrow_package import pyarrow
-from thinstream.streams.tables.cells import (
-    CELLS,
-    Csr,
-    Hasher,
-    RowStream,
-    coded_labels,
-    finite,
-    rows_of,
-    weights_of,
-)
+from thinstream.streams.tables.cells import CELLS, Csr, RowStream, coded_labels, rows_of, sparse_values, weights_of
 
 
 class Part(Protocol):
@@ -62,16 +53,13 @@ class ArrowRows(RowStream):
         weight: str | None = None,
         indices: str = "indices",
         values: str = "values",
-        hasher: Hasher | None = None,
         ignore: Sequence[str] = (),
         required: Sequence[str] = (),
-        classes: Sequence[Any] | None = None,
         n_features: int | None = None,
-        dtype: str = "float32",
-        rows_per_batch: int = 1 << 16,
+        **shared: Any,
     ) -> None:
         pyarrow()  # missing: better now than after hours
-        super().__init__(hasher, classes, dtype, rows_per_batch)
+        super().__init__(**shared)
         self.label, self.weight, self.indices, self.values = label, weight, indices, values
         self.ignore, self.required, self.n_features = tuple(ignore), tuple(required), n_features
 
@@ -223,18 +211,12 @@ class ArrowTables(ArrowRows):
 
     def records(self, columns: list[str], start: int, rows: int) -> Iterator[Any]:
         """Record batches of these columns, of at most so many rows, from row ``start`` on."""
-        if not 0 <= start <= self.count():
-            raise InvalidInputError(f"{self.places[0]} has {self.count()} rows, cannot go on from row {start}")
-        left = start
-        for fetch, length in self.tables:
-            if length <= left:  # not fetched
-                left -= length
-                continue
-            table = fetch().select(columns).slice(left)
-            left = 0
-            for batch in table.to_batches(rows) if hasattr(table, "to_batches") else [table]:
-                for first in range(0, batch.num_rows, rows):
-                    yield batch.slice(first, rows)
+
+        def cut(fetch: Callable[[], Any]) -> Iterator[Any]:
+            table = fetch().select(columns)
+            yield from table.to_batches(rows) if hasattr(table, "to_batches") else [table]
+
+        return from_row(((length, cut(fetch)) for fetch, length in self.tables), start, rows, self.places[0])
 
 
 class _Reading:
@@ -298,6 +280,6 @@ class _Reading:
             numbers, values = (array.filter(pyarrow().array(present)) for array in (numbers, values))
         indices = whole_numbers(numbers, self.features[0], self.path)
         given = floats(values, self.features[1], self.path)
-        found = finite(given, self.stream.dtype, indptr, indices, self.path, first)
+        found = sparse_values(given, self.stream.dtype, indptr, indices, self.path, first)
         seen = max(int(indices.max(initial=-1)) + 1, 0)
         return Csr(indptr, indices, found, seen if self.stream.n_features is None else self.stream.n_features)

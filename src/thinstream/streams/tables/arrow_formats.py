@@ -1,6 +1,6 @@
 """Files that hold record batches: Parquet, and the file and stream formats of Arrow IPC."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,22 @@ from thinstream.errors import InvalidInputError
 from thinstream.streams.tables.arrow_package import pyarrow
 
 _PAGES = 1 << 18  # bytes of a column of Parquet that are fetched at a time, instead of a whole row group
+
+
+def from_row(blocks: Iterable[tuple[int, Iterable[Any]]], start: int, rows: int, place: str) -> Iterator[Any]:
+    """Record batches of at most so many rows, from row ``start`` on, of blocks whose lengths are known before."""
+    left = start
+    for length, batches in blocks:
+        if length <= left:  # not looked at
+            left -= length
+            continue
+        for batch in batches:
+            skipped = min(left, batch.num_rows)
+            left -= skipped
+            for first in range(skipped, batch.num_rows, rows):
+                yield batch.slice(first, rows)
+    if left:
+        raise InvalidInputError(f"{place} has {start - left} rows, cannot go on from row {start}")
 
 
 class File:
@@ -27,28 +43,17 @@ class File:
 
     def records(self, columns: list[str], start: int, rows: int) -> Iterator[Any]:
         """Record batches of these columns, of at most so many rows, from row ``start`` on."""
-        left = start
         with self._explained():
-            for length, batches in self._blocks(columns, rows):
-                if length <= left:  # not looked at
-                    left -= length
-                    continue
-                for batch in batches:
-                    skipped = min(left, batch.num_rows)
-                    left -= skipped
-                    for first in range(skipped, batch.num_rows, rows):
-                        yield batch.slice(first, rows)
-        if left:
-            raise InvalidInputError(f"{self.path} has {start - left} rows, cannot go on from row {start}")
+            yield from from_row(self._blocks(columns, rows), start, rows, str(self.path))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Errors of pyarrow with the file's name."""
         try:
             yield
+        except (FileNotFoundError, InvalidInputError):
+            raise
         except (pyarrow().ArrowException, OSError, ValueError) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
             raise InvalidInputError(f"{self.path} cannot be read, it may be damaged: {error}") from error
 
     def _open(self) -> Any:

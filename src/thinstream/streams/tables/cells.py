@@ -1,6 +1,6 @@
 """Named columns as sparse rows: numbers under the name of their column, categories under ``column=category``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -35,7 +35,13 @@ class RowStream:
     names = skipped = None
     options: Options | None = None  # by which it was opened
 
-    def __init__(self, hasher: Hasher | None, classes: Sequence[Any] | None, dtype: str, rows_per_batch: int) -> None:
+    def __init__(
+        self,
+        hasher: Hasher | None = None,
+        classes: Sequence[Any] | None = None,
+        dtype: str = "float32",
+        rows_per_batch: int = 1 << 16,
+    ) -> None:
         if dtype not in ("float32", "float64"):
             raise InvalidParameterError(f"dtype must be {listed(['float32', 'float64'])}, got {dtype!r}")
         if not isinstance(rows_per_batch, int) or rows_per_batch < 1:
@@ -108,12 +114,7 @@ def _numbers(column: Column, dtype: str, place: str, first: int) -> NDArray[Any]
     given = np.asarray(column.numbers)
     if column.present is not None:
         given = np.where(column.present, given, given.dtype.type(0))
-    found = converted(given, dtype)
-    bad = np.flatnonzero(~np.isfinite(found))
-    if len(bad):
-        where = f"row {first + int(bad[0])}, column {column.name!r}"
-        raise InvalidInputError(f"{place} contains {not_finite(given[bad[0]], dtype)} at {where}")
-    return found
+    return finite(given, dtype, place, lambda k: f"row {first + k}, column {column.name!r}")
 
 
 def _categories(column: Column, hasher: Hasher, indices: NDArray[Any], values: NDArray[Any]) -> None:
@@ -126,33 +127,32 @@ def _categories(column: Column, hasher: Hasher, indices: NDArray[Any], values: N
     values[:] = signs[codes]
 
 
-def converted(values: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """In the stream's type; what is too large for it becomes infinite, without a warning."""
+def finite(given: NDArray[Any], dtype: str, place: str, where: Callable[[int], str]) -> NDArray[Any]:
+    """Values in the stream's type; one that is not finite in it is an error, with ``where`` it is."""
     with np.errstate(over="ignore"):
-        return values.astype(dtype, copy=False)
+        found = given.astype(dtype, copy=False)
+    if np.all(np.isfinite(found)):
+        return found
+    k = int(np.argmin(np.isfinite(found)))
+    what = f"{'NaN' if np.isnan(given[k]) else 'infinity'} (values must be finite)"
+    if np.isfinite(given[k]):
+        what = f"{given[k]}, too large for {dtype},"
+    raise InvalidInputError(f"{place} contains {what} at {where(k)}")
 
 
-def finite(
+def sparse_values(
     given: NDArray[Any], dtype: str, indptr: NDArray[Any], indices: NDArray[Any], place: str, first: int
 ) -> NDArray[Any]:
-    """Values of sparse rows in the stream's type; one that is too large for it is an error, with its place."""
+    """Values of sparse rows in the stream's type."""
     if given.dtype.kind not in "biuf":
         raise InvalidInputError(f"{place} must hold numbers, got {given.dtype}")
     if given.dtype == dtype:
         return given  # checked where a batch is made
-    found = converted(given, dtype)
-    if not np.all(np.isfinite(found)):
-        k = int(np.argmin(np.isfinite(found)))
-        row = first + int(np.searchsorted(indptr, k, side="right")) - 1
-        raise InvalidInputError(f"{place} contains {not_finite(given[k], dtype)} at row {row}, column {indices[k]}")
-    return found
 
+    def where(k: int) -> str:
+        return f"row {first + int(np.searchsorted(indptr, k, side='right')) - 1}, column {indices[k]}"
 
-def not_finite(value: Any, dtype: str) -> str:
-    """What is wrong with a value that is not finite in a type, and what is allowed."""
-    if np.isfinite(value):
-        return f"{value}, too large for {dtype},"
-    return f"{'NaN' if np.isnan(value) else 'infinity'} (values must be finite)"
+    return finite(given, dtype, place, where)
 
 
 def coded_labels(

@@ -18,8 +18,8 @@ from thinstream.streams.tables.cells import (
     Hasher,
     RowStream,
     coded_labels,
-    finite,
     rows_of,
+    sparse_values,
     weights_of,
 )
 from thinstream.streams.tables.records import Records
@@ -67,11 +67,12 @@ def from_memory(
     [([1, 0], [2.0, 3.0], [-1, 1])]
 
     """
+    shared: dict[str, Any] = {"classes": classes, "dtype": dtype, "rows_per_batch": rows_per_batch}
     if not hasattr(X, "shape") and not _is_nested(X):
         if y is not None or weights is not None:
             raise InvalidInputError("dicts come with their labels and weights: (dict, label) or (dict, label, weight)")
-        return Records(X, hasher, classes=classes, dtype=dtype, rows_per_batch=rows_per_batch)
-    return Memory(X, y, weights, hasher=hasher, classes=classes, dtype=dtype, rows_per_batch=rows_per_batch)
+        return Records(X, hasher, **shared)
+    return Memory(X, y, weights, hasher=hasher, **shared)
 
 
 def _is_nested(X: Any) -> bool:
@@ -82,22 +83,13 @@ def _is_nested(X: Any) -> bool:
 class Memory(RowStream):
     """A matrix or frame as a stream; see `from_memory`."""
 
-    def __init__(
-        self,
-        X: Any,
-        y: Any = None,
-        weights: Any = None,
-        *,
-        hasher: Hasher | None = None,
-        classes: Sequence[Any] | None = None,
-        dtype: str = "float32",
-        rows_per_batch: int = 1 << 16,
-    ) -> None:
-        super().__init__(hasher, classes, dtype, rows_per_batch)
+    def __init__(self, X: Any, y: Any = None, weights: Any = None, **shared: Any) -> None:
+        super().__init__(**shared)
+        hasher, dtype = self.hasher, self.dtype
         self._rows, self.size, width = _source(X, dtype, hasher)
         self.n_features = width if hasher is None else hasher.width
         if not hasattr(X, "tocsr"):
-            self.rows_per_batch = min(rows_per_batch, max(CELLS // max(width, 1), 1))
+            self.rows_per_batch = min(self.rows_per_batch, max(CELLS // max(width, 1), 1))
         self._y = None if y is None else coded_labels(_vector(y, self.size, "labels"), self.classes, "y")
         self._weights = None if weights is None else weights_of(_vector(weights, self.size, "weights"), "weights")
 
@@ -152,7 +144,7 @@ def _source(X: Any, dtype: str, hasher: Hasher | None) -> tuple[_Rows, int, int]
         def from_csr(first: int, end: int) -> Csr:
             kept = slice(matrix.indptr[first], matrix.indptr[end])
             pointers = np.asarray(matrix.indptr[first : end + 1] - kept.start, dtype=np.int64)
-            values = finite(matrix.data[kept], dtype, pointers, matrix.indices[kept], "X", first)
+            values = sparse_values(matrix.data[kept], dtype, pointers, matrix.indices[kept], "X", first)
             return Csr(pointers, matrix.indices[kept], values, width)
 
         return from_csr, len(matrix.indptr) - 1, width
@@ -165,7 +157,7 @@ def _source(X: Any, dtype: str, hasher: Hasher | None) -> tuple[_Rows, int, int]
         part = array[first:end]
         rows, columns = np.nonzero(part)  # NaN counts as non-zero
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=end - first))]).astype(np.int64)
-        values = finite(part[rows, columns], dtype, indptr, columns, "X", first)
+        values = sparse_values(part[rows, columns], dtype, indptr, columns, "X", first)
         return Csr(indptr, columns.astype(np.int32), values, array.shape[1])
 
     return from_dense, array.shape[0], array.shape[1]

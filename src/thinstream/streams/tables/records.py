@@ -1,6 +1,6 @@
 """Dicts of features, hashed by name: from a list, an iterator, or a function that makes one."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import replace
 from itertools import islice
 from numbers import Real
@@ -11,14 +11,7 @@ import numpy as np
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import START
-from thinstream.streams.tables.cells import (
-    Hasher,
-    RowStream,
-    coded_labels,
-    converted,
-    not_finite,
-    weights_of,
-)
+from thinstream.streams.tables.cells import Hasher, RowStream, coded_labels, finite, weights_of
 
 _Source = Iterable[Any] | Callable[[], Iterable[Any]]
 
@@ -40,20 +33,12 @@ class Records(RowStream):
 
     """
 
-    def __init__(
-        self,
-        source: _Source,
-        hasher: Hasher | None,
-        *,
-        classes: Sequence[Any] | None = None,
-        dtype: str = "float32",
-        rows_per_batch: int = 1 << 12,
-    ) -> None:
+    def __init__(self, source: _Source, hasher: Hasher | None, *, rows_per_batch: int = 1 << 12, **shared: Any) -> None:
         if hasher is None:
             raise InvalidParameterError("dicts have names for features, which need a hasher, got none")
         if not callable(source) and not isinstance(source, Iterable):
             raise InvalidInputError(f"X must be an iterable of dicts, or a function that returns one, got {source!r}")
-        super().__init__(hasher, classes, dtype, rows_per_batch)
+        super().__init__(hasher, rows_per_batch=rows_per_batch, **shared)
         self._source, self._hash, self._begun = source, hasher, False
 
     @property
@@ -92,11 +77,12 @@ class Records(RowStream):
             ends.append(len(codes))
         hashed = self._hash(list(numbers))[codes] if codes else np.empty(0, dtype=np.int32)
         given = np.array(values, dtype=np.float64)
-        found = converted(given, self.dtype)
-        if not np.all(np.isfinite(found)):
-            k = int(np.argmin(np.isfinite(found)))
-            row, name = first + int(np.searchsorted(ends, k, side="right")) - 1, list(numbers)[codes[k]]
-            raise InvalidInputError(f"X contains {not_finite(given[k], self.dtype)} at row {row}, feature {name!r}")
+
+        def where(k: int) -> str:
+            row = first + int(np.searchsorted(ends, k, side="right")) - 1
+            return f"row {row}, feature {list(numbers)[codes[k]]!r}"
+
+        found = finite(given, self.dtype, "X", where)
         turned = hashed < 0
         indptr, indices = np.array(ends, dtype=np.int64), np.where(turned, ~hashed, hashed).astype(np.int32)
         labels, weights = [label for _, label, _ in triples], [weight for _, _, weight in triples]
