@@ -89,7 +89,7 @@ def test_sigterm_takes_half_written_files_away(data, model):
     assert sorted(os.listdir()) == ["d.svm", "m.ts"]
 
 
-def on_terminal(width, *arguments):
+def on_terminal(width, *arguments, seconds=120):
     """What a process writes to a terminal."""
     import fcntl
     import pty
@@ -97,7 +97,7 @@ def on_terminal(width, *arguments):
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    child = process(*arguments, stdin=theirs, stdout=theirs, stderr=theirs)
+    child = process(*arguments, stdin=theirs, stdout=theirs, stderr=theirs, seconds=seconds)
     os.close(theirs)
     found = b""
     while True:

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -90,14 +91,24 @@ def expand_options(command: Callable[..., Any], own: Sequence[inspect.Parameter]
             from thinstream.cli.algorithm_options import parse_parameters
 
             plain[PARAMETERS] = parse_parameters(given["algorithm"], packed[PARAMETERS])
-        with guarded_output():
-            return command(**plain, **{name: _fill(groups[name], packed[name]) for name in groups})
+        plain |= {name: _fill(groups[name], packed[name]) for name in groups}
+        with guarded_output(), _say_if_compiling(plain.get("output")):
+            return command(**plain)
 
     order = sorted(signature, key=lambda parameter: parameter.kind)
     expanded.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in order}
     expanded.__doc__, expanded.__name__ = command.__doc__, command.__name__
     return expanded
+
+
+def _say_if_compiling(output: Any) -> AbstractContextManager[None]:
+    """Of commands that may compile: those that read rows, and say how much they say."""
+    if output is None:
+        return nullcontext()
+    from thinstream.cli.progress import say_if_compiling
+
+    return say_if_compiling(output.quiet)
 
 
 #: The parameter of a command that takes the options of the algorithm.

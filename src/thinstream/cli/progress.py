@@ -4,7 +4,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,18 +12,58 @@ from thinstream.batch import Position
 from thinstream.cli.render import cells, fit_columns, say, show_json
 from thinstream.training.run import Line, Observer, Step
 
+COMPILING = "thinstream: compiling for the first use on this machine, which takes some seconds …"
+
 
 @contextmanager
-def say_if_slow(text: str, *, quiet: bool, seconds: float = 1.5) -> Iterator[None]:
-    """Says why it takes long, if it takes long and somebody watches."""
-    timer = threading.Timer(seconds, say, [f"thinstream: {text}"])
-    timer.daemon = True
-    if not quiet and sys.stderr.isatty():
-        timer.start()
-    try:
+def say_if_compiling(quiet: bool, seconds: float = 1.0) -> Iterator[None]:
+    """Says, once, why it takes long, where something is compiled for its first use."""
+    from numba.core import event
+
+    class Watch(event.Listener):  # type: ignore[misc]
+        depth, timer = 0, threading.Timer(seconds, lambda: None)
+        is_told = quiet
+
+        def tell(self) -> None:
+            self.is_told = True
+            say(COMPILING)
+
+        def on_start(self, event: Any) -> None:
+            self.depth += 1
+            if self.depth == 1 and not self.is_told:
+                self.timer = threading.Timer(seconds, self.tell)
+                self.timer.daemon = True
+                self.timer.start()
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                self.timer.cancel()
+
+    with event.install_listener("numba:compile", Watch()):
         yield
-    finally:
-        timer.cancel()
+
+
+@contextmanager
+def show_steps(title: str, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on a terminal, elsewhere nothing: to be told steps done, all steps, and the last one's name."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done, of, last: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    with Progress(
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}"),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task(title, total=None, last="")
+        yield lambda done, of, last: bar.update(task, completed=done, total=of, last=last)
 
 
 class JsonLines(Observer):

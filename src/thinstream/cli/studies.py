@@ -3,13 +3,13 @@
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from thinstream.cli.io import open_data, require_model_file, require_outputs
 from thinstream.cli.options import Output, Reading, Study, classes_of, parse_bytes
-from thinstream.cli.progress import Bar, say_if_slow
+from thinstream.cli.progress import Bar
 from thinstream.cli.render import say
 from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer, Step
@@ -19,8 +19,6 @@ from thinstream.streams.options import how_read
 from thinstream.tune.figures import check_picture_path
 from thinstream.tune.multipass import in_words
 from thinstream.tune.study import StudyConfig
-
-WAITING = "looking at the first rows, and compiling this algorithm where it is used for the first time …"
 
 
 def open_binary_stream(data: list[str], reading: Reading, dtype: str) -> Any:
@@ -74,8 +72,8 @@ def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -
 class _Passes(Observer):
     """Says why there are several passes; shows a bar where there is a terminal."""
 
-    def __init__(self, stream: Any, quiet: bool, waiting: ExitStack) -> None:
-        self._stream, self._quiet, self._waiting = stream, quiet, waiting
+    def __init__(self, stream: Any, quiet: bool) -> None:
+        self._stream, self._quiet = stream, quiet
         self._bar: Bar | None = None
         self._of = self._number = self._rows = self._before = 0
 
@@ -87,7 +85,6 @@ class _Passes(Observer):
 
     def moved(self, step: Step) -> None:
         """Moves the bar; a new one, where passes have become more."""
-        self._waiting.close()
         if self._quiet or not sys.stderr.isatty():
             return
         rows, position, number, of, _ = step
@@ -110,13 +107,11 @@ class _Passes(Observer):
 def show_progress(stream: Any, output: Output) -> Iterator[Observer]:
     """A watch for the length of the block."""
     gc.enable()
-    with ExitStack() as waiting:
-        waiting.enter_context(say_if_slow(WAITING, quiet=output.quiet or output.json))
-        watch = _Passes(stream, output.quiet, waiting)
-        try:
-            yield watch
-        finally:
-            watch.close()
+    watch = _Passes(stream, output.quiet)
+    try:
+        yield watch
+    finally:
+        watch.close()
 
 
 def say_places(study: Study, model: Path | None) -> None:

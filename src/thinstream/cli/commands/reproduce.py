@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +13,6 @@ from thinstream.errors import InvalidInputError, MissingDataError
 if TYPE_CHECKING:
     from thinstream.experiments.experiment import Experiment
     from thinstream.experiments.keeping import Result
-    from thinstream.experiments.running import Progress
 
 
 def reproduce(
@@ -98,6 +95,7 @@ class Reproduction:
         self._say(str(write_summary(list(experiments().values()), self.out)))
 
     def _run_one(self, experiment: "Experiment", *, alone: bool) -> "Result | None":
+        from thinstream.cli.progress import show_steps
         from thinstream.experiments.keeping import Result, keep, kept, these_versions, this_machine
         from thinstream.experiments.running import processors, run
 
@@ -105,7 +103,7 @@ class Reproduction:
         if self.smoke and before is not None and not before.smoke:
             raise InvalidInputError(f"{self.out} has real results of {experiment.name}: give a smoke run another --out")
         try:
-            with _show_bar(experiment, self.quiet) as progress:
+            with show_steps(experiment.name, self.quiet) as progress:
                 done = run(
                     experiment,
                     self.out / ".cells" / (experiment.cells_of or experiment.name),
@@ -145,26 +143,3 @@ def _look_in(data: Path | None) -> None:
         if not data.is_dir():
             raise InvalidInputError(f"--data: there is no folder {data}")
         os.environ["THINSTREAM_DATA"] = str(data.resolve())
-
-
-@contextmanager
-def _show_bar(experiment: "Experiment", quiet: bool) -> "Iterator[Progress]":
-    """A progress bar on a terminal; elsewhere nothing."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda done, of, key: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    with Bars(
-        TextColumn(experiment.name),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[last]}"),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bars:
-        task = bars.add_task(experiment.name, total=None, last="")
-        yield lambda done, of, key: bars.update(task, completed=done, total=of, last=key)

@@ -90,7 +90,7 @@ def train(
     error, mean recall, mean F1, non-zero weights.
     """
     from thinstream.cli.io import open_data, read_as_learned
-    from thinstream.cli.progress import JsonLines, Table, Unmeasured, say_if_slow
+    from thinstream.cli.progress import JsonLines, Table, Unmeasured
     from thinstream.cli.render import say
     from thinstream.cli.terminal import keep_going
     from thinstream.models.file import write
@@ -131,8 +131,7 @@ def train(
         position = run.state.position
         of = f" of pass {run.state.passes + 1}" if training.passes > 1 else ""
         say(f"resumed from {place} after {position.row + position.skip:,} rows{of}")
-    with say_if_slow("compiling this algorithm for its first use on this machine, a few seconds …", quiet=output.quiet):
-        run.prepare()
+    run.prepare()
     gc.enable()
     try:
         trained = run.run()

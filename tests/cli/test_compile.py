@@ -1,0 +1,76 @@
+"""Compiling: said on first use, and done ahead."""
+
+import os
+
+import pytest
+
+from tests.cli.commands import process
+from tests.cli.test_processes import on_terminal
+from thinstream.cli.commands.compile import ROWS, commands_of
+from thinstream.cli.progress import COMPILING
+from thinstream.evaluate import tally
+from thinstream.streams.formats import formats
+
+
+@pytest.fixture
+def fresh(monkeypatch, tmp_path_factory):
+    """A machine that has compiled nothing yet."""
+    folder = tmp_path_factory.mktemp("compiled")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
+    return folder
+
+
+def train(*options):
+    child = process("train", "d.svm", "-a", "perceptron", *options)
+    _, errors = child.communicate(timeout=110)
+    return child.returncode, errors.decode()
+
+
+def test_first_use_says_so_where_no_terminal_is(data, fresh):
+    assert train() == (0, f"{COMPILING}\n")
+    assert train() == (0, "")
+
+
+@pytest.mark.slow
+def test_quiet_first_use(data, fresh):
+    assert train("-q") == (0, "")
+
+
+def test_ahead(data, fresh):
+    child = process("compile", "perceptron", "-j", "1")
+    out, errors = child.communicate(timeout=110)
+    assert (child.returncode, out, errors) == (0, b"", b"compiled for this machine: Perceptron\n")
+    kept = sorted(path.name for path in fresh.rglob("*.nbc"))
+    assert kept
+    assert train() == (0, "")
+    assert sorted(path.name for path in fresh.rglob("*.nbc")) == kept
+    assert os.listdir() == ["d.svm"]
+
+
+@pytest.mark.slow
+def test_everything_ahead(there):
+    """Whatever is compiled already is quick."""
+    code, text = on_terminal(100, "compile", "--all", "-j", "2", seconds=1500)
+    assert code == 0
+    assert "━" in text  # the bar
+    assert "AdaRDA, " in text
+    assert "rows.jsonl" in text
+
+
+def test_where_nothing_can_be_kept(thin, monkeypatch):
+    monkeypatch.setattr(tally._count, "cached", False)  # as it is where no folder can be written
+    message = "compiled code cannot be kept: NUMBA_CACHE_DIR must name a folder that can be written"
+    assert thin("compile", "perceptron", code=1).errors == f"thinstream: {message}\n"
+
+
+def test_what_is_not_there(thin):
+    assert "no algorithm is called 'nothing'" in thin("compile", "nothing", code=2).errors
+    assert "dtype must be" in thin("compile", "fsol", "--dtype", "int8", code=2).errors
+
+
+def test_what_is_compiled():
+    assert [line[0] for line in commands_of("perceptron", "float32", True)] == ["train", "predict", "costs"]
+    assert [line[0] for line in commands_of("fsol", "float32", True)] == ["train", "predict", "costs", "path", "tune"]
+    assert [line[0] for line in commands_of("scd", "float32", True)] == ["train", "predict"]
+    endings = {ending for each in formats().values() for ending in each.endings}
+    assert set(ROWS) <= endings
