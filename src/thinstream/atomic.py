@@ -4,11 +4,13 @@ New content goes to a hidden file beside the target, is forced to disk, and take
 writer that died leaves its hidden file behind; the next writer of the same target removes it.
 """
 
+import functools
+import operator
 import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,10 +19,11 @@ from thinstream.locks import try_lock
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], like: Sequence[str | os.PathLike[str]] = ()) -> Iterator[Path]:
     """Gives an empty file to write to; at the end of the block it becomes ``path``, unless the block raises.
 
-    A symbolic link stays and its target is replaced. A replaced file's permissions are kept.
+    A symbolic link stays and its target is replaced. A replaced file's permissions are kept; a new one is open to
+    nobody to whom one of the files ``like`` it is closed.
 
     Examples
     --------
@@ -32,14 +35,30 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     '1 2 3'
 
     """
-    target = Path(os.path.realpath(path))
-    temporary = None
     try:
-        mode = _mode(target, path)
-        _sweep(target)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        with draft(path, like) as new:
+            yield new
+    except FileWriteError:
+        raise
+    except OSError as error:
+        raise _explained(path, Path(os.path.realpath(path)), error) from error
+
+
+@contextmanager
+def draft(path: str | os.PathLike[str], like: Sequence[str | os.PathLike[str]] = ()) -> Iterator[Path]:
+    """`replacing` around a block that does more than write this file: its errors are raised as they are."""
+    target = Path(os.path.realpath(path))
+    mode = _mode(target, path)
+    closed = [stat.S_IMODE(os.stat(each).st_mode) for each in like] if mode is None else []
+    _sweep(target)
+    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask
         try:
+            if closed:
+                mode = functools.reduce(operator.and_, closed, stat.S_IMODE(os.fstat(handle).st_mode))
+            if mode is not None:
+                os.chmod(temporary, mode & 0o700)  # from the first byte on
             if os.name == "posix":  # elsewhere others could not write to it
                 try_lock(handle)  # held to the end: says that this writer lives
             yield temporary
@@ -50,12 +69,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.close(handle)
         os.replace(temporary, target)
         _sync_folder(target.parent)
-    except BaseException as error:
-        if temporary is not None:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and not isinstance(error, FileWriteError):
-            raise _explained(path, target, error) from error
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
 
 
@@ -91,7 +107,7 @@ def _sweep(target: Path) -> None:
     """Removes what dead writers of the same target have left."""
     if os.name != "posix":  # elsewhere asking for a process may end it
         return
-    ours = re.compile(re.escape(f".{target.name}.") + r"(\d+)\.[0-9a-f]{8}\.tmp")
+    ours = re.compile(re.escape(f".{target.name[:100]}.") + r"(\d+)\.[0-9a-f]{8}\.tmp")
     with suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:
             found = ours.fullmatch(entry.name)

@@ -355,3 +355,17 @@ def test_a_link_stays_a_link(tiny, path, tmp_path):
     write_cache(Told([batch_of(SOME[:1])]), link)
     assert link.is_symlink()
     assert Cache(path).rows == 1
+
+
+@pytest.mark.parametrize("name", ["rows.svm", "rows.parquet"])
+def test_a_copy_is_closed_to_whom_its_source_is(tmp_path, name):
+    source = tmp_path / name
+    if name.endswith("svm"):
+        source.write_text("1 1:1\n")
+    else:
+        pa.parquet.write_table(pa.table({"label": [1], "a": [2.0]}), source)
+    source.chmod(0o600)
+    open_stream(source, cache=True)
+    write_cache(open_stream(source, normalize="l2"), tmp_path / "copy.cache")
+    for path in (tmp_path / f"{name}.cache", tmp_path / "copy.cache"):
+        assert path.stat().st_mode & 0o777 == 0o600

@@ -4,6 +4,7 @@ import collections
 import gzip
 import itertools
 import os
+import stat
 import subprocess
 import sys
 import tracemalloc
@@ -67,13 +68,13 @@ def test_buckets_within_buckets(tmp_path, monkeypatch):
 
     from thinstream.streams.lines import buckets
 
-    made, real = [], tempfile.TemporaryDirectory
-    monkeypatch.setattr(buckets.tempfile, "TemporaryDirectory", lambda **more: made.append(more) or real(**more))
+    made, real = [], tempfile.TemporaryFile
+    monkeypatch.setattr(buckets.tempfile, "TemporaryFile", lambda **more: made.append(more) or real(**more))
     lines = [b"%d" % i for i in range(20_000)]
     (path,) = files_of(tmp_path, [lines])
     shuffle(path, tmp_path / "out", seed=3, memory=6_000)
     assert lines_in(tmp_path / "out") == naive_shuffle(lines, 3)
-    assert len(made) > 64
+    assert len(made) > 2 * 64
     assert {more["dir"] for more in made} == {tmp_path.resolve()}
     assert sorted(os.listdir(tmp_path)) == ["in0", "out"]
 
@@ -256,6 +257,45 @@ def test_nothing_is_left_behind(tmp_path, error, job, monkeypatch):
         run[job]()
     assert sorted(os.listdir(tmp_path)) == ["in0", "out"]
     assert (tmp_path / "out").read_bytes() == b"precious"
+
+
+def mode_of(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("job", ["shuffle", "split"])
+def test_permissions_and_fsync(tmp_path, job, monkeypatch):
+    """A replaced file keeps its own, a new one is closed to whom an input is; both are on the disk when they appear."""
+    (path,) = files_of(tmp_path, [[b"%d" % i for i in range(50)]])
+    path.chmod(0o640)
+    (tmp_path / "old").write_bytes(b"private")
+    (tmp_path / "old").chmod(0o600)
+    synced, real = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino) or real(handle))
+    if job == "shuffle":
+        shuffle(path, tmp_path / "old")
+        shuffle(path, tmp_path / "new.gz")
+    else:
+        split(path, [tmp_path / "old", tmp_path / "new.gz"], every=2)
+    assert (mode_of(tmp_path / "old"), mode_of(tmp_path / "new.gz")) == (0o600, 0o640)
+    assert {(tmp_path / name).stat().st_ino for name in ("old", "new.gz")} <= {*synced}
+
+
+def test_a_killed_shuffle_leaves_nothing_to_the_next(tmp_path):
+    """Temporary files have no names; the draft of the output goes with the next one."""
+    (path,) = files_of(tmp_path, [[b"%d" % i for i in range(20_000)]])
+    code = (
+        "import os, sys\n"
+        "from thinstream.streams.lines.reorder import shuffle\n"
+        "def progress(rows):\n"
+        "    rows > 15_000 and os.kill(os.getpid(), 9)\n"
+        "shuffle(sys.argv[1], sys.argv[2], memory=20_000, progress=progress)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path, tmp_path / "out"])
+    assert done.returncode == -9
+    assert len([name for name in os.listdir(tmp_path) if name != "in0"]) == 1
+    assert shuffle(path, tmp_path / "out") == 20_000
+    assert sorted(os.listdir(tmp_path)) == ["in0", "out"]
 
 
 def test_a_cut_input_leaves_nothing_behind(tmp_path):

@@ -127,16 +127,17 @@ def open_read(path: Name) -> BinaryIO:
     return io.BufferedReader(_Members(open(path, "rb", buffering=0), path, codec, decoder), CHUNK)
 
 
-def open_write(path: Name) -> BinaryIO:
-    """A file to write bytes to, compressed as its name says (see `open_read`); "-" is standard output.
+def open_write(path: Name, kind: str | None = None) -> BinaryIO:
+    """A file to write bytes to, compressed as ``kind`` or its name says (see `open_read`); "-" is standard output.
 
     The same bytes written give the same file. Closing leaves standard output open.
     """
     if os.fspath(path) == "-":
         return io.BufferedWriter(_Lent(sys.stdout.buffer), CHUNK)
-    if not ending(path):
+    kind = ending(path) if kind is None else kind
+    if not kind:
         return open(path, "wb")
-    encoder = CODECS[ending(path)].encoder()
+    encoder = CODECS[kind].encoder()
     return io.BufferedWriter(_Encoding(open(path, "wb"), encoder), BLOCK)
 
 

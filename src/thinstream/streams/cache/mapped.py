@@ -154,8 +154,10 @@ def write_cache(stream: Stream, path: str | os.PathLike[str], *, nonzeros: int =
 
     The file appears whole, or an old one of that name stays. No more than a block or two is in memory. Should a later
     batch need 64-bit feature numbers or weights where the first did not, the stream is read once more from its start.
+    A new file is open to nobody to whom a file of the stream is closed.
     """
-    with replacing(path) as new, open(new, "r+b", buffering=0) as file:
+    sources = [file for file in getattr(stream, "files", ()) if os.path.isfile(file)]
+    with replacing(path, sources) as new, open(new, "r+b", buffering=0) as file:
         write_file(file, stream, nonzeros)
     return Cache(path)
 

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ def sort(
     """Writes lines in the order of their keys, those of one key in the order given; returns how many.
 
     What does not fit in about ``memory`` bytes is scattered by six bits of the keys (from bit ``shift`` on; those above
-    are the same in all) to files in a temporary folder in ``folder``, and each file sorted likewise. So the result does
+    are the same in all) to temporary files in ``folder``, and each file sorted likewise. So the result does
     not depend on ``memory``.
     """
     rows = iter(rows)
@@ -43,24 +43,23 @@ def sort(
         for start in range(0, len(lines), _PIECE):
             write_lines(file, [lines[i] for i in order[start : start + _PIECE].tolist()])
         return len(lines)
-    with tempfile.TemporaryDirectory(prefix=".thinstream-", dir=folder) as scratch:
-        with ExitStack() as stack:
-            buckets = _Buckets(Path(scratch), shift, memory, stack)
-            buckets.add(np.concatenate(keys), lines)
-            keys.clear()
-            lines.clear()
-            for some_keys, some in rows:
-                buckets.add(some_keys, some)
+    with ExitStack() as opened:
+        buckets = _Buckets(folder, shift, memory, opened)
+        buckets.add(np.concatenate(keys), lines)
+        keys.clear()
+        lines.clear()
+        for some_keys, some in rows:
+            buckets.add(some_keys, some)
         return sum(sort(rows, file, memory, folder, shift - _BITS) for rows in buckets.contents())
 
 
 class _Buckets:
-    """Files of lines and of their keys, one pair for each value of six bits."""
+    """Files of lines and of their keys, one pair for each value of six bits; without names, so that none stay."""
 
-    def __init__(self, folder: Path, shift: int, memory: int, stack: ExitStack) -> None:
-        self._shift, self._memory = np.uint64(shift), memory
-        self._folder, self._files = folder, dict[int, tuple[BinaryIO, ...]]()
-        self._stack = stack  # which closes the files
+    def __init__(self, folder: Path | None, shift: int, memory: int, opened: ExitStack) -> None:
+        self._shift, self._memory, self._folder = np.uint64(shift), memory, folder
+        self._files: dict[int, tuple[io.BufferedWriter, ...]] = {}
+        self._opened = opened  # which closes the files
 
     def add(self, keys: Keys, lines: list[bytes]) -> None:
         """Appends each line to its bucket."""
@@ -72,27 +71,26 @@ class _Buckets:
             places, sorted_keys = (order + start).tolist(), piece[order]
             for k in np.flatnonzero(np.diff(ends)).tolist():
                 if k not in self._files:
-                    self._files[k] = tuple(map(self._writer, self._names(k)))
+                    self._files[k] = self._writer(), self._writer()
                 texts, numbers = self._files[k]
                 write_lines(texts, [lines[i] for i in places[ends[k] : ends[k + 1]]])
                 numbers.write(sorted_keys[ends[k] : ends[k + 1]].tobytes())
 
-    def _writer(self, name: Path) -> BinaryIO:
+    def _writer(self) -> io.BufferedWriter:
         size = min(max(self._memory >> 10, 1 << 9), 1 << 18)  # all 128 buffers: an eighth of the memory
-        file = io.BufferedWriter(io.FileIO(name, "wb"), size)
-        return self._stack.enter_context(file)
-
-    def _names(self, k: int) -> tuple[Path, Path]:
-        return self._folder / f"{k}.lines", self._folder / f"{k}.keys"
+        raw = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 (the stack closes it)
+        return io.BufferedWriter(self._opened.enter_context(raw), size)
 
     def contents(self) -> Iterator[Iterator[tuple[Keys, list[bytes]]]]:
         """The lines and keys of each bucket in turn; what has been read is removed."""
-        for texts, keys in map(self._names, sorted(self._files)):
-            yield self._read(texts, keys)
-            for name in (texts, keys):
-                name.unlink()
+        # without their buffers: there may be buckets within a bucket
+        files = [tuple(writer.detach() for writer in self._files[k]) for k in sorted(self._files)]
+        for texts, keys in files:
+            with texts, keys:
+                texts.seek(0)
+                keys.seek(0)
+                yield self._read(texts, keys)
 
-    def _read(self, texts: Path, keys: Path) -> Iterator[tuple[Keys, list[bytes]]]:
-        with open(texts, "rb") as file, open(keys, "rb") as numbers:
-            for lines in lines_of(file, texts, self._memory):
-                yield np.frombuffer(numbers.read(8 * len(lines)), np.uint64), lines
+    def _read(self, texts: Any, keys: Any) -> Iterator[tuple[Keys, list[bytes]]]:
+        for lines in lines_of(texts, "a temporary file", self._memory):
+            yield np.frombuffer(keys.read(8 * len(lines)), np.uint64), lines

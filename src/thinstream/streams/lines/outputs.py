@@ -1,22 +1,22 @@
 """Files that appear under their names only when all of them are complete."""
 
 import os
-import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from thinstream.atomic import draft
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.compression import Name, open_write
+from thinstream.streams.compression import Name, ending, open_write
 
 
 @contextmanager
-def open_outputs(names: Sequence[Name]) -> Iterator[list[BinaryIO]]:
+def open_outputs(names: Sequence[Name], inputs: Sequence[Name] = ()) -> Iterator[list[BinaryIO]]:
     """Opens files to write, compressed as their names say; what was there before stays until the end.
 
     They are written beside their final names and renamed when the block ends well, removed when it does not. Standard
-    output ("-"), pipes and devices are written directly.
+    output ("-"), pipes and devices are written directly. New files are open to nobody to whom an input is closed.
 
     Examples
     --------
@@ -35,26 +35,20 @@ def open_outputs(names: Sequence[Name]) -> Iterator[list[BinaryIO]]:
     twice = [os.fspath(name) for name, target in zip(names, targets, strict=True) if targets.count(target) > 1]
     if twice:
         raise InvalidParameterError(f"outputs must be different files, got {twice[0]!r} twice")
-    files: list[BinaryIO] = []
-    drafts: list[tuple[Path, Path]] = []
-    try:
+    like = [name for name in inputs if os.path.isfile(name)]
+    with ExitStack() as drafts, ExitStack() as opened:  # all are closed before the first gets its name
+        files: list[BinaryIO] = []
         for target in targets:
-            if str(target) == "-" or (target.exists() and not target.is_file()):
-                files.append(open_write(target))
-            else:
-                # the ending stays, since it says how to compress
-                draft = target.with_name(f".{target.stem[:100]}.{secrets.token_hex(8)}{target.suffix}")
-                drafts.append((draft, target))
-                files.append(open_write(draft))
+            direct = str(target) == "-" or (target.exists() and not target.is_file())
+            place = target if direct else drafts.enter_context(draft(target, like))
+            files.append(open_write(place, ending(target)))
+            opened.callback(_close, files[-1])
         yield files
         for file in files:
             file.close()
-        for draft, target in drafts:
-            os.replace(draft, target)
-    except BaseException:
-        for file in files:
-            with suppress(OSError):  # a full disk, say: there is a first error to tell of
-                file.close()
-        for draft, _ in drafts:
-            draft.unlink(missing_ok=True)
-        raise
+
+
+def _close(file: BinaryIO) -> None:
+    """After an error: there is a first one to tell of."""
+    with suppress(OSError):
+        file.close()

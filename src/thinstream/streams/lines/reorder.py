@@ -17,7 +17,7 @@ from thinstream.errors import InvalidParameterError
 from thinstream.streams.compression import Name
 from thinstream.streams.lines.buckets import sort
 from thinstream.streams.lines.outputs import open_outputs
-from thinstream.streams.lines.textlines import Progress, text_rows, write_lines
+from thinstream.streams.lines.textlines import Progress, as_list, text_rows, write_lines
 
 MEMORY = 256 << 20
 
@@ -63,7 +63,7 @@ def shuffle(
     """
     raw, memory = _raw(seed), _count("memory", memory)
     folder = None if os.fspath(out) == "-" else Path(os.path.realpath(out)).parent
-    with open_outputs([out]) as (file,):
+    with open_outputs([out], as_list(paths)) as (file,):
         rows = text_rows(paths, [file] if header else None, memory, progress)
         return sort(((raw(len(lines)), lines) for lines in rows), file, memory, folder)
 
@@ -117,7 +117,7 @@ def split(
     """
     deal = _dealer(len(outs), fractions, counts, every, seed)
     dealt, row = [0] * len(outs), 0
-    with open_outputs(outs) as files:
+    with open_outputs(outs, as_list(paths)) as files:
         for lines in text_rows(paths, files if header else None, MEMORY, progress):
             which = deal(row, len(lines))
             row += len(lines)

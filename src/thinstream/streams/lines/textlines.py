@@ -14,11 +14,16 @@ BLOCK = 1 << 20
 _MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
 
 
+def as_list(paths: Name | Sequence[Name]) -> list[Name]:
+    """One path or several."""
+    return [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+
+
 def text_rows(
     paths: Name | Sequence[Name], heads: list[BinaryIO] | None, memory: int, progress: Progress | None
 ) -> Iterator[list[bytes]]:
     """Lines that are not blank, in lists. With ``heads``, each file has a header, which goes there (once) instead."""
-    names: Sequence[Name] = [paths] if isinstance(paths, str | os.PathLike) else paths
+    names = as_list(paths)
     if not names:
         raise InvalidParameterError("there must be at least one input, got none")
     known: bytes | None = None

@@ -151,7 +151,7 @@ class ArrowFiles(ArrowRows):
             raise InvalidParameterError("ArrowFiles needs the path of a file at least")
         super().__init__(**columns)
         self.paths = [Path(path) for path in paths]
-        self.places = [str(path) for path in self.paths]
+        self.places = self.files = [str(path) for path in self.paths]
 
     def _part(self, number: int) -> Part:
         return open_table(self.paths[number])
