@@ -207,19 +207,16 @@ class CSV(ColumnFormat):
         _, start, stop, _, _ = parser.cell(text, offset, ord(self.delimiter))
         given = repr(bytes(text[start : min(stop, start + 40)]).decode("utf-8", "backslashreplace"))
         name = repr(self._order[where]) if where < len(self._order) else f"number {where + 1}"
-        if verdict == parser.AFTER_QUOTE:
-            allowed = f"column {name}: a closing quote must be followed by a delimiter or the end of the line"
-        elif verdict == parser.BAD_LABEL and self.classes is not None:
-            allowed = f"a label must be {listed(self.classes)}"
-        elif verdict == parser.BAD_LABEL:
-            allowed = "a label must be a finite number (texts need classes= where the stream is opened, or --classes)"
-        elif verdict == parser.BAD_WEIGHT:
-            allowed = "a weight must be a finite number ≥ 0"
-        elif verdict == parser.BAD_NUMBER:
-            allowed = f"column {name} is declared numeric, so a cell must be a finite number, empty or NA"
-        else:
-            limit = f"{LARGEST[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
-            allowed = f"column {name}: |value| must be at most {limit}, or the column declared categorical or ignored"
+        limit = f"|value| must be at most {LARGEST[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
+        end = "a closing quote must be followed by a delimiter or the end of the line"
+        texts = "a finite number (texts need classes= where the stream is opened, or --classes)"
+        allowed = {
+            parser.AFTER_QUOTE: f"column {name}: {end}",
+            parser.BAD_LABEL: f"a label must be {texts if self.classes is None else listed(self.classes)}",
+            parser.BAD_WEIGHT: "a weight must be a finite number ≥ 0",
+            parser.BAD_NUMBER: f"column {name} is declared numeric, so a cell must be a finite number, empty or NA",
+            parser.LIMIT: f"column {name}: {limit}, or the column declared categorical or ignored",
+        }[verdict]
         return f"{allowed}, got {given}"
 
 

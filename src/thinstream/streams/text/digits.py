@@ -1,4 +1,4 @@
-"""Eight bytes of text at a time: the digits a word begins with, counted and read without a loop.
+"""Eight bytes of text at a time: the digits a word begins with, read without a loop.
 
 Lengths of numbers vary, so a loop over digits pays for a wrong guess at the end of almost every one; these functions
 have no branches. They need little-endian words (`LITTLE`); a parser must have a plain path anyway, for the last bytes.
@@ -11,16 +11,17 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.cpython.unsafe.numbers import trailing_zeros as _trailing_zeros
 from numba.extending import intrinsic
 
 from thinstream.jit import compiles, scalar
 
 LITTLE = sys.byteorder == "little"
 
-_ZEROS, _ABOVE_NINE, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x76, 0x80))
+_ZEROS = np.uint64(0x3030303030303030)
 _PAIRS, _FOURS, _LOW = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
 _TEN, _HUNDRED, _TEN_THOUSAND = np.uint64(10), np.uint64(100), np.uint64(10_000)
-_U3, _U8, _U16, _U32, _U56 = (np.uint64(number) for number in (3, 8, 16, 32, 56))
+_U8, _U16, _U32, _U56 = (np.uint64(number) for number in (8, 16, 32, 56))
 
 
 def load(text: Any, i: Any) -> Any:
@@ -84,27 +85,12 @@ def trailing_zeros(word: Any) -> Any:
     return np.uint64((int(word) & -int(word)).bit_length() - 1) if word else np.uint64(64)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _trailing_zeros(typing_context: Any, word: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.IntType(1)(0))
-
-    return types.uint64(types.uint64), codegen
-
-
 @compiles(trailing_zeros)
 def _trailing_zeros_compiled(word: Any) -> Any:
     def compiled(word: Any) -> Any:
         return _trailing_zeros(word)
 
     return compiled
-
-
-@scalar
-def digit_count(word: Any) -> Any:
-    """How many of the bytes are digits, from the first on: 0 to 8."""
-    t = word ^ _ZEROS
-    return trailing_zeros(((t + _ABOVE_NINE) | t) & _HIGH) >> _U3
 
 
 @scalar

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thinstream.streams.sources import pieces
 from thinstream.streams.text import libsvm_parser as parser
 from thinstream.streams.text.libsvm_parser import Out, Result, Rules
-from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text, given_at, line_end
+from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text, given_at
 
 _MESSAGES = {
     parser.LABEL: "a row must begin with its label, a finite decimal number",
@@ -104,7 +104,10 @@ class Libsvm(LineFormat):
             result, out = self._parse(text, np.dtype(np.int64))
         rows = result.rows
         nnz = int(out.indptr[rows])
-        parsed = Parsed(
+        error = None
+        if result.verdict != parser.FINE:
+            error = ParseError(result.offset, self._message(result, text))
+        return Parsed(
             out.labels[:rows],
             out.indptr[: rows + 1],
             out.indices[:nnz],
@@ -113,12 +116,8 @@ class Libsvm(LineFormat):
             self.limit,
             result.lines,
             result.taken,
+            error=error,
         )
-        if result.verdict != parser.FINE:
-            end = line_end(text, result.taken)
-            error = ParseError(result.offset, self._message(result, text))
-            parsed = parsed._replace(lines=result.lines + 1, taken=end, error=error)
-        return parsed
 
     def _parse(self, text: Text, index: np.dtype[Any]) -> tuple[Result, Out]:
         first = 0 if self.zero_based else 1

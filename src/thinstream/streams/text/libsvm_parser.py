@@ -64,7 +64,7 @@ class Result(NamedTuple):
     offset: int  # of the first bad byte
     rows: int
     lines: int
-    taken: int  # bytes of whole lines
+    taken: int  # bytes of whole lines, that of the bad byte included
     width: int
     column: int  # that is repeated
 
@@ -161,10 +161,9 @@ def _make_parse(version: str) -> Callable[..., Any]:
         real, whole = out.values.dtype.type, out.indices.dtype.type
         rows, nnz, lines = U0, U0, 0
         width, repeated = U0, np.int64(-1)
-        verdict, begin = FINE, U0
+        verdict = FINE
         out.indptr[0] = 0
         while i < stop:
-            begin = i
             i = _after_blanks(text, i, stop)
             if _line_over(text, i, stop):
                 i = _next_line(text, i, stop)
@@ -285,7 +284,10 @@ def _make_parse(version: str) -> Callable[..., Any]:
             out.indptr[rows] = nnz
             i = _next_line(text, i, stop)
             lines += 1
-        taken = i if verdict == FINE else begin
+        taken = i
+        if verdict != FINE:
+            taken = _next_line(text, i, stop)
+            lines += 1
         return verdict, np.int64(i), np.int64(rows), lines, np.int64(taken), np.int64(width), repeated
 
     return parse

@@ -1,6 +1,6 @@
 """Names of hashed features, for people to read: for each number the first name seen, as far as there is room."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ def readable(namespace: str, name: str) -> str:
     return f"{namespace}^{name}" if namespace and not namespace.endswith("=") else namespace + name
 
 
-class NameTable:
+class NameTable(dict[int, str]):
     """A dictionary from feature numbers to names: the first name seen of each, of the first ``limit`` numbers seen.
 
     Formats that hold one find candidates on their threads (`wanted` tells what is known already, which spares work and
@@ -44,8 +44,8 @@ class NameTable:
     def __init__(self, limit: int = 1_000_000) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InvalidParameterError(f"NameTable: limit must be an integer ≥ 1, got {limit!r}")
+        super().__init__()
         self.limit = limit
-        self._found: dict[int, str] = {}
 
     @classmethod
     def of(cls, options: Options) -> "NameTable | None":
@@ -57,49 +57,31 @@ class NameTable:
         if named is None:
             return
         for index, name in zip(named.indices, named.names, strict=True):
-            if len(self._found) >= self.limit:
+            if self.full:
                 return
-            self._found.setdefault(index, name)
+            self.setdefault(index, name)
 
     def wanted(self, indices: NDArray[Any]) -> NDArray[np.int64]:
         """Places at which a number not yet named occurs first, in their order; none once there is no room."""
         if self.full:
             return np.empty(0, np.int64)
         numbers, places = np.unique(indices, return_index=True)
-        known = self._found
-        new = np.fromiter((int(number) not in known for number in numbers), bool, len(numbers))
+        new = np.fromiter((int(number) not in self for number in numbers), bool, len(numbers))
         return np.sort(places[new])
 
     @property
     def full(self) -> bool:
         """Whether there is no room for another."""
-        return len(self._found) >= self.limit
+        return len(self) >= self.limit
 
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __getitem__(self, index: int) -> str:
-        return self._found[index]
-
-    def __eq__(self, other: object) -> bool:
-        same = isinstance(other, NameTable) and self.limit == other.limit
-        return same and list(self._found.items()) == list(other._found.items())  # type: ignore[attr-defined]
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def get(self, index: int) -> str | None:
-        """The name of a feature, or None."""
-        return self._found.get(index)
-
-    def items(self) -> Iterable[tuple[int, str]]:
-        """Numbers and names, in the order they were seen."""
-        return self._found.items()
+    def __reduce__(self) -> Any:
+        return NameTable.from_arrays, (self.arrays(),)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it, for a checkpoint: numbers, names one behind another in UTF-8, where each ends, the limit."""
-        words = [name.encode("utf-8", "surrogatepass") for name in self._found.values()]
+        words = [name.encode("utf-8", "surrogatepass") for name in self.values()]
         return {
-            "indices": np.fromiter(self._found, np.int64, len(words)),
+            "indices": np.fromiter(self, np.int64, len(words)),
             "text": np.frombuffer(b"".join(words), np.uint8),
             "ends": np.cumsum([len(word) for word in words], dtype=np.int64),
             "limit": np.array([self.limit], np.int64),
@@ -107,7 +89,8 @@ class NameTable:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Goes back to what ``arrays`` was called on."""
-        self._found = NameTable.from_arrays(arrays)._found
+        self.clear()
+        self.update(NameTable.from_arrays(arrays))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "NameTable":
@@ -115,6 +98,6 @@ class NameTable:
         names, text, start = cls(int(arrays["limit"][0])), bytes(arrays["text"]), 0
         words: Sequence[int] = arrays["ends"].tolist()
         for index, end in zip(arrays["indices"].tolist(), words, strict=True):
-            names._found[index] = text[start:end].decode("utf-8", "surrogatepass")
+            names[index] = text[start:end].decode("utf-8", "surrogatepass")
             start = end
         return names

@@ -101,15 +101,3 @@ def last_line_end(text: Text) -> int:
             return start + int(found[-1]) + 1
         stop = start
     return 0
-
-
-def line_end(text: Text, start: int) -> int:
-    """Where the line that begins at (or holds) ``start`` is over."""
-    window = 1 << 12
-    while True:
-        found = np.flatnonzero(text[start : start + window] == 10)
-        if len(found):
-            return start + int(found[0]) + 1
-        if start + window >= len(text):
-            return len(text)
-        window *= 16
