@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError
-from thinstream.learners import Classes, Frozen, Learner, algorithms
+from thinstream.learners import Classes, Frozen, Learner, algorithms, find, make_learner
 from thinstream.learners.memory import kept_width, record_views
 from thinstream.models import Model, Names, read, write
 from thinstream.models.container import canonical, digest, put
@@ -325,7 +326,8 @@ def reforged(path, arrays=None, **changes):
         ({"arrays": {"own": np.array([0.0, 1e9, 1.0, 1.0])}}, "the state of SOFS contradicts itself"),
         ({"arrays": {"own": np.array([3.0, 3.0, 1.0, 1.0])}}, "the state of SOFS contradicts itself"),
         ({"arrays": {"clocks": np.full((6, 1), 2.0)}}, "the state of SOFS contradicts itself"),
-        ({"arrays": {"clocks": np.full((6, 1), np.nan)}}, "the state of SOFS contradicts itself"),
+        ({"arrays": {"clocks": np.full((6, 1), np.nan)}}, "its array 'clocks' has numbers that are not finite"),
+        ({"grade": "batch"}, "is not a model this library can load: 'batch'"),
         ({"arrays": {"counts": np.full(5, -1)}}, "its counters are"),
         ({"arrays": {"indices": np.array([0, 0])}}, "its array 'indices' is not sorted and unique from 0 to 5"),
     ],
@@ -336,6 +338,90 @@ def test_contents_are_checked_even_if_the_checksum_fits(changes, message, tmp_pa
     with pytest.raises(ModelFileError, match=message) as caught:
         read(path)
     assert str(caught.value).startswith(f"{path}: ")
+
+
+EVERY = [(algorithm.name, {}) for algorithm in algorithms()] + [
+    (name, {"covariance": "full"}) for name in ("SSOL", "CW", "AROW", "NAROW", "SCW", "SOP", "ARCSOGD")
+]
+
+
+def unlearned(path, name, parameters, grade="full", n_features=6):
+    """A file of a model that has weights, though nothing was compiled to learn them."""
+    learner = make_learner(name, n_features=n_features, fit_intercept=True, parameters=parameters)
+    if find(name).kind == "batch":
+        learner.w[:] = 0.5
+    else:
+        learner.memory.state[:] = 0.5
+    if find(name).kind == "online" and grade == "weights":
+        kept = {"where": np.arange(3), "values": np.ones(3), "counts": np.zeros(5, np.int64), "fit_intercept": True}
+        learner = Frozen(name, parameters, n_features=n_features, **kept)
+    write(path, Model(learner, LABELS), grade)
+    return path
+
+
+@pytest.mark.parametrize("grade", ["full", "weights"])
+@pytest.mark.parametrize(("name", "parameters"), EVERY)
+def test_what_is_not_finite_is_refused(name, parameters, grade, tmp_path):
+    """Whatever the array: no score would be a number."""
+    path = unlearned(tmp_path / "m", name, parameters, grade)
+    kept, changed = path.read_bytes(), 0
+    for key, array in load_file(path).items():
+        if array.dtype.kind != "f" or not array.size:
+            continue
+        for bad in (np.nan, np.inf, -np.inf):
+            forged = array.copy()
+            forged.reshape(-1)[-1] = bad
+            reforged(path, {key: forged})
+            with pytest.raises(ModelFileError, match=f"its array '{key}' has numbers that are not finite"):
+                read(path)
+            path.write_bytes(kept)
+            changed += 1
+    assert changed >= 3
+
+
+@pytest.mark.parametrize("grade", ["full", "weights"])
+@pytest.mark.parametrize(("name", "parameters"), EVERY)
+def test_sizes_are_not_believed(name, parameters, grade, tmp_path):
+    """A file of a few hundred bytes never asks for gigabytes."""
+    path = unlearned(tmp_path / "m", name, parameters, grade)
+    kept = path.read_bytes()
+    tracemalloc.start()
+    try:
+        for n_features in (10**9, 10**12, 10**15) if grade == "full" else (10**12, 10**15):
+            reforged(path, n_features=n_features)
+            with pytest.raises(ModelFileError, match=r"shape|this machine has|memory"):
+                read(path)
+            path.write_bytes(kept)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_sizes_of_own_arrays_and_of_all_classes_are_not_believed(tmp_path):
+    path = unlearned(tmp_path / "m", "SOFS", {"B": 2})
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match=r"its array 'own' is float64 of shape \(4,\), not .* \(2000000000,\)"):
+            read(reforged(path, parameters={"B": 10**9}))
+        count = 1000
+        classes, costs = [f"c{k}" for k in range(count)], {"negative": 1.0, "positive": 1.0, "balanced": False}
+        arrays = load_file(unlearned(path, "AROW", {}, n_features=0))
+        arrays = {f"{k}/{name}": array for k in range(count) for name, array in arrays.items()}
+        arrays |= {f"{k}/indices": np.empty(0, np.int32) for k in range(count)} | {"mistakes": np.zeros(1, np.int64)}
+        with pytest.raises(ModelFileError, match=r"AROW of 1000 classes need .* GB, this machine has"):
+            read(reforged(path, arrays, format=2, n_features=10**9, classes=classes, costs=[costs] * count))
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_text_in_a_file_makes_it_no_file_of_a_batch_method(tmp_path):
+    texts = ('"grade":"batch"', '{"batch":{}}', "batch/w")
+    for text in texts:
+        learner = Learner("fsol", n_features=2)
+        write(tmp_path / "m", Model(learner, Classes(text, "b"), {"kind": text}, Names.of([text]), {"batch": text}))
+        model = read(tmp_path / "m")
+        assert (type(model.learner), model.classes[0], model.extra) == (Learner, text, {"batch": text})
 
 
 def test_every_sofs_state_that_is_learned_is_sound():

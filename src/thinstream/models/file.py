@@ -134,6 +134,9 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
         head, arrays = packing.from_format_2(head, arrays)
     if head["grade"] not in GRADES:
         raise ModelFileError(f"its grade is {head['grade']!r}, not {listed(GRADES)}")
+    for name, array in arrays.items():
+        if not name.startswith(_OWN) and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ModelFileError(f"its array {name!r} has numbers that are not finite")
     learner, labels = packing.unpack(head, arrays), [label(each) for each in head["classes"]]
     if len(set(labels)) < len(labels):
         raise ModelFileError(f"its classes are not different, {labels!r}")

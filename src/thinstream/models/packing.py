@@ -15,12 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine.full import Matrix
 from thinstream.engine.loop import Costs
+from thinstream.engine.records import split
 from thinstream.errors import ModelFileError
 from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.frozen import require_array
-from thinstream.learners.memory import kept_width, record_views, touched_coordinates
+from thinstream.learners.learner import dtype_of
+from thinstream.learners.memory import is_full, kept_width, record_views, require_room, touched_coordinates
 from thinstream.learners.protocol import AnyLearner
+from thinstream.learners.registry import rule_of
 from thinstream.models.container import Arrays, plain
 from thinstream.one_vs_rest import OneVsRest
 
@@ -80,6 +84,9 @@ def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
         return found
     if len(costs) != len(head["classes"]) or len(costs) < 3:
         raise ModelFileError(f"it has costs for {len(costs)} classes, and {len(head['classes'])} classes")
+    declared, first = find(head["algorithm"]), _common({**head, "costs": costs[0]})
+    width, rule = first["n_features"] + first["fit_intercept"], rule_of(declared, head["parameters"])
+    require_room(declared, rule, width, dtype_of(first["dtype"], declared.name), len(costs))
     own: list[Arrays] = [{} for _ in costs]
     for name, array in arrays.items():
         number, slash, rest = name.partition("/")
@@ -100,8 +107,11 @@ def _pack_batch(learner: Any, grade: str) -> Arrays:
 
 def _unpack_batch(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     given = {name.removeprefix(_GIVEN): array for name, array in arrays.items() if name.startswith(_GIVEN)}
-    learner: Any = make_learner(**_common(head), parameters=head["parameters"] | given)
     own = {name.removeprefix(_BATCH): array for name, array in arrays.items() if name.startswith(_BATCH)}
+    common = _common(head)
+    kind = dtype_of(common["dtype"], common["algorithm"])
+    require_array(own, "w", (common["n_features"] + common["fit_intercept"],), kind)  # before the model gets room
+    learner: Any = make_learner(**common, parameters=head["parameters"] | given)
     learner.restore(own) if head["grade"] == "full" else learner.restore_weights(own)
     found: AnyLearner = learner
     return found
@@ -152,20 +162,38 @@ def weights(learner: Learner) -> Arrays:
 
 def learner_of(head: dict[str, Any], arrays: Arrays) -> Learner:
     """The learner of a full model; its parameters are checked as any."""
-    learner: Learner = make_learner(**_common(head), **head["parameters"])
-    memory, n = learner.memory, learner.n_features + learner.offset
-    width = kept_width(learner.rule, memory, n)
-    where = _checked_indices(arrays, width) if "indices" in arrays else None
-    rows = width if where is None else len(where)
+    common = _common(head)
+    where = _stored_coordinates(common, head["parameters"], arrays)  # before the model gets room
+    learner: Learner = make_learner(**common, **head["parameters"])
+    memory = learner.memory
+    width = kept_width(learner.rule, memory, learner.n_features + learner.offset)
     for name, whole in zip(("state", "clocks"), record_views(learner.algorithm, memory, width), strict=True):
-        found = require_array(arrays, name, (rows, whole.shape[1]), whole.dtype)
-        whole[slice(None) if where is None else where] = found
+        whole[where] = arrays[name]
     memory.counts[:] = _counts(arrays)
     memory.totals[:] = require_array(arrays, "totals", memory.totals.shape, memory.totals.dtype)
-    memory.extra[:] = require_array(arrays, "own", memory.extra.shape, memory.extra.dtype)
+    memory.extra[:] = arrays["own"]
     if hasattr(learner.rule, "sound") and not learner.rule.sound(memory):
         raise ModelFileError(f"the state of {learner.algorithm.name} contradicts itself")
     return learner
+
+
+def _stored_coordinates(common: dict[str, Any], parameters: dict[str, Any], arrays: Arrays) -> Any:
+    """Which coordinates state and clocks are of, if they and the rule's own array are as large as they must be."""
+    algorithm = find(common["algorithm"])
+    rule, dtype = rule_of(algorithm, parameters), dtype_of(common["dtype"], algorithm.name)
+    width = common["n_features"] + common["fit_intercept"]
+    require_room(algorithm, rule, width, dtype)
+    if is_full(rule):
+        require_array(arrays, "own", (Matrix.size(width),), dtype)
+    else:
+        own = rule.extra_size() if hasattr(rule, "extra_size") else len(rule.extra())
+        require_array(arrays, "own", (own,), np.dtype(np.float64))
+        width = max(width, own)
+    where = _checked_indices(arrays, width) if "indices" in arrays else slice(None)
+    rows = len(where) if isinstance(where, np.ndarray) else width
+    for name, fields, kind in zip(("state", "clocks"), split(algorithm.coordinate), (dtype, np.float64), strict=True):
+        require_array(arrays, name, (rows, len(fields)), kind)
+    return where
 
 
 def frozen_of(head: dict[str, Any], arrays: Arrays) -> Frozen:

@@ -56,6 +56,10 @@ class SOFS(NamedTuple):
     def extra(p) -> NDArray[np.float64]:
         return heap.first(p.B)
 
+    def extra_size(p) -> int:
+        """Of what `extra` makes, without making it."""
+        return 2 * p.B
+
     def sound(p, memory: Any) -> bool:
         """Whether heap and coordinates agree: a foreign state must not send the loop outside its arrays."""
         features, place, slots = memory.extra[: p.B], memory.clocks, np.arange(p.B)
