@@ -1,5 +1,6 @@
 """Batch estimators saved, loaded, pickled and merged."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -185,7 +186,7 @@ def test_what_cannot_be_merged_says_why(data):
     ):
         model = ts.make(name).fit(X, y)
         with pytest.raises(MergeError, match=f"{name} cannot be merged: {reason}"):
-            model.merge(model)
+            model.merge(copy.deepcopy(model))
     model = ts.BCW().fit(X, y)
     for other, reason in (
         (ts.BCW(C=2.0).fit(X, y), "agree in C, got 1.0 and 2.0"),
@@ -197,7 +198,7 @@ def test_what_cannot_be_merged_says_why(data):
             model.merge(other)
     waiting = ts.BCW(batch_size=50).partial_fit(X, y, classes=["ham", "spam"])
     with pytest.raises(MergeError, match=r"10 rows wait to be learned; call flush\(\)"):
-        waiting.merge(waiting)
+        waiting.merge(copy.deepcopy(waiting))
 
 
 @pytest.mark.parametrize(
