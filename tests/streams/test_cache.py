@@ -15,11 +15,14 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh3_64_intdigest
 
 from tests.streams.sources import Told, batch_of, resumes, rows, some_rows
 from thinstream.batch import Batch, Position
 from thinstream.errors import CacheError, InvalidInputError, MissingPackageError, ThinstreamError
 from thinstream.learners import Learner
+from thinstream.streams.cache import layout
+from thinstream.streams.cache.layout import contents_of
 from thinstream.streams.cache.mapped import Cache, is_stale, write_cache
 from thinstream.streams.cache.writing import regrouped
 from thinstream.streams.opening import open_stream
@@ -369,3 +372,67 @@ def test_a_copy_is_closed_to_whom_its_source_is(tmp_path, name):
     write_cache(open_stream(source, normalize="l2"), tmp_path / "copy.cache")
     for path in (tmp_path / f"{name}.cache", tmp_path / "copy.cache"):
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def forged(path, arrays=None, block=None, **more):
+    """A cache with other arrays, or another description, and all checksums as they should be."""
+    data = bytearray(path.read_bytes())
+    contents = contents_of(np.frombuffer(bytes(data), np.uint8), path)
+    [known] = contents.blocks
+    kinds = {"indices": "int32", "values": "float32", "indptr": "int32", "label": "int8", "weight": "float64"}
+    for name, values in (arrays or {}).items():
+        array, at = np.array(values, kinds[name]), known.start + getattr(known, name)
+        data[at : at + array.nbytes] = array.tobytes()
+    checksum = xxh3_64_intdigest(bytes(data[known.start : known.stop]))
+    contents = contents._replace(blocks=[known._replace(checksum=checksum)._replace(**(block or {}))], **more)
+    first, last, footer = known.start, known.stop, -10 - int.from_bytes(data[-10:-6], "little")
+    section = json.dumps(contents._asdict()).encode()
+    trailer = (b"thinstrm", layout.VERSION, first, last, last)
+    sealed = section + layout._TRAILER.pack(*trailer, 0)
+    total = layout._metadata_checksum(bytes(data[:first]), sealed, bytes(data[footer:]))
+    path.write_bytes(bytes(data[:last]) + section + layout._TRAILER.pack(*trailer, total) + bytes(data[footer:]))
+    return Cache(path)
+
+
+ONE = [(1, 2.0, {0: 1.0, 7: -2.5}), (-1, 1.0, {3: 0.25, 5: 2.0})]
+FORGED = {
+    "an index of 2·10⁹": {"arrays": {"indices": [0, 7, 3, 2_000_000_000]}},
+    "a negative index": {"arrays": {"indices": [-3, 7, 3, 5]}},
+    "indices that fall": {"arrays": {"indices": [7, 0, 3, 5]}},
+    "a repeated index": {"arrays": {"indices": [0, 7, 3, 3]}},
+    "rows behind the end": {"arrays": {"indptr": [0, 2, 400]}},
+    "rows that go back": {"arrays": {"indptr": [0, 3, 2]}},
+    "rows that begin late": {"arrays": {"indptr": [1, 2, 4]}},
+    "NaN": {"arrays": {"values": [1, np.nan, 1, 1]}},
+    "a label of 5": {"arrays": {"label": [1, 5]}},
+    "a weight of NaN": {"arrays": {"weight": [1.0, np.nan]}},
+    "a negative weight": {"arrays": {"weight": [1.0, -1.0]}},
+    "a width too narrow": {"width": 7},
+    "too many rows": {"block": {"rows": 10**12}},
+    "too many values": {"block": {"nnz": 10**6}},
+    "fewer than no rows": {"block": {"rows": -2}},
+    "a buffer behind the block": {"block": {"values": 1 << 20}},
+    "a buffer before the block": {"block": {"values": -8}},
+    "a buffer at an odd place": {"block": {"values": 1}},
+    "a block before the first": {"block": {"start": 0}},
+    "a block behind the last": {"block": {"stop": 1 << 40}},
+    "a place that is none": {"block": {"start": "here"}},
+    "numbers of no type": {"numbers": "int16"},
+    "no width": {"width": None},
+    "no identity": {"identity": {}},
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_cache_is_refused(path, name):
+    """Checksums can be made to fit; nothing outside of the arrays may be read or written."""
+    write_cache(Told([batch_of(ONE, weighted=True)]), path)
+    with pytest.raises(CacheError, match=r"rows\.arrow is damaged in (rows 0 to 1|its description)"):
+        list(forged(path, **FORGED[name]).batches())
+
+
+def test_what_is_not_forged_is_read(path):
+    """Values may have become zeros where rows were scaled; how large they are is looked up."""
+    write_cache(Told([batch_of(ONE, weighted=True)]), path)
+    [batch] = forged(path, {"values": [1, 0, 8, 1]}, {"largest": 0.5}).batches()
+    assert (batch.values.tolist(), batch.largest) == ([1, 0, 8, 1], 8.0)

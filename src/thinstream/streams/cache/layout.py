@@ -105,9 +105,43 @@ def contents_of(data: NDArray[np.uint8], path: Path) -> Contents:
     sealed[-8:] = bytes(8)
     if _metadata_checksum(data[:first].tobytes(), bytes(sealed), data[footer_at:].tobytes()) != expected:
         raise CacheError(f"{path} is damaged in its description; {AGAIN}")
-    found = json.loads(data[section_at:trailer_at].tobytes())
-    blocks = [Block._make([*block, None if at is None else Position(*at)]) for *block, at in found["blocks"]]
-    return Contents(**{**found, "blocks": blocks, "checksum": expected})
+    try:
+        found = json.loads(data[section_at:trailer_at].tobytes())
+        blocks = [Block._make([*block, None if at is None else Position(*at)]) for *block, at in found["blocks"]]
+        contents = Contents(**{**found, "blocks": blocks, "checksum": expected})
+        sound = _is_sound(contents, first, last)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        sound = False
+    if not sound:
+        raise CacheError(f"{path} is damaged in its description; {AGAIN}")
+    return contents
+
+
+def _is_sound(contents: Contents, first: int, last: int) -> bool:
+    """Whether all that is told can be: known types, and every buffer within its block; checksums can be forged."""
+    made = contents.identity
+    sizes = {"int32": 4, "int64": 8, "float32": 4, "float64": 8}
+    label, number, value = 4 if "classes" in made else 1, sizes[contents.numbers], sizes[made["dtype"]]
+    known = isinstance(made["fingerprint"], dict) and isinstance(made["space"], dict) and "normalise" in made
+    if not known or not 0 <= contents.width < 2**63 or len(made.get("classes", "abc")) < 3:
+        return False
+    for block in contents.blocks:
+        room = block.stop - block.start
+        buffers = [
+            (block.indptr, block.rows + 1, 4),
+            (block.indices, block.nnz, number),
+            (block.values, block.nnz, value),
+            *[(block.label, block.rows, label)] * (block.label != -1),
+            *[(block.weight, block.rows, 8)] * (block.weight != -1),
+        ]
+        if not all(type(each) is int and each >= -1 for each in block[:9]):
+            return False
+        if not first <= block.start <= block.stop <= last:
+            return False
+        for place, length, size in buffers:
+            if length < 0 or not 0 <= place <= room - length * size or (block.start + place) % size:
+                return False
+    return True
 
 
 def _metadata_checksum(head: bytes, sealed: bytes, footer: bytes) -> int:

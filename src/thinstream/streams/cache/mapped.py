@@ -9,6 +9,7 @@ import mmap
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class Cache:
         self._data: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
         self._contents = contents = contents_of(self._data, self.path)
         self._numbers = np.dtype(contents.numbers)
-        self._verified = bytearray(len(contents.blocks))
+        self._largest: dict[int, float] = {}  # of the blocks that have been verified
         self._starts = np.cumsum([0, *(block.rows for block in contents.blocks)]).tolist()  # row numbers
         self.identity = contents.identity
         self.source: dict[str, Any] = self.identity["fingerprint"]
@@ -122,23 +123,25 @@ class Cache:
 
     def _batch(self, number: int) -> Batch:
         block, first, end = self._contents.blocks[number], self._starts[number], self._starts[number + 1]
-        if not self._verified[number]:
-            if xxh3_64_intdigest(self._data[block.start : block.stop].data) != block.checksum:
-                raise CacheError(f"{self.path} is damaged in rows {first} to {end - 1}; {AGAIN}")
-            self._verified[number] = True
         labelled, weighted = block.label >= 0, block.weight >= 0
         kind = np.int8 if self.classes is None else np.int32
-        return Batch(
+        batch = Batch(
             self._array(block, block.indptr, block.rows + 1, np.dtype(np.int32)),
             self._array(block, block.indices, block.nnz, self._numbers),
             self._array(block, block.values, block.nnz, np.dtype(self.dtype)),
             self.n_features,
             self._array(block, block.label, block.rows, np.dtype(kind)) if labelled else None,
             self._array(block, block.weight, block.rows, np.dtype(np.float64)) if weighted else None,
-            block.largest,
-            first,
+            first_row=first,
             position=Position(offset=end, row=end),
         )
+        if number not in self._largest:
+            sound = xxh3_64_intdigest(self._data[block.start : block.stop].data) == block.checksum
+            largest = _largest_value(batch, self.classes) if sound else None
+            if largest is None:
+                raise CacheError(f"{self.path} is damaged in rows {first} to {end - 1}; {AGAIN}")
+            self._largest[number] = largest
+        return replace(batch, largest=self._largest[number])
 
     def _array(self, block: Block, place: int, length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         return plain(np.frombuffer(self._map, dtype, length, block.start + place))
@@ -147,6 +150,26 @@ class Cache:
         if hasattr(self._map, "madvise") and hasattr(mmap, advice):
             start = block.start - block.start % mmap.PAGESIZE
             self._map.madvise(getattr(mmap, advice), start, block.stop - start)
+
+
+def _largest_value(rows: Batch, classes: tuple[Any, ...] | None) -> float | None:
+    """The largest |value|; None if the rows are not what a batch promises: a checksum can be forged."""
+    y, weights = rows.y, rows.weights
+    if y is not None and not (np.abs(y) == 1 if classes is None else (y >= 0) & (y < len(classes))).all():
+        return None
+    if weights is not None and not ((weights >= 0) & (weights < np.inf)).all():
+        return None
+    try:
+        found = Batch.of(rows.indptr, rows.indices, rows.values, rows.n_features)
+    except InvalidInputError:
+        return None
+    if found.indices.ctypes.data != rows.indices.ctypes.data:  # a tidied copy: zeros are no harm
+        ends = rows.indptr[1:-1][np.diff(rows.indptr[1:]) > 0]
+        rising = np.diff(rows.indices) > 0
+        rising[ends[ends > 0] - 1] = True
+        if not rising.all():
+            return None
+    return found.largest
 
 
 def write_cache(stream: Stream, path: str | os.PathLike[str], *, nonzeros: int = BLOCK) -> Cache:
