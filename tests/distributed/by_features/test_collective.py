@@ -132,6 +132,18 @@ def test_the_wrong_token_is_refused_and_does_not_disturb():
             one.close()
 
 
+def test_more_silent_callers_than_are_heard_at_a_time_cost_a_moment(monkeypatch):
+    monkeypatch.setattr(handshake, "PATIENCE", 0.5)
+    with Listener("127.0.0.1", TOKEN, 0, {1}, PATIENCE) as listener:
+        place, start = ("127.0.0.1", listener.port), time.monotonic()
+        silent = [socket.create_connection(place) for _ in range(handshake.CALLERS + 20)]
+        friend = connect(place, TOKEN, 1, 0, start + PATIENCE)
+        found = listener.accept_ranks(start + PATIENCE)
+        assert time.monotonic() - start < 10
+        for one in (*silent, friend, found[1]):
+            one.close()
+
+
 def test_a_caller_does_not_trust_who_does_not_know_the_token():
     with (
         Listener("127.0.0.1", new_token(), 0, {1}, PATIENCE) as listener,

@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import socket
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -324,6 +326,19 @@ def test_without_resume_an_old_folder_is_used_anew(tmp_path):
     close(gather(tmp_path).learner, serial(model())[0])
 
 
+def test_files_of_others_stay(tmp_path):
+    """Whatever they end with; what is left of a run that was killed goes."""
+    mine = [tmp_path / name for name in ("tomato.slice", "0-1-2.slice", "cafe-0-1.slice", "deadbeef-1-0.slice.bak")]
+    left = tmp_path / "deadbeef-3-1.slice"
+    for path in (*mine, left):
+        path.write_text("kept")
+    learn_features(Threads(2), Everything(), model(), checkpoint=tmp_path, segment=60)
+    assert not left.exists()
+    clear(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(mine)
+    assert [path.read_text() for path in mine] == ["kept"] * 4
+
+
 def test_damage_is_noticed(tmp_path):
     with pytest.raises(ModelFileError, match="there is no manifest"):
         gather(tmp_path)
@@ -419,6 +434,32 @@ def test_without_a_folder_a_killed_process_costs_all(tmp_path, launcher):
     close(state.model.learner, serial(begun)[0])
     with pytest.raises(InvalidInputError, match="X has 20 features, but the model has 3"):  # raised in a worker
         learn_features(launcher, Everything(), model(n_features=3))
+
+
+class Visited(Everything):
+    """In each worker silent callers hang on to every socket that listens, from the first moment on."""
+
+    def open(self):
+        _create = socket.create_server
+
+        def create_server(*arguments, **options):
+            server = _create(*arguments, **options)
+            _callers.extend(socket.create_connection(server.getsockname()) for _ in range(3))
+            return server
+
+        socket.create_server = create_server
+        return super().open()
+
+
+_callers = []
+
+
+def test_silent_callers_hold_nobody_up(launcher):
+    start = time.monotonic()
+    state = learn_features(launcher, Visited(), model(), timeout=20.0)
+    assert time.monotonic() - start < 15
+    assert len(launcher.gangs) == 1
+    close(state.model.learner, serial(model())[0])
 
 
 # Files ----------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ The manifest names the slices it belongs to and says where the run goes on; slic
 that was not finished, and count for nothing.
 """
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,9 +57,8 @@ class Manifest:
             folder / MANIFEST, Model(plan.whole(1), plan.classes, self.feature_space, extra=extra, arrays=self.arrays)
         )
         kept = {slice_path(folder, self.job, self.place.number, rank) for rank in range(self.workers)}
-        for path in folder.glob(f"*{_ENDING}"):
-            if path not in kept:
-                path.unlink(missing_ok=True)
+        for path in set(_slices(folder)) - kept:
+            path.unlink(missing_ok=True)
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest | None":
@@ -83,6 +83,11 @@ class Manifest:
 def slice_path(folder: Path, job: str, number: int, rank: int) -> Path:
     """The file of one rank's slice as it was before segment ``number``."""
     return folder / f"{job}-{number}-{rank}{_ENDING}"
+
+
+def _slices(folder: Path) -> list[Path]:
+    """The slices of any run; other files, whatever they end with, are somebody else's."""
+    return [path for path in folder.iterdir() if re.fullmatch(rf"[0-9a-f]{{8}}-\d+-\d+{re.escape(_ENDING)}", path.name)]
 
 
 def write_slice(folder: Path, job: str, number: int, part: Slice) -> None:
@@ -114,7 +119,7 @@ def gather(folder: Path) -> Model:
 def clear(folder: Path) -> None:
     """The run is over; nothing stays behind."""
     (folder / MANIFEST).unlink(missing_ok=True)
-    for path in folder.glob(f"*{_ENDING}"):
+    for path in _slices(folder):
         path.unlink(missing_ok=True)
     for path in folder.glob(".*.tmp"):  # of writers that were killed
         sweep(folder / path.name[1:].rsplit(".", 3)[0])
