@@ -70,6 +70,7 @@ c₊ and c₋ are the weights of the positive and the negative class, c_y that o
 | `CSOGD`, `ARCSOGD` | ρ widens the margin asked of positives (`CSOGD(variant="II")`: it multiplies their steps) |
 | `PAUM`, `CPA` | the margins τ_y = c_y; the cost in √cost(y) |
 | `STG`, `FOBOS`, `RDA`, `AdaFOBOS`, `AdaRDA`, `SMIDAS`, `StableSparsePerceptron` | the gradient, wherever it enters |
+| `FTRLProximal`, `NAG`, `Coin` | likewise |
 | `Perceptron`, `SOP` | the step |
 | `PA` (PA-I, PA-II), `SCW` | C becomes C·c_y |
 | `AROW`, `NAROW`, `SOFS` | r (r_t) becomes r/c_y, for mean and covariance |
@@ -79,7 +80,7 @@ c₊ and c₋ are the weights of the positive and the negative class, c_y that o
 Learners that aim at a margin never step beyond it, however large a cost. `PA(variant="PA")` and `CW` have no parameter
 that could grow, so for them a cost only makes the steps of the *other* class shorter.
 
-Sample weights act beside c_y in the last five rows, and multiply the step in the first three (in `CPA` they are what
+Sample weights act beside c_y in the last six rows, and multiply the step in the first three (in `CPA` they are what
 they are in `PA` of the same variant). Of a weight above 1 `PA(variant="PA")`, `CPA(variant="PA")` and `CW` see 1; a row
 of weight 0 is as if absent."""
 COMMON = {

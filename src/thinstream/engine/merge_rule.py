@@ -25,6 +25,7 @@ class MergeRule(NamedTuple):
     kind: Kind = "heuristic"
     sums: tuple[str, ...] = ()  # sums over examples: they add, what a fresh feature has counted once
     means: tuple[str, ...] = ()  # averaged, by the examples each model has seen
+    greatest: tuple[str, ...] = ()  # the largest of all models
     weight: str = ""  # the field of the weight: brought up to date, then averaged
     clocks: Callable[[int, Any], dict[str, float]] = lambda t, totals: {}  # fields of coordinates that are up to date
     belief: tuple[str, str] | None = None  # Gaussian mean and spread: precisions add, means are weighted by them

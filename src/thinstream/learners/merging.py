@@ -155,6 +155,8 @@ def _coordinates(rule: MergeRule, shards: Sequence[Shard], model: Learner) -> An
         found[name] = _sum([getattr(shard.f, name) for shard in shards], new[name])
     for name in rule.means:
         found[name] = _mean(shards, [getattr(shard.f, name) for shard in shards])
+    for name in rule.greatest:
+        found[name] = np.maximum.reduce([getattr(shard.f, name) for shard in shards])
     if rule.weight:
         found[rule.weight] = _mean(shards, [shard.w() for shard in shards])
     if rule.belief:

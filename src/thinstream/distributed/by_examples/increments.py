@@ -89,6 +89,8 @@ class Combining(NamedTuple):
         found: dict[str, Any] = {}
         for name in (*rule.sums, *rule.means):
             found[name] = self._moved(getattr(base, name), [getattr(worker, name) for worker in workers], i)
+        for name in rule.greatest:
+            found[name] = np.maximum.reduce([getattr(base, name), *(getattr(worker, name) for worker in workers)])
         if rule.weight:  # all thresholds taken
             found[rule.weight] = self._moved(
                 _up_to_date(model, i.base), [_up_to_date(model, worker) for worker in i.workers], i
