@@ -23,7 +23,7 @@ EXCUSED = {
     "check_class_weight_classifiers": (
         COSTS,
         (
-            *("AROW()", "BCW()", "CW()", "FGM()", "SBCW()", "SOFS()", "SOP()", "SSOL()", "GraDes()", "SCD()"),
+            *("AROW()", "BCW()", "CW()", "FGM()", "NAG()", "SBCW()", "SOFS()", "SOP()", "SSOL()", "GraDes()", "SCD()"),
             *("SSOL(diagonal='exact', update_on='loss')", "SSOL(covariance='full')"),
         ),
     ),

@@ -107,8 +107,8 @@ def settle(p: Any, memory: Any, rows: Any, a: Any, b: Any) -> Any:
 
 
 @hook
-def end(p: Any, totals: Any, t: Any, now: Any, change: Any) -> Any:
-    """The rule's own totals after round t."""
+def end(p: Any, totals: Any, t: Any, v: Any, now: Any, change: Any) -> Any:
+    """The rule's own totals after round t, whose confidences have the sum v."""
 
 
 @hook

@@ -239,7 +239,7 @@ def make_loop(version: str) -> Callable[..., int]:
                 updates += 1
                 change = _move(q, now, rows, a, b, v, in_precision(decision, state), memory)
                 settle(q, memory, rows, int(a), int(b))
-            own = end(p, own, t, now64, change)
+            own = end(p, own, t, float(v), now64, change)
 
         counts[T], counts[POSITIVES], counts[UPDATES] = t, positives, updates
         counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES] = missed, alarms

@@ -174,7 +174,7 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
         "keeps": lambda p: True,
         "tally": lambda p, f, g: 0,
         "settle": lambda p, memory, rows, a, b: None,
-        "end": lambda p, totals, t, now, change: totals,
+        "end": lambda p, totals, t, v, now, change: totals,
         "stopped": lambda p, totals: False,
         # called in Python only, when a model is made or read
         "fresh": lambda p: coordinate(),

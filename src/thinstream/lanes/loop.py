@@ -262,6 +262,7 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
                         q,
                         read_totals(p, work64, lane),
                         counts[T, lane],
+                        float(work[V, lane]),
                         read_round(template, work64, work64, lane),
                         counts[CHANGE, lane],
                     )
@@ -290,7 +291,7 @@ def loop_for(p: Any, lanes: int) -> Compiled:
 
 def uses_confidence(rule: Any) -> bool:
     """Whether v makes a difference: a rule that never looks at it need not have it summed."""
-    return any(_mentions(getattr(rule, name), "v") for name in ("observe", "step", "move"))
+    return any(_mentions(getattr(rule, name), "v") for name in ("observe", "step", "move", "end"))
 
 
 def _mentions(function: Any, name: str) -> bool:

@@ -47,5 +47,5 @@ class FOBOS(NamedTuple):
     rate: Rate = RATE_INV_SQRT
     loss: Loss = HINGE
 
-    def end(p, totals: Totals, t: int, now: Round, change: int) -> Totals:
+    def end(p, totals: Totals, t: int, v: float, now: Round, change: int) -> Totals:
         return Totals(totals.P + now.eta_t * p.l1)

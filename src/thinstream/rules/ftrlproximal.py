@@ -23,9 +23,9 @@ class Coordinate(NamedTuple):
 
 
 @scalar
-def leader(p: "FTRLProximal", f: Coordinate) -> float:
-    """The weight that would have done best so far, regularised."""
-    return -soft(f.z, p.l1) / ((p.beta + f.r) / p.alpha + p.l2)
+def pull(p: "FTRLProximal", f: Coordinate) -> float:
+    """−w/α: how far z is beyond the threshold, by what holds the weight back."""
+    return soft(f.z, p.l1) / (p.beta + p.alpha * p.l2 + f.r)
 
 
 @algorithm(paper="McMahan et al. 2013", order="second", coordinate=Coordinate)
@@ -68,7 +68,7 @@ class FTRLProximal(NamedTuple):
         return MergeRule("z and √n add, as the problems they stand for do", "formal", sums=("z", "r"))
 
     def weight(p, f: Coordinate, now: Nothing) -> float:
-        return leader(p, f)
+        return -p.alpha * pull(p, f)
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         return descent(p.loss, s, e)
@@ -76,4 +76,4 @@ class FTRLProximal(NamedTuple):
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
         g = -step.size * x
         r = np.sqrt(f.r * f.r + g * g)
-        return Coordinate(f.z + g - (r - f.r) / p.alpha * leader(p, f), r)
+        return Coordinate(f.z + g + (r - f.r) * pull(p, f), r)

@@ -82,5 +82,5 @@ class StableSparsePerceptron(NamedTuple):
     def tally(p, f: Coordinate, g: Coordinate) -> int:
         return int(g.w != 0) - int(f.w != 0)
 
-    def end(p, totals: Totals, t: int, now: Nothing, change: int) -> Totals:
+    def end(p, totals: Totals, t: int, v: float, now: Nothing, change: int) -> Totals:
         return Totals(totals.nnz + change)

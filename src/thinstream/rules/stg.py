@@ -60,5 +60,5 @@ class STG(NamedTuple):
         w = truncated.weight(p, f, now) if abs(f.w) <= p.ceiling else f.w
         return Coordinate(w + now.eta_t * step.size * x, now.P)
 
-    def end(p, totals: Totals, t: int, now: Round, change: int) -> Totals:
+    def end(p, totals: Totals, t: int, v: float, now: Round, change: int) -> Totals:
         return Totals(totals.P + p.period * now.eta_t * p.l1) if t % p.period == 0 else totals

@@ -106,7 +106,7 @@ def make_score(version: str) -> Callable[..., None]:
                 s[i - first], v[i - first] = _look(q, now, rows, a, b, memory)
             if not absent:
                 t += 1
-                own = end(p, own, t, now64, 0)
+                own = end(p, own, t, float(v[i - first]), now64, 0)
 
     return score
 
@@ -157,7 +157,7 @@ def make_decide(version: str) -> Callable[..., None]:
                 counts[UPDATES] += 1
                 now = in_precision(now64, state)
                 changes[i - first] = _move(q, now, rows, a, b, confidence, in_precision(decision, state), memory)
-            own = end(p, own, counts[T], now64, 0)
+            own = end(p, own, counts[T], float(confidence), now64, 0)
         if not tallies:
             write_totals(p, memory.totals, own)
 
@@ -178,7 +178,7 @@ def make_conclude(version: str) -> Callable[..., None]:
         for i in range(first, last):
             if _importance(rows, i) != 0.0:
                 t += 1
-                own = end(p, own, t, begin(p, t, own), changes[i - first])
+                own = end(p, own, t, 0.0, begin(p, t, own), changes[i - first])  # what tallies has no confidences
         write_totals(p, memory.totals, own)
 
     return conclude
