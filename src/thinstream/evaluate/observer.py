@@ -33,6 +33,9 @@ class Observer:
     def line(self, line: Line) -> None:
         """Called at 1, 2, 4, 8 … examples of a run, and at its end."""
 
+    def changed(self, monitor: str, row: int, since: int) -> None:
+        """Called when a monitor finds, after so many rows, that the error has risen since so many."""
+
     def moved(self, step: Step) -> None:
         """Called after each batch."""
 

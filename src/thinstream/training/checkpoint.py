@@ -16,7 +16,7 @@ from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
 
-_NAMES = "names."
+_NAMES, _DRIFT = "names.", "drift."
 
 
 class State(NamedTuple):
@@ -28,6 +28,7 @@ class State(NamedTuple):
     position: Position  # in the pass that is not
     skipped: int = 0  # bad records passed over before the position, in that pass
     names: Mapping[str, NDArray[Any]] = MappingProxyType({})  # of features, as the source keeps them
+    drift: Mapping[str, NDArray[Any]] = MappingProxyType({})  # what a `DriftWatch` knows
 
 
 class Checkpoints:
@@ -72,6 +73,7 @@ class Checkpoints:
         model = state.model
         extra = {**model.extra, "run": run}
         arrays = state.progress.arrays() | {_NAMES + key: array for key, array in state.names.items()}
+        arrays |= {_DRIFT + key: array for key, array in state.drift.items()}
         write(self.path, Model(model.learner, model.classes, model.feature_space, model.names, extra, arrays))
         self.wrote()
 
@@ -90,10 +92,13 @@ class Checkpoints:
         require_same(self.path, "source", run["source"], source)
         require_same(self.path, "model", described(model.learner), described(learner))
         progress = Progress.from_arrays(model.arrays)
-        names = {key.removeprefix(_NAMES): array for key, array in model.arrays.items() if key.startswith(_NAMES)}
+        names, drift = (
+            {key.removeprefix(prefix): array for key, array in model.arrays.items() if key.startswith(prefix)}
+            for prefix in (_NAMES, _DRIFT)
+        )
         extra = {key: value for key, value in model.extra.items() if key != "run"}
         kept = Model(model.learner, model.classes, model.feature_space, model.names, extra)
-        return State(kept, progress, run["passes"], Position(*run["position"]), run["skipped"], names)
+        return State(kept, progress, run["passes"], Position(*run["position"]), run["skipped"], names, drift)
 
     def remove(self) -> None:
         """The run is over; nothing stays behind, of killed ones neither."""

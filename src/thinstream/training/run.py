@@ -17,6 +17,7 @@ from thinstream.models.model import Model, Names
 from thinstream.streams.options import how_read
 from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
+from thinstream.training.drift import DriftWatch
 from thinstream.training.stopping import Interrupted, Stopping, stopping
 
 __all__ = ["Interrupted", "Line", "NullObserver", "Observer", "Run", "Step"]
@@ -35,6 +36,8 @@ class Run:
     checkpoints : Checkpoints or None
     watch : Observer
         Is told of lines of metrics and of each step; by default nobody is.
+    drift : DriftWatch or None
+        Is told which predictions were wrong.
     tradeoff : Tradeoff
         Of the weighted sum and the cost in the reports.
 
@@ -48,13 +51,16 @@ class Run:
         passes: int = 1,
         checkpoints: Checkpoints | None = None,
         watch: Observer | None = None,
+        drift: DriftWatch | None = None,
         tradeoff: Tradeoff = P3,
     ) -> None:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
-        self.watch, self.tradeoff = watch or NullObserver(), tradeoff
+        self.watch, self.drift, self.tradeoff = watch or NullObserver(), drift, tradeoff
         model.require_features(stream.feature_space, "the data")
         self.state = State(model, Progress(len(model.classes)), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
+        if checkpoints and drift is not None:
+            self._source["monitors"] = [*drift.monitors]
         self._source.pop("on_error", None)  # after a bad record a run may go on past it
         self._since = 0  # rows since the last checkpoint
         self._order = LabelOrder()
@@ -72,6 +78,8 @@ class Run:
             self.stream.skipped.count = found.skipped
         if self.stream.names is not None:
             self.stream.names.restore(found.names)
+        if self.drift is not None:
+            self.drift.restore(found.drift)
         return True
 
     def prepare(self) -> None:
@@ -158,9 +166,18 @@ class Run:
         scores = self.state.model.learner.learn(rows, scores=self._progressive)
         if self._progressive:
             self.state.progress.update(scores, y, rows.weights)
+            if self.drift is not None:
+                self._watch_drift(self.drift, scores, rows)
         self._since += len(rows)
         position = self.state.position
         self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
+
+    def _watch_drift(self, drift: DriftWatch, scores: NDArray[Any], rows: Batch) -> None:
+        y = rows.require_labels()
+        right = y if len(self.state.model.classes) > 2 else y > 0
+        wrong = self.state.model.classes.chosen(scores) != right
+        for told in drift.update(wrong if rows.weights is None else wrong[rows.weights != 0]):
+            self.watch.changed(told.monitor, told.change.row, told.change.since)
 
     def _until_line(self) -> int:
         """Rows until the count of examples is next a power of two."""
@@ -178,7 +195,8 @@ class Run:
     def _checkpoint(self) -> None:
         assert self.checkpoints is not None
         names = {} if self.stream.names is None else self.stream.names.arrays()
-        self.checkpoints.write(self.state._replace(names=names), self._source)
+        drift = {} if self.drift is None else self.drift.arrays()
+        self.checkpoints.write(self.state._replace(names=names, drift=drift), self._source)
         self._since = 0
 
     def clear(self) -> None:
