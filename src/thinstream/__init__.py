@@ -9,6 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PLACES = {
+    "LabelJoin": "thinstream.late_labels",
     "OnlineGridSearchCV": "thinstream.estimators.grid_search",
     "SparsityPath": "thinstream.estimators.sparsity_path",
     "algorithms": "thinstream.learners.registry",

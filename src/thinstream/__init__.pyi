@@ -131,6 +131,19 @@ class BCW(BufferedClassifier):
 
     def __init__(self, *, C: float = 1.0, loss: Literal["hinge", "squared_hinge"] = "hinge", batch_size: int | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = False, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32",) -> None: ...
 
+class Coin(OnlineClassifier):
+    """Coin betting: no learning rate to choose.
+
+    ::
+
+        γ = −∇ℓ;   L = max(L, |γ|);   G += |γ|;   R = max(R + w·γ, 0);   θ += γ
+        w = θ·(L + R)/(L·max(G + L, α·L))
+
+    - alpha: float, default=100.0. α: bets stay small until a feature's gradients add up to α times the largest of them.
+    - loss: {"logistic", "hinge"}, default="logistic"."""
+
+    def __init__(self, *, alpha: float = 100.0, loss: Literal["hinge", "logistic"] = "logistic", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+
 class CPA(OnlineClassifier):
     """Cost-sensitive passive-aggressive learning, prediction-based.
 
@@ -220,6 +233,23 @@ class FSOL(OnlineClassifier):
 
     def __init__(self, *, eta: float = 1.0, l1: float = 0.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "eta", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
+class FTRLProximal(OnlineClassifier):
+    """Follow the regularised leader, proximal, with a rate for each feature (what advertisers predict clicks with).
+
+    ::
+
+        w = −soft(z, λ₁)/((β + √n)/α + λ₂);   z += g − (√(n + g²) − √n)/α·w;   n += g²
+
+    Only the features of a row are touched, and nothing is ever caught up.
+
+    - alpha: float, default=0.1. α: the larger, the longer the steps.
+    - beta: float, default=1.0. β: keeps a feature's first steps short.
+    - l1: float, default=0.0. λ₁: larger is sparser.
+    - l2: float, default=0.0. λ₂: larger keeps weights smaller.
+    - loss: {"logistic", "hinge"}, default="logistic"."""
+
+    def __init__(self, *, alpha: float = 0.1, beta: float = 1.0, l1: float = 0.0, l2: float = 0.0, loss: Literal["hinge", "logistic"] = "logistic", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+
 class GraDes(Selecting, RepeatingClassifier):
     """Gradient descent with sparsification: least squares on ±1, the s largest weights kept.
 
@@ -240,6 +270,18 @@ class GraDes(Selecting, RepeatingClassifier):
     potential_: NDArray[float64]
 
     def __init__(self, *, gamma: float | None = None, n_nonzero: int | None = None, n_iter: int = 10, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = False,) -> None: ...
+
+class NAG(OnlineClassifier):
+    """Normalised adaptive gradient: features of any scale (Vowpal Wabbit's default learner is of this kind).
+
+    ::
+
+        |x| > s:  w = w·s/|x|;  s = |x|        N += Σ (x_j/s_j)²        G += g²;   w −= η·√(t/N)·g/(s·√G)
+
+    - eta: float, default=0.5. Learning rate η.
+    - loss: {"logistic", "hinge"}, default="logistic"."""
+
+    def __init__(self, *, eta: float = 0.5, loss: Literal["hinge", "logistic"] = "logistic", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class NAROW(OnlineClassifier):
     """Narrow adaptive regularisation of weights.

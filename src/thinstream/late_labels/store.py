@@ -1,0 +1,127 @@
+"""Rows that wait for their labels, by id: a table of SQLite, in memory or in a file."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from thinstream.errors import InvalidInputError, InvalidParameterError
+
+Id = int | str
+#: What became of an id: its row waits, was too old or too many, has had its label, or was never there.
+Status = Literal["waiting", "expired", "labelled", "unknown"]
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS waiting (number INTEGER PRIMARY KEY, id UNIQUE, at REAL NOT NULL, row BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS gone (number INTEGER PRIMARY KEY, id UNIQUE, status TEXT NOT NULL);
+"""
+
+
+class RowStore:
+    """Keeps the newest rows, for a time; remembers of as many others what became of them.
+
+    Parameters
+    ----------
+    keep : int, default=1_000_000
+        Rows that may wait; of more the oldest expire. As many ids are remembered after their rows are gone.
+    seconds : float or None, default=None
+        How long a row may wait; None: for ever.
+    path : path or None, default=None
+        Of a file of SQLite, in which rows outlive the process; None: in memory.
+    clock : callable, default=time.time
+
+    Examples
+    --------
+    >>> store = RowStore(keep=2)
+    >>> store.put(["a", "b", "c"], [b"first", b"second", b"third"])
+    0
+    >>> store.statuses(["a", "b", "x"])
+    ['expired', 'waiting', 'unknown']
+    >>> with store.taking(["c"]) as rows:
+    ...     print(rows)
+    [b'third']
+    >>> store.statuses(["c"]), len(store)
+    (['labelled'], 1)
+
+    """
+
+    def __init__(
+        self,
+        keep: int = 1_000_000,
+        seconds: float | None = None,
+        path: str | os.PathLike[str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise InvalidParameterError(f"keep must be a whole number ≥ 1, got {keep!r}")
+        if seconds is not None and not seconds > 0:
+            raise InvalidParameterError(f"seconds must be a number > 0 or None, got {seconds!r}")
+        self.keep, self.seconds, self._clock = keep, seconds, clock
+        place = ":memory:" if path is None else os.fspath(path)
+        try:
+            self._tables = sqlite3.connect(place, check_same_thread=False)
+            self._tables.executescript(_TABLES)
+        except sqlite3.DatabaseError as error:
+            raise InvalidInputError(f"{place}: rows cannot be kept there: {error}") from None
+        self._many: int = self._tables.execute("SELECT count(*) FROM waiting").fetchone()[0]  # too slow for every call
+
+    def put(self, ids: Sequence[Id], rows: Iterable[bytes]) -> int:
+        """Keeps rows under their ids; a row that already waits under one is replaced. How many were."""
+        now, pairs = self._clock(), dict(zip(ids, rows, strict=True))  # the last of several rows of one id
+        with self._tables as tables:
+            keys = [(each,) for each in pairs]
+            tables.executemany("DELETE FROM gone WHERE id IS ?", keys)
+            replaced = max(tables.executemany("DELETE FROM waiting WHERE id IS ?", keys).rowcount, 0)
+            values = ((each, now, row) for each, row in pairs.items())
+            tables.executemany("INSERT INTO waiting (id, at, row) VALUES (?, ?, ?)", values)
+            many = self._expire(tables, self._many + len(pairs) - replaced, now)
+        self._many = many
+        return replaced + len(ids) - len(pairs)
+
+    def _expire(self, tables: sqlite3.Connection, many: int, now: float) -> int:
+        """Of so many rows those too old or too many go; the newest ids of them are remembered. How many are left."""
+        if many <= self.keep and self.seconds is None:
+            return many
+        extra = many - self.keep
+        old = "number <= (SELECT number FROM waiting ORDER BY number LIMIT 1 OFFSET ?)" if extra > 0 else "0 = ?"
+        which, values = f"{old} OR at < ?", (extra - 1, -1.0 if self.seconds is None else now - self.seconds)
+        gone = f"INSERT OR REPLACE INTO gone (id, status) SELECT id, 'expired' FROM waiting WHERE {which}"
+        tables.execute(gone, values)
+        went = tables.execute(f"DELETE FROM waiting WHERE {which}", values).rowcount
+        self._forget(tables)
+        return many - went
+
+    def _forget(self, tables: sqlite3.Connection) -> None:
+        tables.execute("DELETE FROM gone WHERE number <= (SELECT max(number) FROM gone) - ?", (self.keep,))
+
+    def statuses(self, ids: Sequence[Id]) -> list[Status]:
+        """What became of ids."""
+        with self._tables as tables:
+            many = self._expire(tables, self._many, self._clock())
+        self._many = many
+        found: list[Status] = []
+        for each in ids:
+            waits = self._tables.execute("SELECT 1 FROM waiting WHERE id IS ?", (each,)).fetchone()
+            gone = self._tables.execute("SELECT status FROM gone WHERE id IS ?", (each,)).fetchone()
+            found.append("waiting" if waits else gone[0] if gone else "unknown")
+        return found
+
+    @contextmanager
+    def taking(self, ids: Sequence[Id]) -> Iterator[list[bytes]]:
+        """The rows of ids that all wait, to be learned: then they are labelled; after an error they still wait."""
+        keys = [(each,) for each in ids]
+        with self._tables as tables:
+            yield [tables.execute("SELECT row FROM waiting WHERE id IS ?", key).fetchone()[0] for key in keys]
+            tables.executemany("DELETE FROM waiting WHERE id IS ?", keys)
+            tables.executemany("INSERT OR REPLACE INTO gone (id, status) VALUES (?, 'labelled')", keys)
+            self._forget(tables)
+        self._many -= len(keys)
+
+    def __len__(self) -> int:
+        return self._many
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._tables.close()
