@@ -40,6 +40,7 @@ from thinstream.estimators.batch import BatchClassifier, BufferedClassifier, Rep
 from thinstream.estimators.cost_curve import cost_curve as cost_curve
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
 from thinstream.estimators.sparsity_path import SparsityPath as SparsityPath
+from thinstream.late_labels import LabelJoin as LabelJoin
 from thinstream.models import Model
 from thinstream.streams.stream import Stream
 
