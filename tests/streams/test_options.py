@@ -25,6 +25,7 @@ OTHER = {
     "normalize": "l2",
     "on_error": "skip",
     "max_errors": 1,
+    "max_line": 1,
     "threads": 1,
     "label": "kind",
     "weight": "cost",

@@ -1,5 +1,11 @@
 """Bad records in text: good rows before one are delivered, and passing over many takes linear work."""
 
+import gzip
+import os
+import re
+from contextlib import suppress
+from threading import Thread
+
 import numpy as np
 import pytest
 
@@ -7,6 +13,7 @@ import thinstream as ts
 from thinstream.errors import InvalidInputError
 from thinstream.streams import reading, sources
 from thinstream.streams.stream import batches_from
+from thinstream.streams.text.csv import CSV
 
 TEXTS = {
     "rows.svm": ("", "+1 1:{0} 3:0.5\n", "+1 1:1 2:x\n"),
@@ -79,3 +86,41 @@ def test_passing_over_many_records_takes_linear_work(tmp_path, monkeypatch, name
     assert batches[-1].position.offset == len(text)
     assert sum(parsed) < 3 * len(text) + 900 * reading.STRETCH + len(text)
     assert np.concatenate([batch.y for batch in batches]).tolist() == [1] * 45_000
+
+
+@pytest.mark.parametrize("kind", ["plain", "gz", "pipe"])
+def test_a_line_that_is_too_long_is_refused(tmp_path, kind):
+    """Not after all of it has been read; one that is as long as allowed is not."""
+    rows, longest = b"1 1:1\n" * 100, 1 << 23
+    row = b"1 " + b"1:1".rjust(longest - 3) + b"\n"
+    endless = b" " * (longest + (1 << 22) + 1)
+    for rest, message in ((row, None), (endless, r"a record must have at most 8,388,608 bytes, got a longer one at")):
+        path = tmp_path / ("rows.svm.gz" if kind == "gz" else "rows.svm")
+        if kind == "pipe":
+            path.unlink(missing_ok=True)
+            os.mkfifo(path)
+            Thread(target=write_all, args=(path, rows + rest), daemon=True).start()
+        else:
+            path.write_bytes(gzip.compress(rows + rest, 1) if kind == "gz" else rows + rest)
+        found, error, _ = rows_until_error(ts.open_stream(path, max_line=longest))
+        assert len(found) == 100 + (message is None)
+        assert (error is None) if message is None else re.search(message, error)
+        path.unlink()
+
+
+def write_all(path, text):
+    with suppress(BrokenPipeError), open(path, "wb") as file:
+        file.write(text)
+
+
+@pytest.mark.parametrize("text", [b"0" * 20_000_000, b'1,"' + b"a\n" * 7_000_000 + b'"\n'])
+def test_a_long_record_is_looked_at_in_linear_work(tmp_path, monkeypatch, text):
+    """However small the blocks it comes in."""
+    monkeypatch.setattr(sources, "PIECE", 1 << 16)
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(b"label,a\n1,x\n" + text + b"\n0,y\n", 1))
+    stream = ts.open_stream(path, on_error="skip")
+    seen, real = [], CSV.records
+    monkeypatch.setattr(CSV, "records", lambda form, text: seen.append(len(text)) or real(form, text))
+    assert sum(len(batch) for batch in stream.batches()) == 2 + text.startswith(b"1")
+    assert sum(seen) < 8 * len(text)

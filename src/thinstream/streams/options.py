@@ -12,6 +12,8 @@ from thinstream.errors import InvalidParameterError, listed
 
 #: Bad records passed over before it is one too many.
 MAX_ERRORS = 1000
+#: Bytes of the longest record.
+MAX_LINE = 1 << 26
 #: Named features are hashed into 2^BITS numbers unless told otherwise.
 BITS = 22
 COLUMNS = "Columns and features"
@@ -118,6 +120,9 @@ class Options:
     )
     max_errors: int = _option(
         MAX_ERRORS, f"Bad records skipped at most (default {MAX_ERRORS}).", minimum=0, common=True
+    )
+    max_line: int = _option(
+        MAX_LINE, f"Bytes a line of text may have (default {MAX_LINE}).", metavar="BYTES", minimum=1, common=True
     )
     threads: int | None = _option(
         None,

@@ -131,13 +131,19 @@ class TextStream:
         first, stop = self.spans[start.part] if self.spans else Span()
         above = cache(lambda: lines_before(file, first) if first else 0)
         waiting: deque[tuple[Piece, Future[Rows]]] = deque()
-        most = self._threads + 2 if self._threads else 1
-        with closing(pieces(file, self.form, max(start.offset, first), lambda: not waiting, stop)) as source:
+        most, failure = self._threads + 2 if self._threads else 1, list[InvalidInputError]()
+        longest = self.options.max_line
+        with closing(pieces(file, self.form, max(start.offset, first), lambda: not waiting, stop, longest)) as source:
             try:
                 while True:
-                    while len(waiting) < most and (piece := next(source, None)) is not None:
-                        waiting.append((piece, pool.submit(self._rows, piece.text)))
+                    try:
+                        while not failure and len(waiting) < most and (piece := next(source, None)) is not None:
+                            waiting.append((piece, pool.submit(self._rows, piece.text)))
+                    except InvalidInputError as found:  # what was read before it comes first
+                        failure.append(found)
                     if not waiting:
+                        if failure:
+                            raise failure[0]
                         return
                     piece, future = waiting.popleft()
                     offset, line = piece.offset, line + piece.passed

@@ -17,12 +17,15 @@ import numpy as np
 from thinstream.batch import plain
 from thinstream.errors import InvalidInputError
 from thinstream.streams.compression import ending, open_read
+from thinstream.streams.options import MAX_LINE
 from thinstream.streams.text.protocol import Text, TextFormat
 
 #: Bytes parsed at a time: few enough to stay in a core's cache, so many that handing them about takes no time.
 PIECE = 1 << 22
 #: Mapped bytes after which pages already read are given back.
 RELEASE = 1 << 24
+#: Bytes up to which the begin of a record is looked at again with whatever follows.
+_PATIENCE = 1 << 16
 STDIN = "-"
 #: How compressed files begin.
 MAGIC = {
@@ -82,20 +85,22 @@ def pieces(
     start: int,
     idle: Callable[[], bool] = lambda: True,
     stop: int | None = None,
+    longest: int = MAX_LINE,
 ) -> Generator[Piece | None]:
     """The text of a file from ``start`` on; its header is shown to the format first.
 
     While a pipe is silent it yields None, unless the caller is ``idle`` and may as well wait. ``stop`` is where a
-    record begins that is no longer read; only a plain file can be left there.
+    record begins that is no longer read; only a plain file can be left there. No record may have more than ``longest``
+    bytes: memory must have room for it.
     """
     if is_mappable(path):
-        return _mapped(path, form, start, stop)
+        return _mapped(path, form, start, stop, longest)
     if stop is not None:
         raise InvalidInputError(f"{path} is compressed or no file: it can be read to its end only")
-    return _streamed(path, form, start, idle)
+    return _streamed(path, form, start, idle, longest)
 
 
-def _mapped(path: str, form: TextFormat, start: int, stop: int | None = None) -> Generator[Piece | None]:
+def _mapped(path: str, form: TextFormat, start: int, stop: int | None, longest: int) -> Generator[Piece | None]:
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it
     text = plain(np.frombuffer(mapped, dtype=np.uint8))
@@ -106,7 +111,8 @@ def _mapped(path: str, form: TextFormat, start: int, stop: int | None = None) ->
     text = text[:stop]
     while offset < len(text):
         size = PIECE
-        while (taken := _records(form, text[offset : offset + size], offset + size >= len(text))) == 0:
+        while not (taken := _records(form, text[offset : offset + size], offset + size >= len(text), longest)):
+            _require_short(path, offset, min(size, len(text) - offset), longest)
             size *= 2  # not one record was whole
         yield Piece(text[offset : offset + taken], offset, passed)
         offset, passed = offset + taken, 0
@@ -117,16 +123,26 @@ def _mapped(path: str, form: TextFormat, start: int, stop: int | None = None) ->
             released = done
 
 
-def _streamed(path: str, form: TextFormat, start: int, idle: Callable[[], bool]) -> Generator[Piece | None]:
+def _streamed(
+    path: str, form: TextFormat, start: int, idle: Callable[[], bool], longest: int
+) -> Generator[Piece | None]:
     with closing(_ReadAhead(path)) as blocks:
         offset, passed, rest, fresh = 0, 0, np.empty(0, dtype=np.uint8), True
+        waiting, size = list[bytes](), 0  # blocks that cannot end a record
         while True:
             block = blocks.get(wait=idle())
             if block is None:
                 yield None
                 continue
             last = not block
-            text = np.concatenate([rest, np.frombuffer(block, dtype=np.uint8)])
+            waiting.append(block)
+            size += len(block)
+            # a long rest is looked at again only with as much that is new: work stays linear
+            if not last and (b"\n" not in block or _PATIENCE < len(rest) > size):
+                _require_short(path, offset, len(rest) + size, longest)
+                continue
+            text = np.concatenate([rest, np.frombuffer(b"".join(waiting), dtype=np.uint8)])
+            waiting, size = [], 0
             if fresh:
                 head = _header(path, form, text, last)
                 if head < 0:  # the header is longer than this
@@ -136,15 +152,24 @@ def _streamed(path: str, form: TextFormat, start: int, idle: Callable[[], bool])
             if offset < start:  # gone over before
                 known = min(start - offset, len(text))
                 offset, text = offset + known, text[known:]
-            taken = _records(form, text, last) if len(text) else 0
+            taken = _records(form, text, last, longest) if len(text) else 0
             if taken:
                 yield Piece(text[:taken], offset, passed)
                 passed = 0
             offset, rest = offset + taken, text[taken:]
+            _require_short(path, offset, len(rest), longest)
             if last:
                 break
         if offset < start:
             raise InvalidInputError(f"{path} ends after {offset} bytes, but reading was to go on at byte {start}")
+
+
+def _require_short(path: str, offset: int, size: int, longest: int) -> None:
+    if size > longest:
+        raise InvalidInputError(
+            f"{display_name(path)}: a record must have at most {longest:,} bytes, got a longer one at byte {offset:,}; "
+            "max_line (--max-line) allows more"
+        )
 
 
 def lines_before(path: str, offset: int) -> int:
@@ -160,9 +185,10 @@ def _lines(text: Text) -> int:
     return int(np.count_nonzero(text == 10))
 
 
-def _records(form: TextFormat, text: Text, last: bool) -> int:
-    """Bytes of whole records; at the end of a file all there is."""
-    return len(text) if last else form.records(text)
+def _records(form: TextFormat, text: Text, last: bool, longest: int) -> int:
+    """Bytes of whole records; at the end of a file all there is, unless the last record is too long."""
+    whole = len(text) if last and len(text) <= longest else form.records(text)
+    return len(text) if last and len(text) - whole <= longest else whole
 
 
 def _header(path: str, form: TextFormat, text: Text, last: bool) -> int:
