@@ -9,6 +9,7 @@ def matplotlib() -> Any:
     """The package, its figures loaded."""
     try:
         import matplotlib.figure
+        import matplotlib.ticker
     except ImportError:
         raise MissingPackageError(
             "pictures need the package matplotlib, which is not installed: pip install 'thinstream[plot]'"

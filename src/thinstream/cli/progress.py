@@ -72,6 +72,10 @@ class JsonLines(Observer):
     def __init__(self) -> None:
         self._start = time.monotonic()
 
+    def changed(self, monitor: str, row: int, since: int) -> None:
+        """Writes it."""
+        show_json({"monitor": monitor, "risen_at": row, "since": since})
+
     def line(self, line: Line) -> None:
         """Writes it."""
         seconds = time.monotonic() - self._start
@@ -106,6 +110,10 @@ class Table(Observer):
             self._columns = fit_columns(texts, width)
             self._print("".join(f"{name:>{width}}" for name, width in self._columns.items()))
         self._print("".join(f" {texts[name]:>{width - 1}}" for name, width in self._columns.items()))
+
+    def changed(self, monitor: str, row: int, since: int) -> None:
+        """Prints it."""
+        self._print(f" {monitor}: after {row:,} examples the error has risen, since about {since:,}")
 
     def moved(self, step: Step) -> None:
         """Moves the bar."""

@@ -26,8 +26,9 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 if TYPE_CHECKING:
     from thinstream.learners.protocol import AnyLearner
     from thinstream.models.model import Model
+    from thinstream.training.drift import DriftWatch
 
-CHECKPOINTS = "Checkpoints"
+CHECKPOINTS, WATCHING = "Checkpoints", "Watching"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,13 @@ class Training:
         bool,
         option("Keep a binary copy beside the data (FILE.cache) and read that from now on.", "Reading", "--cache"),
     ] = False
+    monitor: Annotated[
+        str | None,
+        option("Say where the error rises: adwin, ddm, page-hinkley, or several with commas.", WATCHING, "--monitor"),
+    ] = None
+    plot: Annotated[Path | None, option("Draw the error along the stream into this file (.png or .svg).", WATCHING)] = (
+        None
+    )
     checkpoint: Annotated[
         Path | None,
         option("Where checkpoints go (default: MODEL.checkpoint): a file; of --mode features a folder.", CHECKPOINTS),
@@ -66,6 +74,11 @@ class Training:
     checkpoint_every: Annotated[int | None, option("Examples between checkpoints.", CHECKPOINTS, min=1)] = None
     checkpoint_seconds: Annotated[float | None, option("Seconds between checkpoints.", CHECKPOINTS, min=0.0)] = None
     resume: Annotated[bool, option("Go on from the checkpoint, if there is one.", CHECKPOINTS, "--resume")] = False
+
+    @property
+    def monitors(self) -> list[str]:
+        """Names of the monitors asked for."""
+        return [name.strip() for name in (self.monitor or "").split(",") if name.strip()]
 
     @property
     def checkpoint_file(self) -> Path | None:
@@ -122,7 +135,8 @@ def train(
         keep_going()
     run: Any = None
     if distributed.engine is None:
-        run = Run(stream, model, passes=training.passes, checkpoints=checkpoints, watch=watch)
+        drift = _drift_watch(training, model.learner)
+        run = Run(stream, model, passes=training.passes, checkpoints=checkpoints, watch=watch, drift=drift)
     else:
         from thinstream.cli.distributed_run import DistributedRun
 
@@ -150,8 +164,25 @@ def train(
         write(training.model, kept, "weights" if training.weights_only else "full")
     if checkpoints is not None:
         run.clear()
+    if training.plot is not None:
+        from thinstream.training.picture import draw_run
+
+        draw_run(run.drift, f"{trained.learner.algorithm.name} on {', '.join(data)}", training.plot)
     if not output.quiet:
         _show_end(training, output, run, report)
+
+
+def _drift_watch(training: Training, learner: "AnyLearner") -> "DriftWatch | None":
+    """What follows the error along the stream, where that is asked for."""
+    if not (training.monitors or training.plot):
+        return None
+    from thinstream.training.drift import DriftWatch
+
+    if learner.reads != "once":
+        raise InvalidParameterError(
+            f"{learner.algorithm.name} holds its rows: it has no error along the stream for --monitor and --plot"
+        )
+    return DriftWatch(training.monitors)
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -174,8 +205,9 @@ def _check_options(
 
     place, files = training.checkpoint_file, resolve(data)
     require_model_file(training.model, place)
-    require_outputs(data, training.model)
+    require_outputs(data, training.model, training.plot)
     require_not_input(place, *files)
+    _check_watching(training, distributed)
     if distributed.engine is None:
         require_writable(place)
     else:
@@ -188,6 +220,22 @@ def _check_options(
         _require_checkpoint(training.model, place, distributed)
     if place is None and (training.resume or training.checkpoint_every or training.checkpoint_seconds is not None):
         raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
+
+
+def _check_watching(training: Training, distributed: Distributed) -> None:
+    if distributed.engine is not None and (training.monitors or training.plot):
+        raise InvalidParameterError("--monitor and --plot are for runs in one process, without --engine")
+    if training.monitors:
+        from thinstream.errors import listed
+        from thinstream.monitors import MONITORS
+
+        for name in training.monitors:
+            if name not in MONITORS:
+                raise InvalidParameterError(f"--monitor must be {listed(MONITORS)}, got {name!r}")
+    if training.plot is not None:
+        from thinstream.training.picture import check_path
+
+        check_path(training.plot)
 
 
 def _require_checkpoint(model: Path, place: Path | None, distributed: Distributed) -> None:
