@@ -23,7 +23,7 @@ def pytest_collection_finish():
 def _specialisations():
     from thinstream import jit
 
-    return sorted({f"{name}{signature}" for name, signature in jit.specialisations})
+    return sorted({f"{name}{signature}" for name, signature, _ in jit.specialisations})
 
 
 def pytest_sessionfinish(session):

@@ -5,7 +5,7 @@ are finite and not zero. Duplicate indices would silently change every second-or
 passed on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,73 +13,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
-from thinstream.jit import Compiled, keyed_by
+from thinstream.jit import compiled
 
 _STRETCH = np.uint64(4096)
 _FINE, _INDPTR, _INDEX, _VALUE, _ORDER = range(5)
 
 
-def _make_check_csr(version: str) -> Callable[..., Any]:
-    def check_csr(indptr: Any, indices: Any, bits: Any, width: Any, mask: Any, infinity: Any) -> Any:
-        """(whether all is well, bits of the largest |value|), in loops without branches that run as SIMD."""
-        keyed_by(version)
-        n, largest, smallest = len(indptr) - 1, mask & ~mask, mask
-        if n < 0 or indptr[0] != 0:
-            return False, largest
-        turned, descents, outside = np.int64(0), np.int64(0), np.int64(0)
-        for i in range(n):
-            turned += indptr[i + 1] < indptr[i]
-        end = np.uint64(indptr[n])
-        if turned or end > len(indices) or end > len(bits):
-            return False, largest
-        for first in range(np.uint64(0), end, _STRETCH):  # two loops of one kind each, over a piece that stays in cache
-            last = min(first + _STRETCH, end)
-            for k in range(first, last):
-                size = bits[k] & mask  # |x|, whose bits are ordered as the numbers are, infinity and NaN last
-                largest, smallest = max(largest, size), min(smallest, size)
-            second = first if first > 0 else np.uint64(1)
-            for k in range(second, last):
-                descents += indices[k] <= indices[k - np.uint64(1)]
-        for i in range(n):
-            start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-            if start < stop:
-                # only where a row begins may an index fall; its first and last are its lowest and highest
-                descents -= start > 0 and indices[start] <= indices[start - np.uint64(1)]
-                outside += indices[start] < 0 or indices[stop - np.uint64(1)] >= width
-        tidy = descents == 0 and outside == 0 and (end == 0 or smallest > 0)
-        return tidy and largest < infinity, largest
-
-    return check_csr
+@compiled()
+def _check_csr(indptr: Any, indices: Any, bits: Any, width: Any, mask: Any, infinity: Any) -> Any:
+    """(whether all is well, bits of the largest |value|), in loops without branches that run as SIMD."""
+    n, largest, smallest = len(indptr) - 1, mask & ~mask, mask
+    if n < 0 or indptr[0] != 0:
+        return False, largest
+    turned, descents, outside = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(n):
+        turned += indptr[i + 1] < indptr[i]
+    end = np.uint64(indptr[n])
+    if turned or end > len(indices) or end > len(bits):
+        return False, largest
+    for first in range(np.uint64(0), end, _STRETCH):  # two loops of one kind each, over a piece that stays in cache
+        last = min(first + _STRETCH, end)
+        for k in range(first, last):
+            size = bits[k] & mask  # |x|, whose bits are ordered as the numbers are, infinity and NaN last
+            largest, smallest = max(largest, size), min(smallest, size)
+        second = first if first > 0 else np.uint64(1)
+        for k in range(second, last):
+            descents += indices[k] <= indices[k - np.uint64(1)]
+    for i in range(n):
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        if start < stop:
+            # only where a row begins may an index fall; its first and last are its lowest and highest
+            descents -= start > 0 and indices[start] <= indices[start - np.uint64(1)]
+            outside += indices[start] < 0 or indices[stop - np.uint64(1)] >= width
+    tidy = descents == 0 and outside == 0 and (end == 0 or smallest > 0)
+    return tidy and largest < infinity, largest
 
 
-def _make_find_error(version: str) -> Callable[..., Any]:
-    def find_error(indptr: Any, indices: Any, values: Any, width: Any) -> Any:
-        """(verdict, row, place) of the first error, an untidy row only if there is no other."""
-        keyed_by(version)
-        untidy, untidy_row, untidy_place = False, 0, 0
-        if len(indptr) == 0 or indptr[0] != 0 or len(indices) != len(values):
-            return _INDPTR, 0, 0
-        for i in range(len(indptr) - 1):
-            start, end = np.int64(indptr[i]), np.int64(indptr[i + 1])
-            if end < start or end > len(indices):
-                return _INDPTR, i, 0
-            last = np.int64(-1)
-            for k in range(start, end):
-                j, x = np.int64(indices[k]), values[k]
-                if j < 0 or j >= width:
-                    return _INDEX, i, k
-                if not np.isfinite(x):
-                    return _VALUE, i, k
-                if (j <= last or x == 0) and not untidy:
-                    untidy, untidy_row, untidy_place = True, i, k
-                last = j
-        return (_ORDER, untidy_row, untidy_place) if untidy else (_FINE, 0, 0)
-
-    return find_error
+@compiled()
+def _find_error(indptr: Any, indices: Any, values: Any, width: Any) -> Any:
+    """(verdict, row, place) of the first error, an untidy row only if there is no other."""
+    untidy, untidy_row, untidy_place = False, 0, 0
+    if len(indptr) == 0 or indptr[0] != 0 or len(indices) != len(values):
+        return _INDPTR, 0, 0
+    for i in range(len(indptr) - 1):
+        start, end = np.int64(indptr[i]), np.int64(indptr[i + 1])
+        if end < start or end > len(indices):
+            return _INDPTR, i, 0
+        last = np.int64(-1)
+        for k in range(start, end):
+            j, x = np.int64(indices[k]), values[k]
+            if j < 0 or j >= width:
+                return _INDEX, i, k
+            if not np.isfinite(x):
+                return _VALUE, i, k
+            if (j <= last or x == 0) and not untidy:
+                untidy, untidy_row, untidy_place = True, i, k
+            last = j
+    return (_ORDER, untidy_row, untidy_place) if untidy else (_FINE, 0, 0)
 
 
-_check_csr, _find_error = Compiled(_make_check_csr, __name__), Compiled(_make_find_error, __name__)
-_ready: set[str] = set()
 #: Per dtype: the type of its bits, all of them but the sign, and those of infinity.
 _BITS: dict[str, Any] = {
     "f": (np.uint32, np.uint32(2**31 - 1), np.uint32(0x7F800000)),
@@ -139,12 +131,7 @@ class Batch:
         """Checks the arrays in one pass; sorts, sums and drops on a copy where a row asks for it."""
         indptr, indices, values = _whole(indptr), _whole(indices), _real(values)
         bits, mask, infinity = _BITS[values.dtype.char]
-        arguments = (indptr, indices, values.view(bits), n_features, mask, infinity)
-        kind = indptr.dtype.char + indices.dtype.char + values.dtype.char
-        if kind not in _ready:
-            _check_csr.ensure(*arguments)
-            _ready.add(kind)
-        fine, largest = _check_csr.function(*arguments)
+        fine, largest = _check_csr(indptr, indices, values.view(bits), n_features, mask, infinity)
         if fine:
             size = float(bits(largest).view(values.dtype))
             return cls(indptr, indices, values, n_features, y, weights, size, first_row)

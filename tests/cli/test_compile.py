@@ -8,7 +8,6 @@ from tests.cli.commands import process
 from tests.cli.test_processes import on_terminal
 from thinstream.cli.commands.compile import ROWS, commands_of
 from thinstream.cli.progress import COMPILING
-from thinstream.evaluate import tally
 from thinstream.streams.formats import formats
 
 
@@ -40,10 +39,10 @@ def test_ahead(data, fresh):
     child = process("compile", "perceptron", "-j", "1")
     out, errors = child.communicate(timeout=110)
     assert (child.returncode, out, errors) == (0, b"", b"compiled for this machine: Perceptron\n")
-    kept = sorted(path.name for path in fresh.rglob("*.nbc"))
+    kept = sorted(path.name for path in fresh.rglob("*.code"))
     assert kept
     assert train() == (0, "")
-    assert sorted(path.name for path in fresh.rglob("*.nbc")) == kept
+    assert sorted(path.name for path in fresh.rglob("*.code")) == kept
     assert os.listdir() == ["d.svm"]
 
 
@@ -58,7 +57,7 @@ def test_everything_ahead(there):
 
 
 def test_where_nothing_can_be_kept(thin, monkeypatch):
-    monkeypatch.setattr(tally._count, "cached", False)  # as it is where no folder can be written
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "/dev/null/nowhere")
     message = "compiled code cannot be kept: NUMBA_CACHE_DIR must name a folder that can be written"
     assert thin("compile", "perceptron", code=1).errors == f"thinstream: {message}\n"
 

@@ -16,6 +16,7 @@ from sklearn.base import clone
 import thinstream as ts
 from tests.rules.conformance import TOLERANCE, Stream, assert_same_bits, class_weights, run_twin, streams
 from tests.rules.golden import twins
+from thinstream.jit import INTERPRETED, specialisations
 from thinstream.learners.memory import field_views
 
 NAMES = [algorithm.name for algorithm in ts.algorithms("online")]
@@ -302,7 +303,7 @@ def test_wide_indices(name, dtype, data):
     X = sp.csr_matrix(case.stream.X)
     X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
     model = case.run(X, dtype=dtype)
-    assert np.dtype(np.int64).char in model._model.learner._ready
+    assert INTERPRETED or any("Rows(l=1CAW, l=1CAW," in kinds for _, kinds, _ in specialisations)
     assert_same_bits(model, case.run(dtype=dtype))
 
 

@@ -4,16 +4,16 @@ import math
 import random
 from fractions import Fraction
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thinstream.jit import compiled
 from thinstream.streams.text.decimal import number
 
 
-@numba.njit
+@compiled(number.__module__)
 def read_all(text, starts, stops, values, ends):
     for k in range(len(starts)):
         values[k], ends[k] = number(text, starts[k], stops[k])

@@ -6,7 +6,6 @@ Shalev-Shwartz, Tewari: Stochastic Methods for l1-regularized Loss Minimization 
 Scores s_i are kept up to date, so a step costs the non-zeros of column j.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from thinstream.engine.losses import LOGISTIC, loss_and_slope
 from thinstream.engine.parameters import Count, NonNegative, Positive, WholeNumbers
 from thinstream.engine.prox import soft
 from thinstream.errors import InvalidInputError
-from thinstream.jit import Compiled, keyed_by
+from thinstream.jit import compiled
 
 
 class SCD(NamedTuple):
@@ -63,30 +62,24 @@ class SCD(NamedTuple):
     coordinates: Annotated[Any, WholeNumbers()] = None
 
 
-def _make_descend(version: str) -> Callable[..., Any]:
-    def descend(columns: Any, y: Any, c: Any, order: Any, l1: Any, beta: Any, w: Any, s: Any) -> Any:
-        """A step for each coordinate of ``order``, c adds up to 1; returns how many moved."""
-        keyed_by(version)
-        indptr, indices, values = columns
-        steps = 0
-        for j in order:
-            g = 0.0
+@compiled()
+def _descend(columns: Any, y: Any, c: Any, order: Any, l1: Any, beta: Any, w: Any, s: Any) -> Any:
+    """A step for each coordinate of ``order``, c adds up to 1; returns how many moved."""
+    indptr, indices, values = columns
+    steps = 0
+    for j in order:
+        g = 0.0
+        for k in range(indptr[j], indptr[j + 1]):
+            i = indices[k]
+            _, slope = loss_and_slope(LOGISTIC, s[i], y[i])
+            g -= c[i] * slope * y[i] * values[k]
+        moved = soft(w[j] - g / beta, l1 / beta)
+        if moved != w[j]:
             for k in range(indptr[j], indptr[j + 1]):
-                i = indices[k]
-                _, slope = loss_and_slope(LOGISTIC, s[i], y[i])
-                g -= c[i] * slope * y[i] * values[k]
-            moved = soft(w[j] - g / beta, l1 / beta)
-            if moved != w[j]:
-                for k in range(indptr[j], indptr[j + 1]):
-                    s[indices[k]] += (moved - w[j]) * values[k]
-                w[j] = moved
-                steps += 1
-        return steps
-
-    return descend
-
-
-_descend = Compiled(_make_descend, __name__)
+                s[indices[k]] += (moved - w[j]) * values[k]
+            w[j] = moved
+            steps += 1
+    return steps
 
 
 @runs(SCD, paper="P2 baseline", order="first")

@@ -3,7 +3,6 @@
 Shalev-Shwartz, Zhang: Proximal Stochastic Dual Coordinate Ascent (2012); "sparDCA", a baseline of P1. Specification §5.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from thinstream.batch_learners.base import BatchLearner, runs
 from thinstream.batch_learners.rows import Examples
 from thinstream.engine.parameters import Count, NonNegative, OneOf, Positive
 from thinstream.engine.prox import soft
-from thinstream.jit import Compiled, keyed_by
+from thinstream.jit import compiled
 
 
 class SparDCA(NamedTuple):
@@ -53,36 +52,30 @@ class SparDCA(NamedTuple):
     n_epochs: Count = 10
 
 
-def _make(version: str) -> Callable[..., Any]:
-    def epoch(indptr: Any, indices: Any, values: Any, y: Any, Cs: Any, tau: Any, q: Any, z: Any, a: Any, s: Any) -> Any:
-        """All rows once; fills the scores s before each step, returns how many a_i moved."""
-        keyed_by(version)
-        moved = 0
-        for i in range(len(y)):
-            score, square = 0.0, 0.0
+@compiled()
+def _epoch(indptr: Any, indices: Any, values: Any, y: Any, Cs: Any, tau: Any, q: Any, z: Any, a: Any, s: Any) -> Any:
+    """All rows once; fills the scores s before each step, returns how many a_i moved."""
+    moved = 0
+    for i in range(len(y)):
+        score, square = 0.0, 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            score += soft(z[indices[e]], tau) * values[e]
+            square += values[e] * values[e]
+        s[i] = score
+        gain = 1.0 - y[i] * score
+        if q == 2:
+            new = max(0.0, a[i] + (gain - a[i] / Cs[i]) / (square + 1.0 / Cs[i]))
+        elif square > 0.0:
+            new = min(max(a[i] + gain / square, 0.0), Cs[i])
+        else:
+            new = Cs[i]  # an empty row: as far as it goes, and no weight changes
+        step = (new - a[i]) * y[i]
+        if step != 0.0:
+            moved += 1
+            a[i] = new
             for e in range(indptr[i], indptr[i + 1]):
-                score += soft(z[indices[e]], tau) * values[e]
-                square += values[e] * values[e]
-            s[i] = score
-            gain = 1.0 - y[i] * score
-            if q == 2:
-                new = max(0.0, a[i] + (gain - a[i] / Cs[i]) / (square + 1.0 / Cs[i]))
-            elif square > 0.0:
-                new = min(max(a[i] + gain / square, 0.0), Cs[i])
-            else:
-                new = Cs[i]  # an empty row: as far as it goes, and no weight changes
-            step = (new - a[i]) * y[i]
-            if step != 0.0:
-                moved += 1
-                a[i] = new
-                for e in range(indptr[i], indptr[i + 1]):
-                    z[indices[e]] += step * values[e]
-        return moved
-
-    return epoch
-
-
-_epoch = Compiled(_make, __name__)
+                z[indices[e]] += step * values[e]
+    return moved
 
 
 @runs(SparDCA, paper="P1 baseline", order="first")

@@ -20,7 +20,6 @@ from typing import Annotated, Any
 import typer
 
 from thinstream.cli import commands
-from thinstream.cli.startup import hide_linear_algebra
 from thinstream.cli.terminal import LINES, open_standard_streams, printable
 
 #: What click raises on a wrong command line; typer has a click of its own or not, depending on its version.
@@ -75,8 +74,6 @@ def _make_command(
     from thinstream.cli.options import PARAMETERS, expand_options
 
     parameters = signature(command).parameters
-    if "reading" in parameters and not {"-h", "--help"} & set(arguments):
-        hide_linear_algebra()
     if PARAMETERS not in parameters:
         return expand_options(command), None
     from thinstream.cli.algorithm_options import algorithm_options, named_algorithm

@@ -10,6 +10,7 @@ from typing import Any
 
 from thinstream.batch import Position
 from thinstream.cli.render import cells, fit_columns, say, show_json
+from thinstream.jit import watches
 from thinstream.training.run import Line, Observer, Step
 
 COMPILING = "thinstream: compiling for the first use on this machine, which takes some seconds …"
@@ -18,30 +19,29 @@ COMPILING = "thinstream: compiling for the first use on this machine, which take
 @contextmanager
 def say_if_compiling(quiet: bool, seconds: float = 1.0) -> Iterator[None]:
     """Says, once, why it takes long, where something is compiled for its first use."""
-    from numba.core import event
 
-    class Watch(event.Listener):  # type: ignore[misc]
-        depth, timer = 0, threading.Timer(seconds, lambda: None)
+    class Watch:
         is_told = quiet
 
         def tell(self) -> None:
-            self.is_told = True
-            say(COMPILING)
+            if not self.is_told:
+                self.is_told = True
+                say(COMPILING)
 
-        def on_start(self, event: Any) -> None:
-            self.depth += 1
-            if self.depth == 1 and not self.is_told:
-                self.timer = threading.Timer(seconds, self.tell)
-                self.timer.daemon = True
-                self.timer.start()
+        def __enter__(self) -> None:
+            self.timer = threading.Timer(seconds, self.tell)
+            self.timer.daemon = True
+            self.timer.start()
 
-        def on_end(self, event: Any) -> None:
-            self.depth -= 1
-            if self.depth == 0:
-                self.timer.cancel()
+        def __exit__(self, *error: object) -> None:
+            self.timer.cancel()
 
-    with event.install_listener("numba:compile", Watch()):
+    watch = Watch()
+    watches.append(watch)
+    try:
         yield
+    finally:
+        watches.remove(watch)
 
 
 @contextmanager

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from numba import types
-
 from thinstream.engine.records import check_precision
 from thinstream.jit import compiles
 
@@ -24,7 +22,7 @@ def calls(find: Callable[[Any], Any], inline: str = "never", check: Any = None) 
     """
 
     def pick(p: Any, *rest: Any) -> Any:
-        if not isinstance(p, types.BaseNamedTuple):
+        if not hasattr(p, "instance_class"):  # numba's type of a NamedTuple
             return None  # numba looks further
         if check is not None:
             check(p, *rest)

@@ -8,7 +8,6 @@ the final weights and is otherwise absent; so predicting is this same loop over 
 are the scores of the unit vectors.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ from thinstream.engine.prefetch import prefetch
 from thinstream.engine.records import in_precision
 from thinstream.engine.rows import STRETCH, fine_until
 from thinstream.engine.rule import Example
-from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.jit import Compiled, scalar
 
 U0, U1, U4, U16 = (np.uint64(number) for number in (0, 1, 4, 16))
 
@@ -173,81 +172,75 @@ def _prefetch_coordinates(p: Any, rows: Any, i: Any, memory: Any) -> None:
             prefetch(memory.clocks, np.uint64(clock_width(p)) * j)
 
 
-def make_loop(version: str) -> Callable[..., int]:
-    """The loop; ``version`` stands for all sources it is compiled from (see `jit`)."""
+def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -> Any:
+    """Learns the rows in order, up to the first that is out of bounds; returns how many.
 
-    def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -> Any:
-        """Learns the rows in order, up to the first that is out of bounds; returns how many.
+    ``scores``, unless empty, takes each row's score before its update.
+    """
+    counts, state, n = memory.counts, memory.state, len(rows.indptr) - 1
+    q = in_precision(p, state)  # p for the example's arithmetic, q for the coordinates'
+    t, positives, updates = counts[T], counts[POSITIVES], counts[UPDATES]
+    missed, alarms = counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES]
+    total = memory.totals[0]
+    own = read_totals(p, memory.totals)
+    wide = (state.nbytes + memory.clocks.nbytes) > CACHE
+    done, safe = n, n if bounds.limit == 0.0 else 0
+    for i in range(n):
+        if i == safe:
+            safe = fine_until(rows, i, bounds)
+            if safe == i:
+                done = i
+                break
+        a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+        if i + STRETCH < n:
+            _prefetch_row(rows, i + STRETCH)
+        if wide and i + 1 < n:
+            _prefetch_coordinates(q, rows, i + 1, memory)
+        importance = rows.weights[min(i, rows.weights.size - 1)] if rows.weights.size else 1.0
+        absent = importance == 0.0 or stopped(p, own)
+        now64 = begin(p, t + 1, own)
+        now = in_precision(now64, state)
+        if observes(q) and not absent:
+            v = _confidence(q, rows, a, b, memory)
+            s = _observe(q, now, rows, a, b, v, memory)
+        else:
+            s, v = _look(q, now, rows, a, b, memory)
+        if scores.size:
+            scores[i] = s
+        if absent:
+            continue
 
-        ``scores``, unless empty, takes each row's score before its update.
-        """
-        keyed_by(version)
-        counts, state, n = memory.counts, memory.state, len(rows.indptr) - 1
-        q = in_precision(p, state)  # p for the example's arithmetic, q for the coordinates'
-        t, positives, updates = counts[T], counts[POSITIVES], counts[UPDATES]
-        missed, alarms = counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES]
-        total = memory.totals[0]
-        own = read_totals(p, memory.totals)
-        wide = (state.nbytes + memory.clocks.nbytes) > CACHE
-        done, safe = n, n if bounds.limit == 0.0 else 0
-        for i in range(n):
-            if i == safe:
-                safe = fine_until(rows, i, bounds)
-                if safe == i:
-                    done = i
-                    break
-            a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
-            if i + STRETCH < n:
-                _prefetch_row(rows, i + STRETCH)
-            if wide and i + 1 < n:
-                _prefetch_coordinates(q, rows, i + 1, memory)
-            importance = rows.weights[min(i, rows.weights.size - 1)] if rows.weights.size else 1.0
-            absent = importance == 0.0 or stopped(p, own)
-            now64 = begin(p, t + 1, own)
-            now = in_precision(now64, state)
-            if observes(q) and not absent:
-                v = _confidence(q, rows, a, b, memory)
-                s = _observe(q, now, rows, a, b, v, memory)
-            else:
-                s, v = _look(q, now, rows, a, b, memory)
-            if scores.size:
-                scores[i] = s
-            if absent:
-                continue
+        t += 1
+        positive = rows.y[i] > 0
+        positives += positive
+        c_positive, c_negative = costs.positive, costs.negative
+        if costs.balanced:
+            c_positive, c_negative = max(t - positives, 1) / max(positives, 1), 1.0
+        example = Example(
+            1.0 if positive else -1.0,
+            c_positive if positive else c_negative,
+            c_positive / c_negative,
+            importance,
+        )
+        if positive and not s > 0:
+            missed += 1
+        elif s > 0 and not positive:
+            alarms += 1
 
-            t += 1
-            positive = rows.y[i] > 0
-            positives += positive
-            c_positive, c_negative = costs.positive, costs.negative
-            if costs.balanced:
-                c_positive, c_negative = max(t - positives, 1) / max(positives, 1), 1.0
-            example = Example(
-                1.0 if positive else -1.0,
-                c_positive if positive else c_negative,
-                c_positive / c_negative,
-                importance,
-            )
-            if positive and not s > 0:
-                missed += 1
-            elif s > 0 and not positive:
-                alarms += 1
+        decision = step(p, float(s), float(v), example, now64)
+        total += decision.loss
+        change = 0
+        if decision.update:
+            updates += 1
+            change = _move(q, now, rows, a, b, v, in_precision(decision, state), memory)
+            settle(q, memory, rows, int(a), int(b))
+        own = end(p, own, t, float(v), now64, change)
 
-            decision = step(p, float(s), float(v), example, now64)
-            total += decision.loss
-            change = 0
-            if decision.update:
-                updates += 1
-                change = _move(q, now, rows, a, b, v, in_precision(decision, state), memory)
-                settle(q, memory, rows, int(a), int(b))
-            own = end(p, own, t, float(v), now64, change)
-
-        counts[T], counts[POSITIVES], counts[UPDATES] = t, positives, updates
-        counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES] = missed, alarms
-        memory.totals[0] = total
-        write_totals(p, memory.totals, own)
-        return done
-
-    return loop
+    counts[T], counts[POSITIVES], counts[UPDATES] = t, positives, updates
+    counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES] = missed, alarms
+    memory.totals[0] = total
+    write_totals(p, memory.totals, own)
+    return done
 
 
 _LOOPS: dict[Any, Compiled] = {}
@@ -256,5 +249,5 @@ _LOOPS: dict[Any, Compiled] = {}
 def loop_for(rule: Any) -> Compiled:
     """The loop compiled for one rule; editing that rule's file recompiles it alone."""
     if rule not in _LOOPS:
-        _LOOPS[rule] = Compiled(make_loop, rule.__module__)
+        _LOOPS[rule] = Compiled(loop, rule.__module__)
     return _LOOPS[rule]

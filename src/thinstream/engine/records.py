@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
-from numba import types
-from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from thinstream.jit import compiles
@@ -80,8 +78,6 @@ def in_precision(record: Any, state: Any) -> Any:
 
 @compiles(in_precision)
 def _in_precision_compiled(record: Any, state: Any) -> Any:
-    if not isinstance(record, types.BaseNamedTuple):
-        return None
     cls = record.instance_class
     floats = split(cls)[0]
     parts = [f"real(record.{n})" if n in floats else f"record.{n}" for n in cls._fields]
@@ -90,6 +86,8 @@ def _in_precision_compiled(record: Any, state: Any) -> Any:
 
 def check_precision(rule: str, record: Any, state: Any) -> None:
     """Refuses at compile time a coordinate computed in more bits than it is kept in (a bare literal, usually)."""
+    from numba.core.errors import TypingError
+
     for name, kind in zip(record.fields, record.types, strict=True):
         if name in split(record.instance_class)[0] and kind != state.dtype:
             raise TypingError(

@@ -4,7 +4,6 @@ A tally is a tuple of arrays, all of which only grow: so tallies add up, and the
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from thinstream.batch import plain
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.report import P3, Report, Tradeoff
-from thinstream.jit import Compiled, keyed_by
+from thinstream.jit import compiled
 
 ROWS, POSITIVES, FALSE_NEGATIVES, FALSE_POSITIVES = range(4)
 HINGE, LOG_LOSS = range(2)
@@ -67,11 +66,8 @@ class Tally(NamedTuple):
             cell,
             cell.view(np.uint32),
         )
-        if scores.dtype.char not in _ready:
-            _count.ensure(*arguments)
-            _ready.add(scores.dtype.char)
         with np.errstate(over="ignore", under="ignore"):  # interpreted, numpy would warn where compiled code does not
-            fine = _count.function(*arguments)
+            fine = _count(*arguments)
         if not fine:
             raise _error(scores, y, w)
 
@@ -159,51 +155,43 @@ def _by_class(seen: Any, called: Any, right: Any) -> dict[str, Any]:
     }
 
 
-def _make_count(version: str) -> Callable[..., Any]:
-    def count(scores: Any, y: Any, weights: Any, tally: Any, cell: Any, bits: Any) -> Any:
-        """Counts the rows and returns True, or touches nothing if one is bad. ``bits`` are those of ``cell``."""
-        keyed_by(version)
-        bad = np.int64(0)
-        for i in range(len(scores)):
-            bad += not (np.abs(scores[i]) < np.inf)
-            bad += np.abs(y[i]) != 1
-        for i in range(len(weights)):
-            bad += not (0.0 <= weights[i] < np.inf)
-        if bad:
-            return False
-        counts, bins = tally.counts, tally.bins
-        rows, positives = counts[ROWS], counts[POSITIVES]
-        missed, false = counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES]
-        hinge, log_loss = tally.totals[HINGE], tally.totals[LOG_LOSS]
-        for i in range(len(scores)):
-            if len(weights) and weights[i] == 0.0:
-                continue
-            # no branches on labels or signs: they are what cannot be predicted
-            s, positive, called = np.float64(scores[i]), y[i] > 0, scores[i] > 0.0
-            margin = y[i] * s
-            rows += 1
-            positives += positive
-            missed += positive & (not called)
-            false += called & (not positive)
-            hinge += max(0.0, 1.0 - margin)
-            # log1p(small) as log(u)·small/(u − 1), right but for the last bits and faster (Kahan)
-            small = np.exp(-np.abs(margin))  # of a negative number only, so nothing overflows
-            u = 1.0 + small
-            log_loss += max(0.0, -margin) + (np.log(u) * (small / (u - 1.0)) if u > 1.0 else small)
-            cell[0] = min(max(s, -_LARGEST), _LARGEST) + 0.0  # no -0.0, which would be below 0
-            # patterns grow with |s|: below zero their order is turned, and zero is put in the middle
-            bins[np.int64(positive), (bits[0] ^ (_SIGN | (_ALL * (bits[0] >> _TOP)))) >> _SHIFT] += 1
-        counts[ROWS], counts[POSITIVES] = rows, positives
-        counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES] = missed, false
-        tally.totals[HINGE], tally.totals[LOG_LOSS] = hinge, log_loss
-        return True
-
-    return count
-
-
-_count = Compiled(_make_count, __name__)
-#: Types of scores it is compiled for.
-_ready: set[str] = set()
+@compiled()
+def _count(scores: Any, y: Any, weights: Any, tally: Any, cell: Any, bits: Any) -> Any:
+    """Counts the rows and returns True, or touches nothing if one is bad. ``bits`` are those of ``cell``."""
+    bad = np.int64(0)
+    for i in range(len(scores)):
+        bad += not (np.abs(scores[i]) < np.inf)
+        bad += np.abs(y[i]) != 1
+    for i in range(len(weights)):
+        bad += not (0.0 <= weights[i] < np.inf)
+    if bad:
+        return False
+    counts, bins = tally.counts, tally.bins
+    rows, positives = counts[ROWS], counts[POSITIVES]
+    missed, false = counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES]
+    hinge, log_loss = tally.totals[HINGE], tally.totals[LOG_LOSS]
+    for i in range(len(scores)):
+        if len(weights) and weights[i] == 0.0:
+            continue
+        # no branches on labels or signs: they are what cannot be predicted
+        s, positive, called = np.float64(scores[i]), y[i] > 0, scores[i] > 0.0
+        margin = y[i] * s
+        rows += 1
+        positives += positive
+        missed += positive & (not called)
+        false += called & (not positive)
+        hinge += max(0.0, 1.0 - margin)
+        # log1p(small) as log(u)·small/(u − 1), right but for the last bits and faster (Kahan)
+        small = np.exp(-np.abs(margin))  # of a negative number only, so nothing overflows
+        u = 1.0 + small
+        log_loss += max(0.0, -margin) + (np.log(u) * (small / (u - 1.0)) if u > 1.0 else small)
+        cell[0] = min(max(s, -_LARGEST), _LARGEST) + 0.0  # no -0.0, which would be below 0
+        # patterns grow with |s|: below zero their order is turned, and zero is put in the middle
+        bins[np.int64(positive), (bits[0] ^ (_SIGN | (_ALL * (bits[0] >> _TOP)))) >> _SHIFT] += 1
+    counts[ROWS], counts[POSITIVES] = rows, positives
+    counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES] = missed, false
+    tally.totals[HINGE], tally.totals[LOG_LOSS] = hinge, log_loss
+    return True
 
 
 def _share(part: float, whole: int) -> float:

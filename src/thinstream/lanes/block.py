@@ -33,25 +33,11 @@ class Block:
             np.zeros((5, len(self._padded)), dtype=np.int64),
             np.repeat(totals, len(self._padded), axis=1),
         )
-        self._ready: set[str] = set()
 
     def learn(self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], scores: NDArray[Any]) -> None:
         """Learns the rows in order; ``y`` and ``weights`` have a column per lane, or one for all."""
-        self.function(rows)(*self._arguments(rows, y, weights, scores))
-
-    def function(self, rows: Rows) -> Any:
-        """The compiled loop."""
-        loop = loop_for(self._rule, len(self.lanes))
-        if rows.indices.dtype.char not in self._ready:
-            column = np.empty((0, 1))
-            scores = np.empty((0, 1), self.memory.state.dtype)
-            loop.ensure(*self._arguments(rows, column.astype(np.int8), column, scores))
-            self._ready.add(rows.indices.dtype.char)
-        return loop.function
-
-    def _arguments(self, rows: Rows, y: Any, weights: Any, scores: Any) -> tuple[Any, ...]:
-        fields = len(split(self.algorithm.coordinate)[0])
-        return self._rule, self._tables, rows, y, weights, self.memory, len(self.lanes), fields, scores
+        loop, fields = loop_for(self._rule, len(self.lanes)), len(split(self.algorithm.coordinate)[0])
+        loop(self._rule, self._tables, rows, y, weights, self.memory, len(self.lanes), fields, scores)
 
     def widen(self, width: int) -> None:
         """Room for ``width`` coordinates, at least half as much again."""
@@ -144,7 +130,7 @@ class Block:
         return made[0], made[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"algorithm": self.algorithm.name, "_ready": set()}
+        return self.__dict__ | {"algorithm": self.algorithm.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -212,8 +212,6 @@ class Lanes:
                 for one in work:
                     _learn(*one)
                 continue
-            for block in self._blocks:
-                block.function(rows)  # compiled before the threads start
             with ThreadPoolExecutor(self.threads) as pool:
                 for done in [pool.submit(_learn, *one) for one in work]:
                     done.result()

@@ -7,7 +7,6 @@ and not to a coordinate, is on the stack (see `stack`).
 
 import dis
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from thinstream.engine.hooks import (
 from thinstream.engine.loop import CACHE, FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T
 from thinstream.engine.prefetch import prefetch
 from thinstream.engine.rule import Example, Step
-from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.jit import Compiled, scalar
 from thinstream.lanes.access import (
     COUNTS,
     PARAMETERS,
@@ -90,8 +89,8 @@ def _at(rows: Any, a: Any, k: Any) -> Any:
     return rows.values[a + k - offset], np.uint64(rows.indices[a + k - offset]) + offset
 
 
-def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -> Callable[..., Any]:
-    """The loop for ``size`` lanes; ``version`` stands for its sources (see `jit`)."""
+def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[..., Any]:
+    """The loop for ``size`` lanes."""
     whole, full, summing = size == FULL, np.uint64(size), observing or confident
 
     def loop(
@@ -106,7 +105,6 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
         scores: Any,
     ) -> None:
         """Learns the rows in order. ``weights`` and ``y`` have a column per lane in use, or one for all."""
-        keyed_by(version)
         # a constant, or (in a narrow block) a number of which the compiler knows that it is a multiple of 16
         lanes = full if whole else np.uint64(used + STEP - 1) // U16 * U16
         state, clocks, n = memory.state, memory.clocks, len(rows.indptr) - 1
@@ -276,6 +274,7 @@ def make_lanes_loop(version: str, size: int, observing: bool, confident: bool) -
     return loop
 
 
+_SOURCES = "thinstream.lanes.access", "thinstream.lanes.stack"
 _LOOPS: dict[Any, Compiled] = {}
 
 
@@ -284,8 +283,7 @@ def loop_for(p: Any, lanes: int) -> Compiled:
     rule, size = type(p), FULL if lanes > FULL - STEP else FULL - STEP
     key = rule, size, bool(p.observes()), uses_confidence(rule)
     if key not in _LOOPS:
-        factory = partial(make_lanes_loop, size=size, observing=key[2], confident=key[3])
-        _LOOPS[key] = Compiled(factory, rule.__module__, __name__, "thinstream.lanes.access", "thinstream.lanes.stack")
+        _LOOPS[key] = Compiled(make_lanes_loop(*key[1:]), rule.__module__, *_SOURCES, constants=key[1:])
     return _LOOPS[key]
 
 

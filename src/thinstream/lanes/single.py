@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.engine.full import Matrix
-from thinstream.engine.loop import loop_for
 from thinstream.engine.records import Memory, split
 from thinstream.engine.rows import Rows
 from thinstream.engine.rule import Algorithm
@@ -60,12 +59,6 @@ class SingleLane:
         out = np.empty(len(y), self.memory.state.dtype)
         self._model._run(own, self.memory, out)
         scores[:, 0] = out
-
-    def function(self, rows: Rows) -> Any:
-        """The compiled loop, which is that of any `Learner`."""
-        empty = rows._replace(indptr=rows.indptr[:1], y=np.empty(0, np.int8), weights=np.empty(0))
-        self._model._run(empty, self.memory, np.empty(0, self.memory.state.dtype))
-        return loop_for(type(self._model.rule)).function
 
     def widen(self, width: int) -> None:
         """As `Block.widen`."""

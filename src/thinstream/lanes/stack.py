@@ -4,47 +4,15 @@ LLVM knows that memory on the stack is none of the arguments' memory. Loops that
 state need no check, at every non-zero, that the two do not overlap.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.errors import TypingError
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
 from thinstream.jit import compiles
 
 #: Bytes of a cache line, where each array begins.
 LINE = 64
-
-
-@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
-def _stack(typing_context: Any, like: Any, rows: Any, columns: Any) -> Any:
-    if not isinstance(rows, types.IntegerLiteral) or not isinstance(columns, types.IntegerLiteral):
-        raise TypingError(f"the size of an array on the stack must be known at compile time, got {rows}, {columns}")
-    shape = max(rows.literal_value, 1), columns.literal_value
-    kind = types.Array(like.dtype, 2, "C")
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        number = context.get_data_type(like.dtype)
-        size = context.get_abi_sizeof(number)
-        block = ir.ArrayType(number, shape[0] * shape[1])
-        memory = cgutils.alloca_once(builder, block)  # in the entry block: once per call, also inside a loop
-        memory.align = LINE
-        array = make_array(kind)(context, builder)
-        populate_array(
-            array,
-            data=builder.bitcast(memory, number.as_pointer()),
-            shape=[context.get_constant(types.intp, length) for length in shape],
-            strides=[context.get_constant(types.intp, length * size) for length in (shape[1], 1)],
-            itemsize=context.get_constant(types.intp, size),
-            meminfo=None,
-        )
-        return array._getvalue()
-
-    return kind(like, rows, columns), codegen
 
 
 def stack(like: Any, rows: int, columns: int) -> Any:
@@ -54,7 +22,48 @@ def stack(like: Any, rows: int, columns: int) -> Any:
 
 @compiles(stack, inline="always")  # the memory must be the caller's
 def _stack_compiled(like: Any, rows: Any, columns: Any) -> Any:
+    stacked = _lowered_stack()
+
     def made(like: Any, rows: Any, columns: Any) -> Any:
-        return _stack(like, rows, columns)
+        return stacked(like, rows, columns)
 
     return made
+
+
+@cache
+def _lowered_stack() -> Any:
+    """The same in LLVM."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.core.errors import TypingError
+    from numba.extending import intrinsic
+    from numba.np.arrayobj import make_array, populate_array
+
+    @intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+    def stacked(typing_context: Any, like: Any, rows: Any, columns: Any) -> Any:
+        if not isinstance(rows, types.IntegerLiteral) or not isinstance(columns, types.IntegerLiteral):
+            raise TypingError(f"the size of an array on the stack must be known at compile time, got {rows}, {columns}")
+        shape = max(rows.literal_value, 1), columns.literal_value
+        kind = types.Array(like.dtype, 2, "C")
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = context.get_data_type(like.dtype)
+            size = context.get_abi_sizeof(number)
+            block = ir.ArrayType(number, shape[0] * shape[1])
+            memory = cgutils.alloca_once(builder, block)  # in the entry block: once per call, also inside a loop
+            memory.align = LINE
+            array = make_array(kind)(context, builder)
+            populate_array(
+                array,
+                data=builder.bitcast(memory, number.as_pointer()),
+                shape=[context.get_constant(types.intp, length) for length in shape],
+                strides=[context.get_constant(types.intp, length * size) for length in (shape[1], 1)],
+                itemsize=context.get_constant(types.intp, size),
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return kind(like, rows, columns), codegen
+
+    return stacked

@@ -211,7 +211,6 @@ class Learner(ReadsOnce, SingleModel):
         self.offset = int(fit_intercept)
         self.memory = allocate(self.algorithm, self.rule, n_features + self.offset, kind)
         self.version = 0  # rises whenever rows are learned: what was read of a model of the same version still holds
-        self._ready: set[str] = set()
 
     def learn(self, batch: Batch, scores: bool = True) -> NDArray[Any]:
         """Takes the examples in order; returns the score of each before its update (empty if not asked for).
@@ -299,11 +298,8 @@ class Learner(ReadsOnce, SingleModel):
         self.n_features = n_features
 
     def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = TRUSTED) -> int:
-        loop = loop_for(type(self.rule))
-        if rows.indices.dtype.char not in self._ready:
-            loop.ensure(self.rule, rows, bounds, self.costs, memory, out)
-            self._ready.add(rows.indices.dtype.char)
-        return int(loop.function(self.rule, rows, bounds, self.costs, memory, out))
+        done: int = loop_for(type(self.rule))(self.rule, rows, bounds, self.costs, memory, out)
+        return done
 
     def _weights(self, first: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Weights of the coordinates from ``first`` on, in blocks."""
@@ -325,7 +321,6 @@ class Learner(ReadsOnce, SingleModel):
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state["algorithm"] = self.algorithm.name  # classes of a rule are found by name
-        state["_ready"] = set()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -250,7 +250,7 @@ def copy_wide(learner: Learner, n_features: int) -> Learner:
     """A copy, for so many features."""
     model, width = copy.copy(learner), max(n_features, learner.n_features)
     memory: list[Any] = [array.copy() for array in learner.memory]
-    model.parameters, model._ready = dict(learner.parameters), learner._ready  # looked up once, not in every round
+    model.parameters = dict(learner.parameters)
     model.memory = widen(learner.algorithm, learner.rule, Memory(*memory), width + learner.offset)
     model.n_features = width
     return model

@@ -10,13 +10,12 @@ with σ² the variance in the window, p(1 − p) of errors. Then its oldest buck
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.jit import compiled, scalar
 from thinstream.monitors.monitor import Monitor
 
 #: Sizes of buckets, 1 to 2^47; and how many of each there may be.
@@ -79,33 +78,27 @@ def _cut(state: Any, delta: float) -> int:
     return 0
 
 
-def _make_walk(version: str) -> Callable[..., int]:
-    def walk(errors: Any, state: Any, found: Any, delta: float, every: float) -> int:
-        keyed_by(version)
-        many = 0
-        for i in range(len(errors)):
-            state[SIZES, SEEN] += 1
-            state[SIZES, WIDTH] += 1
-            state[SIZES, WRONG] += errors[i]
-            _insert(state, np.int64(errors[i]))
-            if state[SIZES, SEEN] % int(every):
-                continue
-            first = direction = _cut(state, delta)
-            while direction:
-                _drop_oldest(state)
-                direction = _cut(state, delta)
-            begin = state[SIZES, SEEN] - state[SIZES, WIDTH]
-            if first > 0 and begin >= state[SIZES, TOLD]:
-                found[many, 0] = i
-                found[many, 1] = begin
-                many += 1
-                state[SIZES, TOLD] = state[SIZES, SEEN]
-        return many
-
-    return walk
-
-
-_walk = Compiled(_make_walk, __name__)
+@compiled()
+def _walk(errors: Any, state: Any, found: Any, delta: float, every: float) -> int:
+    many = 0
+    for i in range(len(errors)):
+        state[SIZES, SEEN] += 1
+        state[SIZES, WIDTH] += 1
+        state[SIZES, WRONG] += errors[i]
+        _insert(state, np.int64(errors[i]))
+        if state[SIZES, SEEN] % int(every):
+            continue
+        first = direction = _cut(state, delta)
+        while direction:
+            _drop_oldest(state)
+            direction = _cut(state, delta)
+        begin = state[SIZES, SEEN] - state[SIZES, WIDTH]
+        if first > 0 and begin >= state[SIZES, TOLD]:
+            found[many, 0] = i
+            found[many, 1] = begin
+            many += 1
+            state[SIZES, TOLD] = state[SIZES, SEEN]
+    return many
 
 
 class ADWIN(Monitor):

@@ -6,52 +6,45 @@ p_min + 3·s_min, and everything begins anew; it began where p + s first exceede
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.jit import Compiled, keyed_by
+from thinstream.jit import compiled
 from thinstream.monitors.monitor import Monitor
 
 ROWS, WRONG, P_MIN, S_MIN, WARNED, SEEN = range(6)
 NEVER = -1.0
 
 
-def _make_walk(version: str) -> Callable[..., int]:
-    def walk(errors: Any, state: Any, found: Any, warm_up: float, warning: float, drift: float) -> int:
-        keyed_by(version)
-        many = 0
-        for i in range(len(errors)):
-            state[SEEN] += 1.0
-            state[ROWS] += 1.0
-            state[WRONG] += errors[i]
-            n = state[ROWS]
-            if n <= warm_up:
-                continue
-            p = state[WRONG] / n
-            s = math.sqrt(p * (1.0 - p) / n)
-            if p + s <= state[P_MIN] + state[S_MIN]:
-                state[P_MIN], state[S_MIN] = p, s
-            if p + s > state[P_MIN] + drift * state[S_MIN]:
-                found[many, 0] = i
-                found[many, 1] = int(state[WARNED] if state[WARNED] != NEVER else state[SEEN])
-                many += 1
-                state[ROWS] = state[WRONG] = 0.0
-                state[P_MIN] = state[S_MIN] = math.inf
-                state[WARNED] = NEVER
-            elif p + s > state[P_MIN] + warning * state[S_MIN]:
-                if state[WARNED] == NEVER:
-                    state[WARNED] = state[SEEN]
-            else:
-                state[WARNED] = NEVER
-        return many
-
-    return walk
-
-
-_walk = Compiled(_make_walk, __name__)
+@compiled()
+def _walk(errors: Any, state: Any, found: Any, warm_up: float, warning: float, drift: float) -> int:
+    many = 0
+    for i in range(len(errors)):
+        state[SEEN] += 1.0
+        state[ROWS] += 1.0
+        state[WRONG] += errors[i]
+        n = state[ROWS]
+        if n <= warm_up:
+            continue
+        p = state[WRONG] / n
+        s = math.sqrt(p * (1.0 - p) / n)
+        if p + s <= state[P_MIN] + state[S_MIN]:
+            state[P_MIN], state[S_MIN] = p, s
+        if p + s > state[P_MIN] + drift * state[S_MIN]:
+            found[many, 0] = i
+            found[many, 1] = int(state[WARNED] if state[WARNED] != NEVER else state[SEEN])
+            many += 1
+            state[ROWS] = state[WRONG] = 0.0
+            state[P_MIN] = state[S_MIN] = math.inf
+            state[WARNED] = NEVER
+        elif p + s > state[P_MIN] + warning * state[S_MIN]:
+            if state[WARNED] == NEVER:
+                state[WARNED] = state[SEEN]
+        else:
+            state[WARNED] = NEVER
+    return many
 
 
 class DDM(Monitor):

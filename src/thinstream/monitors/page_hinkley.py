@@ -6,41 +6,34 @@ more than the threshold, and began where it was lowest. Everything begins anew t
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.jit import Compiled, keyed_by
+from thinstream.jit import compiled
 from thinstream.monitors.monitor import Monitor
 
 ROWS, MEAN, SUM, LOWEST, LOWEST_AT, SEEN = range(6)
 
 
-def _make_walk(version: str) -> Callable[..., int]:
-    def walk(errors: Any, state: Any, found: Any, warm_up: float, delta: float, threshold: float, alpha: float) -> int:
-        keyed_by(version)
-        many = 0
-        for i in range(len(errors)):
-            state[SEEN] += 1.0
-            state[ROWS] += 1.0
-            state[MEAN] += (errors[i] - state[MEAN]) / state[ROWS]
-            state[SUM] = alpha * state[SUM] + (errors[i] - state[MEAN] - delta)
-            if state[SUM] < state[LOWEST]:
-                state[LOWEST], state[LOWEST_AT] = state[SUM], state[SEEN]
-            if state[ROWS] >= warm_up and state[SUM] - state[LOWEST] > threshold:
-                found[many, 0] = i
-                found[many, 1] = int(state[LOWEST_AT])
-                many += 1
-                state[ROWS] = state[MEAN] = state[SUM] = 0.0
-                state[LOWEST] = math.inf
-        return many
-
-    return walk
-
-
-_walk = Compiled(_make_walk, __name__)
+@compiled()
+def _walk(errors: Any, state: Any, found: Any, warm_up: float, delta: float, threshold: float, alpha: float) -> int:
+    many = 0
+    for i in range(len(errors)):
+        state[SEEN] += 1.0
+        state[ROWS] += 1.0
+        state[MEAN] += (errors[i] - state[MEAN]) / state[ROWS]
+        state[SUM] = alpha * state[SUM] + (errors[i] - state[MEAN] - delta)
+        if state[SUM] < state[LOWEST]:
+            state[LOWEST], state[LOWEST_AT] = state[SUM], state[SEEN]
+        if state[ROWS] >= warm_up and state[SUM] - state[LOWEST] > threshold:
+            found[many, 0] = i
+            found[many, 1] = int(state[LOWEST_AT])
+            many += 1
+            state[ROWS] = state[MEAN] = state[SUM] = 0.0
+            state[LOWEST] = math.inf
+    return many
 
 
 class PageHinkley(Monitor):

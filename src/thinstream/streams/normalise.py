@@ -1,32 +1,26 @@
 """Rows scaled to unit length, compiled."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from thinstream.batch import Batch, Position
-from thinstream.jit import Compiled, keyed_by
+from thinstream.jit import compiled
 from thinstream.streams.stream import START, Stream
 
 
-def _make_unit_rows(version: str) -> Callable[..., Any]:
-    def scale(indptr: Any, values: Any) -> None:
-        keyed_by(version)
-        for i in range(len(indptr) - 1):
-            total = 0.0
+@compiled()
+def _unit_rows(indptr: Any, values: Any) -> None:
+    for i in range(len(indptr) - 1):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += np.float64(values[k]) * np.float64(values[k])
+        length = np.sqrt(total)
+        if 0.0 < length < np.inf:
             for k in range(indptr[i], indptr[i + 1]):
-                total += np.float64(values[k]) * np.float64(values[k])
-            length = np.sqrt(total)
-            if 0.0 < length < np.inf:
-                for k in range(indptr[i], indptr[i + 1]):
-                    values[k] = values[k] / length
-
-    return scale
-
-
-_unit_rows = Compiled(_make_unit_rows, __name__)
+                values[k] = values[k] / length
 
 
 def unit_rows(indptr: Any, values: Any) -> None:

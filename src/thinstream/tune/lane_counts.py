@@ -1,6 +1,5 @@
 """What is counted of many lanes at once: mistakes on rows before they were learned, and on rows held out."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +7,7 @@ from numpy.typing import NDArray
 
 from thinstream.evaluate.report import P3, Report, Tradeoff
 from thinstream.evaluate.tally import FALSE_NEGATIVES, FALSE_POSITIVES, HINGE, LOG_LOSS, POSITIVES, ROWS, Tally
-from thinstream.jit import Compiled, keyed_by
+from thinstream.jit import compiled
 
 #: What a row is to a lane: held out (scored only), learned (scored before), or not there at all.
 HELD_OUT, LEARNED, ABSENT = 0, 1, -1
@@ -49,37 +48,31 @@ class LaneCounts(NamedTuple):
         return Tally(self.counts[:, lane], self.totals[:, lane], _NO_BINS).report(tradeoff)
 
 
-def _make_count(version: str) -> Callable[..., None]:
-    def count(scores: Any, y: Any, roles: Any, counts: Any, totals: Any, losses: Any) -> None:
-        """``roles`` has a column per lane; counts and totals are [role, what, lane]."""
-        keyed_by(version)
-        for i in range(len(y)):
-            positive = y[i] > 0
+@compiled(Tally.__module__)
+def _count(scores: Any, y: Any, roles: Any, counts: Any, totals: Any, losses: Any) -> None:
+    """``roles`` has a column per lane; counts and totals are [role, what, lane]."""
+    for i in range(len(y)):
+        positive = y[i] > 0
+        for lane in range(scores.shape[1]):
+            role = roles[i, lane]
+            learned, held_out = np.int64(role == LEARNED), np.int64(role == HELD_OUT)
+            called = scores[i, lane] > 0
+            missed, false = np.int64(positive & (not called)), np.int64(called & (not positive))
+            counts[LEARNED, ROWS, lane] += learned
+            counts[HELD_OUT, ROWS, lane] += held_out
+            counts[LEARNED, POSITIVES, lane] += learned & positive
+            counts[HELD_OUT, POSITIVES, lane] += held_out & positive
+            counts[LEARNED, FALSE_NEGATIVES, lane] += learned & missed
+            counts[HELD_OUT, FALSE_NEGATIVES, lane] += held_out & missed
+            counts[LEARNED, FALSE_POSITIVES, lane] += learned & false
+            counts[HELD_OUT, FALSE_POSITIVES, lane] += held_out & false
+        if losses:
             for lane in range(scores.shape[1]):
                 role = roles[i, lane]
-                learned, held_out = np.int64(role == LEARNED), np.int64(role == HELD_OUT)
-                called = scores[i, lane] > 0
-                missed, false = np.int64(positive & (not called)), np.int64(called & (not positive))
-                counts[LEARNED, ROWS, lane] += learned
-                counts[HELD_OUT, ROWS, lane] += held_out
-                counts[LEARNED, POSITIVES, lane] += learned & positive
-                counts[HELD_OUT, POSITIVES, lane] += held_out & positive
-                counts[LEARNED, FALSE_NEGATIVES, lane] += learned & missed
-                counts[HELD_OUT, FALSE_NEGATIVES, lane] += held_out & missed
-                counts[LEARNED, FALSE_POSITIVES, lane] += learned & false
-                counts[HELD_OUT, FALSE_POSITIVES, lane] += held_out & false
-            if losses:
-                for lane in range(scores.shape[1]):
-                    role = roles[i, lane]
-                    if role >= 0:
-                        margin = y[i] * np.float64(scores[i, lane])
-                        totals[role, HINGE, lane] += max(0.0, 1.0 - margin)
-                        totals[role, LOG_LOSS, lane] += max(0.0, -margin) + np.log1p(np.exp(-np.abs(margin)))
-
-    return count
-
-
-_count = Compiled(_make_count, __name__, Tally.__module__)
+                if role >= 0:
+                    margin = y[i] * np.float64(scores[i, lane])
+                    totals[role, HINGE, lane] += max(0.0, 1.0 - margin)
+                    totals[role, LOG_LOSS, lane] += max(0.0, -margin) + np.log1p(np.exp(-np.abs(margin)))
 
 
 class LaneTallies:
@@ -99,9 +92,7 @@ class LaneTallies:
 
     def update(self, scores: NDArray[Any], y: NDArray[np.int8], roles: NDArray[np.int8]) -> None:
         """The next rows: scores and roles with a column per lane."""
-        arguments = (np.ascontiguousarray(scores), y, roles, self._counts, self._totals, self.losses)
-        _count.ensure(*arguments)
-        _count.function(*arguments)
+        _count(np.ascontiguousarray(scores), y, roles, self._counts, self._totals, self.losses)
 
     @property
     def learned(self) -> LaneCounts:

@@ -4,13 +4,12 @@ On the host a compiled loop walks along the rows. On a device only their product
 time: decisions need no more.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.jit import compiled, scalar
 
 U0, U1, U2, U3, U4 = (np.uint64(number) for number in range(5))
 
@@ -45,43 +44,34 @@ def dot(x: NDArray[Any], v: NDArray[Any]) -> Any:
     return (a + b) + (c + e)
 
 
-def _make_walk(version: str) -> Callable[..., Any]:
-    def walk(X: Any, f: Any, y: Any, c: Any, C: Any, q: Any, move: Any, scores: Any) -> None:
-        """Rows x̂; f_i = μ̂·x_i under the mean before all of them; ``move`` is how far it has gone, whitened."""
-        keyed_by(version)
-        for i in range(len(y)):
-            x = X[i]
-            s = np.float64(f[i]) + np.float64(dot(x, move))
-            scores[i] = s
-            xi = 1.0 - y[i] * s
-            if xi > 0.0:
-                # x̂·x̂ < 1/C always: for q = 1 a loss of 1 or more need not know it
-                v = 0.5 / C if q == 1 and xi >= 1.0 else np.float64(dot(x, x))
-                size = X.dtype.type(step_size(xi, v, C, q) * y[i] * c[i])
-                for j in range(U0, np.uint64(len(x))):
-                    move[j] += size * x[j]
-
-    return walk
+@compiled()
+def _walk(X: Any, f: Any, y: Any, c: Any, C: Any, q: Any, move: Any, scores: Any) -> None:
+    """Rows x̂; f_i = μ̂·x_i under the mean before all of them; ``move`` is how far it has gone, whitened."""
+    for i in range(len(y)):
+        x = X[i]
+        s = np.float64(f[i]) + np.float64(dot(x, move))
+        scores[i] = s
+        xi = 1.0 - y[i] * s
+        if xi > 0.0:
+            # x̂·x̂ < 1/C always: for q = 1 a loss of 1 or more need not know it
+            v = 0.5 / C if q == 1 and xi >= 1.0 else np.float64(dot(x, x))
+            size = X.dtype.type(step_size(xi, v, C, q) * y[i] * c[i])
+            for j in range(U0, np.uint64(len(x))):
+                move[j] += size * x[j]
 
 
-def _make_steps(version: str) -> Callable[..., Any]:
-    def steps(M: Any, f: Any, y: Any, c: Any, C: Any, q: Any, scores: Any, sizes: Any) -> None:
-        """M_ij = x_iᵀΣx_j; f_i = μ·x_i, which changes with every update."""
-        keyed_by(version)
-        n = len(y)
-        for i in range(n):
-            s = f[i]
-            scores[i] = s
-            xi = 1.0 - y[i] * s
-            if xi > 0.0:
-                sizes[i] = step_size(xi, np.float64(M[i, i]), C, q) * y[i] * c[i]
-                for j in range(i + 1, n):
-                    f[j] += sizes[i] * M[i, j]
-
-    return steps
-
-
-_walk, _steps = Compiled(_make_walk, __name__), Compiled(_make_steps, __name__)
+@compiled()
+def _steps(M: Any, f: Any, y: Any, c: Any, C: Any, q: Any, scores: Any, sizes: Any) -> None:
+    """M_ij = x_iᵀΣx_j; f_i = μ·x_i, which changes with every update."""
+    n = len(y)
+    for i in range(n):
+        s = f[i]
+        scores[i] = s
+        xi = 1.0 - y[i] * s
+        if xi > 0.0:
+            sizes[i] = step_size(xi, np.float64(M[i, i]), C, q) * y[i] * c[i]
+            for j in range(i + 1, n):
+                f[j] += sizes[i] * M[i, j]
 
 
 def walk(

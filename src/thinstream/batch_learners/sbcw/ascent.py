@@ -6,14 +6,13 @@ c_k = max(0, a_k − S)/σ. For small σ that difference is nothing but rounding
 c_k = (a_k + Σ_active(a_k − a_i)/σ)/(σ + m), it is not.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch_learners.groups import Chosen
-from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.jit import compiled, scalar
 
 
 class Pass(NamedTuple):
@@ -59,62 +58,56 @@ def conjugate_map(a: NDArray[np.float64], sigma: float, order: NDArray[np.int64]
         c[k] = max(0.0, (a[k] + (m * (a[k] - top) - spread) / sigma) / (sigma + m))
 
 
-def _make(version: str) -> Callable[..., Any]:
-    def ascend(rows: Any, y: Any, c: Any, T: Any, C: Any, q: Any, sigma: Any, out: Any) -> None:
-        keyed_by(version)
-        indptr, slots, values = rows
-        alpha, scores, w = out
-        K, r = T.shape[0], T.shape[1]
-        z, x = np.zeros((K, r)), np.zeros((K, r))
-        a, share, weight = np.zeros(K), np.zeros(K), np.zeros(K)  # ‖z_k‖, c_k, c_k/a_k
-        order, met = np.arange(K), np.zeros(K, dtype=np.int64)
-        for i in range(len(y)):
-            n_met = 0
-            for e in range(indptr[i], indptr[i + 1]):  # x̂_k = T_k x_k, for the groups this row has features of
-                k, j = slots[e] // r, slots[e] % r
-                fresh = True
-                for g in range(n_met):
-                    fresh = fresh and met[g] != k
-                if fresh:
-                    met[n_met] = k
-                    n_met += 1
-                    x[k, :] = 0.0
-                for h in range(j, r):
-                    x[k, h] += values[e] * T[k, h, j]
-            s, n2 = 0.0, 0.0
+@compiled()
+def _ascend(rows: Any, y: Any, c: Any, T: Any, C: Any, q: Any, sigma: Any, out: Any) -> None:
+    indptr, slots, values = rows
+    alpha, scores, w = out
+    K, r = T.shape[0], T.shape[1]
+    z, x = np.zeros((K, r)), np.zeros((K, r))
+    a, share, weight = np.zeros(K), np.zeros(K), np.zeros(K)  # ‖z_k‖, c_k, c_k/a_k
+    order, met = np.arange(K), np.zeros(K, dtype=np.int64)
+    for i in range(len(y)):
+        n_met = 0
+        for e in range(indptr[i], indptr[i + 1]):  # x̂_k = T_k x_k, for the groups this row has features of
+            k, j = slots[e] // r, slots[e] % r
+            fresh = True
+            for g in range(n_met):
+                fresh = fresh and met[g] != k
+            if fresh:
+                met[n_met] = k
+                n_met += 1
+                x[k, :] = 0.0
+            for h in range(j, r):
+                x[k, h] += values[e] * T[k, h, j]
+        s, n2 = 0.0, 0.0
+        for g in range(n_met):
+            k = met[g]
+            product = 0.0
+            for h in range(r):
+                product += z[k, h] * x[k, h]
+                n2 += x[k, h] * x[k, h]
+            s += weight[k] * product
+        scores[i], alpha[i] = s, 0.0
+        xi = 1.0 - y[i] * s
+        if xi > 0.0:
+            if q == 2:
+                alpha[i] = xi / (C * n2 + 0.5)
+            else:  # a row without a chosen feature has α = 1: it is for later groups to explain
+                alpha[i] = 1.0 if xi >= C * n2 else xi / (C * n2)
+            step = C * alpha[i] * c[i] * y[i]
             for g in range(n_met):
                 k = met[g]
-                product = 0.0
+                length = 0.0
                 for h in range(r):
-                    product += z[k, h] * x[k, h]
-                    n2 += x[k, h] * x[k, h]
-                s += weight[k] * product
-            scores[i], alpha[i] = s, 0.0
-            xi = 1.0 - y[i] * s
-            if xi > 0.0:
-                if q == 2:
-                    alpha[i] = xi / (C * n2 + 0.5)
-                else:  # a row without a chosen feature has α = 1: it is for later groups to explain
-                    alpha[i] = 1.0 if xi >= C * n2 else xi / (C * n2)
-                step = C * alpha[i] * c[i] * y[i]
-                for g in range(n_met):
-                    k = met[g]
-                    length = 0.0
-                    for h in range(r):
-                        z[k, h] += step * x[k, h]
-                        length += z[k, h] * z[k, h]
-                    a[k] = np.sqrt(length)
-                conjugate_map(a, sigma, order, share)
-                for k in range(K):
-                    weight[k] = share[k] / a[k] if a[k] > 0.0 else 0.0
-        for k in range(K):
-            for h in range(r):
-                w[k, h] = weight[k] * z[k, h]
-
-    return ascend
-
-
-_ascend = Compiled(_make, __name__)
+                    z[k, h] += step * x[k, h]
+                    length += z[k, h] * z[k, h]
+                a[k] = np.sqrt(length)
+            conjugate_map(a, sigma, order, share)
+            for k in range(K):
+                weight[k] = share[k] / a[k] if a[k] > 0.0 else 0.0
+    for k in range(K):
+        for h in range(r):
+            w[k, h] = weight[k] * z[k, h]
 
 
 def ascend(

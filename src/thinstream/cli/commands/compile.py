@@ -55,14 +55,11 @@ def compile(  # noqa: A001 (the command's name)
 
 
 def _require_cache() -> None:
-    """Raises where compiled code cannot be kept for other processes, by that of the metrics, which all need."""
-    import numpy as np
-
+    """Raises where compiled code cannot be kept for other processes."""
     from thinstream.errors import FileWriteError
-    from thinstream.evaluate.tally import Tally, _count
+    from thinstream.jit.keeping import folder_to_write
 
-    Tally.empty().add(np.zeros(1, np.float32), np.ones(1, np.int8), None)
-    if not _count.cached:
+    if folder_to_write() is None:
         raise FileWriteError("compiled code cannot be kept: NUMBA_CACHE_DIR must name a folder that can be written")
 
 

@@ -50,7 +50,6 @@ class Slice:
         self._confident = has_own_hook(rule, "confidence") and not exact  # which observes without looking at v
         self._tallies = has_own_hook(rule, "tally")
         self._parts = {name: compiled_part(name, rule) for name in ("confide", "score", "decide", "conclude")}
-        self._ready: set[Any] = set()
 
     def learn(self, batch: Batch, collective: Collective, *, batch_size: int = 1) -> NDArray[Any]:
         """Takes the examples in order, ``batch_size`` at a time; returns the score of each before its update.
@@ -182,25 +181,18 @@ class Slice:
         s, v = sums
         if self._observes and self._confident:
             for model, rows, v_k in zip(self.models, each, v, strict=True):
-                self._call("confide", model.rule, rows, first, last, model.memory, v_k)
+                self._parts["confide"](model.rule, rows, first, last, model.memory, v_k)
             collective.allreduce(v)
         for model, rows, s_k, v_k in zip(self.models, each, s, v, strict=True):
-            self._call("score", model.rule, rows, first, last, model.memory, s_k, v_k)
+            self._parts["score"](model.rule, rows, first, last, model.memory, s_k, v_k)
         collective.allreduce(sums if self._confident and not self._observes else s)
         for model, rows, s_k, v_k, changes_k in zip(self.models, each, s, v, changes, strict=True):
             more = model.costs, model.memory, s_k, v_k, changes_k, self._tallies
-            self._call("decide", model.rule, rows, first, last, *more)
+            self._parts["decide"](model.rule, rows, first, last, *more)
         if self._tallies:
             collective.allreduce(changes)
             for model, rows, changes_k in zip(self.models, each, changes, strict=True):
-                self._call("conclude", model.rule, rows, first, last, model.memory, changes_k)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        part, key = self._parts[name], (name, arguments[1].indices.dtype.char)
-        if key not in self._ready:
-            part.ensure(*arguments)
-            self._ready.add(key)
-        part.function(*arguments)
+                self._parts["conclude"](model.rule, rows, first, last, model.memory, changes_k)
 
 
 def join_slices(blueprint: Blueprint, slices: Iterator[Slice] | Sequence[Slice]) -> AnyLearner:

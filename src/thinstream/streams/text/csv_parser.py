@@ -4,14 +4,13 @@ A quote counts only where a cell begins; elsewhere it is a character like any ot
 from where it begins, and `records` and `parse` never differ about it.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import plain
-from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.jit import compiled, scalar
 from thinstream.streams.text.decimal import number
 from thinstream.streams.text.hashing import murmur, signed_by
 
@@ -144,119 +143,109 @@ def _label(text: Any, start: Any, stop: Any, value: Any, known: Any, classes: An
     return False, 0.0
 
 
-def _make_parse(version: str) -> Callable[..., Any]:
-    def parse(
-        text: Any,
-        delimiter: Any,
-        columns: Any,
-        classes: Any,
-        mask: Any,
-        signed: Any,
-        limit: Any,
-        out: Any,
-        spans: Any,
-        cells: Any,
-    ) -> Any:
-        """(verdict, offset of the bad cell, its column or the number of cells, end of its record, rows, cells of text).
+@compiled("thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
+def parse(
+    text: Any,
+    delimiter: Any,
+    columns: Any,
+    classes: Any,
+    mask: Any,
+    signed: Any,
+    limit: Any,
+    out: Any,
+    spans: Any,
+    cells: Any,
+) -> Any:
+    """(verdict, offset of the bad cell, its column or the number of cells, end of its record, rows, cells of text).
 
-        Per feature, ``spans`` takes its column, start, stop and whether quotes are doubled, if there is room; ``cells``
-        takes the same of each cell of text, after the number of features before it.
-        """
-        keyed_by(version)
-        i, size, rows, nnz, texts, width = 0, len(text), 0, 0, 0, len(columns.kinds)
-        out.indptr[0] = 0
-        while i < size:
-            begin, blank = i, blank_line(text, i)
-            if blank > 0:
-                i += blank
-                continue
-            verdict, offset, where, count = FINE, 0, 0, 0
-            label, weight = np.nan, 1.0
-            while True:
-                found, start, stop, doubled, end = cell(text, i, delimiter)
-                if found == OPEN:
-                    return OPEN, i, count, size, rows, texts
-                if found == AFTER_QUOTE and verdict == FINE:
-                    verdict, offset, where = AFTER_QUOTE, stop + 1, count
-                if count == width and verdict != AFTER_QUOTE:
-                    offset = i
-                kind = columns.kinds[count] if count < width and verdict == FINE else IGNORED
-                count += 1
-                if kind == TEXT:
-                    cells[texts, 0], cells[texts, 1], cells[texts, 2] = nnz, count - 1, start
-                    cells[texts, 3], cells[texts, 4] = stop, doubled
-                    texts += 1
-                elif kind != IGNORED and stop > start:
-                    value, known = _read(text, start, stop) if kind != CATEGORICAL else (0.0, False)
-                    if kind == LABEL:
-                        plain_text = _undoubled(text, start, stop) if doubled else text[start:stop]
-                        allowed, label = _label(plain_text, 0, len(plain_text), value, known, classes)
-                        if not allowed:
-                            verdict, offset, where = BAD_LABEL, i, count - 1
-                    elif kind == WEIGHT:
-                        weight = value
-                        if not known or value < 0:
-                            verdict, offset, where = BAD_WEIGHT, i, count - 1
-                    elif kind == NUMERIC and not known:
-                        if not _missing(text, start, stop):
-                            verdict, offset, where = BAD_NUMBER, i, count - 1
-                    elif known and abs(value) > limit:
-                        verdict, offset, where = LIMIT, i, count - 1
-                    elif not known or value != 0:
-                        if known:
-                            hashed = columns.hashes[count - 1]
+    Per feature, ``spans`` takes its column, start, stop and whether quotes are doubled, if there is room; ``cells``
+    takes the same of each cell of text, after the number of features before it.
+    """
+    i, size, rows, nnz, texts, width = 0, len(text), 0, 0, 0, len(columns.kinds)
+    out.indptr[0] = 0
+    while i < size:
+        begin, blank = i, blank_line(text, i)
+        if blank > 0:
+            i += blank
+            continue
+        verdict, offset, where, count = FINE, 0, 0, 0
+        label, weight = np.nan, 1.0
+        while True:
+            found, start, stop, doubled, end = cell(text, i, delimiter)
+            if found == OPEN:
+                return OPEN, i, count, size, rows, texts
+            if found == AFTER_QUOTE and verdict == FINE:
+                verdict, offset, where = AFTER_QUOTE, stop + 1, count
+            if count == width and verdict != AFTER_QUOTE:
+                offset = i
+            kind = columns.kinds[count] if count < width and verdict == FINE else IGNORED
+            count += 1
+            if kind == TEXT:
+                cells[texts, 0], cells[texts, 1], cells[texts, 2] = nnz, count - 1, start
+                cells[texts, 3], cells[texts, 4] = stop, doubled
+                texts += 1
+            elif kind != IGNORED and stop > start:
+                value, known = _read(text, start, stop) if kind != CATEGORICAL else (0.0, False)
+                if kind == LABEL:
+                    plain_text = _undoubled(text, start, stop) if doubled else text[start:stop]
+                    allowed, label = _label(plain_text, 0, len(plain_text), value, known, classes)
+                    if not allowed:
+                        verdict, offset, where = BAD_LABEL, i, count - 1
+                elif kind == WEIGHT:
+                    weight = value
+                    if not known or value < 0:
+                        verdict, offset, where = BAD_WEIGHT, i, count - 1
+                elif kind == NUMERIC and not known:
+                    if not _missing(text, start, stop):
+                        verdict, offset, where = BAD_NUMBER, i, count - 1
+                elif known and abs(value) > limit:
+                    verdict, offset, where = LIMIT, i, count - 1
+                elif not known or value != 0:
+                    if known:
+                        hashed = columns.hashes[count - 1]
+                    else:
+                        value = 1.0
+                        if doubled:
+                            bare = _undoubled(text, start, stop)
+                            hashed = murmur(bare, 0, len(bare), columns.seeds[count - 1])
                         else:
-                            value = 1.0
-                            if doubled:
-                                bare = _undoubled(text, start, stop)
-                                hashed = murmur(bare, 0, len(bare), columns.seeds[count - 1])
-                            else:
-                                hashed = murmur(text, start, stop, columns.seeds[count - 1])
-                        out.indices[nnz] = np.int32(hashed & np.uint64(mask))
-                        out.values[nnz] = signed_by(hashed, signed, value)
-                        if len(spans) > 0:
-                            spans[nnz, 0] = count - 1 if known else -count
-                            spans[nnz, 1], spans[nnz, 2], spans[nnz, 3] = start, stop, doubled
-                        nnz += 1
-                i = min(end + 1, size)
-                if end >= size or text[end] == _NEWLINE:
-                    if count < width and verdict != AFTER_QUOTE:
-                        offset = end
-                    break
-            if count != width and verdict != AFTER_QUOTE:
-                verdict, where = COUNT, count
-            if verdict != FINE:
-                return verdict, offset, where, i, rows, texts
-            out.labels[rows], out.weights[rows] = label, weight
-            out.starts[rows], out.ends[rows] = begin, i
-            rows += 1
-            out.indptr[rows] = nnz
-        return FINE, size, 0, size, rows, texts
-
-    return parse
-
-
-def _make_records(version: str) -> Callable[..., Any]:
-    def records(text: Any, delimiter: Any) -> Any:
-        """Bytes of the whole records at the head of the text."""
-        keyed_by(version)
-        i, size, whole = 0, len(text), 0
-        while i < size:
-            verdict, _, _, _, end = cell(text, i, delimiter)
-            if verdict == OPEN and whole == 0 and size > LONGEST:
-                return size
-            if end >= size:
+                            hashed = murmur(text, start, stop, columns.seeds[count - 1])
+                    out.indices[nnz] = np.int32(hashed & np.uint64(mask))
+                    out.values[nnz] = signed_by(hashed, signed, value)
+                    if len(spans) > 0:
+                        spans[nnz, 0] = count - 1 if known else -count
+                        spans[nnz, 1], spans[nnz, 2], spans[nnz, 3] = start, stop, doubled
+                    nnz += 1
+            i = min(end + 1, size)
+            if end >= size or text[end] == _NEWLINE:
+                if count < width and verdict != AFTER_QUOTE:
+                    offset = end
                 break
-            if text[end] == _NEWLINE:
-                whole = end + 1
-            i = end + 1
-        return whole
+        if count != width and verdict != AFTER_QUOTE:
+            verdict, where = COUNT, count
+        if verdict != FINE:
+            return verdict, offset, where, i, rows, texts
+        out.labels[rows], out.weights[rows] = label, weight
+        out.starts[rows], out.ends[rows] = begin, i
+        rows += 1
+        out.indptr[rows] = nnz
+    return FINE, size, 0, size, rows, texts
 
-    return records
 
-
-_USED = ("thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
-parse, _records = Compiled(_make_parse, __name__, *_USED), Compiled(_make_records, __name__)
+@compiled()
+def _records(text: Any, delimiter: Any) -> Any:
+    """Bytes of the whole records at the head of the text."""
+    i, size, whole = 0, len(text), 0
+    while i < size:
+        verdict, _, _, _, end = cell(text, i, delimiter)
+        if verdict == OPEN and whole == 0 and size > LONGEST:
+            return size
+        if end >= size:
+            break
+        if text[end] == _NEWLINE:
+            whole = end + 1
+        i = end + 1
+    return whole
 
 
 def whole_records(text: NDArray[np.uint8], delimiter: int) -> int:

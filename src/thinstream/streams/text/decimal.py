@@ -9,12 +9,9 @@ one number in 2^60 of up to 19 digits and one in 64 of longer ones: the C librar
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.core.typing import signature
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from thinstream.jit import compiles, scalar
+from thinstream.jit import apart, compiles, scalar
 
 # uint64 with a plain integer would be float64 in compiled code, so the constants have types
 _ZERO, _ONE, _TEN, _WORD, _LAST = (np.uint64(k) for k in (0, 1, 10, 32, 63))
@@ -23,7 +20,6 @@ _ROOM, _EXACT = np.uint64(10**18), np.uint64(2**53)  # below the first another d
 _FRACTION, _INFINITE = np.uint64(52), np.uint64(0x7FF << 52)
 _FAR = 10**15  # an exponent no text can bring back into range
 #: The C library's, by its name, so that compiled code can be kept on disk.
-_strtod = types.ExternalFunction("strtod", signature(types.float64, types.voidptr, types.voidptr))
 
 _LOWEST, _HIGHEST = -342, 308  # powers of ten beyond which 19 digits give 0 or infinity
 _TENS = np.array([10.0**k for k in range(23)])  # all exact
@@ -43,11 +39,6 @@ def _fives() -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]
 
 
 _HIGH, _LOW, _SCALE = _fives()
-
-
-def _apart(function: Any) -> Any:
-    """Like `scalar`, for what is rare and long: not inlined by force."""
-    return register_jitable(error_model="numpy")(function)
 
 
 @scalar
@@ -124,7 +115,7 @@ def _exponent(text: Any, i: Any, stop: Any) -> Any:
     return (-value if negative else value), (at if at > first else i)
 
 
-@_apart
+@apart
 def _nearest(text: Any, first: Any, mantissa: Any, digits: Any, power: Any, rest: Any, exponent: Any) -> Any:
     """The double nearest to the number whose digits lie in ``text[first:mantissa]``, the last at 10^exponent."""
     if digits == _ZERO or power < _LOWEST:
@@ -138,7 +129,7 @@ def _nearest(text: Any, first: Any, mantissa: Any, digits: Any, power: Any, rest
     return np.uint64(bits).view(np.float64) if sure else _by_library(text, first, mantissa, exponent)
 
 
-@_apart
+@apart
 def _rounded(digits: Any, power: Any) -> Any:
     """(bits of the double nearest to digits · 10^power, whether that is sure)."""
     shifted, lead = digits, np.int64(0)
@@ -190,6 +181,11 @@ def _by_library(text: Any, first: Any, mantissa: Any, exponent: Any) -> Any:
 
 @compiles(_by_library)
 def _by_library_compiled(text: Any, first: Any, mantissa: Any, exponent: Any) -> Any:
+    from numba import types
+    from numba.core.typing import signature
+
+    strtod = types.ExternalFunction("strtod", signature(types.float64, types.voidptr, types.voidptr))
+
     def compiled(text: Any, first: Any, mantissa: Any, exponent: Any) -> Any:
         # the C library's rounding is exact, too; no point, which is another letter in some places of the world
         written, size = np.empty(mantissa - first + 24, np.uint8), 0
@@ -203,6 +199,6 @@ def _by_library_compiled(text: Any, first: Any, mantissa: Any, exponent: Any) ->
         for k in range(last, size + 1, -1):
             written[k] = 48 + rest % 10
             rest //= 10
-        return _strtod(written.ctypes, np.intp(0))
+        return strtod(written.ctypes, np.intp(0))
 
     return compiled

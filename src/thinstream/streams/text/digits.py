@@ -8,13 +8,8 @@ import sys
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.cpython.unsafe.numbers import trailing_zeros as _trailing_zeros
-from numba.extending import intrinsic
 
-from thinstream.jit import compiles, scalar
+from thinstream.jit import lowers, scalar
 
 LITTLE = sys.byteorder == "little"
 
@@ -29,25 +24,23 @@ def load(text: Any, i: Any) -> Any:
     return np.uint64(int.from_bytes(bytes(text[int(i) : int(i) + 8]), "little"))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _load(typing_context: Any, text: Any, i: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
-        view = context.make_array(kind)(context, builder, args[0])
-        pointer = cgutils.get_item_pointer(context, builder, kind, view, [args[1]], wraparound=False)
-        word = builder.load(builder.bitcast(pointer, ir.IntType(64).as_pointer()))
-        word.align = 1
-        return word
+@lowers(load, "uint64")
+def _load(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    from llvmlite import ir
 
-    return types.uint64(text, i), codegen
+    return _load_as(ir.IntType(64), context, builder, signature, args)
 
 
-@compiles(load)
-def _load_compiled(text: Any, i: Any) -> Any:
-    def compiled(text: Any, i: Any) -> Any:
-        return _load(text, i)
+def _load_as(kind: Any, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """What stands in the text from place i on, wherever that is in memory."""
+    from numba.core import cgutils
 
-    return compiled
+    text = signature.args[0]
+    view = context.make_array(text)(context, builder, args[0])
+    pointer = cgutils.get_item_pointer(context, builder, text, view, [args[1]], wraparound=False)
+    loaded = builder.load(builder.bitcast(pointer, kind.as_pointer()))
+    loaded.align = 1
+    return loaded
 
 
 def not_digits(text: Any, i: Any) -> Any:
@@ -56,28 +49,15 @@ def not_digits(text: Any, i: Any) -> Any:
     return np.uint64(sum(1 << n for n, c in enumerate(piece.tolist()) if not 48 <= c <= 57))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _not_digits(typing_context: Any, text: Any, i: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
-        view = context.make_array(kind)(context, builder, args[0])
-        pointer = cgutils.get_item_pointer(context, builder, kind, view, [args[1]], wraparound=False)
-        vector = ir.VectorType(ir.IntType(8), 32)
-        piece = builder.load(builder.bitcast(pointer, vector.as_pointer()))
-        piece.align = 1
-        above = builder.sub(piece, ir.Constant(vector, [48] * 32))
-        flags = builder.icmp_unsigned(">", above, ir.Constant(vector, [9] * 32))
-        return builder.zext(builder.bitcast(flags, ir.IntType(32)), ir.IntType(64))
+@lowers(not_digits, "uint64")
+def _not_digits(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    from llvmlite import ir
 
-    return types.uint64(text, i), codegen
-
-
-@compiles(not_digits)
-def _not_digits_compiled(text: Any, i: Any) -> Any:
-    def compiled(text: Any, i: Any) -> Any:
-        return _not_digits(text, i)
-
-    return compiled
+    vector = ir.VectorType(ir.IntType(8), 32)
+    piece = _load_as(vector, context, builder, signature, args)
+    above = builder.sub(piece, ir.Constant(vector, [48] * 32))
+    flags = builder.icmp_unsigned(">", above, ir.Constant(vector, [9] * 32))
+    return builder.zext(builder.bitcast(flags, ir.IntType(32)), ir.IntType(64))
 
 
 def trailing_zeros(word: Any) -> Any:
@@ -85,12 +65,11 @@ def trailing_zeros(word: Any) -> Any:
     return np.uint64((int(word) & -int(word)).bit_length() - 1) if word else np.uint64(64)
 
 
-@compiles(trailing_zeros)
-def _trailing_zeros_compiled(word: Any) -> Any:
-    def compiled(word: Any) -> Any:
-        return _trailing_zeros(word)
+@lowers(trailing_zeros, "uint64")
+def _trailing_zeros(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    from llvmlite import ir
 
-    return compiled
+    return builder.cttz(args[0], ir.IntType(1)(0))
 
 
 @scalar

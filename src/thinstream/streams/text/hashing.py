@@ -5,7 +5,7 @@ the namespace "" under the name of their column, categories in "column=", words 
 hashed formats agree on what they can all say.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError
-from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.options import BITS, Options
 from thinstream.streams.text.sorting import sort_pairs
@@ -136,53 +136,43 @@ def _hash_of(name: str, seed: int) -> int:
     return int(murmur(np.frombuffer(text, np.uint8), 0, len(text), np.uint64(seed)))
 
 
-def _make_hash_spans(version: str) -> Callable[..., Any]:
-    def hash_spans(text: Any, ends: Any, seeds: Any, mask: Any, signed: Any, indices: Any, values: Any) -> None:
-        """Indices of names that lie one behind another in ``text``, and the signs of their values."""
-        keyed_by(version)
-        start = np.int64(0)
-        for k in range(len(ends)):
-            hashed = murmur(text, start, ends[k], seeds[k])
-            indices[k] = np.int32(hashed & np.uint64(mask))
-            values[k] = signed_by(hashed, signed, values[k])
-            start = ends[k]
-
-    return hash_spans
+@compiled()
+def _hash_spans(text: Any, ends: Any, seeds: Any, mask: Any, signed: Any, indices: Any, values: Any) -> None:
+    """Indices of names that lie one behind another in ``text``, and the signs of their values."""
+    start = np.int64(0)
+    for k in range(len(ends)):
+        hashed = murmur(text, start, ends[k], seeds[k])
+        indices[k] = np.int32(hashed & np.uint64(mask))
+        values[k] = signed_by(hashed, signed, values[k])
+        start = ends[k]
 
 
-def _make_collect(version: str) -> Callable[..., Any]:
-    def collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any) -> Any:
-        """Makes rows tidy in place: see `tidy_rows`."""
-        keyed_by(version)
-        longest = 0
-        for i in range(len(indptr) - 1):
-            longest = max(longest, indptr[i + 1] - indptr[i])
-        spare, spare_sums = np.empty(longest, indices.dtype), np.empty(longest, sums.dtype)
-        start, nnz, width, largest, real = indptr[0], 0, 0, 0.0, values.dtype.type
-        for i in range(len(indptr) - 1):
-            stop, first = indptr[i + 1], nnz
-            sort_pairs(indices, sums, start, stop, spare, spare_sums)
-            while start < stop:
-                index, total = indices[start], sums[start]
+@compiled("thinstream.streams.text.sorting")
+def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any) -> Any:
+    """Makes rows tidy in place: see `tidy_rows`."""
+    longest = 0
+    for i in range(len(indptr) - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    spare, spare_sums = np.empty(longest, indices.dtype), np.empty(longest, sums.dtype)
+    start, nnz, width, largest, real = indptr[0], 0, 0, 0.0, values.dtype.type
+    for i in range(len(indptr) - 1):
+        stop, first = indptr[i + 1], nnz
+        sort_pairs(indices, sums, start, stop, spare, spare_sums)
+        while start < stop:
+            index, total = indices[start], sums[start]
+            start += 1
+            while start < stop and indices[start] == index:
+                total += sums[start]
                 start += 1
-                while start < stop and indices[start] == index:
-                    total += sums[start]
-                    start += 1
-                if not abs(total) <= limit:
-                    return i, first, width, largest
-                kept = real(total)
-                if kept != 0:
-                    indices[nnz], values[nnz] = index, kept
-                    nnz, width = nnz + 1, max(width, int(index) + 1)
-                    largest = max(largest, abs(np.float64(kept)))
-            indptr[i + 1] = nnz
-        return len(indptr) - 1, nnz, width, largest
-
-    return collect
-
-
-_SORTING = "thinstream.streams.text.sorting"
-_hash_spans, _collect = Compiled(_make_hash_spans, __name__), Compiled(_make_collect, __name__, _SORTING)
+            if not abs(total) <= limit:
+                return i, first, width, largest
+            kept = real(total)
+            if kept != 0:
+                indices[nnz], values[nnz] = index, kept
+                nnz, width = nnz + 1, max(width, int(index) + 1)
+                largest = max(largest, abs(np.float64(kept)))
+        indptr[i + 1] = nnz
+    return len(indptr) - 1, nnz, width, largest
 
 
 def hashed(

@@ -7,15 +7,13 @@ words of eight bytes, without a branch on its length; whatever looks different i
 of ``float()``.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from thinstream.batch import plain
-from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.jit import apart, compiled, scalar
 from thinstream.streams.text.decimal import number
 from thinstream.streams.text.digits import LITTLE, all_digits, digits_value, load, not_digits, trailing_zeros
 from thinstream.streams.text.sorting import sort_pairs
@@ -134,7 +132,7 @@ def _qid(text: Any, i: Any, stop: Any) -> Any:
     return i
 
 
-@register_jitable(error_model="numpy")  # type: ignore[untyped-decorator]  # rare and long: not inlined
+@apart
 def _tidied(indices: Any, values: Any, start: Any, stop: Any) -> Any:
     """Sorts a row and drops its zeros: (its new end, its highest index, an index that is repeated or −1)."""
     size = stop - start
@@ -150,159 +148,145 @@ def _tidied(indices: Any, values: Any, start: Any, stop: Any) -> Any:
     return end, last, np.int64(-1)
 
 
-def _make_parse(version: str) -> Callable[..., Any]:
-    def parse(text: Any, rules: Any, out: Any) -> Any:
-        """Takes lines up to the first bad one."""
-        keyed_by(version)
-        i, stop = U0, np.uint64(len(text))
-        # the last feature that may be read in words begins before this
-        words = stop - REACH if LITTLE and stop > REACH else U0
-        first, highest, limit = np.uint64(rules.first_index), np.uint64(rules.max_index), rules.limit
-        real, whole = out.values.dtype.type, out.indices.dtype.type
-        rows, nnz, lines = U0, U0, 0
-        width, repeated = U0, np.int64(-1)
-        verdict = FINE
-        out.indptr[0] = 0
-        while i < stop:
-            i = _after_blanks(text, i, stop)
-            if _line_over(text, i, stop):
-                i = _next_line(text, i, stop)
-                lines += 1
-                continue
-            head, row_start, untidy = i, nnz, False
-            label, end = _number(text, i, stop)
-            if end == i or not abs(label) < np.inf:
-                verdict = LABEL
-                break
-            if rules.unlabelled and end < stop and text[end] == _COLON:
-                label, end = np.nan, i  # a row that begins with its first feature
-            elif not _ends(text, end, stop):
-                verdict, i = AFTER_LABEL, end
-                break
-            i = _qid(text, _after_blanks(text, end, stop), stop)
-            previous = U0  # one more than the index before
-            while True:
-                if i < words:
-                    marks = not_digits(text, i)  # the colon, a sign, a point, what ends the value
-                    colon = trailing_zeros(marks)
-                    k = i + colon + U1
-                    marks &= marks - U1
-                    minus = text[k] == _MINUS
-                    if minus:
-                        marks &= marks - U1
-                        k += U1
-                    point = trailing_zeros(marks)
-                    whole_digits = i + point - k
-                    places, end = U0, point
-                    if text[i + point] == _POINT:
-                        marks &= marks - U1
-                        end = trailing_zeros(marks)
-                        places = end - point - U1
-                    c = text[i + end]
-                    if (
-                        ((c == _BLANK) | (c == _NEWLINE))
-                        & (text[i + colon] == _COLON)
-                        & (colon - U1 < U7)
-                        & (whole_digits < U8)
-                        & (whole_digits + places - U1 < U15)
-                    ):
-                        digits = np.uint64(text[k] - _ZERO)
-                        if whole_digits != U1:
-                            digits = digits_value(load(text, k), whole_digits)
-                        if places < U8:
-                            digits = digits * _POWERS[places] + digits_value(load(text, i + point + U1), places)
-                        else:
-                            digits = digits * _POWERS[U8] + all_digits(load(text, i + point + U1))
-                            digits = digits * _POWERS[places - U8] + digits_value(
-                                load(text, i + point + U9), places - U8
-                            )
-                        value = np.float64(np.int64(digits)) / _REAL_POWERS[places]
-                        j = digits_value(load(text, i), colon) - first
-                        if value <= limit and j <= highest:  # an index 0 wraps round and is too high
-                            untidy |= j < previous
-                            previous = j + U1
-                            kept = real(-value if minus else value)
-                            untidy |= kept == 0
-                            out.indices[nnz], out.values[nnz] = whole(j), kept
-                            nnz += U1
-                            i += end
-                            if c == _NEWLINE:
-                                break
-                            i += U1
-                            continue
-                i = _after_blanks(text, i, stop)
-                if _line_over(text, i, stop):
-                    break
-                index, k = _whole(text, i, stop)
-                if k == i:
-                    verdict = INDEX
-                    break
-                if index < first:
-                    verdict = INDEX_0
-                    break
-                j = index - first
-                if j > highest:
-                    verdict = WIDE
-                    break
-                if k >= stop or text[k] != _COLON:
-                    verdict, i = COLON, k
-                    break
-                value, end = _number(text, k + U1, stop)
-                if end == k + U1:
-                    verdict, i = VALUE, end
-                    break
-                if not _ends(text, end, stop):
-                    verdict, i = AFTER_VALUE, end
-                    break
-                if not abs(value) <= limit:
-                    verdict, i = LIMIT, k + U1
-                    break
-                untidy |= j < previous
-                previous = j + U1
-                kept = real(value)
-                untidy |= kept == 0
-                out.indices[nnz], out.values[nnz] = whole(j), kept
-                nnz += U1
-                i = end
-            if verdict != FINE:
-                break
-            if untidy:
-                last, highest_seen, repeated = _tidied(out.indices, out.values, np.int64(row_start), np.int64(nnz))
-                if repeated >= 0:
-                    verdict, i = REPEATED, head
-                    break
-                nnz, previous = np.uint64(last), np.uint64(highest_seen + 1)
-            if len(rules.labels) > 0 and not np.isnan(label):
-                known = np.searchsorted(rules.labels, label)
-                if known == len(rules.labels) or rules.labels[known] != label:
-                    verdict, i = CLASS, head
-                    break
-                label = rules.codes[known]
-            width = max(width, previous)
-            out.labels[rows] = label
-            rows += U1
-            out.indptr[rows] = nnz
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("digits", "decimal", "sorting")))
+def _parse(text: Any, rules: Any, out: Any) -> Any:
+    """Takes lines up to the first bad one."""
+    i, stop = U0, np.uint64(len(text))
+    # the last feature that may be read in words begins before this
+    words = stop - REACH if LITTLE and stop > REACH else U0
+    first, highest, limit = np.uint64(rules.first_index), np.uint64(rules.max_index), rules.limit
+    real, whole = out.values.dtype.type, out.indices.dtype.type
+    rows, nnz, lines = U0, U0, 0
+    width, repeated = U0, np.int64(-1)
+    verdict = FINE
+    out.indptr[0] = 0
+    while i < stop:
+        i = _after_blanks(text, i, stop)
+        if _line_over(text, i, stop):
             i = _next_line(text, i, stop)
             lines += 1
-        taken = i
+            continue
+        head, row_start, untidy = i, nnz, False
+        label, end = _number(text, i, stop)
+        if end == i or not abs(label) < np.inf:
+            verdict = LABEL
+            break
+        if rules.unlabelled and end < stop and text[end] == _COLON:
+            label, end = np.nan, i  # a row that begins with its first feature
+        elif not _ends(text, end, stop):
+            verdict, i = AFTER_LABEL, end
+            break
+        i = _qid(text, _after_blanks(text, end, stop), stop)
+        previous = U0  # one more than the index before
+        while True:
+            if i < words:
+                marks = not_digits(text, i)  # the colon, a sign, a point, what ends the value
+                colon = trailing_zeros(marks)
+                k = i + colon + U1
+                marks &= marks - U1
+                minus = text[k] == _MINUS
+                if minus:
+                    marks &= marks - U1
+                    k += U1
+                point = trailing_zeros(marks)
+                whole_digits = i + point - k
+                places, end = U0, point
+                if text[i + point] == _POINT:
+                    marks &= marks - U1
+                    end = trailing_zeros(marks)
+                    places = end - point - U1
+                c = text[i + end]
+                if (
+                    ((c == _BLANK) | (c == _NEWLINE))
+                    & (text[i + colon] == _COLON)
+                    & (colon - U1 < U7)
+                    & (whole_digits < U8)
+                    & (whole_digits + places - U1 < U15)
+                ):
+                    digits = np.uint64(text[k] - _ZERO)
+                    if whole_digits != U1:
+                        digits = digits_value(load(text, k), whole_digits)
+                    if places < U8:
+                        digits = digits * _POWERS[places] + digits_value(load(text, i + point + U1), places)
+                    else:
+                        digits = digits * _POWERS[U8] + all_digits(load(text, i + point + U1))
+                        digits = digits * _POWERS[places - U8] + digits_value(load(text, i + point + U9), places - U8)
+                    value = np.float64(np.int64(digits)) / _REAL_POWERS[places]
+                    j = digits_value(load(text, i), colon) - first
+                    if value <= limit and j <= highest:  # an index 0 wraps round and is too high
+                        untidy |= j < previous
+                        previous = j + U1
+                        kept = real(-value if minus else value)
+                        untidy |= kept == 0
+                        out.indices[nnz], out.values[nnz] = whole(j), kept
+                        nnz += U1
+                        i += end
+                        if c == _NEWLINE:
+                            break
+                        i += U1
+                        continue
+            i = _after_blanks(text, i, stop)
+            if _line_over(text, i, stop):
+                break
+            index, k = _whole(text, i, stop)
+            if k == i:
+                verdict = INDEX
+                break
+            if index < first:
+                verdict = INDEX_0
+                break
+            j = index - first
+            if j > highest:
+                verdict = WIDE
+                break
+            if k >= stop or text[k] != _COLON:
+                verdict, i = COLON, k
+                break
+            value, end = _number(text, k + U1, stop)
+            if end == k + U1:
+                verdict, i = VALUE, end
+                break
+            if not _ends(text, end, stop):
+                verdict, i = AFTER_VALUE, end
+                break
+            if not abs(value) <= limit:
+                verdict, i = LIMIT, k + U1
+                break
+            untidy |= j < previous
+            previous = j + U1
+            kept = real(value)
+            untidy |= kept == 0
+            out.indices[nnz], out.values[nnz] = whole(j), kept
+            nnz += U1
+            i = end
         if verdict != FINE:
-            taken = _next_line(text, i, stop)
-            lines += 1
-        return verdict, np.int64(i), np.int64(rows), lines, np.int64(taken), np.int64(width), repeated
-
-    return parse
-
-
-_USED = [f"thinstream.streams.text.{name}" for name in ("digits", "decimal", "sorting")]
-_parse = Compiled(_make_parse, __name__, *_USED)
-_ready: set[str] = set()
+            break
+        if untidy:
+            last, highest_seen, repeated = _tidied(out.indices, out.values, np.int64(row_start), np.int64(nnz))
+            if repeated >= 0:
+                verdict, i = REPEATED, head
+                break
+            nnz, previous = np.uint64(last), np.uint64(highest_seen + 1)
+        if len(rules.labels) > 0 and not np.isnan(label):
+            known = np.searchsorted(rules.labels, label)
+            if known == len(rules.labels) or rules.labels[known] != label:
+                verdict, i = CLASS, head
+                break
+            label = rules.codes[known]
+        width = max(width, previous)
+        out.labels[rows] = label
+        rows += U1
+        out.indptr[rows] = nnz
+        i = _next_line(text, i, stop)
+        lines += 1
+    taken = i
+    if verdict != FINE:
+        taken = _next_line(text, i, stop)
+        lines += 1
+    return verdict, np.int64(i), np.int64(rows), lines, np.int64(taken), np.int64(width), repeated
 
 
 def run(text: NDArray[np.uint8], rules: Rules, out: Out) -> Result:
     """Parses whole lines into ``out``, up to the first bad one."""
-    text, kind = plain(text), out.indices.dtype.char + out.values.dtype.char
-    if kind not in _ready:
-        _parse.ensure(text, rules, out)
-        _ready.add(kind)
     with np.errstate(over="ignore"):  # interpreted, unsigned numbers would warn of going round
-        return Result(*_parse.function(text, rules, out))
+        return Result(*_parse(plain(text), rules, out))

@@ -6,13 +6,12 @@ A tag touches the bar or begins with a quote. All names are hashed, those that l
 features equal those of other tools only where they hash in the same way.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from thinstream.batch import plain
-from thinstream.jit import Compiled, keyed_by, scalar
+from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.text.decimal import number
 from thinstream.streams.text.hashed_rows import HashedFormat, Raw
@@ -89,74 +88,68 @@ def _head(text: Any, i: Any, stop: Any) -> Any:
         i = end
 
 
-def _make_parse(version: str) -> Callable[..., Any]:
-    def parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, tags: Any, spans: Any) -> Any:
-        """(verdict, offset of the first bad byte, end of its line, rows, whether there are importances, and tags)."""
-        keyed_by(version)
-        begin, size, rows, nnz = 0, len(text), 0, 0
-        weighted, tagged = False, False
-        out.indptr[0] = 0
-        while begin < size:
-            stop = begin
-            while stop < size and text[stop] != _NEWLINE:
-                stop += 1
-            end = min(stop + 1, size)
-            if stop > begin and text[stop - 1] == _RETURN:
-                stop -= 1
-            if _skipped(text, begin, stop) >= stop:
-                begin = end
-                continue
-            verdict, i, label, importance, given, tag, tag_stop = _head(text, begin, stop)
-            if verdict != _FINE:
-                return verdict, i, end, rows, weighted, tagged
-            while i < stop:  # at a bar
-                space = i + 1
-                i = _word_end(text, space, stop)
-                space_stop, scale = i, 1.0
-                space_seed = murmur(text, space, space_stop, seed)
-                if i < stop and text[i] == _COLON:
-                    scale, last = number(text, i + 1, stop)
-                    if last == i + 1 or not abs(scale) < np.inf or not _over(text, last, stop):
-                        return _SCALE, i + 1, end, rows, weighted, tagged
-                    i = last
-                while True:
-                    i = _skipped(text, i, stop)
-                    if i >= stop or text[i] == _PIPE:
-                        break
-                    name, value = i, scale
-                    i = _word_end(text, i, stop)
-                    name_stop = i
-                    if name_stop == name:
-                        return _NAME, i, end, rows, weighted, tagged
-                    if i < stop and text[i] == _COLON:
-                        value, last = number(text, i + 1, stop)
-                        if last == i + 1 or not abs(value) < np.inf or not _over(text, last, stop):
-                            return _VALUE, i + 1, end, rows, weighted, tagged
-                        value *= scale
-                        i = last
-                    if not abs(value) <= limit:
-                        return _LIMIT, name, end, rows, weighted, tagged
-                    if value != 0:
-                        hashed = murmur(text, name, name_stop, space_seed)
-                        out.indices[nnz] = np.int32(hashed & np.uint64(mask))
-                        out.values[nnz] = signed_by(hashed, signed, value)
-                        if len(spans) > 0:
-                            spans[nnz, 0], spans[nnz, 1] = space, space_stop
-                            spans[nnz, 2], spans[nnz, 3] = name, name_stop
-                        nnz += 1
-            out.labels[rows], out.weights[rows] = label, importance
-            out.starts[rows], out.ends[rows] = begin, end
-            tags[rows, 0], tags[rows, 1] = tag, tag_stop
-            weighted, tagged = weighted or given, tagged or tag_stop > tag
-            rows += 1
-            out.indptr[rows] = nnz
+@compiled("thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
+def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, tags: Any, spans: Any) -> Any:
+    """(verdict, offset of the first bad byte, end of its line, rows, whether there are importances, and tags)."""
+    begin, size, rows, nnz = 0, len(text), 0, 0
+    weighted, tagged = False, False
+    out.indptr[0] = 0
+    while begin < size:
+        stop = begin
+        while stop < size and text[stop] != _NEWLINE:
+            stop += 1
+        end = min(stop + 1, size)
+        if stop > begin and text[stop - 1] == _RETURN:
+            stop -= 1
+        if _skipped(text, begin, stop) >= stop:
             begin = end
-        return _FINE, size, size, rows, weighted, tagged
-
-    return parse
-
-
-_parse = Compiled(_make_parse, __name__, "thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
+            continue
+        verdict, i, label, importance, given, tag, tag_stop = _head(text, begin, stop)
+        if verdict != _FINE:
+            return verdict, i, end, rows, weighted, tagged
+        while i < stop:  # at a bar
+            space = i + 1
+            i = _word_end(text, space, stop)
+            space_stop, scale = i, 1.0
+            space_seed = murmur(text, space, space_stop, seed)
+            if i < stop and text[i] == _COLON:
+                scale, last = number(text, i + 1, stop)
+                if last == i + 1 or not abs(scale) < np.inf or not _over(text, last, stop):
+                    return _SCALE, i + 1, end, rows, weighted, tagged
+                i = last
+            while True:
+                i = _skipped(text, i, stop)
+                if i >= stop or text[i] == _PIPE:
+                    break
+                name, value = i, scale
+                i = _word_end(text, i, stop)
+                name_stop = i
+                if name_stop == name:
+                    return _NAME, i, end, rows, weighted, tagged
+                if i < stop and text[i] == _COLON:
+                    value, last = number(text, i + 1, stop)
+                    if last == i + 1 or not abs(value) < np.inf or not _over(text, last, stop):
+                        return _VALUE, i + 1, end, rows, weighted, tagged
+                    value *= scale
+                    i = last
+                if not abs(value) <= limit:
+                    return _LIMIT, name, end, rows, weighted, tagged
+                if value != 0:
+                    hashed = murmur(text, name, name_stop, space_seed)
+                    out.indices[nnz] = np.int32(hashed & np.uint64(mask))
+                    out.values[nnz] = signed_by(hashed, signed, value)
+                    if len(spans) > 0:
+                        spans[nnz, 0], spans[nnz, 1] = space, space_stop
+                        spans[nnz, 2], spans[nnz, 3] = name, name_stop
+                    nnz += 1
+        out.labels[rows], out.weights[rows] = label, importance
+        out.starts[rows], out.ends[rows] = begin, end
+        tags[rows, 0], tags[rows, 1] = tag, tag_stop
+        weighted, tagged = weighted or given, tagged or tag_stop > tag
+        rows += 1
+        out.indptr[rows] = nnz
+        begin = end
+    return _FINE, size, size, rows, weighted, tagged
 
 
 class VW(HashedFormat):

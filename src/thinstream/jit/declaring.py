@@ -1,0 +1,101 @@
+"""What numba has to know of functions that compiled code calls, declared without importing it."""
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: Declarations numba has not been told of.
+_untold: list[Callable[[], None]] = []
+
+
+def tell_numba() -> None:
+    """Tells numba of everything declared so far, for code of one's own that is to call it compiled."""
+    while _untold:
+        _untold.pop(0)()
+
+
+def scalar(function: Function) -> Function:
+    """A small pure function, usable interpreted and inlined into compiled code."""
+    return _callable(function, forceinline=True)
+
+
+def apart(function: Function) -> Function:
+    """Like `scalar`, for what is rare and long: not inlined by force."""
+    return _callable(function, forceinline=False)
+
+
+def _callable(function: Function, forceinline: bool) -> Function:
+    def tell() -> None:
+        from numba.extending import register_jitable
+
+        register_jitable(forceinline=forceinline, error_model="numpy")(function)
+
+    _untold.append(tell)
+    return function
+
+
+def compiles(function: Callable[..., Any], inline: str = "never") -> Callable[[Function], Function]:
+    """The decorated function picks, from argument types, what compiled code runs in place of ``function``.
+
+    Code is inlined by LLVM; ``inline="always"`` inlines it in numba's own stage already, which spares the counting of
+    references where arrays are passed, but costs compile time and takes straight code only (no branches).
+    """
+
+    def register(pick: Function) -> Function:
+        def tell() -> None:
+            from numba.extending import overload
+
+            def picked(*types: Any) -> Any:
+                found = pick(*types)
+                return found if found is None else _without_annotations(found)
+
+            choose = _with_parameters(pick, picked)
+            options = {"error_model": "numpy", "forceinline": inline == "never"}
+            overload(function, inline=inline, jit_options=options)(choose)
+
+        _untold.append(tell)
+        return pick
+
+    return register
+
+
+def lowers(function: Callable[..., Any], result: str) -> Callable[[Function], Function]:
+    """The decorated function writes, in LLVM, what compiled code runs in place of ``function``.
+
+    It is given numba's context and builder, the signature and the arguments; ``result`` names the type it returns.
+    """
+
+    def register(lower: Function) -> Function:
+        @cache
+        def lowered() -> Any:
+            from numba import types
+            from numba.extending import intrinsic
+
+            def typed(typing_context: Any, *kinds: Any) -> Any:
+                return getattr(types, result)(*kinds), lower
+
+            return _with_parameters(function, intrinsic(_with_parameters(function, typed, "typing_context")))
+
+        compiles(function)(_with_parameters(function, lambda *kinds: lowered()))
+        return lower
+
+    return register
+
+
+def _with_parameters(like: Callable[..., Any], calls: Any, *first: str) -> Any:
+    """A function of the same parameters (numba compares names), behind ``first``, that calls another with them."""
+    names = ", ".join([*first, *inspect.signature(like).parameters])
+    scope = {"calls": calls}
+    exec(f"def made({names}):\n return calls({names})", scope)
+    return scope["made"]
+
+
+def _without_annotations(function: Any) -> Any:
+    """A copy numba accepts beside any other signature of the same names (it compares annotations, too)."""
+    return FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )

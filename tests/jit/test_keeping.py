@@ -1,0 +1,158 @@
+"""The compile cache: used, never stale, never broken, safe among processes, and not needed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import thinstream
+from thinstream.jit import INTERPRETED
+
+pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled when jit is disabled")
+
+PROGRAM = """
+import json, sys
+import numpy as np
+from thinstream import jit
+from thinstream.batch import Batch
+from thinstream.learners import Learner
+model = Learner(sys.argv[1], n_features=2, dtype="float64")
+indices = np.array([0, 1], np.int32)  # as weights() takes them: one specialisation does for both
+model.learn(Batch.of(np.array([0, 1, 2]), indices, np.array([1.0, 2.0]), 2, np.array([-1, 1], np.int8)))
+hits = sum(kept for name, _, kept in jit.specialisations if name.startswith("loop"))
+print(json.dumps({"weights": model.weights().tolist(), "hits": hits, "numba": "numba" in sys.modules}))
+"""
+
+
+COMPILED, KEPT = {"hits": 0, "numba": True}, {"hits": 1, "numba": False}
+
+
+def start(package, cache, algorithm="fsol", **more):
+    environment = {**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache), **more}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python's own cache would not notice the edits either
+    environment.pop("NUMBA_DISABLE_JIT", None)
+    command = [sys.executable, "-c", PROGRAM, algorithm]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def answer(process):
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return json.loads(out)
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the package that a test may edit."""
+    source = Path(thinstream.__file__).parent
+    shutil.copytree(source, tmp_path / "thinstream", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def edit(file, old, new):
+    """Changes a source as an editor would, but keeps its size and times: only the content tells."""
+    before, text = file.stat(), file.read_text()
+    assert text.count(old) >= 1
+    assert len(old) == len(new)
+    file.write_text(text.replace(old, new))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+EDITS = [
+    ("rules/fsol.py", "f.theta + step.size * x", "f.theta - step.size * x", [1.0, -2.0]),
+    ("engine/losses.py", "max(0.0, 1.0 - y * s)", "max(0.0, 0.0 - y * s)", [0.0, 0.0]),
+]
+
+
+def test_a_run_needs_no_numba_unless_sources_were_edited(package):
+    """After an edit in a rule, then in a shared function, the new code runs, and the old one is gone."""
+    cache = package / "cache"
+    assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], **COMPILED}
+    assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], **KEPT}
+    for file, old, new, expected in EDITS:
+        edit(package / "thinstream" / file, old, new)
+        assert answer(start(package, cache)) == {"weights": expected, **COMPILED}
+        assert answer(start(package, cache)) == {"weights": expected, **KEPT}
+    assert len(list(cache.rglob("loop*.code"))) == 1
+
+
+def flip_a_bit(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+DAMAGES = {
+    "a bit flipped": flip_a_bit,
+    "cut short": lambda content: content[:-100],
+    "longer": lambda content: content + b"more",
+    "empty": lambda content: b"",
+    "only zeros": lambda content: bytes(len(content)),
+}
+
+
+def test_damaged_code_is_thrown_away(package):
+    """Code that is not what was written is never run, and is replaced by the first who meets it."""
+    cache = package / "cache"
+    answer(start(package, cache))
+    (file,) = cache.rglob("loop*.code")
+    whole = file.read_bytes()
+    for damage, do in DAMAGES.items():
+        file.write_bytes(do(whole))
+        assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], **COMPILED}, damage
+        assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], **KEPT}, damage
+
+
+def test_code_of_another_function_is_refused(package):
+    """The checksum covers what the code is for: a file under another's name is not taken."""
+    cache = package / "cache"
+    answer(start(package, cache, "fsol"))
+    answer(start(package, cache, "perceptron"))
+    fsol, perceptron = sorted(cache.rglob("loop*.code"))
+    perceptron.write_bytes(fsol.read_bytes())
+    assert answer(start(package, cache, "perceptron")) == {"weights": [0.0, 2.0], **COMPILED}
+
+
+def test_other_surroundings_other_code(package):
+    """Another processor, or a setting of numba that changes code: each has code of its own beside the others'."""
+    cache = package / "cache"
+    answer(start(package, cache))
+    file = package / "thinstream" / "jit" / "loading.py"
+    text = file.read_text()
+    file.write_text(text.replace("llvm.get_host_cpu_name()", "'another'"))
+    assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], **COMPILED}
+    assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], **KEPT}
+    file.write_text(text)
+    assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], **KEPT}
+    assert answer(start(package, cache, NUMBA_BOUNDSCHECK="1")) == {"weights": [-1.0, 2.0], **COMPILED}
+    assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], **KEPT}
+
+
+def test_two_cold_starts_at_once(package):
+    """Processes that compile into the same empty cache end with right results and a whole cache."""
+    cache, names = package / "cache", ["fsol", "perceptron", "fsol", "perceptron"]
+    expected = {"fsol": [-1.0, 2.0], "perceptron": [0.0, 2.0]}
+    for process, name in [(start(package, cache, name), name) for name in names]:
+        assert answer(process)["weights"] == expected[name]
+    for name in expected:
+        assert answer(start(package, cache, name)) == {"weights": expected[name], **KEPT}
+    assert not [file for file in cache.rglob("*") if file.is_file() and file.suffix not in (".code", ".lock")]
+
+
+def test_no_folder_to_write_is_no_error(package):
+    """Without a usable cache folder everything is compiled in memory."""
+    assert answer(start(package, "/dev/null/nowhere")) == {"weights": [-1.0, 2.0], **COMPILED}
+
+
+def test_code_goes_to_the_users_folder_where_the_packages_is_not_writable(package):
+    """A file stands where the package would keep its code: the user's folder takes it, one for each installation."""
+    blocked = package / "thinstream" / "__pycache__" / "compiled"
+    blocked.parent.mkdir()
+    blocked.touch()
+    home = {"NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": str(package / "home")}
+    assert answer(start(package, "", **home)) == {"weights": [-1.0, 2.0], **COMPILED}
+    assert answer(start(package, "", **home)) == {"weights": [-1.0, 2.0], **KEPT}
+    assert len(list((package / "home" / "thinstream").rglob("loop*.code"))) == 1
