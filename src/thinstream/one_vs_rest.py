@@ -12,7 +12,8 @@ from thinstream.errors import InvalidInputError, MergeError
 from thinstream.learners import Classes, Learner, class_costs, find, make_learner, require_distinct
 from thinstream.learners import merge as merge_two_class
 from thinstream.learners.learner import require_range
-from thinstream.learners.memory import physical_memory, require_room
+from thinstream.learners.limits import physical_memory
+from thinstream.learners.memory import require_room
 from thinstream.learners.protocol import AnyLearner as AnyLearner
 from thinstream.learners.protocol import ReadsOnce
 

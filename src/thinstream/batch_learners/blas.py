@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch_learners.devices import is_device_array, to_host
 from thinstream.errors import InvalidInputError
-from thinstream.learners.memory import physical_memory
+from thinstream.learners.limits import physical_memory
 
 _LAPACK = ("potrf", "trtri", "trtrs")
 

@@ -40,11 +40,10 @@ class Block:
         loop(self._rule, self._tables, rows, y, weights, self.memory, len(self.lanes), fields, scores)
 
     def widen(self, width: int) -> None:
-        """Room for ``width`` coordinates, at least half as much again."""
-        have = self.width
-        if width <= have:
+        """Room for ``width`` coordinates."""
+        if width <= self.width:
             return
-        state, clocks = self._fresh(max(width, have + have // 2), self.memory.state.dtype)
+        state, clocks = self._fresh(width, self.memory.state.dtype)
         state[: len(self.memory.state)], clocks[: len(self.memory.clocks)] = self.memory.state, self.memory.clocks
         self.memory = self.memory._replace(state=state, clocks=clocks)
 

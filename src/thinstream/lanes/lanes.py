@@ -17,7 +17,7 @@ from thinstream.lanes.lane import Lane, make_lanes, require_alike
 from thinstream.lanes.single import SingleLane, keeps_own_array
 from thinstream.learners import Learner, find
 from thinstream.learners.learner import make_rows, require_range, row_blocks
-from thinstream.learners.memory import physical_memory
+from thinstream.learners.limits import physical_memory
 
 
 class Lanes:
@@ -224,17 +224,27 @@ class Lanes:
             raise InvalidInputError(
                 f"X has {n_features} features, but the model has {self.n_features}; grow=True would extend it"
             )
-        self._require_room(n_features)
+        room = n_features
+        if any(n_features + block.offset > block.width for block in self._blocks):
+            held = max(block.nbytes for block in self._blocks)  # each is there until it is copied
+            self._require_room(n_features, held)
+            half_more = max(n_features, self.n_features + self.n_features // 2)  # growing by one feature stays cheap
+            if self._kind is Block and self._needed(half_more) + held <= 0.7 * physical_memory():
+                room = half_more
         for block in self._blocks:
-            block.widen(n_features + block.offset)
+            block.widen(room + block.offset)
         self.n_features = n_features
 
-    def _require_room(self, n_features: int) -> None:
-        """Raises if lanes this wide would not fit into the machine."""
-        needed = sum(
+    def _needed(self, n_features: int) -> int:
+        """Bytes of lanes this wide."""
+        return sum(
             self._kind.estimate_nbytes(self.algorithm, [self._lanes[k] for k in numbers], n_features + 1, self.dtype)
             for numbers in self._numbers
         )
+
+    def _require_room(self, n_features: int, held: int = 0) -> None:
+        """Raises if lanes this wide, and bytes ``held`` beside them, would not fit into the machine."""
+        needed = self._needed(n_features) + held
         if needed > 0.7 * physical_memory():
             raise InvalidInputError(
                 f"{len(self)} lanes of {self.algorithm.name} with {n_features} features need {needed / 1e9:,.0f} GB, "

@@ -1,7 +1,5 @@
 """Making, growing and copying a model's memory, written once over the records of any rule."""
 
-import os
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from thinstream.engine.full import Matrix
 from thinstream.engine.records import Memory, split
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError
+from thinstream.learners.limits import physical_memory
 
 
 def allocate(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> Memory:
@@ -30,15 +29,23 @@ def capacity(algorithm: Algorithm, memory: Memory) -> int:
 
 
 def widen(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> Memory:
-    """Room for ``width`` coordinates, at least half as much again, so that growing feature by feature stays cheap."""
-    have = capacity(algorithm, memory)
-    require_room(algorithm, rule, width, memory.state.dtype)
+    """Room for ``width`` coordinates, half as much again if it fits, so that growing feature by feature stays cheap."""
+    have, dtype = capacity(algorithm, memory), memory.state.dtype
+    held = memory.state.nbytes + memory.clocks.nbytes if width > have else 0
+    require_room(algorithm, rule, width, dtype, held=held)
     if is_full(rule):
         memory = memory._replace(extra=widen_covariance(rule, memory.extra, width))
     if width <= have:
         return memory
-    fields, clocks = _fresh(algorithm, rule, max(width, have + have // 2) - have, memory.state.dtype)
-    return memory._replace(state=np.concatenate([memory.state, fields]), clocks=np.concatenate([memory.clocks, clocks]))
+    room = max(width, have + have // 2)
+    try:
+        require_room(algorithm, rule, room, dtype, held=held)
+    except InvalidInputError:
+        room = width
+    wide = _fresh(algorithm, rule, room, dtype)
+    for old, new in zip(memory[:2], wide, strict=True):
+        new[: len(old)] = old
+    return memory._replace(state=wide[0], clocks=wide[1])
 
 
 def is_full(rule: Any) -> bool:
@@ -51,8 +58,13 @@ def widen_covariance(rule: Any, packed: NDArray[Any], width: int) -> NDArray[Any
     return Matrix(packed).grown(width, float(rule.variance(rule.fresh()))).packed
 
 
-def require_room(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any], models: int = 1) -> None:
-    """Raises if models this wide would not fit: a single feature number too high must not take the machine down."""
+def require_room(
+    algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any], models: int = 1, held: int = 0
+) -> None:
+    """Raises if models this wide would not fit: a single feature number too high must not take the machine down.
+
+    ``held`` are bytes of a narrower one that has to be there until it is copied.
+    """
     fields, clocks = split(algorithm.coordinate)
     matrix, have = models * Matrix.size(width) * dtype.itemsize if is_full(rule) else 0, physical_memory()
     if matrix > 0.7 * have:
@@ -60,22 +72,14 @@ def require_room(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[An
             f"{algorithm.name}: covariance='full' on {width:,} features needs {matrix / 1e9:,.1f} GB, this machine has "
             f"{have / 1e9:,.1f} GB; use covariance='diagonal', or fewer features"
         )
-    needed = models * width * (len(fields) * dtype.itemsize + 8 * len(clocks))
+    needed = held + models * width * (len(fields) * dtype.itemsize + 8 * len(clocks))
     if needed > 0.7 * have:
         of = f" of {models} classes" if models > 1 else ""
+        of += " while it grows" if held else ""
         raise InvalidInputError(
             f"feature number {width - 1} makes {algorithm.name}{of} need {needed / 1e9:,.0f} GB, this machine has "
             f"{have / 1e9:,.0f} GB; number features more densely, or hash them into fewer"
         )
-
-
-@cache
-def physical_memory() -> int:
-    """Bytes of this machine's memory; a lot, where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows
-        return 1 << 62
 
 
 def kept_width(rule: Any, memory: Memory, width: int) -> int:

@@ -11,7 +11,7 @@ from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progress import LabelOrder
 from thinstream.lanes import Lanes
-from thinstream.learners.memory import physical_memory
+from thinstream.learners.limits import physical_memory
 from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED, LaneTallies
 
 #: Rows × lanes taken at a time, so that scores and masks stay small.
