@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -349,3 +350,18 @@ def test_growing_is_as_if_wide_from_the_start(name, data):
         assert a.tobytes() == b.tobytes()
     known = np.where(np.arange(s.X.shape[1]) < growing.n_features_in_, s.X, 0.0)
     np.testing.assert_array_equal(growing.decision_function(s.X), wide.decision_function(known))
+
+
+def test_threads_take_turns_to_learn():
+    """Calls that overlap would lose the rows of all but one."""
+    rng = np.random.default_rng(0)
+    X = sp.csr_matrix(rng.normal(size=(20_000, 30)).astype(np.float32))
+    y = np.where(rng.random(20_000) < 0.5, 1, -1)
+    model = ts.FSOL().partial_fit(X[:1], y[:1], classes=[-1, 1])
+    threads = [threading.Thread(target=lambda: [model.partial_fit(X, y) for _ in range(5)]) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert model.t_ == 1 + 4 * 5 * 20_000
+    assert pickle.loads(pickle.dumps(model)).t_ == model.t_

@@ -1,10 +1,12 @@
 """An estimator is its parameters and a `Model`: what all of them share, online or in batches."""
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,16 +34,24 @@ KEY = "estimator"
 _KINDS = "biufUO"
 
 
+#: Of estimators that are learning, or have been; scikit-learn forbids attributes that are no parameters.
+_locks: "WeakKeyDictionary[BaseEstimator, threading.RLock]" = WeakKeyDictionary()
+_making = threading.Lock()
+
+
 @contextmanager
 def as_before_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Takes back what was set on the estimator (its width, its feature names) if a call fails."""
-    before = vars(estimator).copy()
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
+    """Takes back what was set on the estimator (its width, its feature names) if a call fails; one thread at a time."""
+    with _making:
+        lock = _locks.setdefault(estimator, threading.RLock())
+    with lock:
+        before = vars(estimator).copy()
+        try:
+            yield
+        except BaseException:
+            vars(estimator).clear()
+            vars(estimator).update(before)
+            raise
 
 
 def attribute_of_learner(name: str, text: str) -> Any:
