@@ -7,6 +7,8 @@ from contextlib import suppress
 from threading import Thread
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import thinstream as ts
@@ -124,3 +126,37 @@ def test_a_long_record_is_looked_at_in_linear_work(tmp_path, monkeypatch, text):
     monkeypatch.setattr(CSV, "records", lambda form, text: seen.append(len(text)) or real(form, text))
     assert sum(len(batch) for batch in stream.batches()) == 2 + text.startswith(b"1")
     assert sum(seen) < 8 * len(text)
+
+
+@pytest.mark.parametrize("name", ["rows.svm", "rows.parquet"])
+@pytest.mark.parametrize("keep", ["time", "bytes"])
+def test_a_source_that_was_changed_is_another(tmp_path, name, keep):
+    """Of the same size and beginning, with the time set back; or with the same bytes, but written anew."""
+    path = tmp_path / name
+    if name.endswith("svm"):
+        path.write_text("1 1:1\n-1 2:1\n" * 20_000)
+    else:
+        labels, numbers = np.arange(60_000) % 2, np.arange(60_000) % 9973
+        pa.parquet.write_table(pa.table({"label": labels, "a": numbers}), path, compression=None)
+    old, size = ts.open_stream(path).fingerprint(), path.stat().st_size
+    before = path.stat()
+    assert ts.open_stream(path).fingerprint() == old
+    data = bytearray(path.read_bytes())
+    if keep == "time":
+        data[size // 2 : size // 2 + 20_000] = data[size // 2 + 5 : size // 2 + 20_005]
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns - (keep == "bytes")))
+    assert path.stat().st_size == size
+    found = ts.open_stream(path).fingerprint()
+    assert {key for key in found if found[key] != old[key]} == {"samples" if keep == "time" else "modified"}
+
+
+def test_the_cache_of_a_changed_source_is_written_anew(tmp_path):
+    """Also if the source is older than its cache."""
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1\n" * 20_000 + "1 3:1\n")
+    before = path.stat()
+    assert max(batch.indices.max() for batch in ts.open_stream(path, cache=True).batches()) == 2
+    path.write_text("1 1:1\n" * 20_000 + "1 5:1\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns - 10**9))
+    assert max(batch.indices.max() for batch in ts.open_stream(path, cache=True).batches()) == 4

@@ -18,7 +18,16 @@ from thinstream.errors import InvalidInputError
 from thinstream.streams.compression import ending
 from thinstream.streams.normalise import unit_rows
 from thinstream.streams.options import Options
-from thinstream.streams.sources import STDIN, Piece, display_name, head_checksum, is_mappable, lines_before, pieces
+from thinstream.streams.sources import (
+    STDIN,
+    Piece,
+    display_name,
+    head_checksum,
+    is_mappable,
+    lines_before,
+    marks,
+    pieces,
+)
 from thinstream.streams.stream import START, Skipped
 from thinstream.streams.text.names import NameTable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, TextFormat
@@ -99,12 +108,12 @@ class TextStream:
         return before + within
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells this source from another: names, sizes, first bytes, and how it is read."""
+        """What tells this source from another: names, sizes, times, some bytes, and how it is read."""
         known = [file != STDIN and Path(file).is_file() for file in self.files]
         sizes = [Path(file).stat().st_size if there else None for file, there in zip(self.files, known, strict=True)]
         heads = [head_checksum(file) if there else None for file, there in zip(self.files, known, strict=True)]
         known_by = {"files": self.files, "sizes": sizes, "heads": heads, "space": self.feature_space, **self.reading}
-        return known_by | ({"spans": [list(span) for span in self.spans]} if self.spans else {})
+        return known_by | marks(self.files) | ({"spans": [list(span) for span in self.spans]} if self.spans else {})
 
     @property
     def _threads(self) -> int:

@@ -26,6 +26,7 @@ PIECE = 1 << 22
 RELEASE = 1 << 24
 #: Bytes up to which the begin of a record is looked at again with whatever follows.
 _PATIENCE = 1 << 16
+_SAMPLES = 16
 STDIN = "-"
 #: How compressed files begin.
 MAGIC = {
@@ -278,3 +279,23 @@ def head_checksum(path: str) -> int:
     """Of the first 64 KiB as they lie on disk."""
     with open(path, "rb") as file:
         return zlib.crc32(file.read(1 << 16))
+
+
+def marks(paths: list[str]) -> dict[str, Any]:
+    """What tells files from others of the same size and beginning, None for what is no file.
+
+    When each was written last, in nanoseconds, and a checksum of blocks of 4 KiB from all over it, its end included.
+    """
+    found: dict[str, list[int | None]] = {"modified": [], "samples": []}
+    for path in paths:
+        checksum = modified = None
+        if path != STDIN and Path(path).is_file():
+            status, checksum = Path(path).stat(), 0
+            modified, last = status.st_mtime_ns, max(status.st_size - (1 << 12), 0)
+            with open(path, "rb") as file:
+                for k in range(1, _SAMPLES + 1):
+                    file.seek(last * k // _SAMPLES)
+                    checksum = zlib.crc32(file.read(1 << 12), checksum)
+        found["modified"].append(modified)
+        found["samples"].append(checksum)
+    return found

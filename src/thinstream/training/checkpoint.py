@@ -17,6 +17,7 @@ from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
 
 _NAMES, _DRIFT = "names.", "drift."
+_LATER = ("modified", "samples")  # parts of a source's fingerprint that older checkpoints do not have
 
 
 class State(NamedTuple):
@@ -109,7 +110,7 @@ class Checkpoints:
 def require_same(path: Path, what: str, stored: dict[str, Any], given: dict[str, Any]) -> None:
     """Raises unless what was stored of a run is what is given now; ``path`` is its checkpoint."""
     for key in given:
-        if stored.get(key) != given[key]:
+        if stored.get(key) != given[key] and (key in stored or key not in _LATER):
             raise InvalidInputError(
                 f"{path} cannot be resumed: the {what} differs in {key}, it was {stored.get(key)!r}, "
                 f"is {given[key]!r}; give the command it was made by, or remove {path.name} to start anew"

@@ -201,17 +201,13 @@ class CachedStream:
     source : Stream
         What the cache is made from.
     files : list of str
-        Its files; a cache older than one of them is out of date. It stands beside the first.
+        Its files; the cache stands beside the first.
 
     """
 
     def __init__(self, source: Stream, files: list[str]) -> None:
         self._source, self.path = source, Path(f"{files[0]}.cache")
-        newest = max(os.stat(file).st_mtime_ns for file in files)
-        if is_stale(self.path, source) or self.path.stat().st_mtime_ns < newest:
-            self._cache = write_cache(source, self.path)
-        else:
-            self._cache = Cache(self.path)
+        self._cache = write_cache(source, self.path) if is_stale(self.path, source) else Cache(self.path)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
-from thinstream.streams.sources import head_checksum
+from thinstream.streams.sources import head_checksum, marks
 from thinstream.streams.stream import START
 from thinstream.streams.tables.arrow_columns import (
     column_of,
@@ -157,9 +157,9 @@ class ArrowFiles(ArrowRows):
         return open_table(self.paths[number])
 
     def fingerprint(self) -> dict[str, Any]:
-        """The files (name, size, checksum of the first 64 KiB), and which columns are read as what."""
+        """The files (name, size, time, checksums of some bytes), and which columns are read as what."""
         files = [{"name": p.name, "size": p.stat().st_size, "head": head_checksum(str(p))} for p in self.paths]
-        return {"kind": "arrow", "files": files, **self._reading()}
+        return {"kind": "arrow", "files": files, **marks(self.files), **self._reading()}
 
 
 class ArrowTables(ArrowRows):
