@@ -314,3 +314,18 @@ def test_memory_is_that_of_a_few_batches(save):
             most = max(most, pa.total_allocated_bytes() - before)
             assert len(batch) == 20_000
         assert most < 0.4 * table.nbytes
+
+
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("column", ["city", "label"])
+def test_text_that_is_no_utf8_is_refused(tmp_path, column, coded):
+    """Parquet is not validated as it is read."""
+    offsets = pa.py_buffer(np.array([0, 1, 3, 4], np.int32).tobytes())
+    text = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"a\xff\xfeb")])
+    columns = {"label": pa.array(["a", "b", "a"]), "city": pa.array(["x", "y", "z"])}
+    columns[column] = text.dictionary_encode() if coded else text
+    path = tmp_path / "rows.parquet"
+    pa.parquet.write_table(pa.table(columns), path)
+    message = rf"rows\.parquet: text of column '{column}' must be UTF-8, got other bytes"
+    with pytest.raises(InvalidInputError, match=message):
+        list(ArrowFiles(path, hasher=Crc(), classes=("a", "b")).batches())

@@ -250,7 +250,7 @@ class _Reading:
         y = (
             None
             if label is None
-            else coded_labels(labels_of(records.column(label)), self.stream.classes, self.path, first)
+            else coded_labels(labels_of(records.column(label), label, self.path), self.stream.classes, self.path, first)
         )
         weights = None if weight is None else weights_of(self._numbers(records, weight), self.path, first)
         try:

@@ -1,5 +1,7 @@
 """Arrays of Arrow as arrays of numpy, without a loop over rows."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -52,14 +54,24 @@ def floats(array: Any, name: str, path: str) -> NDArray[Any]:
     return found
 
 
-def labels_of(array: Any) -> NDArray[Any]:
+@contextmanager
+def _text_of(name: str, path: str) -> Iterator[None]:
+    """Around what makes text of bytes that should be UTF-8."""
+    try:
+        yield
+    except (UnicodeDecodeError, pyarrow().ArrowException) as error:
+        raise InvalidInputError(f"{path}: text of column {name!r} must be UTF-8, got other bytes ({error})") from error
+
+
+def labels_of(array: Any, name: str, path: str) -> NDArray[Any]:
     """Labels as numpy has them: null is None or NaN."""
     pa = pyarrow()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
-    found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    with _text_of(name, path):
+        found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return found.astype(float) if pa.types.is_null(array.type) else found
 
 
@@ -84,7 +96,8 @@ def _categories(name: str, array: Any, path: str) -> Column:
             array = array.cast(array.type.value_type).dictionary_encode()
     else:
         array = array.cast(pa.large_string()).dictionary_encode()
-    texts = array.dictionary.to_pylist()
+    with _text_of(name, path):
+        texts = array.dictionary.to_pylist()
     if not all(isinstance(text, str) for text in texts):
         raise InvalidInputError(f"{path}: dictionaries of column {name!r} must hold text, got {array.type}")
     codes = array.indices.cast(pa.int64()).fill_null(-1)
