@@ -19,8 +19,8 @@ from thinstream.batch import plain
 from thinstream.errors import InvalidInputError, listed
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.text import csv_parser as parser
-from thinstream.streams.text.hashed_rows import Class, ColumnFormat, Raw, encode_names, words
-from thinstream.streams.text.hashing import hashed
+from thinstream.streams.text.hashed_rows import Class, ColumnFormat, Raw, words
+from thinstream.streams.text.hashing import encode_names, hashed
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
 

@@ -19,7 +19,6 @@ _LOW_WORD, _ALL_ONES = np.uint64(2**32 - 1), np.uint64(2**64 - 1)
 _ROOM, _EXACT = np.uint64(10**18), np.uint64(2**53)  # below the first another digit fits
 _FRACTION, _INFINITE = np.uint64(52), np.uint64(0x7FF << 52)
 _FAR = 10**15  # an exponent no text can bring back into range
-#: The C library's, by its name, so that compiled code can be kept on disk.
 
 _LOWEST, _HIGHEST = -342, 308  # powers of ten beyond which 19 digits give 0 or infinity
 _TENS = np.array([10.0**k for k in range(23)])  # all exact

@@ -185,16 +185,3 @@ def words(text: str) -> list[str]:
     ['buy', 'now', 'it', 's', 'free_42']
     """
     return _WORD.findall(text.lower())
-
-
-def encode_names(names: list[str]) -> tuple[bytes, NDArray[np.int64]]:
-    r"""Names one behind another in UTF-8, and where each ends.
-
-    >>> encode_names(["age", "größe"])
-    (b'agegr\xc3\xb6\xc3\x9fe', array([ 3, 10]))
-    """
-    text = "".join(names)
-    if text.isascii():  # no need to go word by word
-        return text.encode(), np.cumsum([*map(len, names)], dtype=np.int64)
-    parts = [name.encode("utf-8", "surrogatepass") for name in names]
-    return b"".join(parts), np.cumsum([*map(len, parts)], dtype=np.int64)

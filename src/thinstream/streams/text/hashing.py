@@ -175,6 +175,19 @@ def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any) -> A
     return len(indptr) - 1, nnz, width, largest
 
 
+def encode_names(names: list[str]) -> tuple[bytes, NDArray[np.int64]]:
+    r"""Names one behind another in UTF-8, and where each ends.
+
+    >>> encode_names(["age", "größe"])
+    (b'agegr\xc3\xb6\xc3\x9fe', array([ 3, 10]))
+    """
+    text = "".join(names)
+    if text.isascii():  # no need to go word by word
+        return text.encode(), np.cumsum([*map(len, names)], dtype=np.int64)
+    parts = [name.encode("utf-8", "surrogatepass") for name in names]
+    return b"".join(parts), np.cumsum([*map(len, parts)], dtype=np.int64)
+
+
 def hashed(
     names: bytes, ends: NDArray[np.int64], seeds: NDArray[np.uint64], values: NDArray[np.float64], how: Hashing
 ) -> NDArray[np.int32]:
@@ -231,13 +244,13 @@ class Numbering:
         """All that decides a number."""
         return self.hashing.as_dict()
 
-    def __call__(self, names: Sequence[str], /) -> NDArray[np.int32]:
+    def __call__(self, given: Sequence[str], /) -> NDArray[np.int32]:
         """The number of each name; ``~number`` where the sign of the feature is turned."""
-        parts = [name.partition("=") for name in names]
+        parts = [name.partition("=") for name in given]
         spaces = [head + mark if mark else "" for head, mark, _ in parts]
-        texts = [(tail if mark else head).encode("utf-8", "surrogatepass") for head, mark, tail in parts]
         seeds = np.array([self.hashing.namespace(space) for space in spaces], dtype=np.uint64)
-        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-        signs = np.ones(len(texts))
-        numbers = hashed(b"".join(texts), ends, seeds, signs, self.hashing)
+        signs = np.ones(len(parts))
+        numbers = hashed(
+            *encode_names([tail if mark else head for head, mark, tail in parts]), seeds, signs, self.hashing
+        )
         return np.where(signs < 0, ~numbers, numbers)

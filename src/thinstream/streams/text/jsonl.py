@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from thinstream.streams.text.hashed_rows import ColumnFormat, Raw, encode_names, words
-from thinstream.streams.text.hashing import hashed
+from thinstream.streams.text.hashed_rows import ColumnFormat, Raw, words
+from thinstream.streams.text.hashing import encode_names, hashed
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
 

@@ -75,12 +75,7 @@ def _is_digit(c: Any) -> Any:
 @scalar
 def _ends(text: Any, i: Any, stop: Any) -> Any:
     """Whether a number may end before i: at a blank, a comment, the end of the line or of the text."""
-    if i >= stop:
-        return True
-    c = text[i]
-    if c == _RETURN:
-        return i + U1 >= stop or text[i + U1] == _NEWLINE
-    return (c == _BLANK) | (c == _NEWLINE) | (c == _TAB) | (c == _HASH)
+    return _line_over(text, i, stop) or (text[i] == _BLANK) | (text[i] == _TAB)
 
 
 @scalar
