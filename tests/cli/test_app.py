@@ -6,7 +6,8 @@ import sys
 
 from tests.cli.commands import SOURCE
 from thinstream.cli import commands
-from thinstream.cli.app import command_names, make_app
+from thinstream.cli.app import command_names
+from thinstream.cli.typer_app import make_app
 
 HELLO = '''
 def hello(name: str = "world", loud: bool = False) -> None:

@@ -55,7 +55,10 @@ def test_the_command_line_reads_back_what_arguments_say(name):
     import typer
     from typer.testing import CliRunner
 
-    from thinstream.cli.options import Reading, expand_options
+    from thinstream.cli.declared import Given
+    from thinstream.cli.options import Expanded, Reading
+    from thinstream.cli.plain import read_plainly
+    from thinstream.cli.typer_app import as_typer_command
 
     read = []
 
@@ -63,10 +66,11 @@ def test_the_command_line_reads_back_what_arguments_say(name):
         read.append(reading)
 
     app = typer.Typer()
-    app.command()(expand_options(command))
+    app.command()(as_typer_command(Expanded(command)))
     given = Options(**{name: OTHER[name]})
     assert CliRunner().invoke(app, given.arguments(), catch_exceptions=False).exit_code == 0
-    assert read == [given]
+    Expanded(command)(read_plainly(Expanded(command).parameters, given.arguments()), Given())
+    assert read == [given, given]
 
 
 def test_feature_spaces_give_back_the_options_they_are_made_of():

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection
 from typing import Annotated, Any
 
-import typer
+from thinstream.cli.declared import option
 
 
 def named_algorithm(arguments: list[str], default: str) -> str:
@@ -41,14 +41,8 @@ def algorithm_options(name: str, *, without: Collection[str] = ()) -> list[inspe
 def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
     default = "none" if parameter.default is None else parameter.default
     allowed = parameter.constraint.allowed().replace("None", "none")
-    option = typer.Option(
-        f"--{parameter.name.replace('_', '-')}",
-        help=f"{meaning} ({allowed}; default {default})".strip(),
-        metavar="VALUE",
-        rich_help_panel=panel,
-        show_default=False,
-    )
-    kind = Annotated[str | None, option]
+    text, name = f"{meaning} ({allowed}; default {default})".strip(), f"--{parameter.name.replace('_', '-')}"
+    kind = Annotated[str | None, option(text, panel, name, metavar="VALUE")]
     return inspect.Parameter(f"own_{parameter.name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
@@ -82,7 +76,9 @@ def parse_parameters(name: str, given: dict[str, str | None]) -> dict[str, Any]:
         try:
             parameter.encode(value, algorithm.name)
         except InvalidParameterError as error:
-            raise typer.BadParameter(str(error)) from None
+            from typer import BadParameter
+
+            raise BadParameter(str(error)) from None
         found[parameter.name] = value
     return found
 

@@ -13,20 +13,18 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from inspect import getdoc, signature
+from inspect import signature
 from types import FrameType
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from thinstream.cli import commands
 from thinstream.cli.terminal import LINES, open_standard_streams, printable
 
-#: What click raises on a wrong command line; typer has a click of its own or not, depending on its version.
-_ClickError: Any = typer.BadParameter.__mro__[2]
+if TYPE_CHECKING:
+    from thinstream.cli.options import Expanded
+
 #: Set while a shell completes a command line.
 COMPLETING = "_THINSTREAM_COMPLETE"
-HELP = "Sparse, cost-sensitive, second-order online learning from streams."
 
 
 def command_names() -> list[str]:
@@ -47,65 +45,37 @@ def find_command(name: str) -> Callable[..., Any]:
     return found
 
 
-def make_app(arguments: list[str]) -> typer.Typer:
-    """The command line: the command that the arguments name, or all of them where they name none."""
-    app = typer.Typer(
-        name="thinstream",
-        help=HELP,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    names = [] if arguments[:1] == ["--version"] else command_names()
-    asked = [name for name in arguments[:1] if name in names]
-    for name in asked or names:
-        command = find_command(name)
-        run, epilog = _make_command(command, name, arguments) if asked or COMPLETING in os.environ else (_listed, None)
-        app.command(name, help=_paragraphs(command), epilog=epilog)(run)
-    app.callback()(_common)
-    return app
+def expand_command(name: str, arguments: list[str]) -> "Expanded":
+    """A command with all its options, those of the algorithm that stands in the arguments among them if it learns."""
+    from thinstream.cli.options import PARAMETERS, Expanded
 
-
-def _make_command(
-    command: Callable[..., Any], name: str, arguments: list[str]
-) -> tuple[Callable[..., Any], str | None]:
-    """A command as typer takes it, with the options of the algorithm that stands in the arguments if it learns."""
-    from thinstream.cli.options import PARAMETERS, expand_options
-
+    command = find_command(name)
     parameters = signature(command).parameters
     if PARAMETERS not in parameters:
-        return expand_options(command), None
+        return Expanded(command)
     from thinstream.cli.algorithm_options import algorithm_options, named_algorithm
 
-    own = algorithm_options(named_algorithm(arguments, parameters["algorithm"].default), without=parameters)
-    return expand_options(command, own), f"Options of another algorithm: thinstream {name} -a NAME --help"
+    return Expanded(
+        command, algorithm_options(named_algorithm(arguments, parameters["algorithm"].default), without=parameters)
+    )
 
 
-def _listed() -> None:
-    """Stands for a command that is listed only."""
+def _perform(arguments: list[str]) -> Any:
+    """Runs a command line, without typer if it is plain; what the command returns."""
+    if arguments[:1] and arguments[0] in command_names() and COMPLETING not in os.environ:
+        from thinstream.cli.declared import Given
+        from thinstream.cli.plain import NotPlain, read_plainly
 
+        command = expand_command(arguments[0], arguments)
+        try:
+            values = read_plainly(command.parameters, arguments[1:])
+        except NotPlain:
+            pass
+        else:
+            return command(values, Given(values))
+    from thinstream.cli.typer_app import run_by_typer
 
-def _paragraphs(command: Callable[..., Any]) -> str:
-    """The docstring with each paragraph on one line, to be broken where the terminal ends."""
-    text = getdoc(command) or ""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        from thinstream import __version__
-
-        typer.echo(f"thinstream {__version__}")
-        raise typer.Exit
-
-
-def _common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    pass
+    return run_by_typer(arguments)
 
 
 def main() -> None:
@@ -129,13 +99,9 @@ def run(arguments: list[str]) -> int:
 
     try:
         with _ended_by_sigterm():
-            code = make_app(arguments)(arguments, prog_name="thinstream", standalone_mode=False)
+            code = _perform(arguments)
             sys.stdout.flush()  # now, while a reader that has left can still be told from other trouble
         return int(code or 0)
-    except typer.Abort:
-        return 130
-    except _ClickError as error:
-        return _wrong_command_line(error, arguments)
     except SystemExit as end:
         if not isinstance(end.__context__, BrokenPipeError):  # click's own way out of a broken pipe
             raise
@@ -152,6 +118,15 @@ def run(arguments: list[str]) -> int:
         return _failed(f"not enough memory{f': {error}' if str(error) else ''}")
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if "typer" not in sys.modules:
+            raise
+        from thinstream.cli.typer_app import explain
+
+        found = explain(error, arguments)
+        if found is None:
+            raise
+        return _failed(*found) if found[0] else found[1]
 
 
 @contextmanager
@@ -169,20 +144,6 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _wrong_command_line(error: Any, arguments: list[str]) -> int:
-    """One line, or the help where nothing was asked for."""
-    command = error.ctx.command_path if getattr(error, "ctx", None) else "thinstream"
-    text = " ".join(error.format_message().split())
-    if not text or type(error).__name__ == "NoArgsIsHelpError":  # has shown it
-        return int(error.exit_code)
-    if type(error).__name__ == "NoSuchOption" and "algorithm" in signature(find_command(arguments[0])).parameters:
-        from thinstream.cli.algorithm_options import explain_option, named_algorithm
-
-        default = signature(find_command(arguments[0])).parameters["algorithm"].default
-        text = explain_option(error.option_name, named_algorithm(arguments, default)) or text
-    return _failed(f"{text.rstrip('.')} (see {command} --help)", error.exit_code)
 
 
 def _failed(message: str, code: int = 1) -> int:

@@ -18,6 +18,13 @@ from thinstream.streams.sources import STDIN, resolve
 from thinstream.training import score_stream
 
 
+def collect_garbage() -> None:
+    """From now on, where that was left out so far; what imports have made stays and is not looked through."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
 def open_data(data: list[str], reading: Reading, dtype: str, *, cache: bool = False) -> Any:
     """The stream the options describe."""
     return open_files(data, replace(reading, dtype=dtype), cache=cache)
@@ -27,7 +34,7 @@ def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -
     """The model of a file, the stream, and (batch, scores) of all of it."""
     model = read(path)
     stream = open_like(model, data, replace(reading, labels=labels), str(path))
-    gc.enable()
+    collect_garbage()
     return model, stream, score_stream(model, stream, str(path))
 
 

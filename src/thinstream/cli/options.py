@@ -8,8 +8,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
-
+from thinstream.cli.declared import Given, argument, option
 from thinstream.cli.terminal import guarded_output
 from thinstream.errors import InvalidParameterError
 from thinstream.streams.formats import formats
@@ -26,21 +25,16 @@ INTERCEPT = True
 DEFAULT_ALGORITHM = "adarda"
 
 
-def option(help: str, panel: str | None = None, *names: str, **more: Any) -> Any:  # noqa: A002 (typer's word)
-    """An option whose default stands in its help text, if anywhere, unless ``show_default`` is given."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=more.pop("show_default", False), **more)
-
-
 #: How input is read.
 Reading = Options
 #: Panels of the help.
 MODEL, JUDGING, OUTPUT = "Model", "Judging", "Output"
 _WORKERS, _LANES = "Workers", "Lanes"
 
-Data = Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", show_default=False)]
+Data = Annotated[list[str], argument("Files, globs, or - for standard input.")]
 Lines = Annotated[
     list[str],
-    typer.Argument(help="Files or - for standard input; .gz, .bz2, .xz, .zst as they are.", show_default=False),
+    argument("Files or - for standard input; .gz, .bz2, .xz, .zst as they are."),
 ]
 Header = Annotated[bool, option("The first line of each file is a header: keep it first.", None, "--header")]
 ModelFile = Annotated[Path, option("The model file.", None, "--model", "-m")]
@@ -61,45 +55,45 @@ Intercept = Annotated[
 ]
 
 
-def expand_options(command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) -> Callable[..., Any]:
-    """The command with each parameter that is a dataclass of options replaced by the options themselves.
+class Expanded:
+    """A command with each parameter that is a dataclass of options replaced by the options themselves.
 
     Options of the algorithm, ``own``, reach the command as values in a dictionary, its parameter ``parameters``.
     """
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    signature: list[inspect.Parameter] = []
-    of_group: dict[str, str] = {}
-    for parameter in inspect.signature(command).parameters.values():
-        group = groups.get(parameter.name)
-        if parameter.name == PARAMETERS:
-            found = list(own)
-        elif group is None:
-            signature.append(parameter.replace(annotation=hints[parameter.name]))
-            continue
-        else:
-            found = _options_of(group)
-        signature += found
-        of_group.update({each.name: parameter.name for each in found})
 
-    def expanded(**given: Any) -> Any:
-        packed: dict[str, dict[str, Any]] = {name: {} for name in (*groups, PARAMETERS)}
-        plain: dict[str, Any] = {}
-        for name, value in given.items():
-            (packed[of_group[name]] if name in of_group else plain)[name] = value
-        if PARAMETERS in hints:
+    def __init__(self, command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) -> None:
+        self.command, self._hints = command, get_type_hints(command, include_extras=True)
+        self._groups: dict[str, Any] = {name: hint for name, hint in self._hints.items() if is_dataclass(hint)}
+        self._of_group: dict[str, str] = {}
+        found: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command).parameters.values():
+            hint, members = self._hints.get(parameter.name), []
+            if parameter.name == PARAMETERS:
+                members = list(own)
+            elif parameter.name in self._groups:
+                members = _options_of(hint)
+            elif hint is not Given:
+                found.append(parameter.replace(annotation=hint))
+            found += members
+            self._of_group |= {each.name: parameter.name for each in members}
+        self.parameters = sorted(found, key=lambda parameter: parameter.kind)
+
+    def __call__(self, values: dict[str, Any], given: Given) -> Any:
+        """Runs the command with these values, of which the ``given`` were named; others have their defaults."""
+        packed: dict[str, dict[str, Any]] = {name: {} for name in (*self._groups, PARAMETERS)}
+        plain: dict[str, Any] = {name: given for name, hint in self._hints.items() if hint is Given}
+        for parameter in self.parameters:
+            name = parameter.name
+            (packed[self._of_group[name]] if name in self._of_group else plain)[name] = values.get(
+                name, parameter.default
+            )
+        if PARAMETERS in self._hints:
             from thinstream.cli.algorithm_options import parse_parameters
 
-            plain[PARAMETERS] = parse_parameters(given["algorithm"], packed[PARAMETERS])
-        plain |= {name: _fill(groups[name], packed[name]) for name in groups}
+            plain[PARAMETERS] = parse_parameters(plain["algorithm"], packed[PARAMETERS])
+        plain |= {name: _fill(self._groups[name], packed[name]) for name in self._groups}
         with guarded_output(), _say_if_compiling(plain.get("output")):
-            return command(**plain)
-
-    order = sorted(signature, key=lambda parameter: parameter.kind)
-    expanded.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
-    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in order}
-    expanded.__doc__, expanded.__name__ = command.__doc__, command.__name__
-    return expanded
+            return self.command(**plain)
 
 
 def _say_if_compiling(output: Any) -> AbstractContextManager[None]:

@@ -1,13 +1,12 @@
 """What commands that take many models over a stream share: tune, path and costs."""
 
-import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from thinstream.cli.io import open_data, require_model_file, require_outputs
+from thinstream.cli.io import collect_garbage, open_data, require_model_file, require_outputs
 from thinstream.cli.options import Output, Reading, Study, classes_of, parse_bytes
 from thinstream.cli.progress import Bar
 from thinstream.cli.render import say
@@ -106,7 +105,7 @@ class _Passes(Observer):
 @contextmanager
 def show_progress(stream: Any, output: Output) -> Iterator[Observer]:
     """A watch for the length of the block."""
-    gc.enable()
+    collect_garbage()
     watch = _Passes(stream, output.quiet)
     try:
         yield watch

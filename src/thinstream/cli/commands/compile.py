@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from thinstream.cli.options import DEFAULT_ALGORITHM, option
+from thinstream.cli.declared import option
+from thinstream.cli.options import DEFAULT_ALGORITHM
 
 #: Rows in every format of text, by the ending of its files.
 ROWS = {

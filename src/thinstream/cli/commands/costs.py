@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from thinstream.cli.options import Algorithm, Data, Output, Reading, Study, option
+from thinstream.cli.declared import option
+from thinstream.cli.options import Algorithm, Data, Output, Reading, Study
 
 
 def costs(

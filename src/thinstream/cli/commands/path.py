@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thinstream.cli.declared import option
 from thinstream.cli.options import (
     DEFAULT_ALGORITHM,
     Algorithm,
@@ -15,7 +16,6 @@ from thinstream.cli.options import (
     Output,
     Reading,
     Study,
-    option,
     parse_costs,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError

@@ -3,8 +3,7 @@
 import sys
 from typing import Annotated
 
-import typer
-
+from thinstream.cli.declared import option
 from thinstream.cli.options import Data, ModelFile, Output, Reading
 
 
@@ -14,12 +13,15 @@ def predict(
     output: Output,
     model: ModelFile,
     out: Annotated[
-        str, typer.Option("--out", "-o", help="Where the predictions go; compressed as its ending says.")
+        str,
+        option("Where the predictions go; compressed as its ending says.", None, "--out", "-o", show_default=True),
     ] = "-",
     scores: Annotated[
         bool,
-        typer.Option(
-            "--scores", help="Write scores instead of labels: positive means the positive class; of more, one for each."
+        option(
+            "Write scores instead of labels: positive means the positive class; of more, one for each.",
+            None,
+            "--scores",
         ),
     ] = False,
 ) -> None:

@@ -1,12 +1,10 @@
 """``thinstream train``: learn from files or a pipe."""
 
-import gc
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from thinstream.cli.declared import Given, option
 from thinstream.cli.options import (
     DEFAULT_ALGORITHM,
     MODEL,
@@ -18,7 +16,6 @@ from thinstream.cli.options import (
     Output,
     Reading,
     classes_of,
-    option,
     parse_class_weight,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
@@ -87,7 +84,7 @@ class Training:
 
 
 def train(
-    context: typer.Context,
+    given: Given,
     data: Data,
     reading: Reading,
     distributed: Distributed,
@@ -95,14 +92,14 @@ def train(
     training: Training,
     parameters: dict[str, Any],
     algorithm: Algorithm = DEFAULT_ALGORITHM,
-) -> None:
+) -> int:
     """Learn from a stream in one pass, showing how well each example was predicted before it was learned.
 
     The table's lines double: examples so far, error since the start and since the line before, sensitivity,
     specificity, their weighted sum and cost (paper P3), log-loss, AUC, non-zero weights. Of more than two classes:
     error, mean recall, mean F1, non-zero weights.
     """
-    from thinstream.cli.io import open_data, read_as_learned
+    from thinstream.cli.io import collect_garbage, open_data, read_as_learned
     from thinstream.cli.progress import JsonLines, Table, Unmeasured
     from thinstream.cli.render import say
     from thinstream.cli.terminal import keep_going
@@ -112,9 +109,9 @@ def train(
 
     if distributed.engine is None:
         for each in fields(Distributed):
-            if each.name != "engine" and _is_given(context, each.name):
+            if each.name != "engine" and each.name in given:
                 raise InvalidParameterError(f"--{each.name.replace('_', '-')} is for runs with --engine")
-    named = algorithm if training.start is None or _is_given(context, "algorithm") else None
+    named = algorithm if training.start is None or "algorithm" in given else None
     _check_options(data, reading, distributed, training, named, parameters)
     if training.start is None:
         model = _new_model(reading, training, algorithm, parameters)
@@ -146,13 +143,13 @@ def train(
         of = f" of pass {run.state.passes + 1}" if training.passes > 1 else ""
         say(f"resumed from {place} after {position.row + position.skip:,} rows{of}")
     run.prepare()
-    gc.enable()
+    collect_garbage()
     try:
         trained = run.run()
     except Interrupted as signal:
         where = "" if place is None or not run.kept else f"; {place} {run.kept}: go on with --resume"
         say(f"thinstream: stopped by {signal}{where}")
-        raise typer.Exit(128 + signal.number) from None
+        return 128 + signal.number
     finally:
         watch.close()
     report = run.state.progress.report()
@@ -170,6 +167,7 @@ def train(
         draw_run(run.drift, f"{trained.learner.algorithm.name} on {', '.join(data)}", training.plot)
     if not output.quiet:
         _show_end(training, output, run, report)
+    return 0
 
 
 def _drift_watch(training: Training, learner: "AnyLearner") -> "DriftWatch | None":
@@ -183,12 +181,6 @@ def _drift_watch(training: Training, learner: "AnyLearner") -> "DriftWatch | Non
             f"{learner.algorithm.name} holds its rows: it has no error along the stream for --monitor and --plot"
         )
     return DriftWatch(training.monitors)
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line, rather than being at its default."""
-    source: Any = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _check_options(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from thinstream.cli.declared import option
 from thinstream.cli.options import (
     DEFAULT_ALGORITHM,
     JUDGING,
@@ -17,7 +18,6 @@ from thinstream.cli.options import (
     Reading,
     Study,
     classes_of,
-    option,
     parse_costs,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
