@@ -41,7 +41,7 @@ def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -
 def read_as_learned(data: list[str], reading: Reading, model: Model, path: Path) -> Reading:
     """The options with what the model was trained with; a different one on the command line raises."""
     kind = reading.format or format_of(data[0])
-    return as_learned(reading, kind, model.feature_space, tuple(model.classes), model.reading, str(path))
+    return as_learned(reading, kind, model, str(path))
 
 
 def require_writable(path: str | Path | None) -> None:

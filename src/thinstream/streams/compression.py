@@ -11,7 +11,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from thinstream.errors import InvalidInputError, MissingPackageError
 
@@ -119,7 +119,10 @@ def open_read(path: Name) -> BinaryIO:
     in. Closing leaves standard input open.
     """
     if os.fspath(path) == "-":
-        return io.BufferedReader(_Lent(sys.stdin.buffer), CHUNK)
+        try:  # without a buffer: a thread that waits would keep its lock
+            return cast(BinaryIO, open(_standard(sys.stdin, "standard input"), "rb", buffering=0, closefd=False))
+        except io.UnsupportedOperation:  # not a file, but something in memory
+            return io.BytesIO(sys.stdin.buffer.read())
     if not ending(path):
         return open(path, "rb")
     codec = CODECS[ending(path)]
@@ -133,7 +136,12 @@ def open_write(path: Name, kind: str | None = None) -> BinaryIO:
     The same bytes written give the same file. Closing leaves standard output open.
     """
     if os.fspath(path) == "-":
-        return io.BufferedWriter(_Lent(sys.stdout.buffer), CHUNK)
+        try:
+            handle = _standard(sys.stdout, "standard output")
+            sys.stdout.flush()
+            return open(handle, "wb", CHUNK, closefd=False)
+        except io.UnsupportedOperation:
+            return _Kept()
     kind = ending(path) if kind is None else kind
     if not kind:
         return open(path, "wb")
@@ -141,29 +149,20 @@ def open_write(path: Name, kind: str | None = None) -> BinaryIO:
     return io.BufferedWriter(_Encoding(open(path, "wb"), encoder), BLOCK)
 
 
-class _Lent(io.RawIOBase):
-    """A stream that is somebody else's: closing this leaves it open."""
+def _standard(stream: Any, what: str) -> int:
+    """The number of standard input or output; raises `io.UnsupportedOperation` where it is no file."""
+    if stream is None:
+        raise InvalidInputError(f"{what} (-) is closed")
+    return int(stream.fileno())
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
 
-    def readable(self) -> bool:
-        return bool(self._stream.readable())
+class _Kept(io.BytesIO):
+    """Standard output that is no file: it gets all at the end, and stays open."""
 
-    def writable(self) -> bool:
-        return bool(self._stream.writable())
-
-    def readinto(self, buffer: Any) -> int:
-        found = self._stream.read1(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
-
-    def write(self, data: Any) -> int:
-        return int(self._stream.write(data))
-
-    def flush(self) -> None:
-        if not self.closed and self.writable():
-            self._stream.flush()
+    def close(self) -> None:
+        if not self.closed:
+            sys.stdout.buffer.write(self.getvalue())
+        super().close()
 
 
 class _Members(io.RawIOBase):

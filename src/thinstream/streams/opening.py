@@ -54,7 +54,7 @@ def open_like(model: Any, paths: Any, options: Options, named: str = "the model"
     Columns may be missing that say nothing of features: label (with ``labels=False``), weight, and those left out.
     """
     kind = options.format or _one_format(resolve(paths))
-    found = as_learned(options, kind, model.feature_space, tuple(model.classes), model.reading, named)
+    found = as_learned(options, kind, model, named)
     return open_files(paths, replace(found, dtype=model.learner.dtype.name, strict=False, names=0))
 
 

@@ -235,41 +235,24 @@ def how_read(stream: Any, known: Mapping[str, Any] | None = None) -> dict[str, A
     return found | ({"columns": columns} if columns else {})
 
 
-def as_learned(
-    options: Options,
-    format: str,  # noqa: A002
-    feature_space: Mapping[str, Any],
-    classes: tuple[Any, ...],
-    remembered: Mapping[str, Any],
-    model: str,
-) -> Options:
-    """The options with what a model was trained with, as far as the format takes it; contradictions raise.
+def as_learned(options: Options, format: str, model: Any, named: str) -> Options:  # noqa: A002
+    """The options with what a `models.Model` was trained with, as far as the format takes it; contradictions raise.
 
-    Parameters
-    ----------
-    options
-        Those that were given.
-    format
-        That of the data to be read.
-    feature_space, classes, remembered
-        Of the model; see `remembered`.
-    model
-        What errors call it.
-
+    ``options`` are those that were given, ``format`` is that of the data, ``named`` is what errors call the model.
     """
     from thinstream.streams.formats import find_format
 
-    learned = in_feature_space(feature_space)
-    if tuple(classes) != (-1, 1):
-        learned["classes"] = tuple(classes)
+    learned = in_feature_space(model.feature_space)
+    if tuple(model.classes) != (-1, 1):
+        learned["classes"] = tuple(model.classes)
     given = options.given()
     for name, value in learned.items():
         # zero_based may be "auto"; if that finds otherwise, the feature spaces will differ
         if name in given and name != "zero_based" and not _same(name, given[name], value):
             raise InvalidParameterError(
-                f"{model} learned with {name} {_shown(value)}; it cannot be used with {_shown(given[name])}"
+                f"{named} learned with {name} {_shown(value)}; it cannot be used with {_shown(given[name])}"
             )
-    kept = {**{name: _from_json(name, value) for name, value in remembered.items()}, **learned}
+    kept = {**{name: _from_json(name, value) for name, value in model.reading.items()}, **learned}
     known = find_format(format)
     return replace(options, **{n: value for n, value in kept.items() if n not in given and known.takes(n)})
 

@@ -19,10 +19,8 @@ from thinstream.streams.compression import ending
 from thinstream.streams.normalise import unit_rows
 from thinstream.streams.options import Options
 from thinstream.streams.sources import (
-    STDIN,
     Piece,
     display_name,
-    head_checksum,
     is_mappable,
     lines_before,
     marks,
@@ -109,11 +107,8 @@ class TextStream:
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells this source from another: names, sizes, times, some bytes, and how it is read."""
-        known = [file != STDIN and Path(file).is_file() for file in self.files]
-        sizes = [Path(file).stat().st_size if there else None for file, there in zip(self.files, known, strict=True)]
-        heads = [head_checksum(file) if there else None for file, there in zip(self.files, known, strict=True)]
-        known_by = {"files": self.files, "sizes": sizes, "heads": heads, "space": self.feature_space, **self.reading}
-        return known_by | marks(self.files) | ({"spans": [list(span) for span in self.spans]} if self.spans else {})
+        known_by = {"files": self.files, **marks(self.files), "space": self.feature_space, **self.reading}
+        return known_by | ({"spans": [list(span) for span in self.spans]} if self.spans else {})
 
     @property
     def _threads(self) -> int:

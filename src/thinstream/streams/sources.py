@@ -1,16 +1,14 @@
 """Where text comes from: files, mapped or decompressed, and pipes, cut into pieces of whole records."""
 
 import glob
-import io
 import mmap
 import queue
-import sys
 import threading
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -240,7 +238,7 @@ class _ReadAhead:
 
     def _read(self) -> None:
         try:
-            with _open(self._path) as file:
+            with open_read(self._path) as file:
                 while not self._closed:
                     block = _block(file)
                     self._blocks.put(block)
@@ -248,18 +246,6 @@ class _ReadAhead:
                         return
         except BaseException as error:  # raised where the block is asked for
             self._blocks.put(error)
-
-
-def _open(path: str) -> BinaryIO:
-    """A file to read from; standard input without its buffer: a thread that waits would keep its lock."""
-    if path != STDIN:
-        return open_read(path)
-    if sys.stdin is None:
-        raise InvalidInputError("standard input (-) is closed")
-    try:
-        return cast(BinaryIO, open(sys.stdin.fileno(), "rb", buffering=0, closefd=False))
-    except io.UnsupportedOperation:  # not a file, but something in memory
-        return open_read(path)
 
 
 def _block(file: BinaryIO) -> bytes:
@@ -281,21 +267,22 @@ def head_checksum(path: str) -> int:
         return zlib.crc32(file.read(1 << 16))
 
 
-def marks(paths: list[str]) -> dict[str, Any]:
-    """What tells files from others of the same size and beginning, None for what is no file.
+def marks(paths: list[str]) -> dict[str, list[int | None]]:
+    """What tells files from others, None for what is no file.
 
-    When each was written last, in nanoseconds, and a checksum of blocks of 4 KiB from all over it, its end included.
+    The size, a checksum of the first 64 KiB, when it was written last, in nanoseconds, and a checksum of blocks of
+    4 KiB from all over it, its end included.
     """
-    found: dict[str, list[int | None]] = {"modified": [], "samples": []}
+    found: dict[str, list[int | None]] = {"sizes": [], "heads": [], "modified": [], "samples": []}
     for path in paths:
-        checksum = modified = None
+        told: list[int | None] = [None] * 4
         if path != STDIN and Path(path).is_file():
-            status, checksum = Path(path).stat(), 0
-            modified, last = status.st_mtime_ns, max(status.st_size - (1 << 12), 0)
+            status, samples = Path(path).stat(), 0
             with open(path, "rb") as file:
                 for k in range(1, _SAMPLES + 1):
-                    file.seek(last * k // _SAMPLES)
-                    checksum = zlib.crc32(file.read(1 << 12), checksum)
-        found["modified"].append(modified)
-        found["samples"].append(checksum)
+                    file.seek(max(status.st_size - (1 << 12), 0) * k // _SAMPLES)
+                    samples = zlib.crc32(file.read(1 << 12), samples)
+            told = [status.st_size, head_checksum(path), status.st_mtime_ns, samples]
+        for known, mark in zip(found.values(), told, strict=True):
+            known.append(mark)
     return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
-from thinstream.streams.sources import head_checksum, marks
+from thinstream.streams.sources import marks
 from thinstream.streams.stream import START
 from thinstream.streams.tables.arrow_columns import (
     column_of,
@@ -158,8 +158,10 @@ class ArrowFiles(ArrowRows):
 
     def fingerprint(self) -> dict[str, Any]:
         """The files (name, size, time, checksums of some bytes), and which columns are read as what."""
-        files = [{"name": p.name, "size": p.stat().st_size, "head": head_checksum(str(p))} for p in self.paths]
-        return {"kind": "arrow", "files": files, **marks(self.files), **self._reading()}
+        told = marks(self.files)
+        known = zip(self.paths, told.pop("sizes"), told.pop("heads"), strict=True)
+        files = [{"name": path.name, "size": size, "head": head} for path, size, head in known]
+        return {"kind": "arrow", "files": files, **told, **self._reading()}
 
 
 class ArrowTables(ArrowRows):

@@ -1,7 +1,8 @@
 """Files that hold record batches: Parquet, and the file and stream formats of Arrow IPC."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,104 +28,82 @@ def from_row(blocks: Iterable[tuple[int, Iterable[Any]]], start: int, rows: int,
         raise InvalidInputError(f"{place} has {start - left} rows, cannot go on from row {start}")
 
 
+@dataclass
 class File:
-    """A file that is read from any row on; a subclass knows the format."""
+    """A file that is read from any row on."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with self._explained():
-            self.schema = self._open()
-            self.columns: list[str] = list(self.schema.names)
+    path: Path
+    columns: list[str]
+    rows: Callable[[], int | None]
+    #: Of these columns, in record batches of about so many rows: how many rows each block has, and its batches.
+    blocks: Callable[[list[str], int], Iterator[tuple[int, Iterable[Any]]]]
 
     def count(self) -> int | None:
         """Rows, or None where only reading all of it would tell."""
-        with self._explained():
-            return self._count()
+        with _explained(self.path):
+            return self.rows()
 
     def records(self, columns: list[str], start: int, rows: int) -> Iterator[Any]:
         """Record batches of these columns, of at most so many rows, from row ``start`` on."""
-        with self._explained():
-            yield from from_row(self._blocks(columns, rows), start, rows, str(self.path))
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Errors of pyarrow with the file's name."""
-        try:
-            yield
-        except (FileNotFoundError, InvalidInputError):
-            raise
-        except (pyarrow().ArrowException, OSError, ValueError) as error:
-            raise InvalidInputError(f"{self.path} cannot be read, it may be damaged: {error}") from error
-
-    def _open(self) -> Any:
-        """Begins to read; returns the schema."""
-        raise NotImplementedError
-
-    def _count(self) -> int | None:
-        raise NotImplementedError
-
-    def _blocks(self, columns: list[str], rows: int) -> Iterator[tuple[int, Iterator[Any]]]:
-        """Blocks of the file: how many rows each has, and its record batches of about so many rows."""
-        raise NotImplementedError
+        with _explained(self.path):
+            yield from from_row(self.blocks(columns, rows), start, rows, str(self.path))
 
 
-class Parquet(File):
-    """Row groups of a Parquet file."""
-
-    def _open(self) -> Any:
-        # pre_buffer would fetch whole row groups
-        options = {"buffer_size": _PAGES, "pre_buffer": False, "page_checksum_verification": True}
-        self._file = pyarrow().parquet.ParquetFile(self.path, **options)
-        return self._file.schema_arrow
-
-    def _count(self) -> int:
-        return int(self._file.metadata.num_rows)
-
-    def _blocks(self, columns: list[str], rows: int) -> Iterator[tuple[int, Iterator[Any]]]:
-        for group in range(self._file.num_row_groups):
-            batches = self._file.iter_batches(batch_size=rows, row_groups=[group], columns=columns)
-            yield self._file.metadata.row_group(group).num_rows, batches
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Errors of pyarrow with the file's name."""
+    try:
+        yield
+    except (FileNotFoundError, InvalidInputError):
+        raise
+    except (pyarrow().ArrowException, OSError, ValueError) as error:
+        raise InvalidInputError(f"{path} cannot be read, it may be damaged: {error}") from error
 
 
-class IpcFile(File):
-    """Record batches of an Arrow IPC file, Feather version 2 included."""
+def _parquet(path: Path) -> File:
+    """Blocks are row groups."""
+    # pre_buffer would fetch whole row groups
+    options = {"buffer_size": _PAGES, "pre_buffer": False, "page_checksum_verification": True}
+    file = pyarrow().parquet.ParquetFile(path, **options)
 
-    def _open(self) -> Any:
-        return self._reader(None).schema
+    def blocks(columns: list[str], rows: int) -> Iterator[tuple[int, Iterable[Any]]]:
+        for group in range(file.num_row_groups):
+            batches = file.iter_batches(batch_size=rows, row_groups=[group], columns=columns)
+            yield file.metadata.row_group(group).num_rows, batches
 
-    def _reader(self, columns: list[str] | None) -> Any:
-        pa = pyarrow()
-        included = None if columns is None else sorted(self.schema.get_field_index(name) for name in columns)
-        options = pa.ipc.IpcReadOptions(included_fields=included)
-        return pa.ipc.open_file(pa.OSFile(str(self.path)), options=options)  # not mapped: what is used up is freed
-
-    def _count(self) -> int:
-        reader = self._reader(self.columns[:1])
-        return sum(reader.get_batch(k).num_rows for k in range(reader.num_record_batches))
-
-    def _blocks(self, columns: list[str], rows: int) -> Iterator[tuple[int, Iterator[Any]]]:
-        reader = self._reader(columns)
-        for number in range(reader.num_record_batches):
-            batch = reader.get_batch(number)
-            yield batch.num_rows, map(_validated, [batch])
+    return File(path, list(file.schema_arrow.names), lambda: int(file.metadata.num_rows), blocks)
 
 
-class IpcStream(File):
-    """Record batches of an Arrow IPC stream in a file."""
+def _ipc_file(path: Path) -> File:
+    """Blocks are record batches; Feather version 2 is this, too."""
+    pa = pyarrow()
 
-    def _open(self) -> Any:
-        return self._reader().schema
+    def batches(columns: list[str] | None = None) -> Iterator[Any]:
+        included = None if columns is None else sorted(schema.get_field_index(name) for name in columns)
+        # not mapped: what is used up is freed
+        reader = pa.ipc.open_file(pa.OSFile(str(path)), options=pa.ipc.IpcReadOptions(included_fields=included))
+        return (reader.get_batch(k) for k in range(reader.num_record_batches))
 
-    def _reader(self) -> Any:
-        pa = pyarrow()
-        return pa.ipc.open_stream(pa.OSFile(str(self.path)))
+    schema = pa.ipc.open_file(pa.OSFile(str(path))).schema
+    names = list(schema.names)
+    return File(
+        path,
+        names,
+        lambda: sum(batch.num_rows for batch in batches(names[:1])),
+        lambda columns, rows: ((batch.num_rows, map(_validated, [batch])) for batch in batches(columns)),
+    )
 
-    def _count(self) -> None:
-        return None
 
-    def _blocks(self, columns: list[str], rows: int) -> Iterator[tuple[int, Iterator[Any]]]:
-        for batch in self._reader():
-            yield batch.num_rows, map(_validated, [batch.select(columns)])
+def _ipc_stream(path: Path) -> File:
+    """Record batches one after another."""
+
+    def reader() -> Any:
+        return pyarrow().ipc.open_stream(pyarrow().OSFile(str(path)))
+
+    def blocks(columns: list[str], rows: int) -> Iterator[tuple[int, Iterable[Any]]]:
+        return ((batch.num_rows, map(_validated, [batch.select(columns)])) for batch in reader())
+
+    return File(path, list(reader().schema.names), lambda: None, blocks)
 
 
 def _validated(batch: Any) -> Any:
@@ -137,8 +116,9 @@ def open_table(path: Path) -> File:
     """A file of the format its first bytes tell."""
     with open(path, "rb") as file:
         magic = file.read(6)
-    for start, kind in ((b"PAR1", Parquet), (b"ARROW1", IpcFile), (b"\xff\xff\xff\xff", IpcStream)):
+    for start, kind in ((b"PAR1", _parquet), (b"ARROW1", _ipc_file), (b"\xff\xff\xff\xff", _ipc_stream)):
         if magic.startswith(start):
-            return kind(path)
+            with _explained(path):
+                return kind(path)
     more = " (version 1 of Feather is not read)" if magic.startswith(b"FEA1") else ""
     raise InvalidInputError(f"{path} is neither a Parquet nor an Arrow IPC file{more}")
