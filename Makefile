@@ -6,7 +6,7 @@ WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 
-.PHONY: help demo test compiled interpreted test-slice test-slow test-distributed lint style types bench versus reproduce fuzz docs golden clean
+.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-distributed lint style types bench versus reproduce fuzz docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -30,7 +30,7 @@ test: $(VENV)/ready-test $(VENV)/ready-lint ## lint, all tests but the slow ones
 	exit $$((tests | others))
 
 compiled: $(VENV)/ready-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted and not ray and not spark'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted and not faults and not ray and not spark'
 
 interpreted: $(VENV)/ready-test
 	NUMBA_DISABLE_JIT=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m 'twin or interpreted' tests
@@ -39,7 +39,10 @@ test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests
 	$(BIN)/python -m tests.slow_slice --workers $(WORKERS) --seconds $(SLICE_SECONDS) $(if $(SEED),--seed $(SEED))
 
 test-slow: $(VENV)/ready-test ## everything on one machine, with twenty times as many random streams
-	THINSTREAM_HYPOTHESIS=slow $(BIN)/python -m pytest -n $(WORKERS) -m 'not ray and not spark'
+	THINSTREAM_HYPOTHESIS=slow $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not ray and not spark'
+
+test-faults: $(VENV)/ready-test ## every write, fsync and rename of models, checkpoints, caches and shuffles fails once; full disks
+	$(BIN)/python -m pytest -n $(WORKERS) -m faults tests/faults
 
 test-distributed: $(VENV)/ready-test-distributed ## learning on Ray and on Spark, clusters of two nodes on this machine
 	$(BIN)/python -m pytest -m 'ray or spark' tests/distributed

@@ -35,13 +35,8 @@ def replacing(path: str | os.PathLike[str], like: Sequence[str | os.PathLike[str
     '1 2 3'
 
     """
-    try:
-        with draft(path, like) as new:
-            yield new
-    except FileWriteError:
-        raise
-    except OSError as error:
-        raise _explained(path, Path(os.path.realpath(path)), error) from error
+    with explained(path), draft(path, like) as new:
+        yield new
 
 
 @contextmanager
@@ -53,7 +48,8 @@ def draft(path: str | os.PathLike[str], like: Sequence[str | os.PathLike[str]] =
     _sweep(target)
     temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask
+        with explained(path):
+            handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask
         try:
             if closed:
                 mode = functools.reduce(operator.and_, closed, stat.S_IMODE(os.fstat(handle).st_mode))
@@ -62,12 +58,14 @@ def draft(path: str | os.PathLike[str], like: Sequence[str | os.PathLike[str]] =
             if os.name == "posix":  # elsewhere others could not write to it
                 try_lock(handle)  # held to the end: says that this writer lives
             yield temporary
-            if mode is not None:
-                os.chmod(temporary, mode)
-            os.fsync(handle)
+            with explained(path):
+                if mode is not None:
+                    os.chmod(temporary, mode)
+                os.fsync(handle)
         finally:
             os.close(handle)
-        os.replace(temporary, target)
+        with explained(path):
+            os.replace(temporary, target)
         _sync_folder(target.parent)
     except BaseException:
         with suppress(OSError):
@@ -93,14 +91,20 @@ def _mode(target: Path, path: str | os.PathLike[str]) -> int | None:
     return stat.S_IMODE(found)
 
 
-def _explained(path: str | os.PathLike[str], target: Path, error: OSError) -> FileWriteError:
-    if not target.parent.is_dir():
-        why = f"there is no folder {target.parent}"
-    elif not os.access(target.parent, os.W_OK):
-        why = f"the folder {target.parent} is not writable"
-    else:
-        why = error.strerror or str(error)
-    return FileWriteError(f"{os.fspath(path)}: cannot be written: {why}")
+@contextmanager
+def explained(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of a block that writes a file say which file it is, and what is wrong with its folder."""
+    try:
+        yield
+    except FileWriteError:
+        raise
+    except OSError as error:
+        folder, why = Path(os.path.realpath(path)).parent, error.strerror or str(error)
+        if not folder.is_dir():
+            why = f"there is no folder {folder}"
+        elif not os.access(folder, os.W_OK):
+            why = f"the folder {folder} is not writable"
+        raise FileWriteError(f"{os.fspath(path)}: cannot be written: {why}") from error
 
 
 def _sweep(target: Path) -> None:

@@ -194,3 +194,14 @@ def test_streams_put_in_place_of_the_standard_ones(monkeypatch):
     with open_read("-") as a, open_write("-") as b:
         b.writelines(a)
     assert taken.getvalue() == b"a\nb\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_file_that_could_not_be_closed_is_not_closed_again(suffix):
+    """The first error is the one to tell of; another attempt must not raise something else."""
+    file = open_write("/dev/full", suffix)
+    file.write(b"some text")
+    with pytest.raises(OSError, match="No space left on device"):
+        file.close()
+    file.close()

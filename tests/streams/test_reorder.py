@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.errors import FileWriteError, InvalidInputError, InvalidParameterError
 from thinstream.streams.compression import open_read
 from thinstream.streams.lines.reorder import shuffle, split
 
@@ -305,7 +305,7 @@ def test_a_cut_input_leaves_nothing_behind(tmp_path):
         shuffle(path, tmp_path / "out", memory=50_000)
     with pytest.raises(FileNotFoundError, match="none"):
         split(tmp_path / "none", [tmp_path / "a", tmp_path / "b"], every=2)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileWriteError, match=r"no/folder: cannot be written: there is no folder .*/no"):
         split(path, [tmp_path / "a", tmp_path / "no" / "folder"], every=2)
     assert os.listdir(tmp_path) == ["in.gz"]
 

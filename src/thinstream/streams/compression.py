@@ -242,5 +242,5 @@ class _Encoding(io.RawIOBase):
         try:
             self._file.write(self._encoder.flush())
         finally:
+            super().close()  # before the file, whose closing may fail: a second attempt finds nothing to do
             self._file.close()
-            super().close()

@@ -180,7 +180,7 @@ def write_cache(stream: Stream, path: str | os.PathLike[str], *, nonzeros: int =
     A new file is open to nobody to whom a file of the stream is closed.
     """
     sources = [file for file in getattr(stream, "files", ()) if os.path.isfile(file)]
-    with replacing(path, sources) as new, open(new, "r+b", buffering=0) as file:
+    with replacing(path, sources) as new, open(new, "r+b") as file:
         write_file(file, stream, nonzeros)
     return Cache(path)
 

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
-from thinstream.atomic import draft
+from thinstream.atomic import draft, explained
 from thinstream.errors import InvalidParameterError
 from thinstream.streams.compression import Name, ending, open_write
 
@@ -38,14 +38,32 @@ def open_outputs(names: Sequence[Name], inputs: Sequence[Name] = ()) -> Iterator
     like = [name for name in inputs if os.path.isfile(name)]
     with ExitStack() as drafts, ExitStack() as opened:  # all are closed before the first gets its name
         files: list[BinaryIO] = []
-        for target in targets:
+        for name, target in zip(names, targets, strict=True):
             direct = str(target) == "-" or (target.exists() and not target.is_file())
-            place = target if direct else drafts.enter_context(draft(target, like))
-            files.append(open_write(place, ending(target)))
+            place = target if direct else drafts.enter_context(draft(name, like))
+            file = open_write(place, ending(target))
+            files.append(file if direct else cast(BinaryIO, _Named(file, name)))
             opened.callback(_close, files[-1])
         yield files
         for file in files:
             file.close()
+
+
+class _Named:
+    """A file whose errors say its final name: it is written under another."""
+
+    def __init__(self, file: BinaryIO, name: Name) -> None:
+        self._file, self._name = file, name
+
+    def write(self, data: Any) -> int:
+        """Writes all of it."""
+        with explained(self._name):
+            return self._file.write(data)
+
+    def close(self) -> None:
+        """Writes what waits."""
+        with explained(self._name):
+            self._file.close()
 
 
 def _close(file: BinaryIO) -> None:

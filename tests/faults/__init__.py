@@ -1,0 +1,1 @@
+"""Files under faults of the disk, see `make test-faults`."""
