@@ -20,7 +20,7 @@ from streams import describe, generated
 
 from thinstream.batch import Batch
 from thinstream.distributed.by_examples.deltas import apply_delta, copy_learner, delta, merge_deltas
-from thinstream.distributed.by_examples.driver import MOST
+from thinstream.distributed.by_examples.driver import rows_of_round
 from thinstream.distributed.by_features.blueprint import Blueprint
 from thinstream.distributed.by_features.collective import Collective, new_token
 from thinstream.distributed.by_features.slices import Slice
@@ -180,8 +180,9 @@ def paper_table(c: Constants) -> str:
         f"{LINK * 8e-9:.0f} Gbit/s and {FLIGHT * 1e6:.0f} µs (assumed); a million records change between two merges. "
         "Hours of learning + merging (or of reading + sums)."
     )
+    most = rows_of_round(1 << 30, 2)
     plans = [
-        (f"examples, a merge every {MOST:,} rows", lambda m: by_examples(c, m, MOST, 1e6)),
+        (f"examples, a merge every {most:,} rows", lambda m: by_examples(c, m, most, 1e6)),
         ("examples, a merge every 10 million rows", lambda m: by_examples(c, m, 1e7, 1e6)),
         ("features, mini-batches of 1", lambda m: by_features(c, m, 1)),
         (f"features, mini-batches of {BATCH} (default)", lambda m: by_features(c, m, BATCH)),

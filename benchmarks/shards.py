@@ -88,15 +88,17 @@ def learned(name, rows, shards, way, periodic):
     base, n = fresh(name, rows.n_features), len(rows)
     cuts = [n * k // shards for k in range(shards + 1)]
     parts = [rows.until(b).after(a) for a, b in pairwise(cuts)]
-    taken, longest = 0, max(map(len, parts))
-    while taken < longest:
-        more, deltas = rows_of_round(taken, shards) if periodic else longest, []
-        for part in parts:
-            learner = copy_learner(base)
-            a, b = min(taken, len(part)), min(taken + more, len(part))
+    taken, places = 0, [0] * shards
+    while any(place < len(part) for place, part in zip(places, parts, strict=True)):
+        more, deltas = rows_of_round(taken, shards) if periodic else n, []
+        alone = periodic and not taken
+        for k, part in enumerate(parts[:1] if alone else parts):
+            learner, a, b = copy_learner(base), places[k], min(places[k] + more, len(part))
             learner.learn(part.until(b).after(a), scores=False)
             deltas.append(delta(base, learner))
-        base, taken = merge_deltas(base, deltas, way), taken + more
+            places[k] = b
+        base = merge_deltas(base, deltas, way)
+        taken = max(base.t // shards, 1) if alone else taken + more
     return base
 
 

@@ -75,7 +75,7 @@ def learned(blueprint, size, batches, batch_size=1):
 class Threads:
     """A launcher of threads. ``fate``, called before each gang with its number, may lose a worker."""
 
-    remembers = True
+    remembers, worthwhile = True, 1 << 12
 
     def __init__(self, workers, fate=None):
         self.workers, self.fate, self.gangs = workers, fate, 0

@@ -55,8 +55,8 @@ def train(
         Whether each worker has a part of the examples and models are merged now and then, or a part of the features
         and scores are summed for each mini-batch. The second is experimental: for models wider than one machine.
     merge_every : int, optional
-        Mode "examples": rows each worker learns between merges. None: 16, then an eighth of what it has learned, later
-        half of it.
+        Mode "examples": rows each worker learns between merges. None: one begins alone, then all learn half as much as
+        is known, and more and more.
     merge : {"sum", "mean", "touched", "root", "precision", "gain"}, optional
         Mode "examples": how increments become one. None: what was measured to be best for the algorithm.
     batch : int, optional

@@ -1,16 +1,21 @@
 """Making, growing and copying a model's memory, written once over the records of any rule."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine import records
 from thinstream.engine.diagonal import DIAGONAL, FULL
 from thinstream.engine.full import Matrix
-from thinstream.engine.records import Memory, split
+from thinstream.engine.records import Memory
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError
 from thinstream.learners.limits import physical_memory
+
+#: Names of the fields of a record, and of its clocks; they are asked for again and again.
+split = cache(records.split)
 
 
 def allocate(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> Memory:

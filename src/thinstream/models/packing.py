@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from thinstream.engine.full import Matrix
 from thinstream.engine.loop import Costs
-from thinstream.engine.records import split
 from thinstream.errors import ModelFileError
 from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.frozen import require_array
 from thinstream.learners.learner import dtype_of
-from thinstream.learners.memory import is_full, kept_width, record_views, require_room, touched_coordinates
+from thinstream.learners.memory import is_full, kept_width, record_views, require_room, split, touched_coordinates
 from thinstream.learners.protocol import AnyLearner
 from thinstream.learners.registry import rule_of
 from thinstream.models.container import Arrays, plain

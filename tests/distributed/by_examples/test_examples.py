@@ -9,7 +9,7 @@ import pytest
 
 import thinstream as ts
 from thinstream.distributed import LocalLauncher, train
-from thinstream.distributed.by_examples.driver import learn_examples
+from thinstream.distributed.by_examples.driver import learn_examples, rows_of_round
 from thinstream.distributed.by_examples.worker import Idle, Round, _kept
 from thinstream.distributed.cursor import Cursor, Place
 from thinstream.distributed.engines.local import Shared
@@ -25,6 +25,8 @@ from thinstream.training import Checkpoints, Interrupted, Observer, Run
 
 class InProcess:
     """Workers that are not even processes: each round's tasks one after the other; some may lose their memory."""
+
+    worthwhile = 4  # rows, as tests have few
 
     def __init__(self, workers, forgets=(), remembers=True):
         self.workers, self.remembers, self.forgets, self.round = workers, remembers, set(forgets), 0
@@ -112,8 +114,43 @@ def test_workers_are_sent_changes_only(data):
             return super().share(value)
 
     state_of(data, launcher=Measuring(2))
-    assert sizes.count("Learner") == 1
+    assert sizes.count("Learner") == 2  # for the one that begins alone, and for all
     assert sizes.count("Delta") > 5
+
+
+@pytest.mark.parametrize("worthwhile", [4, 1 << 12])
+def test_one_begins_alone_then_rounds_grow_with_what_is_known(data, worthwhile):
+    """By what `Launcher.worthwhile` says; of few rows the first learns all it has, and the others go on from that."""
+    rounds = []
+
+    class Noting(InProcess):
+        def run_tasks(self, tasks):
+            answers = super().run_tasks(tasks)
+            rounds.append([0 if answer is None else answer.rows for answer in answers])
+            return answers
+
+    launcher = Noting(2)
+    launcher.worthwhile = worthwhile
+    assert state_of(data, launcher=launcher).progress.rows == 360
+    shares = [181, 179]  # cut by bytes
+    assert rounds[0] == [min(2 * worthwhile, shares[0]), 0]
+    taken = sum(rounds[0]) // 2
+    for each in rounds[1:-1]:
+        assert max(each) == rows_of_round(taken, 2, worthwhile) == max(16, int(0.22 * taken))
+        taken += max(each)
+    assert np.sum(rounds, axis=0).tolist() == shares
+
+
+def test_merging_every_so_often_begins_with_all(data):
+    launcher, seen = InProcess(2), []
+    run_tasks = launcher.run_tasks
+    launcher.run_tasks = lambda tasks: seen.append(tasks) or run_tasks(tasks)
+    state_of(data, launcher=launcher, merge_every=7)
+    assert not any(isinstance(task, Idle) for task in seen[0])
+    going_on = state_of(data, launcher=launcher).model
+    seen.clear()
+    state_of(data, launcher=launcher, model=going_on)
+    assert not any(isinstance(task, Idle) for task in seen[0])  # who knows something needs no start
 
 
 def test_all_workers_have_the_same_model_after_every_merge(data):
@@ -272,7 +309,7 @@ class Kills:
 class Deadly(LocalLauncher):
     """Kills worker 1 in its third round."""
 
-    mark, count = "", 0
+    mark, count, worthwhile = "", 0, InProcess.worthwhile
 
     def run_tasks(self, tasks):
         self.count += 1

@@ -27,8 +27,9 @@ from thinstream.training.checkpoint import Checkpoints, State, described, requir
 from thinstream.training.run import Interrupted, Line, NullObserver, Observer, step_of
 from thinstream.training.stopping import Stopping, stopping
 
-#: Rows of a worker in its first round, and the most in any.
-FIRST, MOST = 16, 1 << 18
+#: The fewest rows of a worker in a round that all learn in, and the most; of the latter at least so many times as many
+#: as make a round worth its cost.
+FEWEST, MOST, TIMES = 16, 1 << 18, 16
 #: What the others may have learned, unknown to a worker, as a share of what it knows; from so many rows of each worker
 #: on, when models are steadier, it may be more.
 UNKNOWN, LATER, STEADY = 0.11, 0.44, 1 << 12
@@ -45,26 +46,33 @@ def learn_examples(launcher: Launcher, source: Source, model: Model, *, resume: 
     return Driver(launcher, source, model, **options).run(resume)
 
 
-def rows_of_round(taken: int, workers: int) -> int:
-    """Rows of each worker in the round after each has learned ``taken``.
+def rows_of_round(taken: int, workers: int, worthwhile: int = 1 << 12) -> int:
+    """Rows of each worker in the round after each has learned ``taken``, or all together as many.
+
+    Of the first round it is what one worker learns alone: increments of models that know next to nothing would gain
+    little, and cost dozens of rounds.
 
     >>> [rows_of_round(taken, 8) for taken in (0, 160, 4000, 5000, 1_000_000)]
-    [16, 20, 502, 2514, 262144]
+    [32768, 20, 502, 2514, 262144]
     >>> rows_of_round(160, 2), rows_of_round(160, 1)
     (35, 262144)
     """
+    most = max(MOST, TIMES * worthwhile)
     if workers == 1:
-        return MOST
+        return most
+    if not taken:
+        return workers * worthwhile
     share = (UNKNOWN if taken < STEADY else LATER) * workers / (workers - 1)
-    return max(FIRST, min(int(share * taken), MOST))
+    return max(FEWEST, min(int(share * taken), most))
 
 
 class Driver:
     """One run, as the driver sees it.
 
-    ``merge_every``: rows of each worker between two merges; None: first 16, then so many that no more than a ninth of
-    what is known is unknown to a worker, later, when models are steadier, up to 262,144. ``merge``: how increments
-    become one (see `increments`). ``passes``: over each shard. Checkpoints are written at merges, if they are due.
+    ``merge_every``: rows of each worker between two merges; None: one begins alone, then all learn so many that no more
+    than a ninth of what is known is unknown to a worker, later, when models are steadier, four times as many.
+    ``merge``: how increments become one (see `increments`). ``passes``: over each shard. Checkpoints are written at
+    merges, if they are due.
     """
 
     def __init__(
@@ -89,7 +97,7 @@ class Driver:
         self.job, self.base, self.version = secrets.token_hex(8), model.learner, 0
         workers = launcher.workers
         self.places, self.over, self.skipped = [Place()] * workers, [False] * workers, [0] * workers
-        self.taken, self.tallies = 0, Tallies(len(model.classes), workers)
+        self.taken, self.tallies = model.learner.t // workers, Tallies(len(model.classes), workers)
         self.shards = [launcher.share(shard) for shard in source.shards(workers)]
         self.source = source.fingerprint() if checkpoints else {}
         self._whole: tuple[int, Callable[[], AnyLearner]] | None = None  # a base that was shared, by its number
@@ -114,19 +122,23 @@ class Driver:
 
     def _run(self, asked: Stopping) -> None:
         while not all(self.over):
-            rows = self.merge_every or rows_of_round(self.taken, self.launcher.workers)
-            answers = self._answers(rows)
-            before, self.base = self.base, self._merge_answers([answer for answer in answers if answer is not None])
-            self.version, self.taken = self.version + 1, self.taken + rows
-            change = delta(before, self.base) if self.launcher.remembers and not all(self.over) else None
+            rows = self.merge_every or rows_of_round(self.taken, self.launcher.workers, self.launcher.worthwhile)
+            alone = self.merge_every is None and not self.taken
+            answers = self._answers(rows, alone)
+            before, self.base = self.base, self._merge_answers(answers)
+            known = max(self.base.t // self.launcher.workers, 1)  # of each, as if all had learned it
+            self.version, self.taken = self.version + 1, known if alone else self.taken + rows
+            change = None
+            if self.launcher.remembers and not alone and not all(self.over):  # others have no base of the first round
+                change = delta(before, self.base)
             self._change = None if change is None else self.launcher.share(change)
             self.watch.moved(step_of(self._state(), self.passes))
             self._report()
             asked.check()
 
-    def _answers(self, rows: int) -> list[Answer | None]:
-        """Of all workers, in their order; None of one that has no more rows."""
-        tasks = [self._task(worker, rows) for worker in range(self.launcher.workers)]
+    def _answers(self, rows: int, alone: bool) -> list[Answer | None]:
+        """Of all workers, in their order; None of one that has nothing to do."""
+        tasks = [Idle() if alone and worker else self._task(worker, rows) for worker in range(self.launcher.workers)]
         found: list[Any] = self.launcher.run_tasks(tasks)
         lost = [worker for worker, answer in enumerate(found) if isinstance(answer, NeedsBase)]
         if lost:
@@ -148,15 +160,15 @@ class Driver:
         more = self.passes, self.version, len(self.model.classes), self.tallies.totals(worker), base, change
         return Round(self.job, worker, self.shards[worker], self.places[worker], rows, *more)
 
-    def _merge_answers(self, answers: list[Answer]) -> AnyLearner:
+    def _merge_answers(self, answers: list[Answer | None]) -> AnyLearner:
         """The new base; places and metrics go along with it."""
-        working = [worker for worker, over in enumerate(self.over) if not over]
-        for worker, answer in zip(working, answers, strict=True):
+        found = {worker: answer for worker, answer in enumerate(answers) if answer is not None}
+        for worker, answer in found.items():
             self.places[worker], self.over[worker] = answer.place, answer.over
             self.skipped[worker] = max(self.skipped[worker], answer.skipped)
             self.tallies.add(worker, answer.tally)
             self._since += answer.rows
-        return merge_deltas(self.base, [answer.change for answer in answers], self.way)
+        return merge_deltas(self.base, [answer.change for answer in found.values()], self.way)
 
     def _report(self) -> None:
         """A line where the number of examples has doubled, a checkpoint where one is due."""

@@ -39,6 +39,8 @@ class Launcher(Protocol):
     workers: int
     #: Whether task i of one round runs in the process that ran task i of the round before, unless that one died.
     remembers: bool
+    #: Rows of a worker that make a round worth what it costs on this engine.
+    worthwhile: int
 
     def share(self, value: T) -> Callable[[], T]:
         """`value`, sent to the workers once; the picklable callable answers it there."""

@@ -56,7 +56,7 @@ class LocalLauncher:
 
     """
 
-    remembers = True
+    remembers, worthwhile = True, 1 << 12
 
     def __init__(self, workers: int, *, retries: int = RETRIES) -> None:
         self.workers, self.retries = require_count(workers), retries

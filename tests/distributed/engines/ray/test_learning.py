@@ -79,7 +79,7 @@ class _Stream:
 class Here:
     """Workers one after another, in this process, that remember nothing."""
 
-    remembers = False
+    remembers, worthwhile = False, 1 << 12
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

@@ -32,7 +32,7 @@ DATA = rows(200)
 class Here:
     """Workers one after another, in this process, that remember nothing."""
 
-    remembers = False
+    remembers, worthwhile = False, 1 << 16
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

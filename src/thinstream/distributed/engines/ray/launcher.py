@@ -42,7 +42,7 @@ class RayLauncher:
 
     """
 
-    remembers = True
+    remembers, worthwhile = True, 1 << 12
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class SparkLauncher:
 
     """
 
-    remembers = False
+    remembers, worthwhile = False, 1 << 16  # a round costs 0.2 to 0.5 s
 
     def __init__(
         self,
