@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from thinstream.engine import rule as rules
-from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidParameterError, WeightsOnlyError
-from thinstream.learners import Classes, Learner, make_learner
+from thinstream.learners import Classes, Learner
 from thinstream.learners.memory import is_full
-from thinstream.learners.registry import find, rule_of
+from thinstream.learners.registry import find, make_learner_like, rule_of
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner, learner_of
 
@@ -17,17 +16,12 @@ from thinstream.one_vs_rest import AnyLearner, learner_of
 class Blueprint:
     """What makes a model, without its memory, which need not fit on the machine that has the blueprint.
 
-    ``costs`` has one entry for two classes, else one per class.
+    ``learners`` have seen nothing and are one feature wide: one for two classes, else one per class.
     """
 
-    algorithm: str
-    parameters: dict[str, Any]
-    costs: tuple[Costs, ...]
+    learners: tuple[Learner, ...]
     classes: Classes
     n_features: int
-    dtype: str
-    grow: bool
-    fit_intercept: bool
 
     @classmethod
     def of(cls, model: Model, n_features: int | None = None) -> Self:
@@ -36,34 +30,20 @@ class Blueprint:
         if learner.weights_only:
             raise WeightsOnlyError(f"this {learner.algorithm.name} has its weights only and cannot go on learning")
         require_separable(learner.algorithm.name, learner.parameters)
-        return cls(
-            learner.algorithm.name,
-            dict(learner.parameters),
-            tuple(Costs(*each.costs) for each in learner.models),
-            model.classes,
-            learner.n_features if n_features is None else n_features,
-            learner.dtype.name,
-            learner.grow,
-            bool(learner.offset),
-        )
+        fresh = tuple(make_learner_like(each, n_features=1, grow=learner.grow) for each in learner.models)
+        return cls(fresh, model.classes, learner.n_features if n_features is None else n_features)
 
     def whole(self, n_features: int, n_mistakes: int = 0) -> AnyLearner:
         """A model of all features that has seen nothing."""
-        return learner_of(
-            [self._learner(costs, n_features, fit_intercept=self.fit_intercept) for costs in self.costs], n_mistakes
-        )
+        return learner_of([make_learner_like(e, n_features=n_features, grow=e.grow) for e in self.learners], n_mistakes)
 
     def slice(self, n_features: int, width: int) -> list[Learner]:
         """The learners, one per class, of ``width`` of the coordinates of a model that has ``n_features``."""
-        models = [self._learner(costs, width) for costs in self.costs]
+        changes = {"n_features": width, "fit_intercept": False}
+        models = [make_learner_like(each, grow=each.grow, **changes) for each in self.learners]
         for model in models:  # thresholds on the share of non-zero weights are about the whole model
-            model.rule = rule_of(model.algorithm, self.parameters).prepared(n_features)
+            model.rule = rule_of(model.algorithm, model.parameters).prepared(n_features)
         return models
-
-    def _learner(self, costs: Costs, n_features: int, **more: Any) -> Learner:
-        options = {"dtype": self.dtype, "grow": self.grow, **more, **self.parameters}
-        learner: Learner = make_learner(self.algorithm, n_features=n_features, costs=costs, **options)
-        return learner
 
 
 def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:

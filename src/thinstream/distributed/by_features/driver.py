@@ -174,7 +174,7 @@ class _Driver:
         plan = self.plan
         rows = segment if plan.folder is not None or self.launcher.remembers else None
         width = max(self.place.n_features, plan.blueprint.n_features)
-        count = self.watch.wants_nnz(width * len(plan.blueprint.costs))
+        count = self.watch.wants_nnz(width * len(plan.blueprint.learners))
         first = Segment(plan, 0, self.job, new_token(), self.place, rows, count)
         told = replace(first, progress=self.progress.arrays(), names=self.names)
         return [told, *(replace(first, rank=rank) for rank in range(1, plan.size))]

@@ -42,7 +42,7 @@ class Slice:
 
     def __init__(self, blueprint: Blueprint, rank: int, size: int) -> None:
         self.blueprint, self.rank, self.size = blueprint, rank, size
-        self.offset, self.n_features, self.n_mistakes = int(blueprint.fit_intercept), blueprint.n_features, 0
+        self.offset, self.n_features, self.n_mistakes = blueprint.learners[0].offset, blueprint.n_features, 0
         self.models = blueprint.slice(self.n_features, self._width(self.n_features))
         rule = type(self.models[0].rule)
         self._observes = bool(self.models[0].rule.observes())
@@ -149,7 +149,7 @@ class Slice:
     def _widen(self, n_features: int, always: bool = False) -> None:
         if n_features <= self.n_features:
             return
-        if not (self.blueprint.grow or always):
+        if not (self.models[0].grow or always):
             raise InvalidInputError(
                 f"X has {n_features} features, but the model has {self.n_features}; grow=True would extend it"
             )
