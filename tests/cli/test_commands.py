@@ -11,6 +11,7 @@ import pytest
 from tests.cli.commands import ROWS
 from thinstream.cli.render import cells, fit_columns
 from thinstream.evaluate import Progress
+from thinstream.learners.registry import algorithms
 from thinstream.models.file import read
 from thinstream.training.run import Line
 
@@ -95,8 +96,9 @@ def test_help_shows_ranges_and_the_paper_of_the_algorithm(thin):
 
 def test_algorithms(thin):
     lines = thin("algorithms").splitlines()
-    assert len(lines) == 27
-    assert [line.split()[0] for line in lines if line[45:].split()[1] == "batch"] == [
+    assert len(lines) == len(algorithms())
+    assert [line[48:].split()[0] in ("first", "second") for line in lines] == [True] * len(lines)
+    assert [line.split()[0] for line in lines if line[48:].split()[1] == "batch"] == [
         "BCW",
         "FGM",
         "GraDes",

@@ -70,6 +70,7 @@ def test_what_is_not_there(thin):
 def test_what_is_compiled():
     assert [line[0] for line in commands_of("perceptron", "float32", True)] == ["train", "predict", "costs"]
     assert [line[0] for line in commands_of("fsol", "float32", True)] == ["train", "predict", "costs", "path", "tune"]
-    assert [line[0] for line in commands_of("scd", "float32", True)] == ["train", "predict"]
+    for name in ("scd", "smidas"):
+        assert [line[0] for line in commands_of(name, "float32", True)] == ["train", "predict"]
     endings = {ending for each in formats().values() for ending in each.endings}
     assert set(ROWS) <= endings

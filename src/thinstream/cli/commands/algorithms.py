@@ -29,7 +29,7 @@ def algorithms(
     elif name is None:
         for algorithm in chosen:
             kind = "batch" if algorithm.kind == "batch" else ""
-            print(f"{algorithm.name:<24}{algorithm.paper:<21}{algorithm.order:<8}{kind:<7}{algorithm.summary}")
+            print(f"{algorithm.name:<24}{algorithm.paper:<24}{algorithm.order:<8}{kind:<7}{algorithm.summary}")
     else:
         (algorithm,) = chosen
         kind = ", batch method" if algorithm.kind == "batch" else ""

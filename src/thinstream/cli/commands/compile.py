@@ -66,21 +66,25 @@ def _require_cache() -> None:
 
 def commands_of(name: str, dtype: str, tuning: bool) -> list[list[str]]:
     """Command lines that need all that an algorithm compiles."""
+    from contextlib import suppress
+
     from thinstream.errors import InvalidParameterError
+    from thinstream.learners import make_learner
     from thinstream.learners.registry import find
     from thinstream.tune.candidates import paper_grid
 
     data = ["rows.svm", "-a", name, "--dtype", dtype, "-q"]
-    found = [["train", *data, "-m", "model"], ["predict", "rows.svm", "-m", "model", "-o", "labels", "-q"]]
-    if tuning and find(name).kind == "online":
+    train = ["train", *data, "--features", "3", "-m", "model"]
+    found = [train, ["predict", "rows.svm", "-m", "model", "-o", "labels", "-q"]]
+    if not tuning or find(name).kind == "batch":
+        return found
+    with suppress(InvalidParameterError):  # of one that must know how many features there are
+        make_learner(name, n_features=0, grow=True)
         found.append(["costs", *data])
         if "l1" in [parameter.name for parameter in find(name).parameters]:
             found.append(["path", *data])
-        try:
-            paper_grid(name)
-            found.append(["tune", *data])
-        except InvalidParameterError:  # it has nothing to tune
-            pass
+        paper_grid(name)  # or of one that has nothing to tune
+        found.append(["tune", *data])
     return found
 
 
