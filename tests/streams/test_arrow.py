@@ -1,6 +1,8 @@
 """Parquet and Arrow files as streams, against naive conversion of the same Python lists."""
 
 import decimal
+import os
+import pickle
 import sys
 
 import numpy as np
@@ -329,3 +331,23 @@ def test_text_that_is_no_utf8_is_refused(tmp_path, column, coded):
     message = rf"rows\.parquet: text of column '{column}' must be UTF-8, got other bytes"
     with pytest.raises(InvalidInputError, match=message):
         list(ArrowFiles(path, hasher=Crc(), classes=("a", "b")).batches())
+
+
+@pytest.mark.parametrize("name", ["feather", "parquet"])
+def test_no_code_comes_out_of_a_file(name, tmp_path):
+    """Pyarrow before 14.0.1 unpickled types of Python's own that a file declared."""
+
+    class Attack:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "attacked"),)
+
+    payload = pickle.dumps(Attack())
+    declared = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": payload}
+    columns = {"label": pa.array([1, -1]), "indices": pa.array([[0], [1]]), "values": pa.array([[1.0], [2.0]])}
+    table = pa.table(columns)
+    fields = [field.with_metadata(declared) if field.name == "label" else field for field in table.schema]
+    table = table.cast(pa.schema(fields))
+    path = tmp_path / f"rows.{name}"
+    pa.feather.write_feather(table, path) if name == "feather" else pa.parquet.write_table(table, path)
+    assert sum(map(len, ArrowFiles(path).batches())) == 2
+    assert not (tmp_path / "attacked").exists()
