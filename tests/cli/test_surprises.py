@@ -142,15 +142,16 @@ def test_an_option_of_other_algorithms_is_explained(data, thin):
     assert "No such option: --l17" in thin("train", data, "--l17", "1", code=2).errors
 
 
-def test_resume_does_not_replace_a_finished_model(data, model, thin):
+def test_resume_without_a_checkpoint_says_what_it_does(data, model, thin):
+    """It begins anew, so that a command may have it always; a model that is there will be replaced, which is told."""
     before = Path(model).read_bytes()
-    errors = thin("train", data, "-a", "fsol", "-m", model, "--resume", code=2).errors
-    assert errors.startswith("thinstream: --resume: m.ts is there and no checkpoint m.ts.checkpoint: that run is over;")
+    said = thin("train", data, "-m", model, "--resume", "-q").errors
+    assert (
+        said == "thinstream: there is no checkpoint m.ts.checkpoint: this is a new run, whose model will replace m.ts\n"
+    )
     assert Path(model).read_bytes() == before
-    thin("train", data, "-m", "new.ts", "--resume", "-q")
+    assert thin("train", data, "-m", "new.ts", "--resume", "-q").errors == ""
     assert Path("new.ts").read_bytes() == before
-    thin("train", data, "--from", model, "-m", model, "--resume", "-q")
-    assert Path(model).read_bytes() != before
 
 
 def test_a_path_over_no_good_row(there, thin):

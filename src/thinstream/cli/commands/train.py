@@ -138,10 +138,13 @@ def train(
         from thinstream.cli.distributed_run import DistributedRun
 
         run = DistributedRun(data, reading, distributed, training, model, watch, quiet=output.quiet)
-    if training.resume and run.resume() and not output.quiet:
-        position = run.state.position
-        of = f" of pass {run.state.passes + 1}" if training.passes > 1 else ""
-        say(f"resumed from {place} after {position.row + position.skip:,} rows{of}")
+    if training.resume and run.resume():
+        if not output.quiet:
+            position = run.state.position
+            of = f" of pass {run.state.passes + 1}" if training.passes > 1 else ""
+            say(f"resumed from {place} after {position.row + position.skip:,} rows{of}")
+    elif training.resume and training.model is not None and training.model.exists():
+        say(f"thinstream: there is no checkpoint {place}: this is a new run, whose model will replace {training.model}")
     run.prepare()
     collect_garbage()
     try:
@@ -208,8 +211,6 @@ def _check_options(
         require_possible(reading, distributed, training, algorithm, parameters)
     if training.passes > 1 and not all(Path(file).is_file() for file in files):
         raise InvalidParameterError("a pipe can be read once only: --passes needs files")
-    if training.resume and training.model is not None and training.model.exists() and training.model != training.start:
-        _require_checkpoint(training.model, place, distributed)
     if place is None and (training.resume or training.checkpoint_every or training.checkpoint_seconds is not None):
         raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
 
@@ -228,20 +229,6 @@ def _check_watching(training: Training, distributed: Distributed) -> None:
         from thinstream.training.picture import check_path
 
         check_path(training.plot)
-
-
-def _require_checkpoint(model: Path, place: Path | None, distributed: Distributed) -> None:
-    """Raises where a run that is to be resumed has no checkpoint and has left its model: it is over."""
-    found = place is not None and place.exists()
-    if distributed.engine is not None and place is not None:
-        from thinstream.distributed.fitting import can_resume
-
-        found = can_resume(place, distributed.mode)
-    if not found:
-        raise InvalidParameterError(
-            f"--resume: {model} is there and no checkpoint {place}: that run is over; without --resume it is learned "
-            "anew, and the model replaced"
-        )
 
 
 def _new_model(reading: Reading, training: Training, algorithm: str, parameters: dict[str, Any]) -> "Model":
