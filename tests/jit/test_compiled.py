@@ -1,11 +1,13 @@
 """Functions called through their C entry: what goes in, what comes out, what they may do in between."""
 
+import enum
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
@@ -202,6 +204,19 @@ def test_threads_that_meet_new_types_compile_once():
     assert len(set(found)) == 1
     assert len(found) == 8
     assert len(jit.specialisations) == before + 1
+    assert len(function._entries) == 1
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+@compiled_only
+@pytest.mark.parametrize("value", ["text", None, [1.0], Colour.RED, Fraction(1, 2)])
+def test_arguments_of_other_types_are_refused(value):
+    """Nothing is read from memory that is not laid out as a number of Python's or numpy's, or as an array."""
+    with pytest.raises(TypeError, match="compiled functions take arrays, numbers and tuples of them, got"):
+        Compiled(fails)(value)
 
 
 @compiled_only

@@ -44,8 +44,8 @@ class Compiled:
         self._name = "-".join([function.__name__.strip("<>"), *self._modules])
         self._place = function.__qualname__, function.__code__.co_firstlineno, constants
         self._codes: dict[str, Entry] = {}  # by the types of the arguments
+        self._bound: dict[tuple[Any, ...], Any] = {}  # by the very types: what entries are told of them
         self._entries: list[tuple[Entry, int]] = []
-        self._known: list[Any] = []  # what entries point to
 
     def __call__(self, *arguments: Any) -> Any:
         """Runs the function; the first call with arguments of certain types loads or compiles it."""
@@ -58,6 +58,8 @@ class Compiled:
         else:
             entry, known = self._prepared(arguments)
             result = entry(arguments, known)
+            if result is NotImplemented:
+                raise TypeError(f"{self._name}: compiled for other arguments than {', '.join(map(kind_of, arguments))}")
         if type(result) is bytes:
             _raise(result)
         return result
@@ -68,10 +70,10 @@ class Compiled:
         with _one_at_a_time:
             if kinds not in self._codes:
                 self._codes[kinds] = self._load(arguments, kinds)
-            table = (ctypes.c_void_p * len(known))(*map(id, known))
-            self._known.append((table, known))
-            self._entries.append((self._codes[kinds], ctypes.addressof(table)))
-            return self._entries[-1]
+            if (kinds, known) not in self._bound:
+                table = self._bound[kinds, known] = (ctypes.c_void_p * len(known))(*map(id, known))
+                self._entries.append((self._codes[kinds], ctypes.addressof(table)))
+            return self._codes[kinds], ctypes.addressof(self._bound[kinds, known])
 
     def _load(self, arguments: tuple[Any, ...], kinds: str) -> Entry:
         """Code that is kept, or else compiled now."""

@@ -19,7 +19,11 @@ def kind_of(value: Any) -> str:
         dtype = value.dtype
         return f"{dtype.char}{dtype.byteorder}{value.ndim}{layout_of(value)}"
     name = f"{type(value).__module__}.{type(value).__qualname__}"
-    return f"{name}({', '.join(map(kind_of, value))})" if isinstance(value, tuple) else name
+    if isinstance(value, tuple):
+        return f"{name}({', '.join(map(kind_of, value))})"
+    if type(value) not in (bool, int, float) and not isinstance(value, np.generic):
+        raise TypeError(f"compiled functions take arrays, numbers and tuples of them, got {name}")
+    return name
 
 
 def layout_of(array: Any) -> str:
