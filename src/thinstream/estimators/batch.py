@@ -17,8 +17,9 @@ from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.devices import is_device_array
 from thinstream.batch_learners.rows import Examples, require_finite
 from thinstream.errors import InvalidInputError
-from thinstream.estimators.base import ModelClassifier, as_before_on_error, attribute_of_learner
+from thinstream.estimators.base import as_before_on_error, attribute_of_learner
 from thinstream.estimators.inputs import labels_of, weights_of
+from thinstream.estimators.streams import StreamClassifier
 from thinstream.learners import Classes, find
 from thinstream.learners.learner import LARGEST
 from thinstream.models import Model
@@ -27,7 +28,7 @@ from thinstream.models import Model
 WIDE = "float64"
 
 
-class BatchClassifier(ModelClassifier):
+class BatchClassifier(StreamClassifier):
     """Base of the estimators that take all rows at once: they start anew each time.
 
     What is said here holds for those below where they say nothing else (`factory` puts it into their docstrings).

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.base import KEY, ModelClassifier, as_before_on_error
+from thinstream.estimators.base import KEY, as_before_on_error
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
+from thinstream.estimators.streams import StreamClassifier
 from thinstream.learners import Classes
 from thinstream.models import Names
 
@@ -59,7 +60,7 @@ def _is_logistic(estimator: "OnlineClassifier") -> bool:
     raise AttributeError("predict_proba needs loss='logistic'")
 
 
-class OnlineClassifier(ModelClassifier):
+class OnlineClassifier(StreamClassifier):
     """Base of all estimators that learn online.
 
     Parameters

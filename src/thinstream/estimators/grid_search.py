@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.estimators.base import as_before_on_error, classes_for
+from thinstream.estimators.base import as_before_on_error
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.scorers import score_of, scoring_for, threads_of
 from thinstream.estimators.splits import check_folds, is_number, splits_of
+from thinstream.estimators.streams import classes_for
 from thinstream.estimators.study_inputs import labelled_csr
 from thinstream.learners import Classes
 from thinstream.models.model import Names

@@ -11,10 +11,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.base import classes_for
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.factory import make
 from thinstream.estimators.inputs import Csr, csr_of, labels_of, weights_of
+from thinstream.estimators.streams import classes_for
 from thinstream.learners import Classes, class_costs
 from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
