@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -118,57 +118,59 @@ def local_cluster(workers: int, memory: int = 1024, config: Mapping[str, str] = 
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in map(os.path.abspath, sys.path)),
         **config,
     }
-    variables = {
-        "SPARK_HOME": str(_home(folder)),
-        "SPARK_CONF_DIR": str(_settled(folder, settings)),
-        "SPARK_LOCAL_IP": LOOPBACK,
-        "SPARK_LOCAL_DIRS": os.environ.get("SPARK_LOCAL_DIRS", str(folder)),
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-        **({"JAVA_HOME": str(lenient_java(folder, java))} if java else {}),
-    }
-    try:
-        with no_warnings(), environment(variables), _signals(), open(folder / "driver.log", "wb") as log:
-            return _start(folder, log, workers)
-    except BaseException as error:
-        with suppress(OSError):
-            error.add_note((folder / "driver.log").read_text(errors="replace")[-2000:])
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    conf, log = folder / "conf", folder / "driver.log"
+    with ExitStack() as ending:
+        ending.callback(shutil.rmtree, folder, ignore_errors=True)
+        conf.mkdir()
+        lines = [f"{key}={value}\n".replace("\\", "\\\\") for key, value in settings.items()]
+        (conf / "spark-defaults.conf").write_text("".join(lines))
+        variables = {
+            "SPARK_HOME": str(_home(folder)),
+            "SPARK_CONF_DIR": str(conf),
+            "SPARK_LOCAL_IP": LOOPBACK,
+            "SPARK_LOCAL_DIRS": os.environ.get("SPARK_LOCAL_DIRS", str(folder)),
+            "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+            **({"JAVA_HOME": str(lenient_java(folder, java))} if java else {}),
+        }
+        try:
+            with no_warnings(), environment(variables), _signals(), open(log, "wb") as file:
+                session = _start(ending, file, workers)
+        except BaseException as error:
+            with suppress(OSError):
+                error.add_note(log.read_text(errors="replace")[-2000:])
+            raise
+        return session, ending.pop_all().close
 
 
-def _start(folder: Path, log: Any, workers: int) -> tuple[Any, Callable[[], None]]:
+def _start(ending: ExitStack, log: Any, workers: int) -> Any:
     """A session in a JVM of its own, so that another's settings do not reach it, nor its own another."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    before = SparkContext._gateway, SparkContext._jvm
-    # out of reach of signals to this group of processes: a run that is asked to stop still needs it
-    gateway = launch_gateway(popen_kwargs={"stderr": log, "stdout": log, "start_new_session": True})
+    def use(gateway: Any, jvm: Any) -> None:
+        SparkContext._gateway, SparkContext._jvm = gateway, jvm
 
-    def leave() -> None:
+    def end(gateway: Any) -> None:
         with suppress(Exception):  # it may have died
             gateway.shutdown()
         with suppress(OSError):
             gateway.proc.stdin.close()  # the JVM ends when nobody is at the other end
         gateway.proc.wait()
-        SparkContext._gateway, SparkContext._jvm = before
-        shutil.rmtree(folder, ignore_errors=True)
 
-    SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
-    try:
-        session = SparkSession(SparkContext(conf=SparkConf()))
-        wait_for(session, workers)
-    except BaseException:
-        leave()
-        raise
-
-    def stop() -> None:
+    def stop(session: Any) -> None:
         with suppress(Exception):
             session.stop()
-        leave()
 
-    return session, stop
+    # out of reach of signals to this group of processes: a run that is asked to stop still needs it
+    gateway = launch_gateway(popen_kwargs={"stderr": log, "stdout": log, "start_new_session": True})
+    ending.callback(use, SparkContext._gateway, SparkContext._jvm)
+    ending.callback(end, gateway)
+    use(gateway, gateway.jvm)
+    session = SparkSession(SparkContext(conf=SparkConf()))
+    ending.callback(stop, session)
+    wait_for(session, workers)
+    return session
 
 
 def _home(folder: Path) -> Path:
@@ -181,14 +183,6 @@ def _home(folder: Path) -> Path:
         if entry.name != "work":
             (home / entry.name).symlink_to(entry)
     return home
-
-
-def _settled(folder: Path, settings: Mapping[str, str]) -> Path:
-    conf = folder / "conf"
-    conf.mkdir()
-    lines = [f"{key}={value}\n".replace("\\", "\\\\") for key, value in settings.items()]
-    (conf / "spark-defaults.conf").write_text("".join(lines))
-    return conf
 
 
 def _java_home() -> str | None:
