@@ -2,6 +2,7 @@
 
 import json
 import re
+from textwrap import indent
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -12,6 +13,18 @@ from thinstream.models.exports.linear import LinearModel
 EXTENSIONS = (".h",)
 #: Entries of a table per line where no names go with them.
 PER_LINE = 8
+
+_SEARCH = """\
+size_t low = 0, high = sizeof {name}_indices / sizeof {name}_indices[0];
+while (low < high) {{
+    size_t middle = low + (high - low) / 2;
+    if ({name}_indices[middle] < {sought}) {{
+        low = middle + 1;
+    }} else {{
+        high = middle;
+    }}
+}}
+"""
 
 _GUARD = """\
  */
@@ -36,16 +49,7 @@ _HEAD = """\
 
 _CODE = """
 static inline {real} {name}_weight({index} index) {{
-    size_t low = 0, high = sizeof {name}_indices / sizeof {name}_indices[0];
-    while (low < high) {{
-        size_t middle = low + (high - low) / 2;
-        if ({name}_indices[middle] < index) {{
-            low = middle + 1;
-        }} else {{
-            high = middle;
-        }}
-    }}
-    return low < sizeof {name}_indices / sizeof {name}_indices[0] && {name}_indices[low] == index
+{search}    return low < sizeof {name}_indices / sizeof {name}_indices[0] && {name}_indices[low] == index
         ? {name}_weights[low] : {zero};
 }}
 
@@ -85,16 +89,7 @@ static inline void {name}_scores(const {index} *indices, const {real} *values, s
         scores[k] = {name}_intercepts[k];
     }}
     for (size_t i = 0; i < n; i++) {{
-        size_t low = 0, high = sizeof {name}_indices / sizeof {name}_indices[0];
-        while (low < high) {{
-            size_t middle = low + (high - low) / 2;
-            if ({name}_indices[middle] < indices[i]) {{
-                low = middle + 1;
-            }} else {{
-                high = middle;
-            }}
-        }}
-        if (low < sizeof {name}_indices / sizeof {name}_indices[0] && {name}_indices[low] == indices[i]) {{
+{search}        if (low < sizeof {name}_indices / sizeof {name}_indices[0] && {name}_indices[low] == indices[i]) {{
             for (size_t j = {name}_starts[low]; j < {name}_starts[low + 1]; j++) {{
                 scores[{name}_classes[j]] += {name}_weights[j] * values[i];
             }}
@@ -156,13 +151,13 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     comments = [comment(model.names.get(j, f"column {j}")) for j in indices.tolist()] if model.names else []
     found, values = [f"{j}{suffix}" for j in indices.tolist()], hexadecimals(weights)
     if model.is_binary:
-        head, code = _HEAD, _CODE
+        head, code, depth, sought = _HEAD, _CODE, 1, "index"
         tables = [
             table(f"{index} {name}_indices", found),
             table(f"{real} {name}_weights", values, comments),
         ]
     else:
-        head, code = _HEAD_OF_CLASSES, _CODE_OF_CLASSES
+        head, code, depth, sought = _HEAD_OF_CLASSES, _CODE_OF_CLASSES, 2, "indices[i]"
         tables = [
             table(f"char *const {name}_labels", labels),
             table(f"{real} {name}_intercepts", hexadecimals(model.intercepts)),
@@ -171,6 +166,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
             table(f"uint32_t {name}_classes", [f"{k}U" for k in rows.tolist()]),
             table(f"{real} {name}_weights", values),
         ]
+    words["search"] = indent(_SEARCH.format(name=name, sought=sought), "    " * depth)
     file.write("".join([head.format(**words), *tables, code.format(**words)]).encode("ascii"))
 
 
