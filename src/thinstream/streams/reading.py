@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -47,6 +47,12 @@ class Rows(NamedTuple):
     parsed: Parsed
     y: NDArray[Any] | None
     unlabelled: int  # the first row without a label where others have one, or −1
+
+    def batch(self, first_row: int, position: Position) -> Batch:
+        """The rows, all of them good, with the position behind them."""
+        found = self.parsed
+        arrays = (found.indptr, found.indices, found.values, found.width, self.y, found.weights, found.largest)
+        return Batch(*arrays, first_row=first_row, position=position)
 
 
 @dataclass(frozen=True)
@@ -130,57 +136,54 @@ class TextStream:
                     yield batch
 
     def _part(self, pool: Executor, start: Position) -> Iterator[Batch]:
-        """The rows of one file; positions at its end already name the next."""
+        """The rows of one file from ``start`` on; those before a bad record come before its error."""
         file, line, row = self.files[start.part], start.line, start.row
         first, stop = self.spans[start.part] if self.spans else Span()
         above = cache(lambda: lines_before(file, first) if first else 0)
+        with closing(self._parsed(pool, file, max(start.offset, first), stop)) as found:
+            for piece, whole in found:
+                offset, line = piece.offset, line + piece.passed
+                for text, rows in self._stretches(piece.text, whole):
+                    parsed, before, error = rows.parsed, Position(start.part, offset, line, row), None
+                    if rows.unlabelled >= 0:
+                        example = f"example {row + rows.unlabelled + 1}"
+                        error = InvalidInputError(f"{display_name(file)}: {example} has no label, others have")
+                    elif parsed.error is not None:
+                        error = self._trouble(file, line + above(), text, parsed.error)
+                    if self.names is not None:
+                        self.names.add(parsed.named)
+                    offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
+                    batch = rows.batch(before.row, Position(start.part, offset, line, row))
+                    if error is None:
+                        yield batch
+                        continue
+                    good = len(batch) if rows.unlabelled < 0 else rows.unlabelled
+                    if good:
+                        yield replace(batch.until(good), position=before._replace(skip=good))
+                    raise error
+
+    def _parsed(self, pool: Executor, file: str, start: int, stop: int | None) -> Generator[tuple[Piece, Rows]]:
+        """Pieces with their rows, a few parsed ahead; all that were read come before what ended the reading."""
         waiting: deque[tuple[Piece, Future[Rows]]] = deque()
         most, failure = self._threads + 2 if self._threads else 1, list[InvalidInputError]()
-        longest = self.options.max_line
-        with closing(pieces(file, self.form, max(start.offset, first), lambda: not waiting, stop, longest)) as source:
+        source = pieces(file, self.form, start, lambda: not waiting, stop, self.options.max_line)
+        with closing(source):
             try:
                 while True:
                     try:
                         while not failure and len(waiting) < most and (piece := next(source, None)) is not None:
                             waiting.append((piece, pool.submit(self._rows, piece.text)))
-                    except InvalidInputError as found:  # what was read before it comes first
+                    except InvalidInputError as found:
                         failure.append(found)
                     if not waiting:
-                        if failure:
-                            raise failure[0]
-                        return
+                        break
                     piece, future = waiting.popleft()
-                    offset, line = piece.offset, line + piece.passed
-                    for text, (parsed, y, unlabelled) in self._stretches(piece.text, future.result()):
-                        before, error = Position(start.part, offset, line, row), None
-                        if unlabelled >= 0:
-                            example = f"example {row + unlabelled + 1}"
-                            error = InvalidInputError(f"{display_name(file)}: {example} has no label, others have")
-                        elif parsed.error is not None:
-                            error = self._trouble(file, line + above(), text, parsed.error)
-                        if self.names is not None:
-                            self.names.add(parsed.named)
-                        offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
-                        batch = Batch(
-                            parsed.indptr,
-                            parsed.indices,
-                            parsed.values,
-                            parsed.width,
-                            y,
-                            parsed.weights,
-                            parsed.largest,
-                            first_row=before.row,
-                            position=Position(start.part, offset, line, row),
-                        )
-                        if error is not None:  # good rows before it come first
-                            good = len(batch) if unlabelled < 0 else unlabelled
-                            if good:
-                                yield replace(batch.until(good), position=before._replace(skip=good))
-                            raise error
-                        yield batch
+                    yield piece, future.result()
             finally:
                 for _, future in waiting:
                     future.cancel()
+        if failure:
+            raise failure[0]
 
     def _stretches(self, text: Text, rows: Rows) -> Iterator[tuple[Text, Rows]]:
         """The rows of a piece; after a bad record, where they end, the rest is parsed in stretches that grow.
