@@ -155,12 +155,16 @@ def test_row_of_weight_zero_is_absent(name, data):
     np.testing.assert_array_equal(scores, model.decision_function(s.X))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("CSOGD", "ARCSOGD", "PAUM", "CPA")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("CSOGD", "ARCSOGD", "PAUM", "CPA", "CW")])
 @few
 @given(data=st.data(), factor=st.floats(0.25, 4.0))
 def test_sample_weight_acts_as_costs_do(name, data, factor):
-    """The same weight on every row and on both classes is the same, bit for bit; but where costs set the margin."""
+    """The same weight on every row and on both classes is the same, bit for bit.
+
+    Not where costs set the margin, nor for hard constraints (CW, plain PA), to which only their ratio matters.
+    """
     case = draw_case(data, name)
+    assume(case.parameters.get("variant") != "PA")
     one = case.run(weights=factor, class_weight=None)
     assert_same_bits(one, case.run(weights=None, class_weight={-1: factor, 1: factor}))
 

@@ -24,7 +24,7 @@ EXCUSED = {
         COSTS,
         (
             *("AROW()", "BCW()", "CW()", "FGM()", "NAG()", "SBCW()", "SOFS()", "SOP()", "SSOL()", "GraDes()", "SCD()"),
-            *("SSOL(diagonal='exact', update_on='loss')", "SSOL(covariance='full')"),
+            *("SSOL(diagonal='exact', update_on='loss')", "SSOL(covariance='full')", "AROW(covariance='full')"),
         ),
     ),
 }
