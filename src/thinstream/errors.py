@@ -11,6 +11,12 @@ class InvalidInputError(ThinstreamError, ValueError):
     """Data that cannot be learned from; the model is exactly as it was before the call."""
 
 
+class NumericalError(ThinstreamError, ArithmeticError):
+    """Numbers that would not be finite: a row that cannot be learned, and was not, or a model that cannot be used."""
+
+    row: int = -1  # which row cannot be learned
+
+
 class InvalidParameterError(ThinstreamError, ValueError):
     """A parameter outside its allowed range."""
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
-from thinstream.errors import InvalidInputError, MergeError
+from thinstream.errors import InvalidInputError, MergeError, NumericalError
 from thinstream.learners import Classes, Learner, class_costs, find, make_learner, require_distinct
 from thinstream.learners import merge as merge_two_class
-from thinstream.learners.learner import require_range
+from thinstream.learners.learner import not_finite, require_range
 from thinstream.learners.limits import physical_memory
 from thinstream.learners.memory import require_room
 from thinstream.learners.protocol import AnyLearner as AnyLearner
@@ -104,11 +104,18 @@ class OneVsRest(ReadsOnce):
     def _learn(self, rows: Batch) -> NDArray[Any]:
         signs = signs_of(rows.require_labels(), len(self))
         if isinstance(self._held, list):
-            out = np.empty(signs.shape, dtype=self.dtype)
+            out, failed = np.empty(signs.shape, dtype=self.dtype), dict[int, int]()
             for k, model in enumerate(self._held):
-                out[:, k] = model.learn(rows.labelled(np.ascontiguousarray(signs[:, k]), rows.weights))
+                try:
+                    out[:, k] = model.learn(rows.labelled(np.ascontiguousarray(signs[:, k]), rows.weights))
+                except NumericalError as error:
+                    failed[k] = error.row
         else:
             out = self._held.learn(rows, signs)
+            failed = self._held.failed
+        if failed:
+            k, row = next(iter(failed.items()))
+            raise not_finite(self, row, f"the model of class number {k} ends before it, those of others do not")
         self.n_mistakes += count_mistakes(out, rows)
         return out
 
@@ -116,7 +123,10 @@ class OneVsRest(ReadsOnce):
         """w·x of each class with the weights the next unseen example would meet, rows × classes. Nothing changes."""
         batch = batch.check()
         if not isinstance(self._held, list):
-            return self._held.scores(batch)
+            found = self._held.scores(batch)
+            if np.isfinite(found).all():
+                return found
+            self._held = list(self._held)  # which say what is wrong
         out = np.empty((len(batch), len(self)), dtype=self.dtype)
         for k, model in enumerate(self._held):
             out[:, k] = model.scores(batch)

@@ -27,7 +27,7 @@ class Exact(NamedTuple):
     def variance(k, s: Number) -> Number:
         return np.reciprocal(s)
 
-    def shrunk(k, s: float, x: float, c: float, v: float) -> float:
+    def spread_after(k, s: float, x: float, c: float, v: float) -> float:
         return s + c * x * x
 
 
@@ -40,7 +40,7 @@ class Drop(NamedTuple):
     def variance(k, s: Number) -> Number:
         return s
 
-    def shrunk(k, s: float, x: float, c: float, v: float) -> float:
+    def spread_after(k, s: float, x: float, c: float, v: float) -> float:
         quotient = like(1.0, s) / (like(1.0, s) + c * v)  # the same for all of the row
         return s * (quotient + c * quotient * (v - s * x * x))
 
@@ -56,7 +56,7 @@ def variance(k: Any, s: Number) -> Number:
 
 
 @hook
-def shrunk(k: Any, s: float, x: float, c: float, v: float) -> float:
+def spread_after(k: Any, s: float, x: float, c: float, v: float) -> float:
     """What is stored after an example with value x here came in with strength c."""
 
 

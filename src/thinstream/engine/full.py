@@ -7,11 +7,13 @@ by appending. BLAS does the work: Σx is `spmv` (or, where x has few non-zeros, 
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from thinstream.engine.limits import HEAVY, REACH, precision
 
 #: Features from which on BLAS may use all its threads.
 LARGE = 1024
@@ -94,10 +96,32 @@ class Matrix:
         return max(x.dot(z), self.packed.dtype.type(0))
 
     def shrink(self, z: NDArray[Any], c: float, v: float) -> None:
-        """An example of strength c comes in: Σ −= c/(1 + c·v)·zzᵀ with z = Σx, v = x·z of the old Σ."""
-        if self.d:
-            scale = self.packed.dtype.type(-c / (1.0 + c * float(v)))
-            _blas(self.packed.dtype, "spr")(self.d, scale, z, self.packed, overwrite_ap=1)
+        """An example of strength c comes in: Σ −= c/(1 + c·v)·zzᵀ with z = Σx, v = x·z of the old Σ.
+
+        FloatingPointError, and nothing changes, where that would leave numbers that are not finite.
+        """
+        if not self.d:
+            return
+        share = c / (1.0 + c * float(v))
+        if not reaches(share, float(np.dot(z, z)), self.packed):
+            raise FloatingPointError
+        scale = self.packed.dtype.type(-share)
+        left = z * z
+        left *= scale
+        left += self.diagonal()
+        tiny = np.finfo(left.dtype).tiny
+        if np.minimum.reduce(left) < tiny:
+            z = np.where(left >= tiny, z, 0)
+            for j in np.flatnonzero(left < tiny).tolist():
+                self._make_certain(j)
+        _blas(self.packed.dtype, "spr")(self.d, scale, z, self.packed, overwrite_ap=1)
+
+    def _make_certain(self, j: int) -> None:
+        """What is left of a variance is rounding alone: it becomes the least there is, without correlations."""
+        start, below = self.size(j), np.arange(j + 1, self.d)
+        self.packed[start : start + j] = 0
+        self.packed[below * (below + 1) // 2 + j] = 0
+        self.packed[start + j] = np.finfo(self.packed.dtype).tiny
 
     def diagonal(self) -> NDArray[Any]:
         """The variances."""
@@ -122,6 +146,13 @@ class Belief(NamedTuple):
     sigma: Matrix
 
 
+def reaches(factor: float, size: float, state: NDArray[Any]) -> bool:
+    """Whether numbers of this size, times the factor, can be added to the state for good (see `limits`)."""
+    which = precision(state)
+    return factor * size <= REACH[which] and factor <= HEAVY
+
+
+@lru_cache(maxsize=8)
 def _diagonal(d: int, first: int = 0) -> NDArray[np.int64]:
     """Where the diagonal stands in the packed form."""
     j = np.arange(first, d)
@@ -135,7 +166,7 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def calmly(d: int) -> AbstractContextManager[Any]:
+def one_blas_thread(d: int) -> AbstractContextManager[Any]:
     """BLAS on one thread for the length of a block, unless d is large: waking others costs more than they do."""
     return nullcontext() if d >= LARGE else _controller().limit(limits=1, user_api="blas")
 

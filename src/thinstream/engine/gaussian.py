@@ -44,7 +44,12 @@ def weight(p: Any, f: Coordinate, now: Any) -> float:
 def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coordinate:
     """The mean along the old σ, then σ."""
     sigma = diagonal.variance(p.diagonal, f.s)
-    return Coordinate(f.mu + step.size * sigma * x, diagonal.shrunk(p.diagonal, f.s, x, step.c, v))
+    return Coordinate(f.mu + step.size * sigma * x, diagonal.spread_after(p.diagonal, f.s, x, step.c, v))
+
+
+def reach(p: Any, x: float, least: float, v: float, step: Step, now: Any) -> float:
+    """Of the mean, whose variance is a at most, and of the precision."""
+    return abs(step.size) * p.a * x + step.c * x * x
 
 
 def predict_full(p: Any, b: Belief, x: Point, now: Any, absent: bool) -> Seen:
@@ -55,8 +60,8 @@ def predict_full(p: Any, b: Belief, x: Point, now: Any, absent: bool) -> Seen:
 
 def update_full(p: Any, b: Belief, x: Point, seen: Seen, step: Step) -> None:
     """The mean along the old Σ, then Σ."""
+    b.sigma.shrink(seen.z, step.c, seen.v)  # z is of the old Σ
     b.mean[:] += b.mean.dtype.type(step.size) * seen.z
-    b.sigma.shrink(seen.z, step.c, seen.v)
 
 
 def weights_full(p: Any, b: Belief, now: Any) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from thinstream.jit import scalar
 
 
-def first(B: int) -> NDArray[np.float64]:
+def initial(B: int) -> NDArray[np.float64]:
     """The heap before anything was learned."""
     return np.concatenate([np.arange(B, dtype=np.float64)[::-1], np.ones(B)])
 

@@ -95,6 +95,16 @@ def move(p: Any, f: Any, x: Any, v: Any, step: Any, now: Any) -> Any:
 
 
 @hook
+def reach(p: Any, x: Any, least: Any, v: Any, step: Any, now: Any) -> Any:
+    """No field of a coordinate moves by more than this, in 64 bits, where least ≤ |x_j| ≤ x (see `limits`)."""
+
+
+@hook
+def gain(p: Any) -> Any:
+    """No |weight| is more than this times the first field of its coordinate; asked of rules that observe."""
+
+
+@hook
 def tally(p: Any, f: Any, g: Any) -> Any:
     """Summed over the coordinates that moved from f to g, and given to ``end``."""
 
@@ -135,6 +145,16 @@ def read_totals(p: Any, totals: Any) -> Any:
 @hook
 def write_totals(p: Any, totals: Any, own: Any) -> Any:
     """The rule's own totals become ``own``."""
+
+
+@hook
+def finite_coordinate(p: Any, f: Any, large: Any) -> Any:
+    """Whether a coordinate is one that a model may keep."""
+
+
+@hook
+def finite_totals(p: Any, own: Any) -> Any:
+    """Whether the rule's own totals are."""
 
 
 @hook

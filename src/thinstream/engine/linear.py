@@ -31,6 +31,11 @@ def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coo
     return Coordinate(f.w + step.size * x)
 
 
+def reach(p: Any, x: float, least: float, v: float, step: Step, now: Any) -> float:
+    """|size|·x."""
+    return abs(step.size) * x
+
+
 def merge_rule(p: Any) -> MergeRule:
     """A weight and nothing else."""
     return MergeRule("weights are averaged by t", weight="w")

@@ -6,6 +6,8 @@ Cost per example is O(its non-zeros). Sums run in four accumulators that take tu
 intercept is the constant 1 before each row, the first of its sums (see `rows.Rows`). A row of weight 0 is scored with
 the final weights and is otherwise absent; so predicting is this same loop over rows of weight 0, and a model's weights
 are the scores of the unit vectors.
+
+A row is learned only if all that comes of it is finite (see `limits`); else the loop ends before it.
 """
 
 from typing import Any, NamedTuple
@@ -17,10 +19,14 @@ from thinstream.engine.hooks import (
     clock_width,
     confidence,
     end,
+    finite_coordinate,
+    finite_totals,
+    gain,
     keeps,
     move,
     observe,
     observes,
+    reach,
     read,
     read_totals,
     settle,
@@ -32,11 +38,12 @@ from thinstream.engine.hooks import (
     write,
     write_totals,
 )
+from thinstream.engine.limits import HEAVY, LARGE, MUCH, REACH, SPAN, bound_of, finite, precision
 from thinstream.engine.prefetch import prefetch
 from thinstream.engine.records import in_precision
 from thinstream.engine.rows import STRETCH, fine_until
 from thinstream.engine.rule import Example
-from thinstream.jit import Compiled, scalar
+from thinstream.jit import Compiled, apart, not_inlined, scalar
 
 U0, U1, U4, U16 = (np.uint64(number) for number in (0, 1, 4, 16))
 
@@ -111,29 +118,29 @@ def _confidence(p: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
 
 
 @scalar
-def _seen(p: Any, now: Any, x: Any, j: Any, f: Any, v: Any, memory: Any) -> Any:
+def _seen(p: Any, now: Any, x: Any, j: Any, f: Any, v: Any, memory: Any, trying: Any) -> Any:
     """The term of a coordinate in the score, after the rule has observed it."""
     f = observe(p, f, x, v, now)
-    if keeps(p):
+    if keeps(p) and not trying:
         write(p, memory, j, f)
     return weight(p, f, now) * x
 
 
 @scalar
-def _observe(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, memory: Any) -> Any:
-    """S of the row a:b, each coordinate observed before it is weighed."""
+def _observe(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, memory: Any, trying: Any) -> Any:
+    """S of the row a:b, each coordinate observed before it is weighed; nothing changes where it is only tried."""
     s0 = s1 = s2 = s3 = rows.values.dtype.type(0)
     grouped = _grouped(rows, a, b)
     if rows.offset:
-        s0 += _seen(p, now, rows.values.dtype.type(1), U0, read(p, memory, U0), v, memory)
+        s0 += _seen(p, now, rows.values.dtype.type(1), U0, read(p, memory, U0), v, memory, trying)
         if grouped > a:
             s0, s3 = s3, s0
     for k in range(a, grouped):
         x, j, f = _at(p, rows, k, memory)
-        s0, s1, s2, s3 = s1, s2, s3, s0 + _seen(p, now, x, j, f, v, memory)
+        s0, s1, s2, s3 = s1, s2, s3, s0 + _seen(p, now, x, j, f, v, memory, trying)
     for k in range(grouped, b):
         x, j, f = _at(p, rows, k, memory)
-        s0 += _seen(p, now, x, j, f, v, memory)
+        s0 += _seen(p, now, x, j, f, v, memory, trying)
     return (s0 + s1) + (s2 + s3)
 
 
@@ -152,6 +159,77 @@ def _move(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, decision: Any, me
         write(p, memory, j, g)
         change += tally(p, f, g)
     return change
+
+
+@apart
+def _lasts(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, decision: Any, memory: Any, observing: Any) -> Any:
+    """Whether every coordinate of the row a:b is sound after the update (and, if so asked, observed before)."""
+    not_inlined()
+    large = LARGE[precision(memory.state)]
+    for k in range(b - a + np.uint64(rows.offset)):
+        if k < np.uint64(rows.offset):
+            x, f = rows.values.dtype.type(1), read(p, memory, U0)
+        else:
+            x, _, f = _at(p, rows, a + k - np.uint64(rows.offset), memory)
+        if observing:
+            f = observe(p, f, x, v, now)
+        if not finite_coordinate(p, f, large):
+            return False
+        if decision.update and not finite_coordinate(p, move(p, f, x, v, decision, now), large):
+            return False
+    return True
+
+
+@apart
+def _would_last(
+    p: Any, q: Any, now64: Any, rows: Any, a: Any, b: Any, s: Any, v: Any, decision: Any, memory: Any
+) -> Any:
+    """Whether the round on the row a:b leaves finite numbers only, of which a bound was not enough to be sure."""
+    not_inlined()
+    if not (finite(s) and finite(v) and decision.loss <= MUCH):
+        return False
+    x = bound_of(rows.values, a, b)
+    if reach(p, x, 1.0 / x, float(v), decision, now64) <= REACH[precision(memory.state)]:
+        return True
+    now, taken = in_precision(now64, memory.state), in_precision(decision, memory.state)
+    return _lasts(q, now, rows, a, b, v, taken, memory, False)
+
+
+@apart
+def _foreseen(p: Any, q: Any, now64: Any, rows: Any, a: Any, b: Any, example: Any, memory: Any) -> Any:
+    """The same for a rule that observes, before it does: all of the round in advance, without changing anything."""
+    not_inlined()
+    x = bound_of(rows.values, a, b)
+    if is_sure(p, x, 1.0 / x, now64, b - a, example, memory.state):
+        return True
+    now, v = in_precision(now64, memory.state), _confidence(q, rows, a, b, memory)
+    s = _observe(q, now, rows, a, b, v, memory, True)
+    decision = step(p, float(s), float(v), example, now64)
+    if not (finite(v) and finite(s) and decision.loss <= MUCH):
+        return False
+    return _lasts(q, now, rows, a, b, v, in_precision(decision, memory.state), memory, True)
+
+
+@scalar
+def is_sure(p: Any, x: Any, least: Any, now64: Any, length: Any, example: Any, state: Any) -> Any:
+    """Whether a rule that observes leaves finite numbers for sure, whatever s and v; its steps do not hang on them."""
+    which, guess = precision(state), step(p, 0.0, 0.0, example, now64)
+    return (
+        (example.cost * example.importance <= HEAVY)
+        & ((length + U1) * x * gain(p) <= SPAN[which])
+        & (reach(p, x, least, 0.0, guess, now64) <= REACH[which])
+    )
+
+
+@scalar
+def make_example(costs: Any, t: Any, positives: Any, positive: Any, importance: Any) -> Any:
+    """What the rule may know of example t besides x."""
+    c_positive, c_negative = costs.positive, costs.negative
+    if costs.balanced:
+        c_positive, c_negative = max(t - positives, 1) / max(positives, 1), 1.0
+    return Example(
+        1.0 if positive else -1.0, c_positive if positive else c_negative, c_positive / c_negative, importance
+    )
 
 
 @scalar
@@ -175,7 +253,8 @@ def _prefetch_coordinates(p: Any, rows: Any, i: Any, memory: Any) -> None:
 def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -> Any:
     """Learns the rows in order, up to the first that is out of bounds; returns how many.
 
-    ``scores``, unless empty, takes each row's score before its update.
+    At a row i whose score, loss or update is not finite it stops as well, and returns −1 − i. ``scores``, unless empty,
+    takes each row's score before its update.
     """
     counts, state, n = memory.counts, memory.state, len(rows.indptr) - 1
     q = in_precision(p, state)  # p for the example's arithmetic, q for the coordinates'
@@ -184,7 +263,8 @@ def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -
     total = memory.totals[0]
     own = read_totals(p, memory.totals)
     wide = (state.nbytes + memory.clocks.nbytes) > CACHE
-    done, safe = n, n if bounds.limit == 0.0 else 0
+    done, safe = n, n if bounds.width < 0 else 0
+    x, most = max(bounds.limit, 1.0), REACH[precision(state)]
     for i in range(n):
         if i == safe:
             safe = fine_until(rows, i, bounds)
@@ -201,33 +281,44 @@ def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -
         now64 = begin(p, t + 1, own)
         now = in_precision(now64, state)
         if observes(q) and not absent:
+            positive = rows.y[i] > 0
+            example = make_example(costs, t + 1, positives + positive, positive, importance)
+            sure = is_sure(p, x, 0.0, now64, b - a, example, state)
+            if not (sure or _foreseen(p, q, now64, rows, a, b, example, memory)):
+                done = -1 - i
+                break
             v = _confidence(q, rows, a, b, memory)
-            s = _observe(q, now, rows, a, b, v, memory)
+            s = _observe(q, now, rows, a, b, v, memory, False)
         else:
             s, v = _look(q, now, rows, a, b, memory)
         if scores.size:
             scores[i] = s
         if absent:
-            continue
+            if finite(s):
+                continue
+            done = -1 - i
+            break
+
+        positive = rows.y[i] > 0
+        example = make_example(costs, t + 1, positives + positive, positive, importance)
+        decision = step(p, float(s), float(v), example, now64)
+        sure = finite_totals(p, end(p, own, t + 1, float(v), now64, 0))
+        if not observes(q):
+            near = reach(p, x, 0.0, float(v), decision, now64) <= most
+            sure = sure and (
+                finite(s + v) & (decision.loss <= MUCH) & near
+                or _would_last(p, q, now64, rows, a, b, s, v, decision, memory)
+            )
+        if not sure:
+            done = -1 - i
+            break
 
         t += 1
-        positive = rows.y[i] > 0
         positives += positive
-        c_positive, c_negative = costs.positive, costs.negative
-        if costs.balanced:
-            c_positive, c_negative = max(t - positives, 1) / max(positives, 1), 1.0
-        example = Example(
-            1.0 if positive else -1.0,
-            c_positive if positive else c_negative,
-            c_positive / c_negative,
-            importance,
-        )
         if positive and not s > 0:
             missed += 1
         elif s > 0 and not positive:
             alarms += 1
-
-        decision = step(p, float(s), float(v), example, now64)
         total += decision.loss
         change = 0
         if decision.update:

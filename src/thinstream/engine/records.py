@@ -25,7 +25,7 @@ class Memory(NamedTuple):
     extra: NDArray[Any]  # a rule's own array (SOFS: its heap, a full covariance: the packed matrix)
 
 
-def split(record: type) -> tuple[list[str], list[str]]:
+def field_names(record: type) -> tuple[list[str], list[str]]:
     """Names of the fields in the model's precision, and of the clocks; codes and kinds are neither."""
     hints = get_type_hints(record, include_extras=True)
     clocks = [name for name, hint in hints.items() if hint == Clock]
@@ -43,7 +43,7 @@ def generate(parameters: str, parts: list[str], record: Any = None, **names: Any
 
 def _places(record: Any) -> list[str]:
     """Where each field of a record stands in memory, as source text over ``memory`` and coordinate ``j``."""
-    fields, clocks = split(record)
+    fields, clocks = field_names(record)
     place = {n: f"memory.state[uint64({len(fields)}) * j + uint64({i})]" for i, n in enumerate(fields)}
     place |= {n: f"memory.clocks[uint64({len(clocks)}) * j + uint64({i})]" for i, n in enumerate(clocks)}
     return [place[name] for name in record._fields]
@@ -70,16 +70,29 @@ def totals_writer(record: Any) -> Callable[[Any, Any], None]:
     return generate("p, totals, own", [f"totals[{i + 1}] = own.{n}" for i, n in enumerate(record._fields)])
 
 
+def finiteness(record: Any) -> Callable[[Any, Any], bool]:
+    """``finite_coordinate(f, large)``: whether all fields are finite and |first|, which is like a weight, ≤ large."""
+    first, *others = record._fields
+    tests = [f"abs(f.{first}) <= large", *(f"f.{name} - f.{name} == 0" for name in others)]
+    return generate("p, f, large", [f"return {' and '.join(tests)}"])
+
+
+def totals_finiteness(record: Any) -> Callable[[Any], bool]:
+    """``finite_totals(own)``: whether the rule's own totals are finite."""
+    tests = [f"own.{name} - own.{name} == 0" for name in record._fields]
+    return generate("p, own", [f"return {' and '.join(tests) or True}"])
+
+
 def in_precision(record: Any, state: Any) -> Any:
     """The record with its plain floats in the precision of the state; clocks, codes and kinds as they are."""
-    real, floats = state.dtype.type, split(type(record))[0]
+    real, floats = state.dtype.type, field_names(type(record))[0]
     return type(record)(*[real(value) if name in floats else value for name, value in record._asdict().items()])
 
 
 @compiles(in_precision)
 def _in_precision_compiled(record: Any, state: Any) -> Any:
     cls = record.instance_class
-    floats = split(cls)[0]
+    floats = field_names(cls)[0]
     parts = [f"real(record.{n})" if n in floats else f"record.{n}" for n in cls._fields]
     return generate("record, state", parts, cls, real=state.dtype)
 
@@ -89,7 +102,7 @@ def check_precision(rule: str, record: Any, state: Any) -> None:
     from numba.core.errors import TypingError
 
     for name, kind in zip(record.fields, record.types, strict=True):
-        if name in split(record.instance_class)[0] and kind != state.dtype:
+        if name in field_names(record.instance_class)[0] and kind != state.dtype:
             raise TypingError(
                 f"{rule}: field {name} comes out as {kind} where the state is {state.dtype}; "
                 "use like(literal, reference) for literals in coordinate functions"

@@ -28,14 +28,14 @@ def coordinate(rows: Any, a: int, k: int) -> int:
 
 
 class Bounds(NamedTuple):
-    """What the loop checks of each row before it takes it: indices sorted and below width, 0 < |values| ≤ limit."""
+    """What the loop checks of each row before it takes it: indices sorted and below width, 0 < |values| ≤ limit.
+
+    With a width of −1 rows were checked before, and limit is known of them.
+    """
 
     width: int
     limit: float
 
-
-#: Rows that were checked before.
-TRUSTED = Bounds(0, 0.0)
 
 #: Rows checked at a time, just before they are learned, and fetched ahead.
 STRETCH = 64

@@ -7,7 +7,7 @@ Functions of a coordinate (confidence, observe, weight, move) compute in the mod
 
     fresh(p)            the coordinate of a feature never seen, where the record's defaults do not say it
     variance(p, f)      σ_j, if it has one (of a coordinate, or of a record of arrays)
-    prepared(p, d)      the rule for d features, and needs_dimension(p): whether it must know d beforehand
+    for_width(p, d)     the rule for d features, and needs_dimension(p): whether it must know d beforehand
     extra(p)            the first content of its own array in ``Memory``
     merge_rule(p)       how its models become one, or why they cannot (a `MergeRule`)
     rebuild(p, memory)  after a merge: what it keeps beside its coordinates, out of them
@@ -37,7 +37,7 @@ Rule = TypeVar("Rule", bound=type)
 
 #: The smallest positive number of full precision, where nothing may be divided by 0.
 TINY = 2.0**-1022
-#: A weight that r can be divided by: less is taken for it.
+#: A weight that numbers can be divided by: less is taken for it.
 LEAST_WEIGHT = 1e-100
 
 
@@ -72,12 +72,6 @@ def hard_step(e: Example) -> float:
     """How much of a step that meets its constraint exactly is taken: c_y/c_max, times a sample weight of at most 1."""
     relative = min(e.rho, 1.0) if e.y > 0.0 else 1.0 / max(e.rho, 1.0)
     return relative * min(e.importance, 1.0)
-
-
-@scalar
-def divided_by_weight(r: float, e: Example) -> float:
-    """r/c, c = c_y·(sample weight), but never 0: an example of weight c is an observation c times as certain."""
-    return max(r / max(e.cost * e.importance, LEAST_WEIGHT), TINY)
 
 
 class Nothing(NamedTuple):
@@ -152,12 +146,14 @@ def _of_family(family: Any) -> dict[str, Callable[..., Any]]:
 
 def _generated(coordinate: type, totals: type) -> dict[str, Callable[..., Any]]:
     """Hooks that follow from the records alone."""
-    fields, clocks = (len(names) for names in records.split(coordinate))
+    fields, clocks = (len(names) for names in records.field_names(coordinate))
     return {
         "read": records.reader(coordinate),
         "write": records.writer(coordinate),
         "read_totals": records.totals_reader(totals),
         "write_totals": records.totals_writer(totals),
+        "finite_coordinate": records.finiteness(coordinate),
+        "finite_totals": records.totals_finiteness(totals),
         "width": lambda p: fields,
         "clock_width": lambda p: clocks,
     }
@@ -172,6 +168,8 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
         "observe": lambda p, f, x, v, now: f,
         "observes": lambda p: observing,
         "keeps": lambda p: True,
+        "reach": lambda p, x, least, v, step, now: np.inf,  # every update is tried first
+        "gain": lambda p: 1.0,
         "tally": lambda p, f, g: 0,
         "settle": lambda p, memory, rows, a, b: None,
         "end": lambda p, totals, t, v, now, change: totals,
@@ -179,7 +177,7 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
         # called in Python only, when a model is made or read
         "fresh": lambda p: coordinate(),
         "extra": lambda p: np.empty(0),
-        "prepared": lambda p, d: p,
+        "for_width": lambda p, d: p,
         "needs_dimension": lambda p: False,
         "merge_rule": lambda p: UNDECLARED,
         "rebuild": lambda p, memory: None,

@@ -56,6 +56,11 @@ def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Round) -> C
     return Coordinate(weight(p, f, now) + now.eta_t * step.size * x, now.P)
 
 
+def reach(p: Any, x: float, least: float, v: float, step: Step, now: Round) -> float:
+    """η_t·|size|·x; truncations only shrink."""
+    return abs(now.eta_t * step.size) * x
+
+
 def merge_rule(p: Any) -> MergeRule:
     """A weight that is up to date has taken all of the model's P."""
     return MergeRule(

@@ -10,7 +10,7 @@ when something has to be compiled.
 """
 
 from thinstream.jit.compiled import INTERPRETED, Compiled, compiled, specialisations, watches
-from thinstream.jit.declaring import apart, compiles, lowers, scalar, tell_numba
+from thinstream.jit.declaring import apart, compiles, lowers, not_inlined, scalar, tell_numba
 
 __all__ = [
     "INTERPRETED",
@@ -19,6 +19,7 @@ __all__ = [
     "compiled",
     "compiles",
     "lowers",
+    "not_inlined",
     "scalar",
     "specialisations",
     "tell_numba",

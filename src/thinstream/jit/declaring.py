@@ -24,7 +24,7 @@ def scalar(function: Function) -> Function:
 
 
 def apart(function: Function) -> Function:
-    """Like `scalar`, for what is rare and long: not inlined by force."""
+    """Like `scalar`, for what is rare and long: not inlined by force (nor at all with `not_inlined` in it)."""
     return _callable(function, forceinline=False)
 
 
@@ -84,6 +84,37 @@ def lowers(function: Callable[..., Any], result: str) -> Callable[[Function], Fu
         return lower
 
     return register
+
+
+def not_inlined() -> None:
+    """Keeps the compiled function it stands in out of its callers: a rare call must not cost them registers."""
+
+
+@compiles(not_inlined, inline="always")  # it must be lowered as a part of that function
+def _not_inlined() -> Any:
+    mark = _noinline()
+
+    def made() -> None:
+        mark()
+
+    return made
+
+
+@cache
+def _noinline() -> Any:
+    """The same in LLVM."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def mark(typing_context: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.function.attributes.add("noinline")
+            return context.get_dummy_value()
+
+        return types.void(), codegen
+
+    return mark
 
 
 def _with_parameters(like: Callable[..., Any], calls: Any, *first: str) -> Any:

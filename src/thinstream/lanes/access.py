@@ -10,10 +10,24 @@ records of a lane (its parameters, its round, its totals) have fixed rows in the
 from functools import cache
 from typing import Any, get_type_hints
 
+import numpy as np
+
 from thinstream.engine.hooks import calls
 from thinstream.engine.parameters import OneOf
-from thinstream.engine.records import generate, split
+from thinstream.engine.records import field_names, generate
 from thinstream.engine.rule import REGISTRY, Algorithm
+from thinstream.jit import scalar
+
+U0 = np.uint64(0)
+
+# Rows of what is on the stack in the model's precision: four sums of the score, four of the confidence, …
+V = np.uint64(4)
+OUT, SIZE, STRENGTH, PRESENT, UPDATED, UNSURE = range(8, 14)
+# and in 64 bits: the cumulative loss, the rule's own totals, …
+LOSS = 0
+BEFORE, BALANCED, NEGATIVE, POSITIVE, RHO, IMPORTANCE, LABEL = range(9, 16)
+# and of counts, behind those of the model.
+CHANGE, FAILED = 5, 6
 
 #: Rows from which on the fields of a round and the parameters stand, and how many there are in all.
 NOW, PARAMETERS, ROWS = 16, 24, 40
@@ -35,7 +49,7 @@ def numbers_of(rule: Any) -> tuple[list[str], list[str]]:
 
 def _places(record: Any) -> list[str]:
     """Where each field of coordinate ``j`` stands, as source text over flat arrays; all numbers are unsigned."""
-    fields, clocks = split(record)
+    fields, clocks = field_names(record)
     place = {n: f"state[(j * uint64({len(fields)}) + uint64({i})) * lanes + lane]" for i, n in enumerate(fields)}
     place |= {n: f"clocks[(j * uint64({len(clocks)}) + uint64({i})) * lanes + lane]" for i, n in enumerate(clocks)}
     return [place[name] for name in record._fields]
@@ -81,7 +95,7 @@ def _rule_reader(rule: Any) -> Any:
 @cache
 def _round_writer(record: Any) -> Any:
     _require_rows(record, len(record._fields), PARAMETERS - NOW)
-    clocks, rows = split(record)[1], list(enumerate(record._fields, NOW))
+    clocks, rows = field_names(record)[1], list(enumerate(record._fields, NOW))
     lines = [f"clocks[{row}, lane] = record.{name}" for row, name in rows]
     lines += [f"reals[{row}, lane] = record.{name}" for row, name in rows if name not in clocks]
     return generate("record, reals, clocks, lane", lines)
@@ -89,7 +103,7 @@ def _round_writer(record: Any) -> Any:
 
 @cache
 def _round_reader(record: Any) -> Any:
-    clocks = split(record)[1]
+    clocks = field_names(record)[1]
     parts = [f"{'clocks' if n in clocks else 'reals'}[{row}, lane]" for row, n in enumerate(record._fields, NOW)]
     return generate("record, reals, clocks, lane", parts, record)
 
@@ -148,3 +162,12 @@ def read_totals(p: Any, totals: Any, lane: Any) -> Any:
 @calls(_totals_writer, inline="always")
 def write_totals(p: Any, totals: Any, lane: Any, own: Any) -> None:
     """A lane's own totals become ``own``."""
+
+
+@scalar
+def nonzero_at(rows: Any, a: Any, k: Any) -> Any:
+    """Value and coordinate of number k of the row that begins at a; the constant is number 0 where there is one."""
+    offset = np.uint64(rows.offset)
+    if k < offset:
+        return rows.values.dtype.type(1), U0
+    return rows.values[a + k - offset], np.uint64(rows.indices[a + k - offset]) + offset

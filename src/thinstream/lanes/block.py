@@ -6,7 +6,7 @@ from typing import Any, Self, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.engine.records import Memory, split
+from thinstream.engine.records import Memory, field_names
 from thinstream.engine.rows import Rows
 from thinstream.engine.rule import Algorithm
 from thinstream.lanes.access import numbers_of
@@ -33,11 +33,18 @@ class Block:
             np.zeros((5, len(self._padded)), dtype=np.int64),
             np.repeat(totals, len(self._padded), axis=1),
         )
+        self.failed = np.full(len(self._padded), -1)  # the row of a call that would have left infinite numbers
 
-    def learn(self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], scores: NDArray[Any]) -> None:
-        """Learns the rows in order; ``y`` and ``weights`` have a column per lane, or one for all."""
-        loop, fields = loop_for(self._rule, len(self.lanes)), len(split(self.algorithm.coordinate)[0])
-        loop(self._rule, self._tables, rows, y, weights, self.memory, len(self.lanes), fields, scores)
+    def learn(
+        self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], largest: float, scores: NDArray[Any]
+    ) -> None:
+        """Learns the rows in order; ``y`` and ``weights`` have a column per lane, or one for all.
+
+        No value is above ``largest``. A lane that has failed has scores of NaN.
+        """
+        loop, fields = loop_for(self._rule, len(self.lanes)), len(field_names(self.algorithm.coordinate)[0])
+        used = len(self.lanes)
+        loop(self._rule, self._tables, rows, y, weights, self.memory, used, fields, largest, self.failed, scores)
 
     def widen(self, width: int) -> None:
         """Room for ``width`` coordinates."""
@@ -50,7 +57,7 @@ class Block:
     @property
     def width(self) -> int:
         """Coordinates there is room for."""
-        return len(self.memory.state) // (len(split(self.algorithm.coordinate)[0]) * len(self._padded))
+        return len(self.memory.state) // (len(field_names(self.algorithm.coordinate)[0]) * len(self._padded))
 
     @property
     def nbytes(self) -> int:
@@ -68,7 +75,7 @@ class Block:
     @staticmethod
     def estimate_nbytes(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
         """What ``nbytes`` will be."""
-        fields, clocks = split(algorithm.coordinate)
+        fields, clocks = field_names(algorithm.coordinate)
         each = width * (len(fields) * dtype.itemsize + len(clocks) * 8) + 8 * (5 + 1 + len(algorithm.totals._fields))
         return _padded(len(lanes)) * each
 
@@ -100,17 +107,18 @@ class Block:
                 mine[chunk][:, :, here] = other[chunk][:, :, there]
         self.memory.counts[:, here] = source.memory.counts[:, there]
         self.memory.totals[:, here] = source.memory.totals[:, there]
+        self.failed[here] = source.failed[there]
 
     def copy(self) -> Self:
         """A block of its own with the same content."""
         made = object.__new__(type(self))
         copies: list[Any] = [_writeable(array, own=True) for array in self.memory]
-        made.__setstate__(self.__getstate__() | {"memory": LaneMemory(*copies)})
+        made.__setstate__(self.__getstate__() | {"memory": LaneMemory(*copies), "failed": self.failed.copy()})
         return made
 
     def _views(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """State and clocks as [coordinate, field, lane]."""
-        fields, clocks = split(self.algorithm.coordinate)
+        fields, clocks = field_names(self.algorithm.coordinate)
         width, size = self.width, len(self._padded)
         return (
             self.memory.state.reshape(width, len(fields), size),
@@ -121,7 +129,7 @@ class Block:
         """State and clocks of coordinates nobody touched."""
         records = [lane.rule.fresh()._asdict() for lane in self._padded]
         made = []
-        for names, kind in zip(split(self.algorithm.coordinate), (dtype, np.dtype(np.float64)), strict=True):
+        for names, kind in zip(field_names(self.algorithm.coordinate), (dtype, np.dtype(np.float64)), strict=True):
             row = np.array([[record[name] for record in records] for name in names], dtype=kind).reshape(-1)
             array = _aligned(width * len(row), kind)
             array.reshape(width, len(row))[:] = row

@@ -68,7 +68,7 @@ def make_lanes(
         make_learner(algorithm, n_features=1, dtype=dtype, grow=grow, fit_intercept=bool(one), costs=cost, **given)
         for given, one, cost in zip(parameters, intercepts, paid, strict=True)
     ]
-    rules = [rule_of(found, dict(given)).prepared(n_features) for given in parameters]
+    rules = [rule_of(found, dict(given)).for_width(n_features) for given in parameters]
     return [Lane(m.parameters, rule, m.costs, m.offset) for m, rule in zip(models, rules, strict=True)]
 
 

@@ -74,6 +74,7 @@ class Lanes:
             raise InvalidParameterError(f"threads must be a whole number ≥ 1, got {threads!r}")
         self.algorithm, self.n_features, self.grow, self.threads = algorithm, n_features, grow, threads
         self.dtype, self._lanes, self._kind = dtype, lanes, _kind_of(lanes)
+        self.failed: dict[int, int] = {}
         self._build()
 
     def _build(self) -> None:
@@ -153,6 +154,9 @@ class Lanes:
 
         ``y`` and ``weights`` (0: the lane does not see the row, but scores it) may have a column per lane; by default
         they are those of the batch. Bad input raises before anything is learned.
+
+        A lane in which a row would leave numbers that are not finite does not learn it, nor any from there on: its
+        scores are NaN, and ``failed`` has the row under the number of the lane.
         """
         batch = batch.check()
         labels = batch.y if y is None else y
@@ -185,6 +189,7 @@ class Lanes:
             if number in kept
         }
         self._lanes = [self._lanes[lane] for lane in kept]
+        self.failed = {kept.index(lane): row for lane, row in self.failed.items() if lane in kept}
         self._build()
         for block, numbers in zip(self._blocks, self._numbers, strict=True):
             for source in {id(place[k][0]): place[k][0] for k in numbers}.values():
@@ -196,6 +201,7 @@ class Lanes:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._lanes, made._numbers = list(self._lanes), [list(numbers) for numbers in self._numbers]
+        made.failed = dict(self.failed)
         made._blocks = [block.copy() for block in self._blocks]
         return made
 
@@ -203,19 +209,25 @@ class Lanes:
         out = np.empty((len(batch), len(self)), dtype=self.dtype)
         for start, stop in row_blocks(batch):
             rows = make_rows(batch, start, stop, self.dtype, 0)
-            here = slice(start, stop)
+            here, largest = slice(start, stop), float(batch.largest)
             work = [
-                (block, numbers, rows._replace(offset=block.offset), y[here], weights[here], out[here])
+                (block, numbers, rows._replace(offset=block.offset), y[here], weights[here], largest, out[here])
                 for block, numbers in zip(self._blocks, self._numbers, strict=True)
             ]
             if self.threads == 1 or len(work) == 1:
                 for one in work:
                     _learn(*one)
-                continue
-            with ThreadPoolExecutor(self.threads) as pool:
-                for done in [pool.submit(_learn, *one) for one in work]:
-                    done.result()
+            else:
+                with ThreadPoolExecutor(self.threads) as pool:
+                    for done in [pool.submit(_learn, *one) for one in work]:
+                        done.result()
+            self._note_failed(batch.first_row + start)
         return out
+
+    def _note_failed(self, first: int) -> None:
+        for block, numbers in zip(self._blocks, self._numbers, strict=True):
+            for slot in np.flatnonzero(block.failed[: len(numbers)] >= 0).tolist():
+                self.failed.setdefault(numbers[slot], first + int(block.failed[slot]))
 
     def _widen(self, n_features: int) -> None:
         if n_features <= self.n_features:
@@ -265,17 +277,23 @@ def _kind_of(lanes: Sequence[Lane]) -> Any:
 
 
 def _learn(
-    block: Any, numbers: list[int], rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], out: NDArray[Any]
+    block: Any,
+    numbers: list[int],
+    rows: Rows,
+    y: NDArray[np.int8],
+    weights: NDArray[np.float64],
+    largest: float,
+    out: NDArray[Any],
 ) -> None:
     """One block learns; scores go to the columns of its lanes."""
     if len(numbers) == out.shape[1] and numbers == list(range(out.shape[1])):
-        block.learn(rows, y, weights, out)
+        block.learn(rows, y, weights, largest, out)
         return
     own_y, own_weights = (
         given if given.shape[1] == 1 else np.ascontiguousarray(given[:, numbers]) for given in (y, weights)
     )
     scores = np.empty((len(out), len(numbers)), out.dtype)
-    block.learn(rows, own_y, own_weights, scores)
+    block.learn(rows, own_y, own_weights, largest, scores)
     out[:, numbers] = scores
 
 

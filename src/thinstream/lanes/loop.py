@@ -16,24 +16,46 @@ from thinstream.engine.hooks import (
     begin,
     confidence,
     end,
+    finite_totals,
     keeps,
     move,
     observe,
+    reach,
     step,
     stopped,
     tally,
     weight,
 )
-from thinstream.engine.loop import CACHE, FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T
+from thinstream.engine.limits import MUCH, REACH, finite, precision
+from thinstream.engine.loop import CACHE, FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T, is_sure
 from thinstream.engine.prefetch import prefetch
 from thinstream.engine.rule import Example, Step
-from thinstream.jit import Compiled, scalar
+from thinstream.jit import Compiled
 from thinstream.lanes.access import (
+    BALANCED,
+    BEFORE,
+    CHANGE,
     COUNTS,
+    FAILED,
+    IMPORTANCE,
+    LABEL,
+    LOSS,
+    NEGATIVE,
+    OUT,
     PARAMETERS,
+    POSITIVE,
+    PRESENT,
+    RHO,
     ROWS,
+    SIZE,
+    STRENGTH,
+    U0,
+    UNSURE,
+    UPDATED,
     WHOLES,
+    V,
     choose,
+    nonzero_at,
     read,
     read_round,
     read_rule,
@@ -43,21 +65,13 @@ from thinstream.lanes.access import (
     write_totals,
 )
 from thinstream.lanes.stack import stack
+from thinstream.lanes.trying import example_of, foreseen, take_back, would_last
 
-U0, U4, U5, U16 = (np.uint64(number) for number in (0, 4, 5, 16))
+U1, U4, U5, U16 = (np.uint64(number) for number in (1, 4, 5, 16))
 UP, UW = np.uint64(PARAMETERS), np.uint64(WHOLES)
 
 #: Lanes of a full block, whose number is a constant of its loop; narrower ones have a multiple of STEP.
 FULL, STEP = 64, 16
-
-# Rows of what is on the stack in the model's precision: four sums of the score, four of the confidence, …
-V = np.uint64(4)
-OUT, SIZE, STRENGTH, PRESENT, UPDATED = range(8, 13)
-# and in 64 bits: the cumulative loss, the rule's own totals, …
-LOSS = 0
-NEGATIVE, POSITIVE, RHO, IMPORTANCE, LABEL = range(11, 16)
-# and of counts, behind those of the model.
-CHANGE = 5
 
 
 class Tables(NamedTuple):
@@ -80,15 +94,6 @@ class LaneMemory(NamedTuple):
     totals: NDArray[np.float64]  # [total, lane]
 
 
-@scalar
-def _at(rows: Any, a: Any, k: Any) -> Any:
-    """Value and coordinate of number k of the row that begins at a; the constant is number 0 where there is one."""
-    offset = np.uint64(rows.offset)
-    if k < offset:
-        return rows.values.dtype.type(1), U0
-    return rows.values[a + k - offset], np.uint64(rows.indices[a + k - offset]) + offset
-
-
 def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[..., Any]:
     """The loop for ``size`` lanes."""
     whole, full, summing = size == FULL, np.uint64(size), observing or confident
@@ -102,9 +107,15 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
         memory: Any,
         used: Any,
         fields: Any,
+        largest: Any,
+        failed: Any,
         scores: Any,
     ) -> None:
-        """Learns the rows in order. ``weights`` and ``y`` have a column per lane in use, or one for all."""
+        """Learns the rows in order. ``weights`` and ``y`` have a column per lane in use, or one for all.
+
+        A row that would leave infinite numbers in a lane is written to ``failed`` (else −1); from there on the lane is
+        as if absent, and its scores are NaN. No value of the rows is above ``largest``.
+        """
         # a constant, or (in a narrow block) a number of which the compiler knows that it is a multiple of 16
         lanes = full if whole else np.uint64(used + STEP - 1) // U16 * U16
         state, clocks, n = memory.state, memory.clocks, len(rows.indptr) - 1
@@ -114,7 +125,7 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
         lines = record // line  # counted: a range with a step would divide at every non-zero
         wide, offset = state.nbytes > CACHE, np.uint64(rows.offset)
         work, work64, counts = stack(state, ROWS, size), stack(clocks, ROWS, size), stack(memory.counts, COUNTS, size)
-        balancing = False
+        balancing, bound, reached = False, max(largest, 1.0), REACH[precision(state)]
         for lane in range(lanes):
             for row in range(np.uint64(len(tables.reals))):
                 work[UP + row, lane], work64[UP + row, lane] = tables.reals[row, lane], tables.reals64[row, lane]
@@ -127,6 +138,7 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
             work64[NEGATIVE, lane], work64[POSITIVE, lane] = tables.negative[lane], tables.positive[lane]
             work64[RHO, lane] = work64[POSITIVE, lane] / work64[NEGATIVE, lane]
             work64[IMPORTANCE, lane], work64[LABEL, lane], work[V, lane] = 0.0, -1.0, zero
+            work64[BALANCED, lane], counts[FAILED, lane] = (1.0 if tables.balanced[lane] else 0.0), failed[lane]
             balancing |= tables.balanced[lane]
         template = begin(read_rule(p, work64, counts, U0), 1, read_totals(p, work64, U0))
         own_weights, own_labels = np.uint64(weights.shape[1] > 1), np.uint64(y.shape[1] > 1)
@@ -148,7 +160,8 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
             for lane in range(lanes):
                 q = read_rule(p, work64, counts, lane)
                 own = read_totals(p, work64, lane)
-                work[PRESENT, lane] = one if (work64[IMPORTANCE, lane] != 0.0) & (not stopped(q, own)) else zero
+                here = (work64[IMPORTANCE, lane] != 0.0) & (not stopped(q, own)) & (counts[FAILED, lane] < 0)
+                work[PRESENT, lane] = one if here else zero
                 counts[CHANGE, lane] = 0
                 fresh = begin(q, counts[T, lane] + 1, own)
                 write_round(fresh, work, work64, lane)
@@ -157,8 +170,15 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                 if summing:
                     work[V, lane] = work[5, lane] = work[6, lane] = work[7, lane] = zero
             if observing:
+                for lane in range(lanes):
+                    if work[PRESENT, lane] != zero:
+                        q = read_rule(p, work64, counts, lane)
+                        now, example = read_round(template, work64, work64, lane), example_of(work64, counts, lane)
+                        sure = is_sure(q, bound, 0.0, now, b - a, example, state)
+                        if not (sure or foreseen(p, template, rows, i, memory, work, work64, counts, lane, lanes)):
+                            work[PRESENT, lane], counts[FAILED, lane] = zero, i
                 for k in range(length):
-                    x, j = _at(rows, a, k)
+                    x, j = nonzero_at(rows, a, k)
                     r = k % U4 if k < grouped else U0
                     if b + k < ahead:
                         start = (np.uint64(rows.indices[b + k]) + offset) * record
@@ -170,7 +190,7 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                 for lane in range(lanes):
                     work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
                 for k in range(length):
-                    x, j = _at(rows, a, k)
+                    x, j = nonzero_at(rows, a, k)
                     r = k % U4 if k < grouped else U0
                     for lane in range(lanes):
                         q = read_rule(p, work, counts, lane)
@@ -186,7 +206,7 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                         work[r, lane] += weight(q, g, read_round(template, work, work64, lane)) * x
             else:
                 for k in range(length):
-                    x, j = _at(rows, a, k)
+                    x, j = nonzero_at(rows, a, k)
                     r = k % U4 if k < grouped else U0
                     if b + k < ahead:
                         start = (np.uint64(rows.indices[b + k]) + offset) * record
@@ -203,6 +223,7 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                 if confident:
                     for lane in range(lanes):
                         work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
+            unsure = 0
             for lane in range(lanes):  # choices of values, not of ways, so that lanes run side by side
                 work[OUT, lane] = (work[0, lane] + work[1, lane]) + (work[2, lane] + work[3, lane])
                 on, positive = work[PRESENT, lane] != zero, work64[LABEL, lane] > 0.0
@@ -228,23 +249,36 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                 called = score > zero
                 counts[FALSE_NEGATIVES, lane] += on & positive & (not called)
                 counts[FALSE_POSITIVES, lane] += on & called & (not positive)
-                q = read_rule(p, work64, counts, lane)
-                decision = step(
-                    q, float(score), float(work[V, lane]), example, read_round(template, work64, work64, lane)
-                )
+                q, now = read_rule(p, work64, counts, lane), read_round(template, work64, work64, lane)
+                decision = step(q, float(score), float(work[V, lane]), example, now)
+                sure = finite(score + work[V, lane]) & (decision.loss <= MUCH)
+                if not observing:
+                    sure &= reach(q, bound, 0.0, float(work[V, lane]), decision, now) <= reached
+                own = end(q, read_totals(p, work64, lane), counts[T, lane], float(work[V, lane]), now, 0)
+                sure &= finite_totals(q, own)
+                unsure += on & (not sure)
+                work[UNSURE, lane] = zero if sure else one
                 loss = work64[LOSS, lane]
+                work64[BEFORE, lane] = loss
                 work64[LOSS, lane] = loss + decision.loss if on else loss
                 update = on & decision.update
                 counts[UPDATES, lane] += update
                 moving += update
                 work[UPDATED, lane] = one if update else zero
                 work[SIZE, lane], work[STRENGTH, lane] = decision.size, decision.c
+            if unsure:
+                for lane in range(lanes):
+                    if (work[PRESENT, lane] != zero) & (work[UNSURE, lane] != zero) and not would_last(
+                        p, template, rows, i, memory, work, work64, counts, lane, lanes
+                    ):
+                        take_back(work, work64, counts, lane)
+                        counts[FAILED, lane] = i
             if scores.size:
                 for lane in range(np.uint64(used)):
-                    scores[i, lane] = work[OUT, lane]
+                    scores[i, lane] = work[OUT, lane] if counts[FAILED, lane] < 0 else real(np.nan)
             if moving:
                 for k in range(length):
-                    x, j = _at(rows, a, k)
+                    x, j = nonzero_at(rows, a, k)
                     for lane in range(lanes):
                         q = read_rule(p, work, counts, lane)
                         f = read(p, state, clocks, j, lane, lanes)
@@ -270,11 +304,12 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                 memory.counts[row, lane] = counts[row, lane]
             for row in range(np.uint64(len(memory.totals))):
                 memory.totals[row, lane] = work64[row, lane]
+            failed[lane] = counts[FAILED, lane]
 
     return loop
 
 
-_SOURCES = "thinstream.lanes.access", "thinstream.lanes.stack"
+_SOURCES = "thinstream.lanes.access", "thinstream.lanes.stack", "thinstream.lanes.trying"
 _LOOPS: dict[Any, Compiled] = {}
 
 
@@ -289,7 +324,7 @@ def loop_for(p: Any, lanes: int) -> Compiled:
 
 def uses_confidence(rule: Any) -> bool:
     """Whether v makes a difference: a rule that never looks at it need not have it summed."""
-    return any(_mentions(getattr(rule, name), "v") for name in ("observe", "step", "move", "end"))
+    return any(_mentions(getattr(rule, name), "v") for name in ("observe", "step", "move", "end", "reach"))
 
 
 def _mentions(function: Any, name: str) -> bool:

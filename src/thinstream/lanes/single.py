@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.engine.full import Matrix
-from thinstream.engine.records import Memory, split
-from thinstream.engine.rows import Rows
+from thinstream.engine.records import Memory, field_names
+from thinstream.engine.rows import Bounds, Rows
 from thinstream.engine.rule import Algorithm
 from thinstream.lanes.lane import Lane
 from thinstream.learners.memory import allocate, capacity, is_full, kept_width, widen
@@ -23,6 +23,7 @@ class SingleLane:
         self.lanes, self.offset = [lane], lane.offset
         memory = allocate(algorithm, lane.rule, width, dtype)
         self._model = lane.model(algorithm, memory, width - lane.offset, grow=False)
+        self.failed = np.full(1, -1)
 
     @property
     def memory(self) -> Memory:
@@ -47,18 +48,25 @@ class SingleLane:
     @staticmethod
     def estimate_nbytes(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
         """What ``nbytes`` will be."""
-        fields, clocks = split(algorithm.coordinate)
+        fields, clocks = field_names(algorithm.coordinate)
         rule, own = lanes[0].rule, 8 * (5 + 1 + len(algorithm.totals._fields))
         extra = len(rule.extra())
         matrix = Matrix.size(width) * dtype.itemsize if is_full(rule) else 0
         return max(width, extra) * (len(fields) * dtype.itemsize + 8 * len(clocks)) + 8 * extra + own + matrix
 
-    def learn(self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], scores: NDArray[Any]) -> None:
+    def learn(
+        self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], largest: float, scores: NDArray[Any]
+    ) -> None:
         """As `Block.learn`."""
+        scores[:, 0] = np.nan
+        if self.failed[0] >= 0:
+            return
         own = rows._replace(y=np.ascontiguousarray(y[:, 0]), weights=np.ascontiguousarray(weights[:, 0]))
         out = np.empty(len(y), self.memory.state.dtype)
-        self._model._run(own, self.memory, out)
-        scores[:, 0] = out
+        done = self._model._run(own, self.memory, out, Bounds(-1, largest))
+        if done < 0:
+            done = self.failed[0] = -1 - done
+        scores[:done, 0] = out[:done]
 
     def widen(self, width: int) -> None:
         """As `Block.widen`."""
@@ -69,7 +77,7 @@ class SingleLane:
         width, memory = kept_width(self._model.rule, self.memory, width), self.memory
         state, clocks = (
             array[: width * len(names)].copy()
-            for array, names in zip(memory[:2], split(self._model.algorithm.coordinate), strict=True)
+            for array, names in zip(memory[:2], field_names(self._model.algorithm.coordinate), strict=True)
         )
         return Memory(state, clocks, memory.counts.copy(), memory.totals.copy(), memory.extra.copy())
 
@@ -82,6 +90,7 @@ class SingleLane:
     def take(self, slots: Sequence[int], source: "SingleLane", from_slots: Sequence[int], width: int) -> None:
         """The lane becomes another."""
         self.put([source.memory_of(0, width)], width)
+        self.failed[:] = source.failed
 
     def copy(self) -> "SingleLane":
         """A lane of its own with the same content."""

@@ -1,18 +1,31 @@
 """Learners that keep a full d×d covariance: their own loop, in Python, with BLAS for the matrix."""
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.engine.full import Belief, Matrix, Point, calmly
-from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T
+from thinstream.engine.full import Belief, Matrix, Point, one_blas_thread, reaches
+from thinstream.engine.limits import HEAVY, MUCH, REACH, SPAN, precision
+from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T, make_example
 from thinstream.engine.records import Memory
-from thinstream.engine.rows import TRUSTED, Bounds, Rows
-from thinstream.engine.rule import Example
+from thinstream.engine.rows import Bounds, Rows
+from thinstream.engine.rule import Example, Step
 from thinstream.learners.frozen import Frozen
-from thinstream.learners.learner import Learner
+from thinstream.learners.learner import CHECKED, Learner
+
+
+class Limits(NamedTuple):
+    """What a row must keep to for its numbers to be finite (see `engine.limits`)."""
+
+    reach: float  # of a change
+    span: float  # of a length, times gain
+    gain: float
+    longest: float  # no row is longer
+    observing: bool  # whether Σ changes before the score is known
+    moving_z: bool  # whether the vector moves along Σx, or else along x
 
 
 class FullLearner(Learner):
@@ -42,49 +55,58 @@ class FullLearner(Learner):
         """w·x with the weights the next unseen example would meet. Nothing changes."""
         return Frozen.of(self).scores(batch)
 
-    def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = TRUSTED) -> int:
+    def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = CHECKED) -> int:
         """The rows in order, as `engine.loop` takes them."""
-        n, weights = len(rows.indptr) - 1, rows.weights
-        with calmly(self.sigma.d):
+        n, weights, belief, limits = len(rows.indptr) - 1, rows.weights, self.belief, self._limits(bounds.limit)
+        # infinite numbers are found where they come up
+        with one_blas_thread(belief.sigma.d), np.errstate(over="ignore", invalid="ignore"):
             for i in range(n):
                 here = slice(rows.indptr[i], rows.indptr[i + 1])
                 x = Point(rows.indices[here], rows.values[here])
                 if rows.offset:
                     x = Point(np.append(0, x.indices + 1), np.append(rows.values.dtype.type(1), x.values))
                 weight = float(weights[min(i, weights.size - 1)]) if weights.size else 1.0
-                score = self._learn(x, bool(rows.y[i] > 0) if rows.y.size else False, weight)
+                try:
+                    score = self._learn(x, bool(rows.y[i] > 0) if rows.y.size else False, weight, belief, limits)
+                except (FloatingPointError, ZeroDivisionError, OverflowError):
+                    return -1 - i
                 if out.size:
                     out[i] = score
         return n
 
-    def _learn(self, x: Point, positive: bool, importance: float) -> Any:
-        """One example; returns its score."""
+    def _limits(self, largest: float) -> Limits:
+        p, d, which = self.rule, self.sigma.d, precision(self.memory.state)
+        gain = math.sqrt(d) * float(p.variance(p.fresh()))
+        span = max(largest, 1.0) * math.sqrt(d)  # no row is longer
+        return Limits(REACH[which], SPAN[which], gain, span, p.observes() and p.keeps(), bool(p.merge_rule().belief))
+
+    def _learn(self, x: Point, positive: bool, importance: float, belief: Belief, limits: Limits) -> Any:
+        """One example; returns its score. FloatingPointError, and nothing changes, where a number is not finite."""
         p, counts, totals = self.rule, self.memory.counts, self.memory.totals
         now, absent = self._now(), importance == 0.0
-        seen = p.predict_full(self.belief, x, now, absent)
+        example = make_example(self.costs, self.t + 1, self.n_positives + positive, positive, importance)
+        if limits.observing and not absent:  # Σ changes before the score is known
+            _require_observable(x, p.step(0.0, 0.0, example, now), example, limits)
+        seen = p.predict_full(belief, x, now, absent)
+        if not (math.isfinite(seen.s) and math.isfinite(seen.v)):
+            raise FloatingPointError
         if absent:
             return seen.s
+        step = p.step(float(seen.s), float(seen.v), example, now)
+        if not step.loss <= MUCH:
+            raise FloatingPointError
+        if step.update:
+            along = seen.z if limits.moving_z else x.values
+            if not reaches(abs(step.size), math.sqrt(np.dot(along, along)), belief.mean):
+                raise FloatingPointError
+            p.update_full(belief, x, seen, step)
         counts[T] += 1
         counts[POSITIVES] += positive
         counts[FALSE_NEGATIVES] += positive and not seen.s > 0
         counts[FALSE_POSITIVES] += not positive and seen.s > 0
-        step = p.step(float(seen.s), float(seen.v), self._example(positive, importance), now)
+        counts[UPDATES] += step.update
         totals[0] += step.loss
-        if step.update:
-            counts[UPDATES] += 1
-            p.update_full(self.belief, x, seen, step)
         return seen.s
-
-    def _example(self, positive: bool, importance: float) -> Example:
-        c_negative, c_positive, balanced = self.costs
-        if balanced:
-            c_negative, c_positive = 1.0, max(self.t - self.n_positives, 1) / max(self.n_positives, 1)
-        return Example(
-            1.0 if positive else -1.0,
-            c_positive if positive else c_negative,
-            c_positive / c_negative,
-            importance,
-        )
 
     @property
     def sigma(self) -> Matrix:
@@ -107,3 +129,13 @@ class FullLearner(Learner):
 
     def _weight_block(self, start: int, stop: int) -> NDArray[Any]:
         return np.array(self.rule.weights_full(self.belief, self._now())[start:stop])
+
+
+def _require_observable(x: Point, guess: Step, example: Example, limits: Limits) -> None:
+    """Raises unless all that will come of the example is finite for sure, whatever its score."""
+    length = limits.longest
+    if not max(length * limits.gain, abs(guess.size) * length) <= limits.span:
+        length = math.sqrt(np.dot(x.values, x.values))
+    reaches = abs(guess.size) * length <= limits.reach and example.cost * example.importance <= HEAVY
+    if not (reaches and length * limits.gain <= limits.span):
+        raise FloatingPointError

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.diagonal import DIAGONAL, FULL
+from thinstream.engine.limits import ORDINARY
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T, loop_for
 from thinstream.engine.records import Memory
-from thinstream.engine.rows import TRUSTED, Bounds, Rows
-from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.engine.rows import Bounds, Rows
+from thinstream.errors import InvalidInputError, InvalidParameterError, NumericalError, listed
 from thinstream.learners.memory import allocate, field_views, widen
 from thinstream.learners.protocol import ReadsOnce
 from thinstream.learners.registry import find, rule_of
@@ -25,6 +26,8 @@ DTYPES = ("float32", "float64")
 #: Largest |x| taken: rows of a million such values still have finite sums of squares.
 LARGEST = {"float32": 1e15, "float64": 1e150}
 EQUAL_COSTS = Costs()
+#: Rows that were checked before.
+CHECKED = Bounds(-1, 0.0)
 
 
 def dtype_of(given: Any, owner: str) -> np.dtype[Any]:
@@ -45,6 +48,8 @@ def _require_representable(rule: Any, kind: np.dtype[Any], owner: str) -> None:
     for name, value in rule._asdict().items():
         if isinstance(value, float) and largest < abs(value) < np.inf:
             raise InvalidParameterError(f"{owner}: {name} must be at most {largest:.3g} in {kind.name}, got {value!r}")
+    if not all(abs(number) <= largest for number in rule.fresh()):  # a precision of 1/a
+        raise InvalidParameterError(f"{owner}: {kind.name} cannot hold the state these parameters begin with, {rule}")
 
 
 def require_range(batch: Batch, dtype: np.dtype[Any]) -> None:
@@ -63,6 +68,21 @@ def require_signs(batch: Batch) -> NDArray[np.int8]:
             f"this model knows two classes, -1 and +1 in int8; the batch's are {batch.y.dtype.name}"
         )
     return batch.y
+
+
+def not_finite(model: Any, row: int, left: str = "the model is as the rows before it left it") -> NumericalError:
+    """What is said of a row that cannot be learned."""
+    error = NumericalError(
+        f"{model.algorithm.name}: row {row} cannot be learned, it would leave numbers that are not finite in "
+        f"{model.dtype.name}; {left}; {_remedy(model.dtype)}"
+    )
+    error.row = row
+    return error
+
+
+def _remedy(dtype: np.dtype[Any]) -> str:
+    wider = ", dtype='float64'" if dtype.itemsize == 4 else ""
+    return f"features scaled to about 1, unit rows (normalize='l2'){wider}, smaller weights or parameters help"
 
 
 def row_blocks(batch: Batch) -> Iterator[tuple[int, int]]:
@@ -206,7 +226,7 @@ class Learner(ReadsOnce, SingleModel):
                 f"grow=True is not possible with them, got {parameters!r}"
             )
         self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
-        self.rule = rule.prepared(n_features)
+        self.rule = rule.for_width(n_features)
         self.costs, self.grow, self.n_features = costs, grow, n_features
         self.offset = int(fit_intercept)
         self.memory = allocate(self.algorithm, self.rule, n_features + self.offset, kind)
@@ -224,11 +244,14 @@ class Learner(ReadsOnce, SingleModel):
         self.version += 1
         self._widen(batch.n_features)
         out = np.empty(len(batch) if scores else 0, dtype=self.dtype)
-        bounds = TRUSTED if batch.checked else Bounds(batch.n_features, LARGEST[self.dtype.name])
+        bounds = Bounds(-1, float(batch.largest)) if batch.checked else Bounds(batch.n_features, ORDINARY)
         for start, stop in row_blocks(batch):
             rows = make_rows(batch, start, stop, self.dtype, self.offset, y[start:stop], weights[start:stop])
-            done = start + self._run(rows, self.memory, out[start:stop], bounds)
-            if done < stop:  # a row is out of bounds: an error, or to be tidied first
+            found = self._run(rows, self.memory, out[start:stop], bounds)
+            if found < 0:
+                raise not_finite(self, batch.first_row + start - 1 - found)
+            done = start + found
+            if done < stop:  # a row is out of bounds: an error, or to be tidied or looked at first
                 rest = self.learn(batch.after(done).check(), scores)
                 return np.concatenate([out[:done], rest]) if scores else out
         return out
@@ -241,7 +264,13 @@ class Learner(ReadsOnce, SingleModel):
         # a row of weight 0 is scored and otherwise absent; copies, because another thread may be learning
         frozen = self.memory._replace(counts=self.memory.counts.copy(), totals=self.memory.totals.copy())
         for start, stop in row_blocks(batch):
-            self._run(make_rows(batch, start, stop, self.dtype, self.offset), frozen, out[start:stop])
+            found = self._run(make_rows(batch, start, stop, self.dtype, self.offset), frozen, out[start:stop])
+            if found < 0:
+                row = batch.first_row + start - 1 - found
+                raise NumericalError(
+                    f"{self.algorithm.name}: the score of row {row} is not finite in {self.dtype.name}; "
+                    f"{_remedy(self.dtype)}"
+                )
         return out
 
     def weights(self) -> NDArray[Any]:
@@ -297,7 +326,7 @@ class Learner(ReadsOnce, SingleModel):
         self.memory = widen(self.algorithm, self.rule, self.memory, n_features + self.offset)
         self.n_features = n_features
 
-    def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = TRUSTED) -> int:
+    def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = CHECKED) -> int:
         done: int = loop_for(type(self.rule))(self.rule, rows, bounds, self.costs, memory, out)
         return done
 
@@ -315,7 +344,8 @@ class Learner(ReadsOnce, SingleModel):
         )
         out = np.empty(n, dtype=dtype)
         frozen = self.memory._replace(counts=self.memory.counts.copy(), totals=self.memory.totals.copy())
-        self._run(unit, frozen, out)
+        if self._run(unit, frozen, out) < 0:
+            raise NumericalError(f"{self.algorithm.name}: a weight is not finite in {dtype.name}; {_remedy(dtype)}")
         return out
 
     def __getstate__(self) -> dict[str, Any]:

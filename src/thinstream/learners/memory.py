@@ -15,7 +15,7 @@ from thinstream.errors import InvalidInputError
 from thinstream.learners.limits import physical_memory
 
 #: Names of the fields of a record, and of its clocks; they are asked for again and again.
-split = cache(records.split)
+field_names = cache(records.field_names)
 
 
 def allocate(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> Memory:
@@ -30,7 +30,7 @@ def allocate(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) 
 
 def capacity(algorithm: Algorithm, memory: Memory) -> int:
     """Coordinates there is room for."""
-    return len(memory.state) // len(split(algorithm.coordinate)[0])
+    return len(memory.state) // len(field_names(algorithm.coordinate)[0])
 
 
 def widen(algorithm: Algorithm, rule: Any, memory: Memory, width: int) -> Memory:
@@ -70,7 +70,7 @@ def require_room(
 
     ``held`` are bytes of a narrower one that has to be there until it is copied.
     """
-    fields, clocks = split(algorithm.coordinate)
+    fields, clocks = field_names(algorithm.coordinate)
     matrix, have = models * Matrix.size(width) * dtype.itemsize if is_full(rule) else 0, physical_memory()
     if matrix > 0.7 * have:
         raise InvalidInputError(
@@ -96,7 +96,7 @@ def record_views(algorithm: Algorithm, memory: Memory, width: int) -> tuple[NDAr
     """Views of state and clocks with a row for each of the first ``width`` coordinates."""
     state, clocks = (
         array[: width * len(names)].reshape(width, len(names))
-        for array, names in zip(memory[:2], split(algorithm.coordinate), strict=True)
+        for array, names in zip(memory[:2], field_names(algorithm.coordinate), strict=True)
     )
     return state, clocks
 
@@ -113,7 +113,7 @@ def touched_coordinates(algorithm: Algorithm, rule: Any, memory: Memory, width: 
 
 def field_views(algorithm: Algorithm, memory: Memory, start: int, stop: int) -> Any:
     """The record of coordinates start:stop, each field a view into memory."""
-    fields, clocks = split(algorithm.coordinate)
+    fields, clocks = field_names(algorithm.coordinate)
     views = {n: memory.state[i + start * len(fields) : stop * len(fields) : len(fields)] for i, n in enumerate(fields)}
     views |= {
         n: memory.clocks[i + start * len(clocks) : stop * len(clocks) : len(clocks)] for i, n in enumerate(clocks)
@@ -124,7 +124,7 @@ def field_views(algorithm: Algorithm, memory: Memory, start: int, stop: int) -> 
 def _fresh(algorithm: Algorithm, rule: Any, width: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     """Interleaved fields and clocks of ``width`` coordinates nobody touched."""
     fresh = rule.fresh()._asdict()
-    fields, clocks = ([fresh[name] for name in names] for names in split(algorithm.coordinate))
+    fields, clocks = ([fresh[name] for name in names] for names in field_names(algorithm.coordinate))
     return _repeat(np.array(fields, dtype=dtype), width), _repeat(np.array(clocks, dtype=np.float64), width)
 
 

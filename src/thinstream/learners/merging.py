@@ -17,7 +17,7 @@ from thinstream.engine.full import Matrix
 from thinstream.engine.loop import Costs
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.records import Memory
-from thinstream.errors import InvalidParameterError, MergeError
+from thinstream.errors import InvalidParameterError, MergeError, NumericalError
 from thinstream.learners.learner import BLOCK, Learner
 from thinstream.learners.memory import field_views, widen
 from thinstream.learners.registry import make_learner_like
@@ -121,6 +121,8 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
             name, how = learners[0].algorithm.name, FULL if rule is None else rule.how
             raise MergeError(f"{name}: weights of models are for algorithms that average, but here {how}")
         model = _merged(parts, width, rule)
+    if not all(np.isfinite(array).all() for array in model.memory):
+        raise NumericalError(f"{model.algorithm.name}: the merged model would have numbers that are not finite")
     model.grow = any(learner.grow for learner in learners)
     return model
 

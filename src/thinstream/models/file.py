@@ -17,7 +17,14 @@ import numpy as np
 
 from thinstream import __version__
 from thinstream.atomic import replacing
-from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError, listed
+from thinstream.errors import (
+    InvalidInputError,
+    InvalidParameterError,
+    ModelFileError,
+    NumericalError,
+    WeightsOnlyError,
+    listed,
+)
 from thinstream.learners import Classes
 from thinstream.models import packing
 from thinstream.models.container import Arrays, canonical, digest, get, label, plain, put, storable
@@ -60,6 +67,12 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
             "save it with grade='weights'"
         )
     arrays = packing.pack(learner, grade)
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise NumericalError(
+                f"{os.fspath(path)}: this {learner.algorithm.name} is not saved, its array {name!r} has numbers that "
+                "are not finite"
+            )
     if grade == "full":
         arrays |= {_named(name): array for name, array in model.arrays.items()}
     arrays |= _names_out(model.names)

@@ -21,7 +21,7 @@ from thinstream.errors import ModelFileError
 from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.frozen import require_array
 from thinstream.learners.learner import dtype_of
-from thinstream.learners.memory import is_full, kept_width, record_views, require_room, split, touched_coordinates
+from thinstream.learners.memory import field_names, is_full, kept_width, record_views, require_room, touched_coordinates
 from thinstream.learners.protocol import AnyLearner
 from thinstream.learners.registry import rule_of
 from thinstream.models.container import Arrays, plain
@@ -190,7 +190,9 @@ def _stored_coordinates(common: dict[str, Any], parameters: dict[str, Any], arra
         width = max(width, own)
     where = _checked_indices(arrays, width) if "indices" in arrays else slice(None)
     rows = len(where) if isinstance(where, np.ndarray) else width
-    for name, fields, kind in zip(("state", "clocks"), split(algorithm.coordinate), (dtype, np.float64), strict=True):
+    for name, fields, kind in zip(
+        ("state", "clocks"), field_names(algorithm.coordinate), (dtype, np.float64), strict=True
+    ):
         require_array(arrays, name, (rows, len(fields)), kind)
     return where
 

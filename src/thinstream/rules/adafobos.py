@@ -91,3 +91,7 @@ class AdaFOBOS(NamedTuple):
         S = f.S + g * g
         # this round's own threshold stays pending: it is due with the new H
         return Coordinate(caught_up(p.delta, f, now) - p.eta * g / (p.delta + np.sqrt(S)), S, now.done)
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
+        g = abs(step.size) * x
+        return p.eta * g / p.delta + g * g

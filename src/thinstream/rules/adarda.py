@@ -70,3 +70,7 @@ class AdaRDA(NamedTuple):
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
         g = -step.size * x
         return Coordinate(f.G + g, f.S + g * g)
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
+        g = abs(step.size) * x
+        return g + g * g

@@ -7,7 +7,7 @@ Zhao, Zhuang, Wu, Li, Hoi: Cost-Sensitive Online Classification with Adaptive Re
 from typing import NamedTuple
 
 from thinstream.engine import gaussian
-from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop, shrunk, variance
+from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop, spread_after, variance
 from thinstream.engine.full import Belief, Point
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Positive
@@ -61,8 +61,11 @@ class ARCSOGD(NamedTuple):
         return Step(loss, loss > 0.0, p.eta * e.importance * e.y, 1.0 / p.gamma)
 
     def move(p, f: gaussian.Coordinate, x: float, v: float, step: Step, now: Nothing) -> gaussian.Coordinate:
-        s = shrunk(p.diagonal, f.s, x, step.c, v)
+        s = spread_after(p.diagonal, f.s, x, step.c, v)
         return gaussian.Coordinate(f.mu + step.size * variance(p.diagonal, s) * x, s)
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Nothing) -> float:
+        return abs(step.size) * x + step.c * x * x
 
     def update_full(p, b: Belief, x: Point, seen: Seen, step: Step) -> None:
         b.sigma.shrink(seen.z, step.c, seen.v)

@@ -9,7 +9,7 @@ from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
 from thinstream.engine.losses import hinge
 from thinstream.engine.parameters import Positive
-from thinstream.engine.rule import Example, Nothing, Step, algorithm, divided_by_weight
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 
 @algorithm(paper="P1 baseline", order="second", family=gaussian)
@@ -45,6 +45,5 @@ class AROW(NamedTuple):
     diagonal: ExactOrDrop = Exact()
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
-        loss = hinge(s, e.y)
-        r = divided_by_weight(p.r, e)
-        return Step(loss, loss > 0.0, loss / (v + r) * e.y, 1.0 / r)
+        loss, c = hinge(s, e.y), e.cost * e.importance
+        return Step(loss, loss > 0.0, loss * c / (v * c + p.r) * e.y, c / p.r)  # r/c in place of r

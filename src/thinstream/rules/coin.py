@@ -65,6 +65,12 @@ class Coin(NamedTuple):
     def weight(p, f: Coordinate, now: Nothing) -> float:
         return bet(p, f)
 
+    def confidence(p, f: Coordinate, x: float) -> float:
+        return abs(bet(p, f) * x)  # so that v bounds what a bet can win
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Nothing) -> float:
+        return abs(step.size) * (x + v)
+
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         return descent(p.loss, s, e)
 

@@ -65,3 +65,6 @@ class FSOL(NamedTuple):
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
         return Coordinate(f.theta + step.size * x)
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
+        return abs(step.size) * x

@@ -70,6 +70,13 @@ class FTRLProximal(NamedTuple):
     def weight(p, f: Coordinate, now: Nothing) -> float:
         return -p.alpha * pull(p, f)
 
+    def confidence(p, f: Coordinate, x: float) -> float:
+        return abs(pull(p, f) * x)  # so that v bounds what a weight takes from z
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Nothing) -> float:
+        g = abs(step.size) * x
+        return g + g * g + abs(step.size) * v
+
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         return descent(p.loss, s, e)
 

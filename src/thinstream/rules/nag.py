@@ -86,7 +86,14 @@ class NAG(NamedTuple):
         if g == like(0.0, x):
             return f
         G = f.G + g * g
-        return Coordinate(f.w + step.c * g / (f.s * np.sqrt(G)), f.s, G)
+        root = max(np.sqrt(G), abs(g))  # the square of a small g is 0
+        return Coordinate(f.w + step.c * g / (f.s * root), f.s, G)
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
+        if least == 0.0:
+            return math.inf  # the smaller a value, the larger its weight
+        g = 2.0 * abs(step.size) * x  # of the logistic loss half of it is left at s = 0
+        return x + g * g + p.eta * math.sqrt(now.t / max(now.N, 1.0)) / least
 
     def end(p, totals: Totals, t: int, v: float, now: Round, change: int) -> Totals:
         return Totals(totals.N + v)

@@ -10,7 +10,7 @@ from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
 from thinstream.engine.losses import hinge
 from thinstream.engine.parameters import Positive
-from thinstream.engine.rule import Example, Nothing, Step, algorithm, divided_by_weight
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 
 @algorithm(paper="P1 baseline", order="second", family=gaussian)
@@ -51,5 +51,5 @@ class NAROW(NamedTuple):
         loss = hinge(s, e.y)
         if not (loss > 0.0 and v > 1.0 / p.b):
             return Step(loss, False, 0.0, 0.0)
-        r_t = divided_by_weight(v / (p.b * v - 1.0), e)
-        return Step(loss, True, loss / (v + r_t) * e.y, 1.0 / r_t)
+        r_t, c = v / (p.b * v - 1.0), e.cost * e.importance
+        return Step(loss, True, loss * c / (v * c + r_t) * e.y, c / r_t)  # r_t/c in place of r_t

@@ -79,3 +79,6 @@ class RDA(NamedTuple):
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
         return Coordinate(f.G - step.size * x)
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
+        return abs(step.size) * x

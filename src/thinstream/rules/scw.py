@@ -11,7 +11,7 @@ from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, OneOf, Positive
-from thinstream.engine.rule import TINY, Example, Nothing, Step, algorithm
+from thinstream.engine.rule import LEAST_WEIGHT, TINY, Example, Nothing, Step, algorithm
 from thinstream.jit import scalar
 
 I, II = range(2)  # noqa: E741 (the paper's names)
@@ -74,7 +74,7 @@ class SCW(NamedTuple):
     covariance: Covariance = DIAGONAL
     diagonal: ExactOrDrop = Exact()
 
-    def prepared(p, d: int) -> "SCW":
+    def for_width(p, d: int) -> "SCW":
         return p._replace(phi=p.phi or PHI[p.variant])
 
     def merge_rule(p) -> MergeRule:
@@ -84,7 +84,7 @@ class SCW(NamedTuple):
         m, asked = e.y * s, p.phi * math.sqrt(v)
         if not (m < asked and v > 0.0):
             return Step(max(0.0, asked - m), m < asked, 0.0, 0.0)
-        C = p.C * e.cost * e.importance
+        C = p.C * max(e.cost * e.importance, LEAST_WEIGHT)
         alpha = first_alpha(m, v, p.phi, C) if p.variant == I else second_alpha(m, v, p.phi, C)
         c = gaussian.stdev_c(alpha, v, p.phi)
         return Step(asked - m, True, alpha * e.y, c)

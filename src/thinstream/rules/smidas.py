@@ -119,7 +119,7 @@ class SMIDAS(NamedTuple):
     def needs_dimension(p) -> bool:
         return p.p == math.inf
 
-    def prepared(p, d: int) -> "SMIDAS":
+    def for_width(p, d: int) -> "SMIDAS":
         """The p of d features."""
         if p.p < math.inf:
             return p
@@ -155,6 +155,9 @@ class SMIDAS(NamedTuple):
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
         return Coordinate(f.theta + p.eta * step.size * x, f.w, f.link)
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Nothing) -> float:
+        return p.eta * abs(step.size) * x
 
     def settle(p, memory: Any, rows: Any, a: int, b: int) -> None:
         for k in range(b - a + rows.offset):

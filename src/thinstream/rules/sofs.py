@@ -18,7 +18,7 @@ from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Count, Positive
 from thinstream.engine.records import Clock
 from thinstream.engine.rows import coordinate
-from thinstream.engine.rule import Example, Nothing, Step, algorithm, divided_by_weight
+from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 
 class Coordinate(NamedTuple):
@@ -54,7 +54,7 @@ class SOFS(NamedTuple):
     r: Positive = 1.0
 
     def extra(p) -> NDArray[np.float64]:
-        return heap.first(p.B)
+        return heap.initial(p.B)
 
     def extra_size(p) -> int:
         """Of what `extra` makes, without making it."""
@@ -98,12 +98,14 @@ class SOFS(NamedTuple):
         return f.mu
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
-        loss = hinge(s, e.y)
-        r = divided_by_weight(p.r, e)
-        return Step(loss, loss > 0.0, loss / (v + r) * e.y, 1.0 / r)
+        loss, c = hinge(s, e.y), e.cost * e.importance
+        return Step(loss, loss > 0.0, loss * c / (v * c + p.r) * e.y, c / p.r)  # r/c in place of r
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
         return Coordinate(f.mu + step.size * x / f.A, f.A + step.c * x * x, f.place)
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Nothing) -> float:
+        return abs(step.size) * x + step.c * x * x
 
     def settle(p, memory: Any, rows: Any, a: int, b: int) -> None:
         for k in range(b - a + rows.offset):

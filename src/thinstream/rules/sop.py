@@ -74,6 +74,12 @@ class SOP(NamedTuple):
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Nothing) -> Coordinate:
         return Coordinate(f.v + step.size * x, f.A if always(p.update_on) else f.A + x * x)
 
+    def reach(p, x: float, least: float, v: float, step: Step, now: Nothing) -> float:
+        return abs(step.size) * x + x * x
+
+    def gain(p) -> float:
+        return 1.0 / p.a
+
     def predict_full(p, b: Belief, x: Point, now: Nothing, absent: bool) -> Seen:
         z = b.sigma.times(x)  # Σ = (aI + S)⁻¹
         v = b.sigma.variance_along(x, z)
@@ -85,9 +91,9 @@ class SOP(NamedTuple):
         return Seen(s, v, z)
 
     def update_full(p, b: Belief, x: Point, seen: Seen, step: Step) -> None:
-        b.mean[x.indices] += b.mean.dtype.type(step.size) * x.values
         if not always(p.update_on):
             b.sigma.shrink(seen.z, 1.0, seen.v)
+        b.mean[x.indices] += b.mean.dtype.type(step.size) * x.values
 
     def weights_full(p, b: Belief, now: Nothing) -> Any:
         return b.sigma.product(b.mean)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from thinstream.engine import diagonal
-from thinstream.engine.diagonal import DIAGONAL, Covariance, Drop, EveryExample, Exact, OnUpdate, always, shrunk
+from thinstream.engine.diagonal import DIAGONAL, Covariance, Drop, EveryExample, Exact, OnUpdate, always, spread_after
 from thinstream.engine.full import Belief, Point
 from thinstream.engine.losses import hinge
 from thinstream.engine.merge_rule import MergeRule
@@ -100,7 +100,7 @@ class SSOL(NamedTuple):
         return always(p.update_on)
 
     def observe(p, f: Coordinate, x: float, v: float, now: Round) -> Coordinate:
-        return Coordinate(f.theta, shrunk(p.diagonal, f.s, x, now.c, v))
+        return Coordinate(f.theta, spread_after(p.diagonal, f.s, x, now.c, v))
 
     def weight(p, f: Coordinate, now: Round) -> float:
         return soft(diagonal.variance(p.diagonal, f.s) * f.theta, now.lambda_t)
@@ -110,8 +110,11 @@ class SSOL(NamedTuple):
         return Step(c * loss, loss > 0.0, p.eta * c * e.y, 0.0)
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
-        s = f.s if always(p.update_on) else shrunk(p.diagonal, f.s, x, now.c, v)
+        s = f.s if always(p.update_on) else spread_after(p.diagonal, f.s, x, now.c, v)
         return Coordinate(f.theta + step.size * x, s)
+
+    def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
+        return abs(step.size) * x + now.c * x * x
 
     def predict_full(p, b: Belief, x: Point, now: Round, absent: bool) -> Seen:
         z = b.sigma.times(x)
@@ -122,9 +125,9 @@ class SSOL(NamedTuple):
         return Seen(np.dot(_soft(u, now.lambda_t), x.values), v, z)
 
     def update_full(p, b: Belief, x: Point, seen: Seen, step: Step) -> None:
-        b.mean[x.indices] += b.mean.dtype.type(step.size) * x.values
         if not always(p.update_on):
             b.sigma.shrink(seen.z, 1.0 / p.r, seen.v)
+        b.mean[x.indices] += b.mean.dtype.type(step.size) * x.values
 
     def weights_full(p, b: Belief, now: Round) -> Any:
         return _soft(b.sigma.product(b.mean), now.lambda_t)

@@ -54,7 +54,7 @@ class StableSparsePerceptron(NamedTuple):
     def needs_dimension(p) -> bool:
         return p.max_density < math.inf
 
-    def prepared(p, d: int) -> "StableSparsePerceptron":
+    def for_width(p, d: int) -> "StableSparsePerceptron":
         """max_density as the number of weights at which it is reached."""
         if p.max_density == math.inf:
             return p

@@ -56,8 +56,9 @@ def _count(scores: Any, y: Any, roles: Any, counts: Any, totals: Any, losses: An
         for lane in range(scores.shape[1]):
             role = roles[i, lane]
             learned, held_out = np.int64(role == LEARNED), np.int64(role == HELD_OUT)
-            called = scores[i, lane] > 0
-            missed, false = np.int64(positive & (not called)), np.int64(called & (not positive))
+            # NaN, the score of a lane that failed, is wrong about either class
+            missed = np.int64(positive & (not scores[i, lane] > 0))
+            false = np.int64((not positive) & (not scores[i, lane] <= 0))
             counts[LEARNED, ROWS, lane] += learned
             counts[HELD_OUT, ROWS, lane] += held_out
             counts[LEARNED, POSITIVES, lane] += learned & positive

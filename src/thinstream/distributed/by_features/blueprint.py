@@ -42,7 +42,7 @@ class Blueprint:
         changes = {"n_features": width, "fit_intercept": False}
         models = [make_learner_like(each, grow=each.grow, **changes) for each in self.learners]
         for model in models:  # thresholds on the share of non-zero weights are about the whole model
-            model.rule = rule_of(model.algorithm, model.parameters).prepared(n_features)
+            model.rule = rule_of(model.algorithm, model.parameters).for_width(n_features)
         return models
 
 
