@@ -12,19 +12,22 @@ from thinstream.models.file import read
 
 BAD = "+1 1:1\n-1 2:1\n+1 3:abc 4:1\n-1 1:1\n"
 
+#: A model, as far as the command looks at it.
+OLD = '........{"__metadata__":{"thinstream":"…'
+
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_bad_line_is_shown_with_its_place(there, thin, compressed):
     name = "b.svm.gz" if compressed else "b.svm"
     Path(name).write_bytes(gzip.compress(BAD.encode()) if compressed else BAD.encode())
-    Path("old.ts").write_text("the old model")
+    Path("old.ts").write_text(OLD)
     said = thin("train", name, "-m", "old.ts", code=1)
     expected = f"thinstream: {name}, line 3, column 6: a value must be a finite decimal number, got 'abc'\n"
     assert said.errors == expected
-    assert Path("old.ts").read_text() == "the old model"
+    assert Path("old.ts").read_text() == OLD
     assert sorted(os.listdir()) == sorted([name, "old.ts"])
     said = thin("train", name, "-m", "new.ts", "--on-error", "skip", "--passes", "3")
-    assert f"1 bad records were passed over, the first: {name}, line 3, column 6" in said.errors
+    assert f"1 bad record was passed over, the first: {name}, line 3, column 6" in said.errors
     assert read("new.ts").learner.t == 9
     assert "more than 0 bad records, the last: " in (
         thin("train", name, "--on-error", "skip", "--max-errors", "0", code=1).errors

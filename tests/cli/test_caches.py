@@ -57,7 +57,7 @@ def test_a_cache_tells_of_records_left_out(there, thin):
     pytest.importorskip("pyarrow")
     Path("b.svm").write_text("1 1:1\n1 x\n-1 2:1\n")
     said = thin("train", "b.svm", "--cache", "--on-error", "skip", "--passes", "2")
-    assert "1 bad records were passed over, the first: b.svm, line 2" in said.errors
+    assert "1 bad record was passed over, the first: b.svm, line 2" in said.errors
 
 
 def test_options_a_cache_contradicts(there, thin):

@@ -185,3 +185,17 @@ def test_a_missing_column_is_named(there, thin):
     assert "new.csv, line 1: the model has learned from columns that are missing: 'age', got 'Age', 'city'" in errors
     Path("new.csv").write_text("age,city,more\n2,Oslo,1\n")
     assert thin("predict", "new.csv", "-m", "m.ts") == "1\n"
+
+
+def test_a_model_takes_no_other_files_place(data, model, thin):
+    """A file that is no model is not replaced; a model, even a damaged one, is, and so is an empty file."""
+    Path("rows.csv").write_text("label,a\n1,2\n")
+    for command in (["train"], ["path", "-a", "fsol", "-n", "3"]):
+        said = thin(*command, data, "-m", "rows.csv", code=2).errors
+        assert said.startswith("thinstream: rows.csv is there and no model: give another name, or remove it first")
+    assert Path("rows.csv").read_text() == "label,a\n1,2\n"
+    Path(model).write_bytes(Path(model).read_bytes()[:300])
+    Path("empty.ts").touch()
+    for place in (model, "empty.ts"):
+        thin("train", data, "-m", place, "-q")
+        thin("inspect", place)

@@ -240,5 +240,5 @@ def test_no_model_is_left_behind_by_a_failure(rows, thin):
         "tune", "bad.svm", "-a", "fsol", "-g", "eta=1,2", "-m", "m.ts", "--on-error", "skip", "--max-errors", "1"
     )
     assert "2 candidates, 5 folds, 400 rows" in said
-    assert "1 bad records were passed over" in said.errors
+    assert "1 bad record was passed over" in said.errors
     assert read("m.ts").learner.t == 400

@@ -9,7 +9,7 @@ from typing import Any
 
 from thinstream.cli.options import Reading
 from thinstream.errors import FileWriteError, InvalidParameterError
-from thinstream.models.file import read
+from thinstream.models.file import looks_like_a_model, read
 from thinstream.models.model import Model
 from thinstream.streams.formats import format_of
 from thinstream.streams.opening import open_files, open_like
@@ -78,6 +78,9 @@ def require_outputs(inputs: list[str], *outputs: str | Path | None) -> None:
 
 
 def require_model_file(*paths: Path | None) -> None:
-    """Raises where a model would go to standard output."""
-    if any(str(path) == STDIN for path in paths):
-        raise InvalidParameterError("a model goes to a file, not to standard output: --model NAME")
+    """Raises where a model would go to standard output, or take the place of a file that is none."""
+    for path in paths:
+        if str(path) == STDIN:
+            raise InvalidParameterError("a model goes to a file, not to standard output: --model NAME")
+        if path is not None and path.is_file() and path.stat().st_size and not looks_like_a_model(path):
+            raise InvalidParameterError(f"{path} is there and no model: give another name, or remove it first")

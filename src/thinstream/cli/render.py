@@ -70,9 +70,13 @@ def show_json(found: Any) -> None:
 def report_skipped(stream: Any, quiet: bool) -> None:
     """Says how many bad records were passed over."""
     if stream.skipped is not None and stream.skipped.count and not quiet:
-        say(
-            f"thinstream: {stream.skipped.count:,} bad records were passed over, the first: {stream.skipped.reasons[0]}"
-        )
+        say_skipped(stream.skipped.count, stream.skipped.reasons[0])
+
+
+def say_skipped(count: int, first: str) -> None:
+    """Says how many bad records were passed over, and why the first was."""
+    many = "1 bad record was" if count == 1 else f"{count:,} bad records were"
+    say(f"thinstream: {many} passed over, the first: {first}")
 
 
 def write_table(head: Sequence[str], rows: Sequence[Sequence[str]], chosen: int | None) -> None:

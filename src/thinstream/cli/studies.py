@@ -61,11 +61,11 @@ def study_model(learner: Any, reading: Reading, stream: Any, report: dict[str, A
 
 def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -> None:
     """Raises at once where something of a study could not be written in the end."""
-    require_model_file(model)
     parse_bytes(study.memory)
     if study.plot is not None:
         check_picture_path(study.plot)
     require_outputs(inputs, model, study.plot, study.csv)
+    require_model_file(model)
 
 
 class _Passes(Observer):

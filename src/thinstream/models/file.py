@@ -27,7 +27,7 @@ from thinstream.errors import (
 )
 from thinstream.learners import Classes
 from thinstream.models import packing
-from thinstream.models.container import Arrays, canonical, digest, get, label, plain, put, storable
+from thinstream.models.container import KEY, Arrays, canonical, digest, get, label, plain, put, storable
 from thinstream.models.model import Model, Names
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3; what
@@ -106,6 +106,15 @@ def read(path: str | os.PathLike[str]) -> Model:
     # what the checksum lets through: a newer library's algorithm or parameters, or a forgery
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{path}: is not a model this library can load: {error}") from error
+
+
+def looks_like_a_model(path: Path) -> bool:
+    """Whether a file begins as those of models do, damaged or not."""
+    try:
+        with path.open("rb") as file:
+            return f'"{KEY}"'.encode() in file.read(4096)
+    except OSError:  # nobody may read it: then it is not ours to judge
+        return True
 
 
 def _require_file(path: Path) -> None:

@@ -199,9 +199,9 @@ def _check_options(
     from thinstream.streams.sources import resolve
 
     place, files = training.checkpoint_file, resolve(data)
-    require_model_file(training.model, place)
     require_outputs(data, training.model, training.plot)
     require_not_input(place, *files)
+    require_model_file(training.model, place)
     _check_watching(training, distributed)
     if distributed.engine is None:
         require_writable(place)
@@ -304,7 +304,7 @@ def _costs_in_words(learner: "AnyLearner") -> str:
 
 def _show_end(training: Training, output: Output, run: Any, report: Any) -> None:
     """Shows all metrics, what was passed over, what looks odd, where the model is."""
-    from thinstream.cli.render import remark_on_labels, say, show_json
+    from thinstream.cli.render import remark_on_labels, say, say_skipped, show_json
     from thinstream.cli.terminal import printable
 
     learner, skipped = run.state.model.learner, run.skipped
@@ -322,7 +322,7 @@ def _show_end(training: Training, output: Output, run: Any, report: Any) -> None
             kept = "weights" if training.weights_only else "full"
             print(f"{'model':<18} {training.model} ({training.model.stat().st_size:,} bytes, {kept})")
     if skipped:
-        say(f"thinstream: {skipped:,} bad records were passed over, the first: {_first_reason(run)}")
+        say_skipped(skipped, _first_reason(run))
     unmet = getattr(getattr(run.stream, "form", None), "unmet", [])
     if unmet:
         say(f"thinstream: no record has {', '.join(map(repr, unmet))}, named in --text or --ignore")
