@@ -118,29 +118,29 @@ def _confidence(p: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
 
 
 @scalar
-def _seen(p: Any, now: Any, x: Any, j: Any, f: Any, v: Any, memory: Any, trying: Any) -> Any:
+def _seen(p: Any, now: Any, x: Any, j: Any, f: Any, v: Any, memory: Any) -> Any:
     """The term of a coordinate in the score, after the rule has observed it."""
     f = observe(p, f, x, v, now)
-    if keeps(p) and not trying:
+    if keeps(p):
         write(p, memory, j, f)
     return weight(p, f, now) * x
 
 
 @scalar
-def _observe(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, memory: Any, trying: Any) -> Any:
-    """S of the row a:b, each coordinate observed before it is weighed; nothing changes where it is only tried."""
+def _observe(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, memory: Any) -> Any:
+    """S of the row a:b, each coordinate observed before it is weighed."""
     s0 = s1 = s2 = s3 = rows.values.dtype.type(0)
     grouped = _grouped(rows, a, b)
     if rows.offset:
-        s0 += _seen(p, now, rows.values.dtype.type(1), U0, read(p, memory, U0), v, memory, trying)
+        s0 += _seen(p, now, rows.values.dtype.type(1), U0, read(p, memory, U0), v, memory)
         if grouped > a:
             s0, s3 = s3, s0
     for k in range(a, grouped):
         x, j, f = _at(p, rows, k, memory)
-        s0, s1, s2, s3 = s1, s2, s3, s0 + _seen(p, now, x, j, f, v, memory, trying)
+        s0, s1, s2, s3 = s1, s2, s3, s0 + _seen(p, now, x, j, f, v, memory)
     for k in range(grouped, b):
         x, j, f = _at(p, rows, k, memory)
-        s0 += _seen(p, now, x, j, f, v, memory, trying)
+        s0 += _seen(p, now, x, j, f, v, memory)
     return (s0 + s1) + (s2 + s3)
 
 
@@ -196,6 +196,25 @@ def _would_last(
 
 
 @apart
+def _try_observing(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, memory: Any) -> Any:
+    """What `_observe` returns, without changing anything (a switch in there would slow it down)."""
+    s0 = s1 = s2 = s3 = rows.values.dtype.type(0)
+    grouped = _grouped(rows, a, b)
+    if rows.offset:
+        x = rows.values.dtype.type(1)
+        s0 += weight(p, observe(p, read(p, memory, U0), x, v, now), now) * x
+        if grouped > a:
+            s0, s3 = s3, s0
+    for k in range(a, grouped):
+        x, _, f = _at(p, rows, k, memory)
+        s0, s1, s2, s3 = s1, s2, s3, s0 + weight(p, observe(p, f, x, v, now), now) * x
+    for k in range(grouped, b):
+        x, _, f = _at(p, rows, k, memory)
+        s0 += weight(p, observe(p, f, x, v, now), now) * x
+    return (s0 + s1) + (s2 + s3)
+
+
+@apart
 def _foreseen(p: Any, q: Any, now64: Any, rows: Any, a: Any, b: Any, example: Any, memory: Any) -> Any:
     """The same for a rule that observes, before it does: all of the round in advance, without changing anything."""
     not_inlined()
@@ -203,7 +222,7 @@ def _foreseen(p: Any, q: Any, now64: Any, rows: Any, a: Any, b: Any, example: An
     if is_sure(p, x, 1.0 / x, now64, b - a, example, memory.state):
         return True
     now, v = in_precision(now64, memory.state), _confidence(q, rows, a, b, memory)
-    s = _observe(q, now, rows, a, b, v, memory, True)
+    s = _try_observing(q, now, rows, a, b, v, memory)
     decision = step(p, float(s), float(v), example, now64)
     if not (finite(v) and finite(s) and decision.loss <= MUCH):
         return False
@@ -288,7 +307,7 @@ def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -
                 done = -1 - i
                 break
             v = _confidence(q, rows, a, b, memory)
-            s = _observe(q, now, rows, a, b, v, memory, False)
+            s = _observe(q, now, rows, a, b, v, memory)
         else:
             s, v = _look(q, now, rows, a, b, memory)
         if scores.size:

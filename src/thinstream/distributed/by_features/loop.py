@@ -85,7 +85,7 @@ def score(p: Any, rows: Any, first: Any, last: Any, memory: Any, s: Any, v: Any)
             if absent:
                 s[i - first], _ = _look(q, now, rows, a, b, memory)
             else:
-                s[i - first] = _observe(q, now, rows, a, b, state.dtype.type(v[i - first]), memory, False)
+                s[i - first] = _observe(q, now, rows, a, b, state.dtype.type(v[i - first]), memory)
         else:
             s[i - first], v[i - first] = _look(q, now, rows, a, b, memory)
         if not absent:
