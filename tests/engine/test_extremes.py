@@ -3,6 +3,7 @@
 A row is learned and leaves finite numbers, or it is refused with its number, and the model is as it was before it.
 """
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -24,6 +25,7 @@ COSTS += (Costs(balanced=True),)
 WEIGHTS = (1.0, 1e-30, 3.0, 1e30, 1e39, 1e300)
 
 
+@cache
 def contradictory(scale, weight, dtype, rows=12, width=4):
     """Pairs of equal rows with opposite labels, three passes of them."""
     rng = np.random.default_rng(7)

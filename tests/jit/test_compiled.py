@@ -233,25 +233,26 @@ def test_what_only_numba_can_run_is_refused():
 
 
 BITS = """
-import hashlib, json
+import hashlib, json, sys
 import scipy.sparse as sp
 import thinstream as ts
 from tests.rules.golden import stream
 rows, found = stream(), {}
-for algorithm in ts.algorithms("online"):
-    model = ts.make(algorithm.name, dtype="float64").fit(sp.csr_matrix(rows.X), rows.y)
-    found[algorithm.name] = hashlib.sha256(b"".join(a.tobytes() for a in model._model.learner.memory)).hexdigest()
+for name in sys.argv[1:] or [algorithm.name for algorithm in ts.algorithms("online")]:
+    model = ts.make(name, dtype="float64").fit(sp.csr_matrix(rows.X), rows.y)
+    found[name] = hashlib.sha256(b"".join(a.tobytes() for a in model._model.learner.memory)).hexdigest()
 print(json.dumps(found))
 """
 
 
-def test_compiled_and_interpreted_give_the_same_bits():
+@pytest.mark.parametrize("names", [("FSOL", "SSOL", "AROW"), pytest.param((), marks=pytest.mark.slow)])
+def test_compiled_and_interpreted_give_the_same_bits(names):
     """In float64 compiled code rounds as Python does: no reassociation, no fused multiply-add."""
     root = Path(__file__).parents[2]
     answers = []
     for more in ({}, {"NUMBA_DISABLE_JIT": "1"}):
         run = subprocess.run(
-            [sys.executable, "-c", BITS],
+            [sys.executable, "-c", BITS, *names],
             env={**os.environ, **more},
             cwd=root,
             capture_output=True,

@@ -46,7 +46,7 @@ class NaiveCW(GaussianTwin):
 test_cw = conforms(
     "CW",
     NaiveCW,
-    phi=positive,
+    phi=st.floats(0.05, 1.0),  # at 2 precisions of 24 rows, learned twice, reach 1e300: those are refused
     a=positive,
     form=st.sampled_from(["variance", "stdev"]),
     diagonal=st.sampled_from(["exact", "drop"]),

@@ -304,7 +304,7 @@ def test_sofs_that_keeps_all_is_arow(stream, r, class_weight, spare):
 
 
 @lots
-@given(stream=streams(), phi=positive, a=positive, diagonal=st.sampled_from(["exact", "drop"]))
+@given(stream=streams(), phi=st.floats(0.05, 1.0), a=positive, diagonal=st.sampled_from(["exact", "drop"]))
 def test_scw_is_cw_at_a_large_C(stream, phi, a, diagonal):
     """With C → ∞ SCW-I is the standard-deviation form of CW bit for bit, and SCW-II is to rounding, without weights."""
     options, stream, class_weight = {"phi": phi, "a": a, "diagonal": diagonal}, stream._replace(weights=None), None

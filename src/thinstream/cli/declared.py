@@ -49,7 +49,7 @@ def argument(help: str, **more: Any) -> Declared:  # noqa: A002 (typer's word)
 def declared_in(annotation: Any) -> tuple[Any, Any]:
     """The type of a parameter, and what is declared of it.
 
-    >>> declared_in(Annotated[int, option("How many.", min=1)])
+    >>> declared_in(Annotated[int, option("How many.", min=1)])  # doctest: +ELLIPSIS
     (<class 'int'>, Declared(help='How many.', panel=None, names=(), ..., min=1, max=None, is_argument=False))
     >>> declared_in(int)
     (<class 'int'>, None)
