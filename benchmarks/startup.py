@@ -88,11 +88,35 @@ def contest(text, wabbit, out, repeats):
     """Median seconds of whole processes that learn from a file."""
     python, sol = sys.executable, shutil.which("sol_train")
     lines = {
-        "thinstream": [python, "-m", "thinstream", "train", text, "-a", "fsol", "--l1", "1e-6", "-m", out, "-q"],
-        "Vowpal Wabbit": [python, "-m", "vowpalwabbit", "-d", wabbit, "--quiet", "--loss_function", "hinge", "-f", out],
+        "thinstream": [
+            python,
+            "-m",
+            "thinstream",
+            "train",
+            text,
+            "-a",
+            "fsol",
+            "--l1",
+            "1e-6",
+            "-m",
+            f"{out}.ts",
+            "-q",
+        ],
+        "Vowpal Wabbit": [
+            python,
+            "-m",
+            "vowpalwabbit",
+            "-d",
+            wabbit,
+            "--quiet",
+            "--loss_function",
+            "hinge",
+            "-f",
+            f"{out}.vw",
+        ],
     }
     if sol:
-        lines["LIBSOL"] = [sol, text, out]
+        lines["LIBSOL"] = [sol, text, f"{out}.sol"]
     return race({name: lambda line=line: clocked(*line) for name, line in lines.items()}, repeats)
 
 
