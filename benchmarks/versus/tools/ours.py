@@ -15,14 +15,10 @@ SHORT = {"delta": 0.1, "loss": "logistic", "intercept": True}
 WIDE = [
     Candidate("arow", {"r": 1.0}),
     Candidate("arow", {"r": 10.0, "intercept": True}),
-    Candidate("arow", {"r": 0.1}, unit=True),
-    Candidate("arow", {"r": 0.1, "intercept": True}, unit=True),
     Candidate("arow", {"r": 1.0, "intercept": True}, unit=True),
     Candidate("narow", {"b": 20.0, "intercept": True}, unit=True),
-    Candidate("cw", {"intercept": True}),
     Candidate("scw", {"C": 1.0, "intercept": True}),
     Candidate("scw", {"C": 1.0}, unit=True),
-    Candidate("scw", {"C": 10.0, "variant": "II", "intercept": True}, unit=True),
     Candidate("pa", {"C": 1.0}, unit=True),
     Candidate("arcsogd", {"eta": 0.3, "gamma": 10.0, "intercept": True}),
     Candidate("arcsogd", {"eta": 3.0, "gamma": 1.0}, unit=True),
@@ -32,24 +28,31 @@ WIDE = [
     Candidate("adarda", {"eta": 0.5, **ADAPTIVE}),
     Candidate("adarda", {"eta": 0.5, **ADAPTIVE}, unit=True),
     Candidate("adarda", {"eta": 2.0, **ADAPTIVE}, unit=True),
-    Candidate("adafobos", {"eta": 0.02, **ADAPTIVE}),
-    Candidate("adafobos", {"eta": 0.5, **SHORT}),
     Candidate("adafobos", {"eta": 0.5, **ADAPTIVE}, unit=True),
     Candidate("adafobos", {"eta": 2.0, **ADAPTIVE}, unit=True),
     Candidate("adafobos", {"eta": 2.0, **SHORT}, unit=True),
+    Candidate("ftrlproximal", {"alpha": 0.1, "intercept": True}),
+    Candidate("ftrlproximal", {"alpha": 1.0, "intercept": True}, unit=True),
+    Candidate("nag", {"eta": 0.5, "intercept": True}),
+    Candidate("nag", {"eta": 0.1, "intercept": True}),
+    Candidate("coin", {"intercept": True}),
+    Candidate("coin", {"intercept": True}, unit=True),
 ]
 FULL = {"covariance": "full", "intercept": True}
 NARROW = [
-    *(Candidate("arow", {"r": r, "intercept": True}) for r in (0.01, 0.1, 1.0, 10.0)),
+    *(Candidate("arow", {"r": r, "intercept": True}) for r in (0.1, 1.0, 10.0)),
     Candidate("arow", {"r": 0.1, "intercept": True}, unit=True),
     Candidate("arow", {"r": 1.0, **FULL}),
     Candidate("arow", {"r": 0.1, **FULL}, unit=True),
     *(Candidate("scw", {"C": C, "intercept": True}, unit) for C in (0.1, 1.0, 10.0) for unit in (False, True)),
     *(Candidate("scw", {"C": 1.0, **FULL}, unit) for unit in (False, True)),
-    *(Candidate("arcsogd", {"eta": e, "gamma": 10.0, "intercept": True}) for e in (0.1, 1.0, 3.0)),
+    Candidate("arcsogd", {"eta": 1.0, "gamma": 10.0, "intercept": True}),
     *(Candidate("arcsogd", {"eta": e, "gamma": 10.0, "intercept": True}, unit=True) for e in (1.0, 3.0)),
-    *(Candidate("adafobos", {"eta": e, **ADAPTIVE}) for e in (0.02, 0.1, 2.0)),
+    *(Candidate("adafobos", {"eta": e, **ADAPTIVE}) for e in (0.02, 0.1)),
     Candidate("adafobos", {"eta": 0.5, **ADAPTIVE}, unit=True),
+    Candidate("ftrlproximal", {"alpha": 0.1, "intercept": True}),
+    *(Candidate("nag", {"eta": e, "intercept": True}) for e in (0.1, 0.5)),
+    Candidate("coin", {"intercept": True}),
 ]
 NARROW_WIDTH = 1000  # a full covariance matrix costs the square of it
 L1 = {"adarda": (1e-6, 1e-2, 12), "ssol": (1.0, 3e4, 12)}  # from, to, how many
@@ -59,7 +62,7 @@ class Thinstream:
     """Ours."""
 
     name, package, one_pass = "thinstream", "thinstream", True
-    default = Candidate("arow", {})
+    default = Candidate("arow", {"intercept": True})
     settings = (WIDE, NARROW, NARROW_WIDTH, L1)
 
     def missing(self) -> str:

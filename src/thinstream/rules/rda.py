@@ -60,7 +60,7 @@ class RDA(NamedTuple):
     loss: Loss = HINGE
 
     def merge_rule(p) -> MergeRule:
-        return MergeRule("G adds", "formal", sums=("G",), way="root")
+        return MergeRule("G adds", "formal", sums=("G",))
 
     def begin(p, t: int, totals: Nothing) -> Round:
         n = max(t - 1, 1)  # w_1 = 0 whatever stands here, as G is still 0
