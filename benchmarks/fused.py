@@ -8,7 +8,9 @@ import numpy as np
 from numba import njit
 
 from thinstream.engine.prefetch import prefetch
+from thinstream.jit import tell_numba
 
+tell_numba()  # of prefetch
 U = np.uint64
 
 

@@ -54,7 +54,7 @@ def main():
 
 
 def against_sgd(label, stream):
-    """FSOL, SSOL, AROW against SGDClassifier and against their fused loops."""
+    """FSOL, SSOL, AROW against SGDClassifier and against their fused loops; FTRLProximal against SGDClassifier."""
     X, y = stream
     nnz = X.nnz
     print(f"{label} features, {X.shape[0]:,} rows, {nnz / X.shape[0]:.0f} non-zeros a row: ns per non-zero")
@@ -65,6 +65,7 @@ def against_sgd(label, stream):
         "FSOL": lambda: ts.FSOL(l1=L1, fit_intercept=False).partial_fit(X, y, classes=[-1, 1]),
         "SSOL": lambda: ts.SSOL(l1=L1, fit_intercept=False).partial_fit(X, y, classes=[-1, 1]),
         "AROW": lambda: ts.AROW(fit_intercept=False).partial_fit(X, y, classes=[-1, 1]),
+        "FTRLProximal": lambda: ts.FTRLProximal(l1=L1, fit_intercept=False).partial_fit(X, y, classes=[-1, 1]),
     }
     took = {name: 1e9 * seconds / nnz for name, seconds in race(contestants).items()}
     for name, ns in took.items():
@@ -86,6 +87,7 @@ def against_sgd(label, stream):
         goal(f"{label}: FSOL ≥ 1x SGD without penalty", took["SGD no penalty"] / took["FSOL"], 1),
         goal(f"{label}: SSOL ≥ 3x SGD l1", took["SGD l1"] / took["SSOL"], 3),
         goal(f"{label}: AROW ≥ 3x SGD l1", took["SGD l1"] / took["AROW"], 3),
+        goal(f"{label}: FTRLProximal ≥ 2x SGD l1", took["SGD l1"] / took["FTRLProximal"], 2),
         *(goal(f"{label}: generic {n} loop ≤ 1.3x the fused one", r, -1.3) for n, r in ratios.items()),
     ]
 

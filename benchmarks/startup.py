@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.streams import COPIES, describe, generated, goal, race
+from benchmarks.streams import COPIES, ROWS, describe, generated, goal, race
 
 #: Megabytes of the files.
 SIZES = (1, 20, 186, 1860)
@@ -28,12 +28,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--keep", type=Path, help="a folder for the generated files, used again if they are there")
     parser.add_argument("--quick", action="store_true", help="without the largest file")
+    parser.add_argument("--rows", type=int, default=ROWS, help="of the text that sizes are cut from (default 190000)")
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     print(__doc__.split("\n\n")[2], f"\n\nMachine: {describe()}\n")
     folder = options.keep or Path(tempfile.mkdtemp(prefix="thinstream-bench-"))
     try:
-        goals = measure(folder, SIZES[:-1] if options.quick else SIZES)
+        goals = measure(folder, options.rows, SIZES[:-1] if options.quick else SIZES)
     finally:
         if options.keep is None:
             shutil.rmtree(folder)
@@ -42,8 +43,8 @@ def main():
         print(f"  {'met   ' if met else 'MISSED'} {text}: {value}")
 
 
-def measure(folder, sizes):
-    text, wabbit = generated(folder)
+def measure(folder, rows, sizes):
+    text, wabbit = generated(folder, rows)
     small = folder / "start.svm"
     with open(text, "rb") as file:
         small.write_bytes(b"".join(next(file) for _ in range(SMALL_ROWS)))
