@@ -38,8 +38,8 @@ interpreted: $(VENV)/ready-test
 test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests with fresh random examples, chosen by the commit's hash (SEED)
 	$(BIN)/python -m tests.slow_slice --workers $(WORKERS) --seconds $(SLICE_SECONDS) $(if $(SEED),--seed $(SEED))
 
-test-slow: $(VENV)/ready-test ## everything on one machine, with twenty times as many random streams
-	THINSTREAM_HYPOTHESIS=slow $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not ray and not spark'
+test-slow: $(VENV)/ready-test ## everything on one machine, with ten times as many random streams
+	THINSTREAM_HYPOTHESIS=tenfold $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not ray and not spark'
 
 test-faults: $(VENV)/ready-test ## every write, fsync and rename of models, checkpoints, caches and shuffles fails once; full disks
 	$(BIN)/python -m pytest -n $(WORKERS) -m faults tests/faults
