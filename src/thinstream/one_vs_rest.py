@@ -1,6 +1,7 @@
 """More than two classes: a model for each, its class against all others."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -73,12 +74,12 @@ class OneVsRest(ReadsOnce):
         return len(self.costs)
 
     def __iter__(self) -> Iterator[Learner]:
-        return iter(self._held)
+        return islice(self._held, len(self))
 
     @property
     def models(self) -> Iterator[Learner]:
         """The model of each class, to read, not to change."""
-        return iter(self._held)
+        return iter(self)
 
     # Learning and predicting ------------------------------------------------------------------------------------------
 
@@ -90,9 +91,13 @@ class OneVsRest(ReadsOnce):
         class_numbers(batch, len(self))
         batch = batch.check()
         require_range(batch, self.dtype)
+        return self._learn_all(batch, scores)
+
+    def _learn_all(self, batch: Batch, scores: bool) -> NDArray[Any]:
+        """Takes rows that are sound."""
         if self.grow and batch.n_features > self.n_features:
-            require_room(self.algorithm, self._rule, batch.n_features + self.offset, self.dtype, len(self))
-        self._gather(batch.nnz * len(self))
+            require_room(self.algorithm, self._rule, batch.n_features + self.offset, self.dtype, len(self._held))
+        self._gather(batch.nnz * len(self._held))
         out = np.empty((len(batch) if scores else 0, len(self)), dtype=self.dtype)
         for start, stop in self._cuts(batch):
             whole = stop - start == len(batch)
@@ -102,7 +107,7 @@ class OneVsRest(ReadsOnce):
         return out
 
     def _learn(self, rows: Batch) -> NDArray[Any]:
-        signs = signs_of(rows.require_labels(), len(self))
+        signs = signs_of(rows.require_labels(), len(self._held))
         if isinstance(self._held, list):
             out, failed = np.empty(signs.shape, dtype=self.dtype), dict[int, int]()
             for k, model in enumerate(self._held):
@@ -116,35 +121,41 @@ class OneVsRest(ReadsOnce):
         if failed:
             k, row = next(iter(failed.items()))
             raise not_finite(self, row, f"the model of class number {k} ends before it, those of others do not")
-        self.n_mistakes += count_mistakes(out, rows)
+        out = out[:, : len(self)]
+        self.n_mistakes += self._count_mistakes(out, rows)
         return out
+
+    def _count_mistakes(self, scores: NDArray[Any], rows: Batch) -> int:
+        return count_mistakes(scores, rows)
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x of each class with the weights the next unseen example would meet, rows × classes. Nothing changes."""
         batch = batch.check()
         if not isinstance(self._held, list):
-            found = self._held.scores(batch)
+            found = self._held.scores(batch)[:, : len(self)]
             if np.isfinite(found).all():
                 return found
             self._held = list(self._held)  # which say what is wrong
         out = np.empty((len(batch), len(self)), dtype=self.dtype)
-        for k, model in enumerate(self._held):
+        for k, model in enumerate(self.models):
             out[:, k] = model.scores(batch)
         return out
 
     def _cuts(self, batch: Batch) -> Iterator[tuple[int, int]]:
-        step = max(SCORES // len(self), 1)
+        step = max(SCORES // len(self._held), 1)
         for start in range(0, max(len(batch), 1), step):  # an empty batch, too, so that it widens the model
             yield start, min(start + step, len(batch))
 
     def _gather(self, work: int) -> None:
         """Lets the models learn together from now on, if that pays and both they and their lanes fit for a moment."""
         self._work += work
-        if not isinstance(self._held, list) or self._work < self.enough or len(self) < self.fewest or self.weights_only:
+        if not isinstance(self._held, list) or self._work < self.enough or len(self._held) < self.fewest:
+            return
+        if self.weights_only:
             return
         from thinstream.lanes import Lanes  # on demand: most models never need them
 
-        alike = [self.parameters] * len(self)
+        alike = [self.parameters] * len(self._held)
         needed = Lanes.estimate_nbytes(
             self.algorithm.name, alike, self.n_features, dtype=self.dtype.name, fit_intercept=bool(self.offset)
         )
@@ -189,7 +200,7 @@ class OneVsRest(ReadsOnce):
     @property
     def t(self) -> int:
         """Examples seen; where models stop for good, by the one that went on longest."""
-        return max(model.t for model in self.models)
+        return max((model.t for model in self.models), default=0)
 
     @property
     def n_updates(self) -> NDArray[np.int64]:
@@ -203,7 +214,7 @@ class OneVsRest(ReadsOnce):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        state["_held"] = list(self.models)
+        state["_held"] = list(self._held)
         del state["algorithm"]  # classes of a rule are found by name
         return state
 

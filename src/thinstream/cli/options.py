@@ -248,9 +248,12 @@ def parse_bytes(text: str | None) -> int | None:
 
 
 def classes_of(reading: Reading) -> "Classes":
-    """The labels of ``--classes``; without it −1 and 1."""
+    """The labels of ``--classes``; without it −1 and 1, or none yet with ``--grow-classes``."""
     from thinstream.learners import Classes
+    from thinstream.learners.growing_classes import GrowingClasses
 
+    if reading.grow_classes:
+        return GrowingClasses(*(reading.classes or ()))
     return Classes(*(reading.classes or (-1, 1)))
 
 

@@ -95,6 +95,10 @@ def train(
     parameters = estimator.get_params(deep=False)
     if parameters["shuffle"]:
         raise InvalidParameterError(f"{estimator._algorithm}: a source is taken in its order, shuffle must be False")
+    if parameters["grow_classes"]:
+        raise InvalidParameterError(
+            f"{estimator._algorithm}: workers learn classes that are known, grow_classes must be False"
+        )
     estimator._check_common_parameters()
     _require_mode(mode)
     if mode == "features":

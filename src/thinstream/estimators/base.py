@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names
 from thinstream.learners import Classes, class_weight_of, find
+from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.protocol import AnyLearner
 from thinstream.models import Model, Names, write
 from thinstream.models.container import plain
@@ -52,7 +53,7 @@ def as_before_on_error(estimator: BaseEstimator) -> Iterator[None]:
 
 def attribute_of_learner(name: str, text: str) -> Any:
     """The property ``name_`` of an estimator: what its learner has under the name."""
-    return property(lambda self: getattr(self._fitted(f"{name}_"), name), doc=text)
+    return property(lambda self: self._by_class(getattr(self._fitted(f"{name}_"), name)), doc=text)
 
 
 class ModelClassifier(ClassifierMixin, BaseEstimator):
@@ -63,6 +64,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
     _model: Model
     n_features_in_: int
     classes_: NDArray[Any]
+    _order: NDArray[np.intp] | None = None  # the model's classes sorted, where it has met them in another order
 
     def __new__(cls, *positional: Any, **given: Any) -> Self:
         """Says which parameters there are, where Python would only say that one is unexpected."""
@@ -99,11 +101,24 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         if model is not getattr(self, "_model", None):
             extra = model.extra.get(KEY, {})
             self._model, self.classes_ = model, _labels(model.classes, extra.get("classes"))
+            self._order = np.argsort(self.classes_) if model.classes.grow else None
+            if self._order is not None:
+                self.classes_ = self.classes_[self._order]
             self.__dict__.pop("feature_names_in_", None)
             if extra.get("named") and model.names is not None:
                 self.feature_names_in_ = np.array(model.names.texts, dtype=object)
         self.n_features_in_ = model.learner.n_features
         return self
+
+    def _by_class(self, values: Any, axis: int = 0) -> Any:
+        """What a learner has of each class, in the order of ``classes_``; it may have met them in another."""
+        order = getattr(self, "_order", None)
+        return values if order is None or not np.ndim(values) else np.take(values, order, axis=axis)
+
+    def _chosen_labels(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """The labels that a learner's scores speak for."""
+        chosen, order = self._model.classes.chosen(scores), getattr(self, "_order", None)
+        return self.classes_[chosen if order is None else np.argsort(order)[chosen]]
 
     def _adopt_learner(self, learner: AnyLearner, classes: Classes, labels: Any, **more: Any) -> Self:
         """Becomes the face of a learner with its parameters that learned elsewhere: a lane, say."""
@@ -117,7 +132,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_common_parameters(self) -> None:
         given = self.get_params(deep=False)
-        for name in ("fit_intercept", "shuffle", "grow"):
+        for name in ("fit_intercept", "shuffle", "grow", "grow_classes"):
             if name in given and not isinstance(given[name], bool | np.bool_):
                 raise InvalidParameterError(f"{self._algorithm}: {name} must be True or False, got {given[name]!r}")
 
@@ -138,22 +153,33 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             known, found = self._first_classes(labels, classes, from_y)
             return self._fresh_model(known, n_features, found, getattr(self, "feature_names_in_", None))
         self._check_unchanged_parameters()
-        if classes is not None and not np.array_equal(np.unique(classes), np.unique(self.classes_)):
+        if classes is None or (self._model.classes.grow and {*np.asarray(classes).tolist()} <= {*self._model.classes}):
+            return self._model
+        if not np.array_equal(np.unique(classes), np.unique(self.classes_)):
             raise InvalidInputError(
                 f"classes={classes!r} differ from those of the first call, {self.classes_.tolist()!r}"
             )
         return self._model
 
+    def _classes_of(self, labels: Any) -> Classes:
+        """The distinct labels, sorted; with ``grow_classes`` more may come."""
+        given = self.get_params(deep=False)
+        if not given.get("grow_classes"):
+            return Classes.of(labels)
+        return GrowingClasses.of(labels, class_weight=given["class_weight"])
+
     def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
+        if classes is None and self.get_params(deep=False).get("grow_classes"):
+            return self._classes_of(()), np.unique(labels)
         if classes is not None:
             try:
-                return Classes.of(classes), np.unique(classes)
+                return self._classes_of(classes), np.unique(classes)
             except InvalidInputError as error:
                 raise InvalidInputError(f"classes= must name all labels, got {classes!r}: {error}") from None
         check_classification_targets(labels)
         found = np.unique(labels)
         if from_y and len(found) > 1:
-            return Classes.of(found), found
+            return self._classes_of(found), found
         unless = "learn unless y holds them all" if from_y else "partial_fit"
         raise ValueError(f"classes= must be passed on the first call to {unless}; y holds {found.tolist()[:5]!r}")
 
@@ -190,9 +216,12 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             raise MergeError(f"{self._algorithm}: only its own kind can be merged with it, got {other!r}")
         check_is_fitted(other)
         other._check_unchanged_parameters()
-        facts = {"classes": "classes_", "grow": "grow", "n_features_in_": "n_features_in_"}
+        facts = {"grow_classes": "grow_classes", "classes": "classes_", "grow": "grow"}
+        facts |= {"n_features_in_": "n_features_in_"}
         for what, attribute in facts.items():
-            if what == "n_features_in_" and getattr(self, "grow", False):
+            if (what == "n_features_in_" and getattr(self, "grow", False)) or (
+                what == "classes" and self._model.classes.grow
+            ):
                 continue
             one, two = (np.asarray(getattr(each, attribute, False)).tolist() for each in (self, other))
             if one != two:
@@ -202,11 +231,17 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row: of two the second if the score is > 0, of more the first of highest score."""
-        scores = self.decision_function(X)
-        return self.classes_[self._model.classes.chosen(scores)]
+        check_is_fitted(self)
+        return self._chosen_labels(self._scores(X))
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """w·x of each row; positive means the second class. Of more than two classes a column for each."""
+        check_is_fitted(self)
+        scores: NDArray[Any] = self._by_class(self._scores(X), axis=-1)
+        return scores
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        """What the learner says of rows."""
         raise NotImplementedError  # online and batch estimators take different rows
 
     def sparsify(self) -> Self:
@@ -238,7 +273,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         key = (learner, learner.t, learner.n_features, sparse)
         known = self.__dict__.get("_known_coef")
         if known is None or known[0] != key:
-            known = self._known_coef = (key, _sparse_coef(learner) if sparse else np.atleast_2d(learner.weights()))
+            found = _sparse_coef(learner, self._order) if sparse else self._by_class(np.atleast_2d(learner.weights()))
+            known = self._known_coef = (key, found)
             held: Any = known[1].data if sparse else known[1]
             held.flags.writeable = False
         return known[1]
@@ -247,7 +283,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
     def intercept_(self) -> NDArray[Any]:
         """Weights of the constant feature; 0 without ``fit_intercept``."""
         learner = self._fitted("intercept_")
-        return np.array([model.intercept for model in learner.models], dtype=learner.dtype)
+        found = np.array([model.intercept for model in learner.models], dtype=learner.dtype)
+        return np.asarray(self._by_class(found))
 
     nnz_: int = attribute_of_learner("nnz", "Non-zero weights, the intercept not counted.")
     t_: int = attribute_of_learner("t", "Examples seen.")
@@ -274,7 +311,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             if learner.weights_only and kept:
                 raise AttributeError(f"{self._algorithm} was saved with its weights only, without variances")
             raise AttributeError(f"{self._algorithm} keeps no variances")
-        return learner.variance()
+        return np.asarray(self._by_class(learner.variance()))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -306,18 +343,22 @@ def model_of(fitted: ModelClassifier) -> Model:
 def learned_parameters(model: Model) -> dict[str, Any]:
     """The parameters of an estimator that a model has learned with."""
     learner, known = model.learner, model.extra.get(KEY, {})
-    weight = known.get("class_weight", class_weight_of(tuple(each.costs for each in learner.models), model.classes))
+    costs = tuple(each.costs for each in learner.models)
+    own = model.class_weight if model.classes.grow else class_weight_of(costs, model.classes)
+    weight = known.get("class_weight", own)
     return {
         **learner.parameters,
         "class_weight": dict(weight) if isinstance(weight, list) else weight,
         "fit_intercept": bool(learner.offset),
         "dtype": learner.dtype.name,
         "grow": learner.grow,
+        "grow_classes": model.classes.grow,
     }
 
 
-def _sparse_coef(learner: AnyLearner) -> Any:
+def _sparse_coef(learner: AnyLearner, order: NDArray[np.intp] | None) -> Any:
     found = [model.sparse_weights() for model in learner.models]
+    found = found if order is None else [found[k] for k in order]
     ends = np.cumsum([0, *(len(where) for where, _ in found)])
     where, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return sp.csr_matrix((weights, where, ends), shape=(len(found), learner.n_features))
@@ -337,8 +378,8 @@ def _same(name: str, value: Any, was: Any) -> bool:
 
 
 def _labels(classes: Classes, kind: str | None) -> NDArray[Any]:
-    """``classes_``, of the type it had."""
-    if kind is None:
+    """``classes_``, of the type it had; those to come may need a wider one."""
+    if kind is None or classes.grow:
         return np.array(classes)
     dtype = np.dtype(kind)
     if dtype.kind not in _KINDS:

@@ -84,9 +84,7 @@ class BatchClassifier(StreamClassifier):
                 )
             return self._adopt(model)
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """w·x of each row; positive means the second class."""
-        check_is_fitted(self)
+    def _scores(self, X: Any) -> NDArray[Any]:
         rows, learner = self._rows(X, reset=False), cast("BatchLearner", self._model.learner)
         scores = learner.row_scores(rows)
         if not np.all(np.isfinite(scores)):

@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.base import KEY, as_before_on_error
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
 from thinstream.estimators.streams import StreamClassifier
-from thinstream.learners import Classes
 from thinstream.models import Names
 
 COMMON_PARAMETERS: dict[str, Any] = {
@@ -28,6 +26,7 @@ COMMON_PARAMETERS: dict[str, Any] = {
     "random_state": None,
     "dtype": "float32",
     "grow": False,
+    "grow_classes": False,
 }
 
 #: Rows of a shuffled pass that are gathered at a time.
@@ -80,6 +79,10 @@ class OnlineClassifier(StreamClassifier):
     grow : bool, default=False
         Whether more columns than before extend the model instead of raising. Rows to predict may then have any
         width: unknown columns count nothing.
+    grow_classes : bool, default=False
+        Whether classes may come later: the first call to ``partial_fit`` needs no ``classes``, and a label not met
+        before is a new class, whose model is the one it would have if it had been known from the start. Every class has
+        a model then, of one or two as well. ``class_weight`` may name labels still to come.
 
     Attributes
     ----------
@@ -105,6 +108,10 @@ class OnlineClassifier(StreamClassifier):
     others, the same bits as one learned alone on ``y == class``. The highest score is predicted. ``class_weight`` gives
     each class the cost of its positives, those of the others being 1; "balanced" is each model's own running ratio.
 
+    With ``grow_classes=True`` a spare model learns every row as negative, and a class met for the first time takes a
+    copy of it. ``classes_`` is sorted; whatever has an entry for each class (``coef_``, scores) follows it, so that a
+    new class may come in between. A class can be predicted once it was met: its first row is a mistake.
+
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -117,7 +124,7 @@ class OnlineClassifier(StreamClassifier):
         X = csr_of(self, X, reset=True)
         labels = labels_of(y, len(X))
         check_classification_targets(labels)
-        classes = Classes.of(labels)
+        classes = self._classes_of(labels)
         columns = getattr(self, "feature_names_in_", None)
         model = self._fresh_model(classes, X.n_features, np.unique(labels), columns)
         coded, weights = classes.coded(labels), weights_of(sample_weight, len(X))
@@ -133,7 +140,10 @@ class OnlineClassifier(StreamClassifier):
         return self._adopt(model)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Goes on learning, one pass in the given order; ``classes`` must be given on the first call."""
+        """Goes on learning, one pass in the given order.
+
+        ``classes`` must be given on the first call, unless there is ``grow_classes=True``.
+        """
         with as_before_on_error(self):
             self._learn(X, y, classes, sample_weight, scores=False)
         return self
@@ -142,10 +152,13 @@ class OnlineClassifier(StreamClassifier):
         """``partial_fit`` that returns each row's score before its update: progressive validation for free.
 
         Of more than two classes it returns a score for each, rows × classes. On the first call ``classes`` may be left
-        out if all of them occur in y.
+        out if all of them occur in y. With ``grow_classes=True`` there is a column for each class met by the end of the
+        call; rows before its first one have the score it would have given, had it been known.
         """
         with as_before_on_error(self):
-            return self._learn(X, y, classes, sample_weight, scores=True)
+            scores = self._learn(X, y, classes, sample_weight, scores=True)
+            found: NDArray[Any] = self._by_class(scores, axis=-1)
+            return found
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, scores: bool) -> NDArray[Any]:
         first = not self.__sklearn_is_fitted__()
@@ -155,9 +168,10 @@ class OnlineClassifier(StreamClassifier):
         X = csr_of(self, X, reset=first, any_width=self.grow)
         labels = labels_of(y, len(X))
         model = self._model_to_teach(labels, classes, X.n_features, from_y=scores)
-        coded, weights = model.classes.coded(labels), weights_of(sample_weight, len(X))
+        known = model.classes.meeting(y if isinstance(y, list | tuple) else labels)
+        coded, weights = known.coded(labels), weights_of(sample_weight, len(X))
         batch = Batch.unchecked(*X) if first else Batch.of(*X)  # a first model is thrown away on an error
-        out = model.learner.learn(batch.labelled(coded, weights), scores=scores)
+        model, out = model.learn(batch.labelled(coded, weights), known, scores)
         if self.grow and names is not None and (model.names is None or len(names) > len(model.names.texts)):
             known_extra = {**model.extra[KEY], "named": True}
             model = replace(model, names=Names.of(list(names)), extra={**model.extra, KEY: known_extra})
@@ -179,9 +193,7 @@ class OnlineClassifier(StreamClassifier):
         if isinstance(passes, bool) or not isinstance(passes, numbers.Integral) or passes < 1:
             raise InvalidParameterError(f"{self._algorithm}: n_passes must be a whole number ≥ 1, got {passes!r}")
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """w·x of each row; positive means the second class. Of more than two classes a column for each."""
-        check_is_fitted(self)
+    def _scores(self, X: Any) -> NDArray[Any]:
         return self._model.learner.scores(Batch.of(*csr_of(self, X, reset=False, any_width=self.grow)))
 
     @available_if(_is_logistic)

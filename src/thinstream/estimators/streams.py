@@ -25,7 +25,8 @@ class StreamClassifier(ModelClassifier):
 
         The model grows as the stream gets wider. Its classes are those the stream was opened with
         (``open_stream(…, classes=…)``), which ``classes`` may repeat; where it was opened with none, its labels are
-        numbers, and ``classes`` names those ≤ 0 and those above, -1 and 1 by default. Batch methods take two: with a
+        numbers, and ``classes`` names those ≤ 0 and those above, -1 and 1 by default. With ``grow_classes=True`` a
+        stream opened with ``grow_classes=True`` tells its classes as they come. Batch methods take two: with a
         ``batch_size`` they learn batch by batch, GraDes in several passes, so that it needs files, no pipes; the others
         hold all rows in memory.
         """
@@ -48,6 +49,9 @@ class StreamClassifier(ModelClassifier):
                 self._check_common_parameters()
                 return self._adopt(learn_stream(self._model_of_stream(stream, classes), stream))
             self._check_unchanged_parameters()
+            self._require_growing_like(stream)
+            if self._model.classes.grow:
+                return self._adopt(learn_stream(self._model.copy(), stream))
             told, own = tuple(classes_for(stream, classes)), tuple(self._model.classes)
             named = classes is not None or stream.classes is not None  # else: numbers, positive above 0
             if told != own and (named or len(own) > 2):
@@ -58,7 +62,7 @@ class StreamClassifier(ModelClassifier):
         """Predictions for a stream, an array per batch; unknown columns count nothing."""
         check_is_fitted(self)
         scored = score_stream(self._model, stream)
-        return (self.classes_[self._model.classes.chosen(scores)] for _, scores in scored)
+        return (self._chosen_labels(scores) for _, scores in scored)
 
     def open_stream(self, paths: Any, format: str | None = None, **options: Any) -> Stream:  # noqa: A002
         r"""A stream of files, read as the data this model has learned from was.
@@ -89,10 +93,27 @@ class StreamClassifier(ModelClassifier):
         check_is_fitted(self)
         return open_like(self._model, paths, options_of(format, options))
 
+    def _require_growing_like(self, stream: Stream) -> None:
+        if finds_classes(stream) and not self.get_params(deep=False).get("grow_classes"):
+            raise InvalidInputError(
+                f"{self._algorithm}: the stream finds its classes as they come, the model needs grow_classes=True"
+            )
+
     def _model_of_stream(self, stream: Stream, classes: Any) -> Model:
-        known = classes_for(stream, classes)
+        require_stream(stream)
+        self._require_growing_like(stream)
+        if finds_classes(stream):
+            known: Classes = self._classes_of(() if classes is None else list(classes))
+        else:
+            known = classes_for(stream, classes)
+            known = self._classes_of(known) if self.get_params(deep=False).get("grow_classes") else known
         self.__dict__.pop("feature_names_in_", None)
         return self._fresh_model(known, labels=np.array(known), feature_space=stream.feature_space)
+
+
+def finds_classes(stream: Stream) -> bool:
+    """Whether a stream tells its classes as they come."""
+    return getattr(stream, "book", None) is not None
 
 
 def classes_for(stream: Stream, classes: Any) -> Classes:

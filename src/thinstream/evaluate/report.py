@@ -88,6 +88,7 @@ class Report:
     hinge: float = math.nan  # mean of max(0, 1 − y·score)
     auc: float = math.nan  # P(score of a positive > score of a negative) + ½·P(equal), one bin's scores being equal
     auc_bound: float = math.nan  # the exact AUC is no further than this from ``auc``
+    each: bool = False  # whether every class has a score of its own, of one or two as well
 
     @property
     def n_models(self) -> int:
@@ -111,7 +112,7 @@ class Report:
 
     @property
     def _two(self) -> bool:
-        return len(self.examples) == 2
+        return len(self.examples) == 2 and not self.each
 
     def as_dict(self) -> dict[str, Any]:
         """Names and numbers, ready for JSON: None in place of what is not finite."""

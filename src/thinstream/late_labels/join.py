@@ -94,11 +94,14 @@ class LabelJoin:
 
     def predict(self, ids: Sequence[Id], X: Any) -> NDArray[Any]:
         """The class of each row; the rows wait under their ids."""
-        scores = self.decision_function(ids, X)
-        return self.model.classes_[self.model._model.classes.chosen(scores)]
+        return self.model._chosen_labels(self._scores(ids, X))
 
     def decision_function(self, ids: Sequence[Id], X: Any) -> NDArray[Any]:
         """The score of each row (of more than two classes a column for each); the rows wait under their ids."""
+        scores: NDArray[Any] = self.model._by_class(self._scores(ids, X), axis=-1)
+        return scores
+
+    def _scores(self, ids: Sequence[Id], X: Any) -> NDArray[Any]:
         names = _ids(ids)
         with self._lock:
             model = self.model
@@ -133,12 +136,12 @@ class LabelJoin:
             self._tell(outcome)
             if places:
                 model = self.model._model
-                coded = model.classes.coded(labels[places])
+                classes = model.classes.meeting(labels[places])
+                coded = classes.coded(labels[places])
                 with self.store.taking(found["waiting"]) as rows:
                     batch = _unpacked(rows, model.learner.n_features)
-                    model.learner.learn(
-                        batch.labelled(coded, None if weights is None else weights[places]), scores=False
-                    )
+                    batch = batch.labelled(coded, None if weights is None else weights[places])
+                    model, _ = model.learn(batch, classes, scores=False)
                 self.model._adopt(model)
             self.counts["learned"] += len(places)
             for name in ("unknown", "expired", "repeated"):

@@ -26,11 +26,12 @@ class Classes(tuple[Any, ...]):
     """
 
     __slots__ = ()
+    _fewest = 2
 
     def __new__(cls, *labels: Any) -> Self:
         """In the given order."""
         found = super().__new__(cls, labels)
-        if len(found) < 2 or len(set(found)) < len(found):
+        if len(found) < cls._fewest or len(set(found)) < len(found):
             raise InvalidInputError(f"classes must be two different labels or more, got {list(found)!r}")
         return found
 
@@ -47,7 +48,7 @@ class Classes(tuple[Any, ...]):
         return tuple(self)
 
     def __repr__(self) -> str:
-        return f"Classes({', '.join(map(repr, self))})"
+        return f"{type(self).__name__}({', '.join(map(repr, self))})"
 
     @property
     def n_models(self) -> int:
@@ -74,10 +75,19 @@ class Classes(tuple[Any, ...]):
             )
         return self
 
+    @property
+    def grow(self) -> bool:
+        """Whether labels not met before are welcome: these are all there are."""
+        return False
+
+    def meeting(self, labels: Any) -> Self:
+        """Itself: others than these are refused where labels are coded."""
+        return self
+
     def coded(self, labels: Any) -> NDArray[Any]:
         """Labels as a batch has them: −1 and +1, or the numbers of more classes; an unknown one raises."""
         labels = np.asarray(labels)
-        if len(self) == 2:
+        if self.n_models == 1 and len(self) == 2:
             positive, negative = labels == self[1], labels == self[0]
             self._require_known(labels, positive | negative)
             return np.asarray(positive, dtype=np.int8) * np.int8(2) - np.int8(1)
@@ -87,7 +97,8 @@ class Classes(tuple[Any, ...]):
             place = order[np.minimum(np.searchsorted(known, labels, sorter=order), len(known) - 1)]
             same = np.asarray(known[place] == labels)
         else:  # numpy would compare numbers as text, and has no order for objects of several kinds
-            place = np.array([self.index(label) if label in self else -1 for label in labels.tolist()], np.intp)
+            number = {label: k for k, label in enumerate(self)}
+            place = np.array([number.get(label, -1) for label in labels.tolist()], np.intp)
             same = place >= 0
         self._require_known(labels, same)
         return np.asarray(place, dtype=np.int32)
@@ -147,10 +158,15 @@ def _given_weights(class_weight: dict[Any, Any], classes: Classes, owner: str) -
         if label not in tuple(classes):
             known = " and ".join(map(repr, classes)) if len(classes) == 2 else ", ".join(map(repr, classes))
             raise InvalidParameterError(f"{owner}: class_weight has label {label!r}, the classes are {known}")
-        try:
-            _COST.encode(cost)
-        except (TypeError, ValueError):
-            raise InvalidParameterError(
-                f"{owner}: class_weight[{label!r}] must be {_COST.allowed()}, got {cost!r}"
-            ) from None
+        checked_weight(label, cost, owner)
     return [float(class_weight.get(label, 1.0)) for label in classes]
+
+
+def checked_weight(label: Any, cost: Any, owner: str) -> None:
+    """Raises if the weight of a class is none."""
+    try:
+        _COST.encode(cost)
+    except (TypeError, ValueError):
+        raise InvalidParameterError(
+            f"{owner}: class_weight[{label!r}] must be {_COST.allowed()}, got {cost!r}"
+        ) from None

@@ -26,13 +26,14 @@ from thinstream.errors import (
     listed,
 )
 from thinstream.learners import Classes
+from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.models import packing
 from thinstream.models.container import KEY, Arrays, canonical, digest, get, label, plain, put, storable
 from thinstream.models.model import Model, Names
 
-#: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3; what
-#: needs no more is still written as 1.
-FORMAT = 3
+#: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
+#: classes that come later with 4; what needs no more is still written as 1.
+FORMAT = 4
 GRADES = ("full", "weights")
 Grade = Literal["full", "weights"]
 
@@ -85,6 +86,8 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
         "space": plain(model.feature_space, "space"),
         "extra": plain(_extra_out(model), "extra"),
     }
+    if model.classes.grow:
+        head["class_weight"] = _class_weight_out(model.class_weight)
     text = canonical(head | {"sha256": digest(canonical(head), arrays)})
     with replacing(path) as temporary, open(temporary, "wb") as file:
         put(file, text, arrays)
@@ -162,10 +165,24 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
     learner, labels = packing.unpack(head, arrays), [label(each) for each in head["classes"]]
     if len(set(labels)) < len(labels):
         raise ModelFileError(f"its classes are not different, {labels!r}")
+    classes = Classes(*labels) if "spares" not in head else _growing_classes(labels, head.get("class_weight"), learner)
     own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
     extra = dict(head["extra"])
     reading, report = extra.pop(_READING, {}), extra.pop(_REPORT, None)
-    return Model(learner, Classes(*labels), dict(head["space"]), _names_in(arrays), extra, own, reading, report)
+    return Model(learner, classes, dict(head["space"]), _names_in(arrays), extra, own, reading, report)
+
+
+def _class_weight_out(given: Any) -> Any:
+    """Pairs in place of a dict, whose keys may be numbers."""
+    return [[label(each), float(weight)] for each, weight in given.items()] if isinstance(given, dict) else given
+
+
+def _growing_classes(labels: list[Any], class_weight: Any, learner: Any) -> GrowingClasses:
+    pairs = isinstance(class_weight, list)
+    known = GrowingClasses(*labels, class_weight={label(k): v for k, v in class_weight} if pairs else class_weight)
+    if known.spare_costs(learner.algorithm.name) != learner.spare_costs or known.costs != learner.costs:
+        raise ModelFileError("its class weights are not those it has learned with")
+    return known
 
 
 def _extra_out(model: Model) -> dict[str, Any]:

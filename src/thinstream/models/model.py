@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, MergeError
+from thinstream.growing import Growing, merge_growing
 from thinstream.learners.classes import Classes
+from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.protocol import AnyLearner
 from thinstream.one_vs_rest import merge, model_for
 
@@ -63,7 +65,8 @@ class Model:
     learner : AnyLearner
         Of any algorithm and any number of classes.
     classes : Classes
-        The negative and the positive label, or the labels of all classes: strings, numbers or booleans.
+        The negative and the positive label, or the labels of all classes: strings, numbers or booleans; of a model
+        with ``grow_classes`` those met so far, in order of appearance.
     feature_space : dict
         How rows are prepared and what feature numbers mean, as JSON has it; {}: they are column numbers.
     names : Names or None
@@ -113,9 +116,21 @@ class Model:
         names: Names | None = None,
         **options: Any,
     ) -> Self:
-        """A model that has seen nothing; ``options`` are those of `learners.make_learner`."""
-        learner = model_for(algorithm, classes, class_weight, n_features=n_features, **options)
+        """A model that has seen nothing; ``options`` are those of `learners.make_learner`.
+
+        With `GrowingClasses`, which have their class weights, it learns classes as they come.
+        """
+        options["n_features"] = n_features
+        if isinstance(classes, GrowingClasses):
+            learner: AnyLearner = Growing.begin(algorithm, classes, **options)
+        else:
+            learner = model_for(algorithm, classes, class_weight, **options)
         return cls(learner, classes, dict(feature_space or {}), names)
+
+    @property
+    def class_weight(self) -> Any:
+        """Of a model with ``grow_classes``: what classes weigh, those to come included."""
+        return getattr(self.classes, "class_weight", None)
 
     @property
     def reading_options(self) -> dict[str, Any]:
@@ -125,6 +140,18 @@ class Model:
     def copy(self) -> Self:
         """One that can learn while this one stays as it is."""
         return replace(self, learner=copy.deepcopy(self.learner))
+
+    def learn(self, batch: Batch, classes: Classes, scores: bool = True) -> tuple[Self, NDArray[Any]]:
+        """Learns rows whose labels are those of ``classes``: its own, or these and more; the model with all of them.
+
+        The learner is changed in place. The scores are those before each update.
+        """
+        if isinstance(classes, GrowingClasses) and isinstance(self.learner, Growing):
+            usual, costs = self.learner.spare_costs[0], classes.costs
+            new = range(len(self.classes), len(costs))
+            self.learner.to_come = {k: costs[k] for k in new if costs[k] != usual}
+        found = self.learner.learn(batch, scores=scores)
+        return self if len(classes) == len(self.classes) else replace(self, classes=classes), found
 
     def predict(self, batch: Batch) -> NDArray[np.intp]:
         """Numbers of the classes of rows."""
@@ -142,24 +169,40 @@ class Model:
         """A new model out of several that learned from disjoint parts of the data; they are left as they are.
 
         Classes, feature spaces and reading options must agree. Columns and names are those of all, the first model's
-        where names differ. How learners are merged: docs/algorithms.md.
+        where names differ. With ``grow_classes`` models may have met different classes: the new one has them all, this
+        one's first. How learners are merged: docs/algorithms.md.
         """
         for other in others:
-            for what in ("classes", "feature_space", "reading_options"):
+            if self.classes.grow != other.classes.grow:
+                raise MergeError("models to merge must agree in grow_classes, got one with and one without")
+            for what in ("class_weight" if self.classes.grow else "classes", "feature_space", "reading_options"):
                 one, two = getattr(self, what), getattr(other, what)
                 if one != two:
                     raise MergeError(
                         f"models to merge must agree in their {what.replace('_', ' ')}, got {one} and {two}"
                     )
         columns = sorted({name for model in (self, *others) for name in model.reading.get("columns", ())})
-        learner = merge([self.learner, *(other.learner for other in others)], average=average)
+        classes, learner = _merged([self, *others], average)
         named = [model.names.as_dict() for model in (*reversed(others), self) if model.names is not None]
         names = {index: text for each in named for index, text in each.items()}
         return Model(
             learner,
-            self.classes,
+            classes,
             self.feature_space,
             Names.of(list(names.values()), list(names)) if named else None,
             reading=self.reading | ({"columns": columns} if columns else {}),
             extra={key: value for key, value in self.extra.items() if key == "estimator"},
         )
+
+
+def _merged(models: Sequence[Model], average: bool) -> tuple[Classes, AnyLearner]:
+    """The classes of all models, and their learners as one."""
+    classes, learners = models[0].classes, [model.learner for model in models]
+    if not isinstance(classes, GrowingClasses):
+        return classes, merge(learners, average=average)
+    for other in models[1:]:
+        classes = classes.meeting(list(other.classes))
+    places = [{label: k for k, label in enumerate(model.classes)} for model in models]
+    numbers = [[each.get(label, -1) for each in places] for label in classes]
+    growing = [learner for learner in learners if isinstance(learner, Growing)]
+    return classes, merge_growing(growing, numbers, classes.costs, average=average)

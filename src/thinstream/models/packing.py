@@ -7,7 +7,8 @@ Weights only: ``indices`` and ``weights`` of those that are not zero, ``intercep
 Batch methods: the arrays they name themselves, after ``batch/``; parameters that are arrays, after ``given/``.
 
 Of more than two classes each has these arrays for its own, with its number before the name (``7/state``); the costs are
-those of each, and ``mistakes`` counts rows whose class had not the highest score.
+those of each, and ``mistakes`` counts rows whose class had not the highest score. With classes that come later this is
+so of one or two classes as well, and in full the models of classes to come follow, in the order of ``spares``.
 """
 
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from thinstream.engine.full import Matrix
 from thinstream.engine.loop import Costs
 from thinstream.errors import ModelFileError
+from thinstream.growing import Growing
 from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.frozen import require_array
 from thinstream.learners.learner import dtype_of
@@ -32,6 +34,8 @@ _BATCH, _GIVEN = "batch/", "given/"
 
 def oldest_format(learner: AnyLearner) -> int:
     """The first version of the format that can hold it."""
+    if isinstance(learner, Growing):
+        return 4
     if learner.algorithm.kind == "batch":
         return 3
     return 1 if sum(1 for _ in learner.models) == 1 else 2
@@ -41,10 +45,12 @@ def describe(learner: AnyLearner) -> dict[str, Any]:
     """What makes a learner, besides its memory."""
     costs = [_costs(Costs(*model.costs)) for model in learner.models]
     short = {name: value for name, value in learner.parameters.items() if not np.ndim(value)}
-    return {
+    growing = isinstance(learner, Growing)
+    spares = {"spares": [_costs(each) for each in learner.spare_costs]} if isinstance(learner, Growing) else {}
+    return spares | {
         "algorithm": learner.algorithm.name,
         "parameters": plain(short, "parameters"),
-        "costs": costs if len(costs) > 1 else costs[0],
+        "costs": costs if len(costs) > 1 or growing else costs[0],
         "dtype": learner.dtype.name,
         "n_features": int(learner.n_features),
         "fit_intercept": bool(learner.offset),
@@ -66,7 +72,9 @@ def pack(learner: AnyLearner, grade: str) -> Arrays:
         return _pack_batch(learner, grade)
     one = full if grade == "full" else weights
     each = [one(model) for model in learner.models]
-    if len(each) == 1:
+    if isinstance(learner, Growing):
+        each += [full(spare) for spare in learner.spares if grade == "full"]
+    elif len(each) == 1:
         return each[0]
     arrays = {f"{k}/{name}": array for k, arrays in enumerate(each) for name, array in arrays.items()}
     return arrays | {"mistakes": np.array([learner.n_mistakes])}
@@ -81,8 +89,11 @@ def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     if type(costs) is not list:
         found: AnyLearner = one(head, arrays)
         return found
-    if len(costs) != len(head["classes"]) or len(costs) < 3:
-        raise ModelFileError(f"it has costs for {len(costs)} classes, and {len(head['classes'])} classes")
+    classes = len(costs)
+    if classes != len(head["classes"]) or classes < (1 if "spares" in head else 3):
+        raise ModelFileError(f"it has costs for {classes} classes, and {len(head['classes'])} classes")
+    spare_costs = head.get("spares", [])
+    costs = [*costs, *(spare_costs if head["grade"] == "full" else [])]
     declared, first = find(head["algorithm"]), _common({**head, "costs": costs[0]})
     width, rule = first["n_features"] + first["fit_intercept"], rule_of(declared, head["parameters"])
     require_room(declared, rule, width, dtype_of(first["dtype"], declared.name), len(costs))
@@ -95,7 +106,12 @@ def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     mistakes = int(require_array(arrays, "mistakes", (1,), np.dtype(np.int64))[0])
     if mistakes < 0:
         raise ModelFileError(f"its mistakes are {mistakes}, below 0")
-    return OneVsRest(models, mistakes)
+    if "spares" not in head:
+        return OneVsRest(models, mistakes)
+    usual = [_common({**head, "costs": cost})["costs"] for cost in spare_costs]
+    if not usual:
+        raise ModelFileError("it has no model for classes to come")
+    return Growing(models[:classes], models[classes:], mistakes, usual)
 
 
 def _pack_batch(learner: Any, grade: str) -> Arrays:

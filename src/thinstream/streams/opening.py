@@ -69,6 +69,8 @@ def open_files(paths: Any, options: Options, *, cache: bool = False) -> Stream:
         return stream
     if not all(Path(file).is_file() for file in files):
         raise InvalidParameterError("a cache is kept beside a file; standard input and pipes have none")
+    if options.grow_classes:
+        raise InvalidParameterError("a cache holds numbers of classes that are known: leave out cache or grow_classes")
     if stream.names is not None:
         raise InvalidParameterError(
             "names are found in the text, which a cache does not have: leave out one of the two"

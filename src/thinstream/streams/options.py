@@ -102,6 +102,9 @@ class Options:
         metavar="NEG,POS",
         parse=parse_classes,
     )
+    grow_classes: bool = _option(
+        False, "Whether classes are found as they come, those of ``classes`` first.", panel=None
+    )
     zero_based: bool | str = _option(
         False,
         "Whether libsvm indices begin at 0: no, yes, or auto (looks through the files first).",
@@ -243,12 +246,15 @@ def as_learned(options: Options, format: str, model: Any, named: str) -> Options
     from thinstream.streams.formats import find_format
 
     learned = in_feature_space(model.feature_space)
-    if tuple(model.classes) != (-1, 1):
+    if tuple(model.classes) != (-1, 1) or model.classes.grow:
         learned["classes"] = tuple(model.classes)
+    if model.classes.grow:
+        learned["grow_classes"] = True
     given = options.given()
+    # zero_based may be "auto"; if that finds otherwise, the feature spaces will differ. Classes may come later.
+    free = ("zero_based", "classes") if model.classes.grow else ("zero_based",)
     for name, value in learned.items():
-        # zero_based may be "auto"; if that finds otherwise, the feature spaces will differ
-        if name in given and name != "zero_based" and not _same(name, given[name], value):
+        if name in given and name not in free and not _same(name, given[name], value):
             raise InvalidParameterError(
                 f"{named} learned with {name} {_shown(value)}; it cannot be used with {_shown(given[name])}"
             )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
+from thinstream.streams.class_book import ClassBook, local_numbers
 from thinstream.streams.compression import ending
 from thinstream.streams.normalise import unit_rows
 from thinstream.streams.options import Options
@@ -47,6 +48,7 @@ class Rows(NamedTuple):
     parsed: Parsed
     y: NDArray[Any] | None
     unlabelled: int  # the first row without a label where others have one, or −1
+    met: list[Any] | None = None  # labels that ``y`` has the places of, where classes are found as they come
 
     def batch(self, first_row: int, position: Position) -> Batch:
         """The rows, all of them good, with the position behind them."""
@@ -69,6 +71,7 @@ class TextStream:
     reading: dict[str, Any]  # the options that fingerprints tell apart
     spans: tuple[Span, ...] = ()  # what of each file is read; (): all
     skipped: Skipped = field(default_factory=Skipped)
+    book: ClassBook | None = None  # of classes found as they come
 
     unit = "bytes"
 
@@ -83,8 +86,8 @@ class TextStream:
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
-        """The labels, if they were told."""
-        return self.options.classes
+        """The labels, if they were told or found."""
+        return self.options.classes if self.book is None else tuple(self.book.labels)
 
     @property
     def names(self) -> NameTable | None:
@@ -145,22 +148,33 @@ class TextStream:
                 offset, line = piece.offset, line + piece.passed
                 for text, rows in self._stretches(piece.text, whole):
                     parsed, before, error = rows.parsed, Position(start.part, offset, line, row), None
-                    if rows.unlabelled >= 0:
-                        example = f"example {row + rows.unlabelled + 1}"
-                        error = InvalidInputError(f"{display_name(file)}: {example} has no label, others have")
+                    bad, why = self._bad_label(rows)
+                    if bad >= 0:
+                        error = InvalidInputError(f"{display_name(file)}: example {row + bad + 1}{why}")
                     elif parsed.error is not None:
                         error = self._trouble(file, line + above(), text, parsed.error)
                     if self.names is not None:
                         self.names.add(parsed.named)
                     offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
                     batch = rows.batch(before.row, Position(start.part, offset, line, row))
-                    if error is None:
-                        yield batch
-                        continue
-                    good = len(batch) if rows.unlabelled < 0 else rows.unlabelled
-                    if good:
-                        yield replace(batch.until(good), position=before._replace(skip=good))
-                    raise error
+                    good = len(batch) if bad < 0 else bad
+                    if error is not None and not good:
+                        raise error
+                    kept = batch if error is None else replace(batch.until(good), position=before._replace(skip=good))
+                    yield kept if self.book is None or rows.met is None else _numbered(kept, rows.met, self.book)
+                    if error is not None:
+                        raise error
+
+    def _bad_label(self, rows: Rows) -> tuple[int, str]:
+        """The first row without a label where others have one, or with one of another kind than others, and why."""
+        if rows.unlabelled >= 0:
+            return rows.unlabelled, " has no label, others have"
+        if self.book is not None and rows.met and rows.y is not None:
+            known = ClassBook([*self.book.labels[:1], *([] if self.book.labels else rows.met[:1])])
+            for k, label in enumerate(rows.met):
+                if known.is_foreign(label):
+                    return int(np.argmax(rows.y == k)), f": {known.foreign_message(label)}"
+        return -1, ""
 
     def _parsed(self, pool: Executor, file: str, start: int, stop: int | None) -> Generator[tuple[Piece, Rows]]:
         """Pieces with their rows, a few parsed ahead; all that were read come before what ended the reading."""
@@ -211,12 +225,16 @@ class TextStream:
             unit_rows(parsed.indptr, parsed.values)
         missing = np.isnan(parsed.labels)
         some = self.options.labels and not missing.all()
+        unlabelled = int(np.argmax(missing)) if some and missing.any() else -1
         y = None
+        if self.book is not None and (some or not len(missing)):
+            met, y = local_numbers(parsed.labels if unlabelled < 0 else parsed.labels[:unlabelled], parsed.met)
+            return Rows(parsed, y if unlabelled < 0 else np.pad(y, (0, len(missing) - unlabelled)), unlabelled, met)
         if some or not len(missing):
             many = self.classes is not None and len(self.classes) > 2
             signs = parsed.labels > 0
             y = np.where(missing, 0, parsed.labels).astype(np.int32) if many else np.where(signs, 1, -1).astype(np.int8)
-        return Rows(parsed, y, int(np.argmax(missing)) if some and missing.any() else -1)
+        return Rows(parsed, y, unlabelled)
 
     def _trouble(self, file: str, line: int, text: Text, error: ParseError) -> InvalidInputError | None:
         """What a bad record raises; None if it is passed over."""
@@ -229,6 +247,13 @@ class TextStream:
             return InvalidInputError(f"more than {self.options.max_errors} bad records, the last: {reason}")
         self.skipped.add(reason)
         return None
+
+
+def _numbered(batch: Batch, met: list[Any], book: ClassBook) -> Batch:
+    """A batch that has the places of labels, with their numbers in the stream."""
+    y = batch.require_labels()
+    table = book.numbers(met[: int(y.max(initial=-1)) + 1])  # not those of rows that were left out
+    return replace(batch, y=table[y] if len(table) else y)
 
 
 class _Here(Executor):

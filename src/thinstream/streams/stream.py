@@ -35,7 +35,8 @@ class Stream(Protocol):
     def classes(self) -> tuple[Any, ...] | None:
         """The labels its negative and positive rows had, or those of more classes, if they were told.
 
-        Of more than two, batches have the numbers of the classes, in int32, in place of ±1.
+        Of more than two, batches have the numbers of the classes, in int32, in place of ±1; and so where they are found
+        as they come (the stream then has a ``book``): these are the ones found so far.
         """
 
     @property

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from thinstream.atomic import sweep
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, ModelFileError
+from thinstream.evaluate.growing import GrowingProgress
 from thinstream.evaluate.progress import Progress
+from thinstream.growing import Growing
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
@@ -92,7 +94,7 @@ class Checkpoints:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
         require_same(self.path, "source", run["source"], source)
         require_same(self.path, "model", described(model.learner), described(learner))
-        progress = Progress.from_arrays(model.arrays)
+        progress = (GrowingProgress if model.classes.grow else Progress).from_arrays(model.arrays)
         names, drift = (
             {key.removeprefix(prefix): array for key, array in model.arrays.items() if key.startswith(prefix)}
             for prefix in (_NAMES, _DRIFT)
@@ -119,10 +121,13 @@ def require_same(path: Path, what: str, stored: dict[str, Any], given: dict[str,
 
 def described(learner: AnyLearner) -> dict[str, Any]:
     """What must not differ between a run and its continuation."""
+    growing = isinstance(learner, Growing)  # the classes it has met may differ
+    costs = learner.spare_costs if isinstance(learner, Growing) else [model.costs for model in learner.models]
     return {
         "algorithm": learner.algorithm.name,
         **learner.parameters,
-        "costs": [list(model.costs) for model in learner.models],
+        "grow_classes": growing,
+        "costs": [list(each) for each in costs],
         "dtype": learner.dtype.name,
         "fit_intercept": bool(learner.offset),
     }

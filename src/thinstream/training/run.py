@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.evaluate.growing import progress_for
 from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
-from thinstream.evaluate.progress import LabelOrder, Progress
+from thinstream.evaluate.progress import LabelOrder
 from thinstream.evaluate.report import P3, Tradeoff
+from thinstream.learners.growing_classes import GrowingClasses, called, known_before
 from thinstream.models.model import Model, Names
 from thinstream.streams.options import how_read
 from thinstream.streams.stream import START, Stream, batches_from
@@ -57,7 +59,7 @@ class Run:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
         self.watch, self.drift, self.tradeoff = watch or NullObserver(), drift, tradeoff
         model.require_features(stream.feature_space, "the data")
-        self.state = State(model, Progress(len(model.classes)), 0, START)
+        self.state = State(model, progress_for(model.classes), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         if checkpoints and drift is not None:
             self._source["monitors"] = [*drift.monitors]
@@ -73,6 +75,11 @@ class Run:
         found = self.checkpoints.read(self._source, self.state.model.learner)
         if found is None:
             return False
+        if found.model.class_weight != self.state.model.class_weight:
+            raise InvalidInputError(
+                f"{self.checkpoints.path} cannot be resumed: its class weights are {found.model.class_weight!r}, those "
+                f"given are {self.state.model.class_weight!r}"
+            )
         self.state = found
         if self.stream.skipped is not None:
             self.stream.skipped.count = found.skipped
@@ -161,21 +168,26 @@ class Run:
             batch = batch.after(rows) if rows < len(batch) else batch.until(0)
 
     def _take(self, rows: Batch) -> None:
-        y = rows.require_labels()
+        y, model = rows.require_labels(), self.state.model
+        classes, known = model.classes, len(model.classes)
+        if isinstance(classes, GrowingClasses):
+            classes, y = classes.numbered(self.stream.classes or (-1, 1), y)
+            rows = rows.labelled(y, rows.weights)
         self._order.update(y)
-        scores = self.state.model.learner.learn(rows, scores=self._progressive)
+        model, scores = model.learn(rows, classes, scores=self._progressive)
+        self.state = self.state._replace(model=model)
         if self._progressive:
             self.state.progress.update(scores, y, rows.weights)
             if self.drift is not None:
-                self._watch_drift(self.drift, scores, rows)
+                self._watch_drift(self.drift, scores, rows, known)
         self._since += len(rows)
         position = self.state.position
         self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
 
-    def _watch_drift(self, drift: DriftWatch, scores: NDArray[Any], rows: Batch) -> None:
-        y = rows.require_labels()
-        right = y if len(self.state.model.classes) > 2 else y > 0
-        wrong = self.state.model.classes.chosen(scores) != right
+    def _watch_drift(self, drift: DriftWatch, scores: NDArray[Any], rows: Batch, known: int) -> None:
+        y, classes = rows.require_labels(), self.state.model.classes
+        right = y if classes.n_models > 1 or classes.grow else y > 0
+        wrong = (called(scores, known_before(y, known)) if classes.grow else classes.chosen(scores)) != right
         for told in drift.update(wrong if rows.weights is None else wrong[rows.weights != 0]):
             self.watch.changed(told.monitor, told.change.row, told.change.since)
 

@@ -32,8 +32,9 @@ def merge(
             raise MergeError(f"{path} and {twin} are the same file: its examples would count twice")
     first, *others = (read(path) for path in models)
     for path, other in zip(models[1:], others, strict=True):
+        growing = first.classes.grow and other.classes.grow  # classes may have come in some only
         for what, one, two in (
-            ("classes", first.classes, other.classes),
+            ("classes", first.classes, first.classes if growing else other.classes),
             ("feature space", first.feature_space, other.feature_space),
             ("reading options", first.reading_options, other.reading_options),
         ):

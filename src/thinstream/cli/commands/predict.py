@@ -43,7 +43,7 @@ def predict(
     classes = found.classes
     on_terminal = out == "-" and sys.stdout.isatty()
     shown = [printable(str(label)) if on_terminal else str(label) for label in classes]
-    many = len(classes) > 2
+    many = classes.n_models > 1 or classes.grow
     rows = bad = 0
     with open_outputs([out]) as (file,):
         for batch, s in scored:

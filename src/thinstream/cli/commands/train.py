@@ -44,6 +44,14 @@ class Training:
     ] = None
     class_weight: ClassWeight = None
     intercept: Intercept = None
+    grow_classes: Annotated[
+        bool,
+        option(
+            "Any label is welcome: one not met before is a new class, learned as if known from the start.",
+            MODEL,
+            "--grow-classes",
+        ),
+    ] = False
     features: Annotated[
         int | None,
         option(
@@ -113,6 +121,8 @@ def train(
                 raise InvalidParameterError(f"--{each.name.replace('_', '-')} is for runs with --engine")
     named = algorithm if training.start is None or "algorithm" in given else None
     _check_options(data, reading, distributed, training, named, parameters)
+    if training.grow_classes:
+        reading = replace(reading, grow_classes=True)
     if training.start is None:
         model = _new_model(reading, training, algorithm, parameters)
     else:
@@ -205,6 +215,8 @@ def _check_options(
     _check_watching(training, distributed)
     if distributed.engine is None:
         require_writable(place)
+    elif training.grow_classes:
+        raise InvalidParameterError("--grow-classes is for runs in one process, without --engine")
     else:
         from thinstream.cli.distributed_run import require_possible
 
@@ -236,13 +248,17 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
     import numpy as np
 
     from thinstream.learners import find
+    from thinstream.learners.growing_classes import GrowingClasses
     from thinstream.models.model import Model
 
     classes = classes_of(reading)
+    class_weight = parse_class_weight(training.class_weight, reading.classes or ((-1, 1) if not classes.grow else ()))
+    if isinstance(classes, GrowingClasses):
+        classes = GrowingClasses(*classes, class_weight=class_weight)
     model = Model.fresh(
         algorithm,
         classes,
-        parse_class_weight(training.class_weight, classes),
+        class_weight,
         n_features=training.features or 0,
         dtype=training.dtype or "float32",
         grow=training.features is None,
@@ -266,7 +282,9 @@ def _model_to_continue(
     learner = model.learner
     if learner.weights_only:
         raise WeightsOnlyError(f"{start} holds weights only: it predicts, but cannot go on learning")
-    if reading.classes is not None and classes_of(reading) != model.classes:
+    if training.grow_classes and not model.classes.grow:
+        raise InvalidParameterError(f"{start} has learned without --grow-classes; it cannot go on with it")
+    if reading.classes is not None and not model.classes.grow and classes_of(reading) != model.classes:
         raise InvalidParameterError(
             f"{start} has the classes {', '.join(map(repr, model.classes))}; it cannot go on with "
             f"{','.join(map(str, reading.classes))}"

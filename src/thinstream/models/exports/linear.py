@@ -58,8 +58,8 @@ class LinearModel(NamedTuple):
 
     @property
     def is_binary(self) -> bool:
-        """Whether there are two classes, so that one row of weights tells them apart."""
-        return len(self.classes) == 2
+        """Whether there are two classes that one row of weights tells apart."""
+        return len(self.intercepts) == 1 < len(self.classes)
 
     @property
     def n_weights(self) -> int:

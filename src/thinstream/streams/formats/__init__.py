@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT = "libsvm"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 #: Options that several formats take.
-LABELS_AND_WEIGHTS = ("classes", "label", "weight", "ignore")
+LABELS_AND_WEIGHTS = ("classes", "grow_classes", "label", "weight", "ignore")
 HASHING = ("bits", "signed")
 
 
@@ -107,6 +107,7 @@ def format_of(path: str) -> str:
 
 def text_stream(known: Format, files: list[str], parser: "TextFormat", options: Options) -> "TextStream":
     """The stream of text files, whose pieces the parser turns into rows."""
+    from thinstream.streams.class_book import ClassBook
     from thinstream.streams.reading import TextStream
 
     reading: dict[str, Any] = {"format": known.name, "on_error": options.on_error}
@@ -114,4 +115,8 @@ def text_stream(known: Format, files: list[str], parser: "TextFormat", options: 
         if (name == "classes" or spelling(option).remembered) and known.takes(name):
             value = getattr(options, name)
             reading[name] = list(value) if isinstance(value, tuple) else value
-    return TextStream(files, parser, options, feature_space(options, hashed=known.takes("bits")), reading)
+    space = feature_space(options, hashed=known.takes("bits"))
+    if not options.grow_classes:
+        return TextStream(files, parser, options, space, reading)
+    book = ClassBook(options.classes or ())
+    return TextStream(files, parser, options, space, reading | {"grow_classes": True}, book=book)

@@ -19,6 +19,7 @@ def open_arrow(known: Format, files: list[str], options: Options) -> Any:
         hasher=Numbering(Hashing.of(options)),
         ignore=options.ignore if options.labels else (*options.ignore, options.label),
         classes=options.classes,
+        grow_classes=options.grow_classes,
         dtype=options.dtype,
         required=options.columns,
     )

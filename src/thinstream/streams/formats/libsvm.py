@@ -23,8 +23,10 @@ def open_libsvm(known: Format, files: list[str], options: Options) -> Any:
     classes = options.classes
     if classes is not None and not all(isinstance(label, int | float) for label in classes):
         raise InvalidParameterError(f"labels of libsvm files are numbers, classes must be, too, got {classes!r}")
+    if options.grow_classes:
+        classes = None  # any number
     parser = Libsvm(bool(options.zero_based), classes, options.dtype, LARGEST[options.dtype], options.labels)
     return text_stream(known, files, parser, options)
 
 
-FORMATS = (Format("libsvm", (".svm", ".libsvm"), ("zero_based", "classes"), open_libsvm, lines=True),)
+FORMATS = (Format("libsvm", (".svm", ".libsvm"), ("zero_based", "classes", "grow_classes"), open_libsvm, lines=True),)

@@ -28,7 +28,7 @@ from thinstream.streams.tables.arrow_columns import (
 )
 from thinstream.streams.tables.arrow_formats import from_row, open_table
 from thinstream.streams.tables.arrow_package import pyarrow
-from thinstream.streams.tables.cells import CELLS, Csr, RowStream, coded_labels, rows_of, sparse_values, weights_of
+from thinstream.streams.tables.cells import CELLS, Csr, RowStream, rows_of, sparse_values, weights_of
 
 
 class Part(Protocol):
@@ -88,7 +88,8 @@ class ArrowRows(RowStream):
     def _reading(self) -> dict[str, Any]:
         """Which columns are read as what, for fingerprints."""
         columns = [self.label, self.weight, self.indices, self.values, *self.ignore]
-        return {"columns": columns, "classes": repr(self.classes)}
+        grow = {} if self.book is None else {"grow_classes": True}
+        return {"columns": columns, "classes": repr(self._told), **grow}
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on; in a position, ``offset`` counts rows of the part."""
@@ -252,7 +253,7 @@ class _Reading:
         y = (
             None
             if label is None
-            else coded_labels(labels_of(records.column(label), label, self.path), self.stream.classes, self.path, first)
+            else self.stream.coded(labels_of(records.column(label), label, self.path), self.path, first)
         )
         weights = None if weight is None else weights_of(self._numbers(records, weight), self.path, first)
         try:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.streams.class_book import ClassBook, label_of
 from thinstream.streams.options import Options
 
 #: Cells of a table that are turned into rows at a time.
@@ -41,17 +42,33 @@ class RowStream:
         classes: Sequence[Any] | None = None,
         dtype: str = "float32",
         rows_per_batch: int = 1 << 16,
+        grow_classes: bool = False,
     ) -> None:
         if dtype not in ("float32", "float64"):
             raise InvalidParameterError(f"dtype must be {listed(['float32', 'float64'])}, got {dtype!r}")
         if not isinstance(rows_per_batch, int) or rows_per_batch < 1:
             raise InvalidParameterError(f"rows_per_batch must be a whole number ≥ 1, got {rows_per_batch!r}")
-        if classes is not None and (isinstance(classes, str) or len(classes) < 2 or len(set(classes)) < len(classes)):
+        fewest = 0 if grow_classes else 2
+        if classes is not None and (
+            isinstance(classes, str) or len(classes) < fewest or len(set(classes)) < len(classes)
+        ):
             raise InvalidParameterError(
                 f"classes must be two that differ, (negative, positive), or more, got {classes!r}"
             )
-        self.hasher, self.classes = hasher, None if classes is None else tuple(classes)
+        self.hasher, self._told = hasher, None if classes is None else tuple(classes)
+        self.book = ClassBook(self._told or ()) if grow_classes else None
         self.dtype, self.rows_per_batch = dtype, rows_per_batch
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The labels, if they were told or found."""
+        return self._told if self.book is None else tuple(self.book.labels)
+
+    def coded(self, labels: NDArray[Any], place: str, first: int = 0) -> NDArray[Any] | None:
+        """Labels as a batch has them, or None if all are missing."""
+        if self.book is None:
+            return coded_labels(labels, self._told, place, first)
+        return _found_labels(labels, self.book, place, first)
 
     @property
     def feature_space(self) -> dict[str, Any]:
@@ -172,11 +189,33 @@ def coded_labels(
     return np.where(labels > 0, 1, -1).astype(np.int8)
 
 
+def _found_labels(labels: NDArray[Any], book: ClassBook, place: str, first: int) -> NDArray[Any] | None:
+    """Numbers of classes that are found as they come."""
+    if labels.dtype.kind not in "biufTUO":
+        raise InvalidInputError(f"{place}: labels must be numbers, booleans or text, got {labels.dtype}")
+    if labels.dtype.kind in "Of" and _all_missing(_is_missing(labels), place, first):
+        return None
+    plain = labels.tolist()
+    if labels.dtype.kind == "f":
+        plain = [label_of(label) for label in plain]
+    for row, label in enumerate(plain):
+        if not book.labels:
+            book.numbers([label])
+        elif book.is_foreign(label):
+            raise InvalidInputError(f"{place}: {book.foreign_message(label)} at row {first + row}")
+    return book.numbers(plain)
+
+
+def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """None, and NaN, which differs from itself."""
+    return np.asarray((labels != labels) | (labels == np.array(None)), dtype=np.bool_)
+
+
 def _coded_by_class(
     labels: NDArray[Any], classes: tuple[Any, ...] | None, place: str, first: int
 ) -> NDArray[Any] | None:
     labels = labels.astype(object)
-    if _all_missing((labels != labels) | (labels == np.array(None)), place, first):  # NaN differs from itself
+    if _all_missing(_is_missing(labels), place, first):
         return None
     if classes is None:
         raise InvalidInputError(f"{place}: labels like {labels[0]!r} need classes=(negative, positive)")

@@ -17,7 +17,6 @@ from thinstream.streams.tables.cells import (
     Csr,
     Hasher,
     RowStream,
-    coded_labels,
     rows_of,
     sparse_values,
     weights_of,
@@ -35,6 +34,7 @@ def from_memory(
     *,
     hasher: Hasher | None = None,
     classes: Sequence[Any] | None = None,
+    grow_classes: bool = False,
     dtype: str = "float32",
     rows_per_batch: int = 1 << 16,
 ) -> "Memory | Records":
@@ -54,6 +54,8 @@ def from_memory(
         Numbers features by their names.
     classes : (negative, positive), or more
         The two labels.
+    grow_classes : bool
+        Whether classes are found as they come, those of ``classes`` first.
     dtype : {"float32", "float64"}
         Type of the values; sparse matrices of that type are not copied.
     rows_per_batch : int
@@ -67,7 +69,12 @@ def from_memory(
     [([1, 0], [2.0, 3.0], [-1, 1])]
 
     """
-    shared: dict[str, Any] = {"classes": classes, "dtype": dtype, "rows_per_batch": rows_per_batch}
+    shared: dict[str, Any] = {
+        "classes": classes,
+        "grow_classes": grow_classes,
+        "dtype": dtype,
+        "rows_per_batch": rows_per_batch,
+    }
     if not hasattr(X, "shape") and not _is_nested(X):
         if y is not None or weights is not None:
             raise InvalidInputError("dicts come with their labels and weights: (dict, label) or (dict, label, weight)")
@@ -90,7 +97,7 @@ class Memory(RowStream):
         self.n_features = width if hasher is None else hasher.width
         if not hasattr(X, "tocsr"):
             self.rows_per_batch = min(self.rows_per_batch, max(CELLS // max(width, 1), 1))
-        self._y = None if y is None else coded_labels(_vector(y, self.size, "labels"), self.classes, "y")
+        self._y = None if y is None else self.coded(_labels(y, self.size), "y")
         self._weights = None if weights is None else weights_of(_vector(weights, self.size, "weights"), "weights")
 
     def fingerprint(self) -> dict[str, Any]:
@@ -117,6 +124,12 @@ class Memory(RowStream):
         weights = None if self._weights is None else self._weights[chosen]
         batch = Batch.of(rows.indptr, rows.indices, rows.values, rows.width, y, weights, first)
         return replace(batch, position=Position(offset=end, row=end))
+
+
+def _labels(given: Any, n: int) -> NDArray[Any]:
+    """A list of labels of several kinds must not become one of texts."""
+    mixed = isinstance(given, list | tuple) and len({isinstance(label, str) for label in given}) > 1
+    return _vector(np.array(given, dtype=object) if mixed else given, n, "labels")
 
 
 def _vector(given: Any, n: int, what: str) -> NDArray[Any]:

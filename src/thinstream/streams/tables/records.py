@@ -11,7 +11,7 @@ import numpy as np
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.stream import START
-from thinstream.streams.tables.cells import Hasher, RowStream, coded_labels, finite, weights_of
+from thinstream.streams.tables.cells import Hasher, RowStream, finite, weights_of
 
 _Source = Iterable[Any] | Callable[[], Iterable[Any]]
 
@@ -92,10 +92,15 @@ class Records(RowStream):
             indices,
             np.where(turned, -found, found),
             self._hash.width,
-            None if all(label is None for label in labels) else coded_labels(_array(labels), self.classes, "X", first),
+            None if all(label is None for label in labels) else self.coded(self._array(labels), "X", first),
             None if all(weight is None for weight in weights) else weights_of(np.array(filled), "X", first),
             first,
         )
+
+    def _array(self, labels: list[Any]) -> Any:
+        """Labels as an array: of objects unless all are numbers, so that nothing becomes text (or True a number)."""
+        numeric = self.book is None and all(isinstance(label, Real | np.bool_) for label in labels)
+        return np.array(labels, dtype=np.float64 if numeric else object)
 
 
 def _triple(record: Any, row: int) -> tuple[Mapping[str, Any], Any, Any]:
@@ -106,12 +111,6 @@ def _triple(record: Any, row: int) -> tuple[Mapping[str, Any], Any, Any]:
         allowed = "a dict, (dict, label) or (dict, label, weight)"
         raise InvalidInputError(f"X: each record must be {allowed}, got {record!r} at row {row}")
     return features, label, weight
-
-
-def _array(labels: list[Any]) -> Any:
-    """Labels as an array: of objects unless all are numbers, so that nothing becomes text."""
-    numeric = all(isinstance(label, Real | np.bool_) for label in labels)
-    return np.array(labels, dtype=np.float64 if numeric else object)
 
 
 def _flat(features: Mapping[Any, Any], prefix: str, row: int) -> Iterator[tuple[str, float]]:

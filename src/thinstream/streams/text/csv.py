@@ -10,7 +10,7 @@ Declare columns of codes: 17297e88 may be meant as eight letters, but it is a nu
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from thinstream.batch import plain
 from thinstream.errors import InvalidInputError, listed
 from thinstream.learners.learner import LARGEST
+from thinstream.streams.class_book import label_of
 from thinstream.streams.text import csv_parser as parser
 from thinstream.streams.text.hashed_rows import Class, ColumnFormat, Raw, words
 from thinstream.streams.text.hashing import encode_names, hashed
@@ -25,6 +26,8 @@ from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
 
 _DELIMITERS = (",", "\t", ";", "|")
+#: Labels that no cell has: of three or more the parser gives the places.
+_NEVER = (np.inf, np.inf, np.inf)
 _NO_COLUMNS = parser.Columns(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
@@ -80,6 +83,7 @@ class CSV(ColumnFormat):
         self._order: list[str] = []  # columns as the file has them that was begun last
         self._layout: parser.Columns | None = None
         self._classes = _classes(self.classes)
+        self._met: list[Any] = []  # labels found so far, by whichever thread came first
 
     def header(self, text: Text) -> int:
         """Takes in the names of the columns; raises if they are not those of the files before."""
@@ -155,8 +159,10 @@ class CSV(ColumnFormat):
         room, spans = Raw.empty(most), np.empty((0 if self.wanted is None else most, 4), np.int64)
         cells = np.empty((len(text) + 1 if self.text else 0, 5), np.int64)
         hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype])
+        met = self._labels_in(text, layout) if self.grow_classes else None
+        classes = self._classes if met is None else _classes((*met, *_NEVER))
         verdict, offset, where, end, rows, texts = parser.parse(
-            plain(text), ord(self.delimiter), layout, self._classes, *hashing, room, spans, cells
+            plain(text), ord(self.delimiter), layout, classes, *hashing, room, spans, cells
         )
         raw, found = room.first(rows, self.weight is not None), None
         if texts:
@@ -176,7 +182,33 @@ class CSV(ColumnFormat):
                 return readable("", self._order[column])
             return readable(f"{self._order[-column - 1]}=", _cell_text(text, start, stop, doubled))
 
-        return self.parsed(text, raw, error, name_at)
+        return self.parsed(text, raw, error, name_at, met=met)
+
+    def _labels_in(self, text: Text, layout: parser.Columns) -> list[Any]:
+        """All labels of a text, in the order found: the parser halts at each that it does not know yet.
+
+        What several pieces have found is shared, so that most know all labels from the start.
+        """
+        alone = layout._replace(kinds=np.where(layout.kinds == parser.LABEL, parser.LABEL, parser.IGNORED))
+        room, nothing = Raw.empty(len(text) // 2 + 2), np.empty((0, 5), np.int64)
+        start = 0
+        while True:
+            found = (*self._met, *_NEVER)
+            rest, delimiter = plain(text[start:]), ord(self.delimiter)
+            verdict, offset, _, _end, rows, _ = parser.parse(
+                rest, delimiter, alone, _classes(found), np.uint64(0), False, 0.0, room, nothing[:, :4], nothing
+            )
+            if verdict != parser.BAD_LABEL:
+                return list(found[: -len(_NEVER)])
+            _, begin, stop, doubled, _ = parser.cell(rest, offset, delimiter)
+            cell = _cell_text(rest, begin, stop, doubled)
+            value, is_number = parser._read(rest, begin, stop)
+            label = label_of(value) if is_number else cell
+            if "\ufffd" in cell or label in found:  # bytes that are no text: the parser tells
+                return list(found[: -len(_NEVER)])
+            if label not in self._met:
+                self._met.append(label)
+            start += int(room.ends[rows - 1]) if rows else 0
 
     def _with_words(self, text: Text, cells: NDArray[np.int64], raw: Raw) -> tuple[Raw, _Words]:
         """The rows with the words of the cells of text among their features."""

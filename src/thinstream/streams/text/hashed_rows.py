@@ -76,6 +76,8 @@ class HashedFormat(LineFormat):
     def of(cls, options: Options, **more: Any) -> Self:
         """The format the reading options ask for: fields have the names of options."""
         given = {name: getattr(options, name) for name in cls.__dataclass_fields__ if name in OPTIONS}
+        if given.get("grow_classes"):
+            given["classes"] = None  # the stream knows them
         return cls(**{**given, "hashing": Hashing.of(options), "names": NameTable.of(options), **more})
 
     def refused(self, why: str) -> InvalidParameterError:
@@ -94,6 +96,7 @@ class HashedFormat(LineFormat):
         error: tuple[ParseError, int] | None,
         name_at: Callable[[int], str],
         tags: list[str] | None = None,
+        met: list[Any] | None = None,
     ) -> Parsed:
         """The rows made tidy; ``error`` comes with the end of its record, ``name_at`` names a feature of ``raw``."""
         taken, before, dtype = len(text), raw.indptr.copy(), self.dtype
@@ -121,6 +124,7 @@ class HashedFormat(LineFormat):
             None if tags is None else tags[:rows],
             None if error is None else error[0],
             named,
+            met,
         )
 
 
@@ -138,6 +142,8 @@ class ColumnFormat(HashedFormat):
         Those to be taken apart into words, and to be left out.
     classes : (negative, positive), more labels, or None
         The labels.
+    grow_classes : bool
+        Whether any label is taken; `Parsed.met` has those found.
 
     """
 
@@ -147,6 +153,7 @@ class ColumnFormat(HashedFormat):
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
     classes: tuple[Class, ...] | None = None
+    grow_classes: bool = False
 
     def header(self, text: Text) -> int:
         """These files may begin with a byte order mark."""

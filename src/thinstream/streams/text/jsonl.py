@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from thinstream.streams.class_book import label_of
 from thinstream.streams.text.hashed_rows import ColumnFormat, Raw, words
 from thinstream.streams.text.hashing import encode_names, hashed
 from thinstream.streams.text.names import readable
@@ -62,6 +63,12 @@ class _Features:
         self.spaces: list[str] = []
         self.names: list[str] = []
         self.values: list[float] = []
+        self.labels: dict[tuple[type, Any], int] = {}  # met, where any is taken: True is not 1
+
+    def place(self, label: Any) -> float:
+        """Of a label among those met."""
+        found = label_of(label) if isinstance(label, float) else label
+        return float(self.labels.setdefault((type(label), found), len(self.labels)))
 
     def add(self, space: str, name: str, value: float) -> None:
         self.spaces.append(space)
@@ -162,20 +169,23 @@ class JSONLines(ColumnFormat):
             np.array(starts, np.int64),
             np.array(ends, np.int64),
         )
-        return self.parsed(text, raw, error, lambda k: readable(features.spaces[k], features.names[k]))
+        met = [label for _, label in features.labels] if self.grow_classes else None
+        return self.parsed(text, raw, error, lambda k: readable(features.spaces[k], features.names[k]), met=met)
 
     def _row(self, line: bytes, features: _Features) -> tuple[float, float]:
         """Label and weight of a line; its features are added."""
         entries = _decoded(line)
-        label = math.nan if self.label is None else self._label(entries.pop(self.label, None))
+        label = math.nan if self.label is None else self._label(entries.pop(self.label, None), features)
         weight = 1.0 if self.weight is None else self._weight(entries.pop(self.weight, None))
         for key, value in entries.items():
             features.take(key, value)
         return label, weight
 
-    def _label(self, given: Any) -> float:
+    def _label(self, given: Any, features: _Features) -> float:
         if given is None:
             return math.nan
+        if self.grow_classes and (isinstance(given, str | bool) or (isinstance(given, float) and math.isfinite(given))):
+            return features.place(given)
         if self.classes is not None:
             if isinstance(given, bool) and str(given) in self.classes:  # True and False, as other formats write them
                 given = str(given)

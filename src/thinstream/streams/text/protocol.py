@@ -27,7 +27,7 @@ class Parsed(NamedTuple):
     Indices of a row are sorted, unique and ≥ 0, values finite and not 0: what a `Batch` promises.
     """
 
-    labels: NDArray[Any]  # float64, NaN for a row without label
+    labels: NDArray[Any]  # float64, NaN for a row without label; places in ``met`` where that is there
     indptr: NDArray[np.int64]
     indices: NDArray[Any]  # int32 or int64
     values: NDArray[Any]  # float32 or float64
@@ -39,6 +39,7 @@ class Parsed(NamedTuple):
     tags: list[str] | None = None  # names of the rows, where the format has them
     error: ParseError | None = None
     named: Named | None = None  # new candidates for the format's `NameTable`, to be added in the order of the pieces
+    met: list[Any] | None = None  # labels found as they came
 
 
 class TextFormat(Protocol):
