@@ -20,7 +20,7 @@ from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.scorers import score_of, scoring_for, threads_of
 from thinstream.estimators.splits import check_folds, is_number, splits_of
 from thinstream.estimators.streams import classes_for
-from thinstream.estimators.study_inputs import labelled_csr
+from thinstream.estimators.study_inputs import labelled_csr, require_known_classes
 from thinstream.learners import Classes
 from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
@@ -194,6 +194,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 f"estimator must be an online one of thinstream (see ts.algorithms('online')), got {self.estimator!r}"
             )
         self.estimator._check_common_parameters()
+        require_known_classes(self.estimator)
         if self.held_out not in HELD_OUT_CHOICES:
             raise InvalidParameterError(f"held_out must be {listed(HELD_OUT_CHOICES)}, got {self.held_out!r}")
         memory = 1 if self.memory is None else self.memory

@@ -46,11 +46,16 @@ def base_of(estimator: Any) -> OnlineClassifier:
     base._check_common_parameters()
     if base.get_params(deep=False)["n_passes"] != 1:
         raise InvalidParameterError(f"{base._algorithm}: lanes learn in one pass, n_passes must be 1, got {base!r}")
-    if base.get_params(deep=False)["grow_classes"]:
-        raise InvalidParameterError(
-            f"{base._algorithm}: models are compared on two classes that are known, grow_classes must be False"
-        )
+    require_known_classes(base)
     return base
+
+
+def require_known_classes(estimator: OnlineClassifier) -> None:
+    """Raises where classes may come later."""
+    if estimator.get_params(deep=False)["grow_classes"]:
+        raise InvalidParameterError(
+            f"{estimator._algorithm}: models are compared on two classes that are known, grow_classes must be False"
+        )
 
 
 class LabelledCsr(NamedTuple):
