@@ -73,3 +73,20 @@ def listed(names: Iterable[object]) -> str:
     """
     *head, last = [repr(name) for name in names]
     return f"{', '.join(head)} or {last}" if head else last
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What a name that nothing has may have been meant for.
+
+    >>> meant("usr", ["user", "item"])
+    "did you mean 'user'?"
+    >>> meant("day", ["user", "item"])
+    "there are 'user' or 'item'"
+    """
+    import difflib
+
+    folded = {other.casefold(): other for other in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1)
+    if near:
+        return f"did you mean {folded[near[0]]!r}?"
+    return f"there are {listed(folded.values())}" if folded else "there are none"

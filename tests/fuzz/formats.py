@@ -25,6 +25,23 @@ FORMATS = {
     "vw": Known("thinstream.streams.text.vw:VW"),
     "csv": Known("thinstream.streams.text.csv:CSV"),
     "jsonl": Known("thinstream.streams.text.jsonl:JSONLines", {"weight": "weight", "text": ("text",)}),
+    "vw-crosses": Known(
+        "thinstream.streams.text.vw:VW",
+        {"cross": [("a", "text"), ("text", "text", "b")]},
+        "tests.streams.naive_crosses:vw_disagreement",
+        seeds="vw",
+    ),
+    "csv-crosses": Known(
+        "thinstream.streams.text.csv:CSV",
+        {"cross": [("c1", "c2"), ("c3", "c3"), ("c3", "c2", "c1")], "text": ("c3",), "label": None, "numbered": True},
+        seeds="csv",
+    ),
+    "jsonl-crosses": Known(
+        "thinstream.streams.text.jsonl:JSONLines",
+        {"weight": "weight", "text": ("text",), "cross": [("user", "v"), ("text", "text"), ("age", "user", "text")]},
+        "tests.streams.naive_crosses:json_disagreement",
+        seeds="jsonl",
+    ),
 }
 
 

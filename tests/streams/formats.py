@@ -50,11 +50,11 @@ def rows_of(parsed):
         yield (None if label != label else label), float(weights[k]), features
 
 
-def hashed(features, bits=22, signed=False, seed=0, dtype="float32"):
+def hashed(features, bits=22, signed=False, seed=0, dtype="float32", errors="strict"):
     """(namespace, name, value) to a row, by the definition."""
     sums = {}
     for space, name, value in features:
-        code = naive(name.encode(), naive(space.encode(), seed))
+        code = naive(name.encode("utf-8", errors), naive(space.encode("utf-8", errors), seed))
         index, value = code % 2**bits, -value if signed and code >= 2**31 else value
         if value:
             sums[index] = sums[index] + value if index in sums else value

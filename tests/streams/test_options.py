@@ -46,6 +46,7 @@ OTHER = {
     "header": False,
     "bits": 1,
     "signed": True,
+    "cross": (("age", "zip"), ("user", "item", "day")),
     "names": 1,
     "dtype": "float64",
     "labels": False,
@@ -95,7 +96,7 @@ def test_a_model_reads_as_it_learned():
     learned = Options(**{name: value for name, value in OTHER.items() if name not in ("format", "zero_based")})
     space, kept = feature_space(learned, hashed=True), remembered(learned)
     again = as_learned(Options(), "csv", Learned(space, ("ham", "spam"), kept), "m.ts")
-    for name in ("label", "weight", "numeric", "ignore", "header", "classes", "bits", "signed", "normalize"):
+    for name in ("label", "weight", "numeric", "ignore", "header", "classes", "bits", "signed", "cross", "normalize"):
         assert getattr(again, name) == getattr(learned, name)
     assert sorted(again.text) == sorted(learned.text)
     assert again.threads is None

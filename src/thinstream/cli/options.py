@@ -126,7 +126,8 @@ def _reading_options() -> list[inspect.Parameter]:
             continue
         names = declared.flags if declared.switch is None else (declared.switch,)
         limits = {"metavar": declared.metavar, "min": declared.minimum, "max": declared.maximum}
-        kind = kinds[each.name] if declared.parse is None else str | None
+        text_kind = list[str] | None if declared.repeated else str | None
+        kind = kinds[each.name] if declared.parse is None else text_kind
         default = each.default if declared.parse is None else None
         text = declared.help.format(formats=", ".join(formats()))
         found.append(_parameter(each.name, default, Annotated[kind, option(text, declared.panel, *names, **limits)]))
@@ -145,7 +146,8 @@ def _fill(group: Any, values: dict[str, Any]) -> Any:
             parse = spelling(each).parse
             if parse is not None:
                 text = values.pop(each.name, None)
-                values |= {} if text is None else {each.name: parse(text)}
+                if text is not None and text != []:
+                    values[each.name] = tuple(map(parse, text)) if spelling(each).repeated else parse(text)
     return group(**values)
 
 

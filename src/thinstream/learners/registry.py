@@ -3,7 +3,6 @@
 The file of an algorithm is named after it, in lower case, so that one can be found without loading the others.
 """
 
-import difflib
 import importlib
 import importlib.util
 import pkgutil
@@ -12,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from thinstream.engine.rule import REGISTRY, Algorithm
-from thinstream.errors import InvalidParameterError, UnknownNameError, listed
+from thinstream.errors import InvalidParameterError, UnknownNameError, listed, meant
 
 #: Where the algorithms of each kind are.
 PACKAGES = {"online": "thinstream.rules", "batch": "thinstream.batch_learners"}
@@ -44,10 +43,9 @@ def find(name: str) -> Algorithm:
     if key not in REGISTRY:
         _load(key)
     if key not in REGISTRY:
-        known = {algorithm.name.lower(): algorithm.name for algorithm in algorithms()}
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {known[near[0]]!r}?" if near else f"there are {listed(known.values())}"
-        raise UnknownNameError(f"no algorithm is called {name!r}; {hint}")
+        raise UnknownNameError(
+            f"no algorithm is called {name!r}; {meant(name, [algorithm.name for algorithm in algorithms()])}"
+        )
     return REGISTRY[key]
 
 

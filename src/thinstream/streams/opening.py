@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.errors import InvalidInputError, InvalidParameterError, meant
 from thinstream.streams.formats import find_format, format_of
 from thinstream.streams.options import OPTIONS, Options, as_learned
 from thinstream.streams.sources import resolve
@@ -44,7 +44,7 @@ def options_of(format: str | None, given: dict[str, Any]) -> Options:  # noqa: A
     """The options, if there are all that were given."""
     unknown = sorted(set(given) - set(OPTIONS))
     if unknown:
-        raise InvalidParameterError(f"no option is called {unknown[0]!r}; there are {listed(OPTIONS)}")
+        raise InvalidParameterError(f"no option is called {unknown[0]!r}; {meant(unknown[0], OPTIONS)}")
     return Options(format, **given)
 
 

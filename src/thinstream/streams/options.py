@@ -9,6 +9,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from thinstream.errors import InvalidParameterError, listed
+from thinstream.streams.crossing.declared import Cross, as_crosses, parse_cross
 
 #: Bad records passed over before it is one too many.
 MAX_ERRORS = 1000
@@ -34,6 +35,7 @@ class Spelling(NamedTuple):
     remembered: bool = False  # whether a model file keeps it: it tells what is no feature
     in_space: bool = False  # whether it is part of what feature numbers mean
     common: bool = False  # whether all formats take it
+    repeated: bool = False  # whether it may stand several times on the command line, one item each
 
 
 def spelling(option: Field[Any]) -> Spelling:
@@ -168,6 +170,15 @@ class Options:
     signed: bool = _option(
         False, "Give hashed features a random sign.", panel=COLUMNS, switch="--signed", in_space=True
     )
+    cross: tuple[Cross, ...] = _option(
+        (),
+        "Add the products of the features of two columns (or namespaces) or more: a,b or a,b,c. May be given again.",
+        panel=COLUMNS,
+        parse=parse_cross,
+        metavar="A,B",
+        in_space=True,
+        repeated=True,
+    )
     names: int = _option(
         0, "Remember up to this many names of hashed features (default 0: none).", panel=COLUMNS, minimum=0
     )
@@ -175,6 +186,9 @@ class Options:
     labels: bool = _option(True, "Whether every example must have a label.", panel=None, common=True)
     strict: bool = _option(True, "Whether columns that are named here must be there.", panel=None, common=True)
     columns: tuple[str, ...] = _option((), "Columns a model has learned from, which must be there.", panel=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cross", as_crosses(self.cross))
 
     def check(self) -> None:
         """Raises on a value that is not allowed."""
@@ -194,8 +208,8 @@ class Options:
     def arguments(self) -> list[str]:
         """The words of a command line that give these options.
 
-        >>> Options(classes=(0, 2), header=False, zero_based=True).arguments()
-        ['--classes', '0,2', '--zero-based', 'yes', '--no-header']
+        >>> Options(classes=(0, 2), header=False, zero_based=True, cross=[("a", "b"), ("a", "c")]).arguments()
+        ['--classes', '0,2', '--zero-based', 'yes', '--no-header', '--cross', 'a,b', '--cross', 'a,c']
         """
         words: list[str] = []
         for name, value in self.given().items():
@@ -203,8 +217,9 @@ class Options:
             if declared.switch is not None:
                 words.append(declared.switch.split("/")[0 if value else -1])
             elif declared.panel is not None:
-                text = ("yes" if value else "no") if isinstance(value, bool) else _shown(value)
-                words += [declared.flags[0] if declared.flags else f"--{name.replace('_', '-')}", text]
+                flag = declared.flags[0] if declared.flags else f"--{name.replace('_', '-')}"
+                for each in value if declared.repeated else (value,):
+                    words += [flag, ("yes" if each else "no") if isinstance(each, bool) else _shown(each)]
         return words
 
 
@@ -275,6 +290,7 @@ def feature_space(options: Options, *, hashed: bool) -> dict[str, Any]:
 
         space["hashing"] = Hashing.of(options).as_dict()
         space |= {name: sorted(getattr(options, name)) for name in ("text", "categorical") if getattr(options, name)}
+        space |= {"cross": [list(cross) for cross in options.cross]} if options.cross else {}
     elif options.zero_based is True:
         space["zero_based"] = True
     if options.normalize is not None:
@@ -290,8 +306,13 @@ def in_feature_space(space: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {**space, **space.get("hashing", {})}
     values = {n: found[n] for n, option in OPTIONS.items() if n in found and spelling(option).in_space}
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    values = {name: as_tuples(value) for name, value in values.items()}
     return {name: value for name, value in values.items() if value != OPTIONS[name].default}
+
+
+def as_tuples(value: Any) -> Any:
+    """Lists, as JSON has them, and lists in them, as tuples; anything else as it is."""
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 
 def _same(name: str, given: Any, learned: Any) -> bool:
@@ -302,7 +323,9 @@ def _same(name: str, given: Any, learned: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return (" and " if value and isinstance(value[0], tuple) else ",").join(map(_shown, value))
+    return str(value)
 
 
 def _from_json(name: str, value: Any) -> Any:

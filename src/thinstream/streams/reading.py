@@ -21,6 +21,7 @@ from thinstream.streams.normalise import unit_rows
 from thinstream.streams.options import Options
 from thinstream.streams.sources import (
     Piece,
+    cut,
     display_name,
     is_mappable,
     lines_before,
@@ -98,6 +99,11 @@ class TextStream:
     def feature_columns(self) -> list[str]:
         """Columns of features, where the format has them and one has been read."""
         return getattr(self.form, "feature_columns", [])
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is odd about what was read so far, as far as the format notices."""
+        return getattr(self.form, "remarks", [])
 
     @property
     def size(self) -> int | None:
@@ -181,6 +187,8 @@ class TextStream:
         waiting: deque[tuple[Piece, Future[Rows]]] = deque()
         most, failure = self._threads + 2 if self._threads else 1, list[InvalidInputError]()
         source = pieces(file, self.form, start, lambda: not waiting, stop, self.options.max_line)
+        if most_bytes := getattr(self.form, "piece", None):
+            source = cut(source, self.form, most_bytes)
         with closing(source):
             try:
                 while True:

@@ -99,6 +99,23 @@ def pieces(
     return _streamed(path, form, start, idle, longest)
 
 
+def cut(whole: Generator[Piece | None], form: TextFormat, most: int) -> Generator[Piece | None]:
+    """The same text in pieces of at most so many bytes, as far as records are that short."""
+    with closing(whole):
+        for piece in whole:
+            if piece is None:
+                yield None
+                continue
+            text, offset, passed = piece
+            while len(text):
+                size, taken = most, 0
+                while size < len(text) and not (taken := form.records(text[:size])):
+                    size *= 2
+                taken = taken or len(text)
+                yield Piece(text[:taken], offset, passed)
+                text, offset, passed = text[taken:], offset + taken, 0
+
+
 def _mapped(path: str, form: TextFormat, start: int, stop: int | None, longest: int) -> Generator[Piece | None]:
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last view of it

@@ -1,6 +1,7 @@
 """The run: batch after batch is scored, learned and counted; lines are told, checkpoints written, signals heeded."""
 
 import signal
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -258,6 +259,8 @@ def learn_stream(model: Model, stream: Stream, passes: int = 1) -> Model:
         learner.grow = grow
     if learner.t == 0:
         raise InvalidInputError("the stream has no example")
+    for remark in getattr(stream, "remarks", []):
+        warnings.warn(remark, UserWarning, stacklevel=3)
     return replace(model, names=run.names(), report=run.report(), reading=how_read(stream, model.reading))
 
 

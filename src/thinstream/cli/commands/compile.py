@@ -10,7 +10,7 @@ from thinstream.cli.options import DEFAULT_ALGORITHM
 #: Rows in every format of text, by the ending of its files.
 ROWS = {
     ".svm": "1 1:1 3:2\n-1 2:1\n" * 10,
-    ".vw": "1 | a b:2\n-1 | c\n",
+    ".vw": "1 |a x |b y:2\n-1 | c\n",
     ".csv": "label,a,b\n1,0.5,x\n-1,2,y\n",
     ".jsonl": '{"label": 1, "a": 0.5, "b": "x"}\n{"label": -1, "a": 2}\n',
 }
@@ -44,7 +44,9 @@ def compile(  # noqa: A001 (the command's name)
     wanted = [each.name for each in algorithms()] if everything else names or [DEFAULT_ALGORITHM]
     tasks = [(find(name).name, commands_of(name, dtype_of(dtype, find(name).name).name, tuning)) for name in wanted]
     if everything:
-        tasks += [(f"rows{ending}", [["convert", f"rows{ending}", "--out", "rows.cache", "-q"]]) for ending in ROWS]
+        for ending in ROWS:
+            convert = ["convert", f"rows{ending}", "--out", "rows.cache", "-q"]
+            tasks.append((f"rows{ending}", [convert] if ending == ".svm" else [convert, [*convert, "--cross", "a,b"]]))
     _require_cache()
     with show_steps("compiling", quiet) as progress, ThreadPoolExecutor(jobs or processors()) as pool:
         futures = {pool.submit(_run, commands): name for name, commands in tasks}

@@ -344,6 +344,8 @@ def _show_end(training: Training, output: Output, run: Any, report: Any) -> None
     unmet = getattr(getattr(run.stream, "form", None), "unmet", [])
     if unmet:
         say(f"thinstream: no record has {', '.join(map(repr, unmet))}, named in --text or --ignore")
+    for remark in [] if training.resume else getattr(run.stream, "remarks", []):
+        say(f"thinstream: {remark}")
     if run.stream.names is not None and run.stream.names.full:
         say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
     if report.rows and not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:

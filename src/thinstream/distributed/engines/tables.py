@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from thinstream.distributed.sources import stretches
 from thinstream.errors import InvalidParameterError, listed
+from thinstream.streams.crossing.declared import as_crosses
 from thinstream.streams.normalise import UnitRows
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.arrow import ArrowTables
@@ -37,6 +38,8 @@ class TableColumns:
         How names are hashed.
     normalize : "l2" or None
         Whether rows are scaled to unit length.
+    cross : list of tuples of names
+        Columns to be crossed, as ``[("user", "item")]``.
 
     """
 
@@ -57,6 +60,7 @@ class TableColumns:
         bits: int | None = None,
         signed: bool = False,
         normalize: str | None = None,
+        cross: Sequence[Sequence[str]] = (),
     ) -> None:
         if normalize not in (None, "l2"):
             raise InvalidParameterError(f"normalize must be None or 'l2', got {normalize!r}")
@@ -70,6 +74,7 @@ class TableColumns:
             "classes": None if classes is None else tuple(classes),
             "dtype": dtype,
             "hasher": Numbering(Hashing(bits=bits or 22, signed=signed)),
+            **({"cross": as_crosses(cross)} if cross else {}),
         }
         ArrowTables([], [], **self.reading)  # raises on what is not allowed
 

@@ -121,6 +121,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     NAME is ``name`` with everything but ASCII letters and digits replaced by ``_``. Values and scores are float, or
     double for a float64 model; columns are uint32_t, or uint64_t if the model has wider ones. The labels are the
     strings ``NAME_NEGATIVE`` and ``NAME_POSITIVE`` (in capitals). Names of features stand as comments by their weights.
+    If the model crosses columns, the header says so: the functions take rows that are crossed already.
 
     Of more than two classes the functions are ``NAME_scores``, ``_predict`` and ``_label``, and the labels
     ``NAME_labels``, ``NAME_N_CLASSES`` of them.
@@ -132,8 +133,11 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
         columns, rows, weights = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, weights.dtype)
     indices, starts = np.unique(columns, return_index=True)
     name, wide, labels = identifier(name), int(indices[-1]) >= 2**32, [string(str(label)) for label in model.classes]
+    about = [f"thinstream {model.algorithm} {json.dumps(model.parameters)}"]
+    if crosses := model.feature_space.get("cross"):
+        about.append(f"Rows must be hashed and crossed before they are scored: {json.dumps(crosses)}")
     words = {
-        "about": comment(f"thinstream {model.algorithm} {json.dumps(model.parameters)}"),
+        "about": "\n * ".join(map(comment, about)),
         "name": name,
         "upper": name.upper(),
         "guard": f"THINSTREAM_{name.upper()}_H",

@@ -16,7 +16,8 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
 
     ``classes`` is [negative, positive], ``indices`` are sorted columns, the first being 0, and ``names`` maps columns
     (as text: JSON has no other keys) to names. ``space`` says how features were numbered: {} by their column, else how
-    names were hashed and rows scaled. Numbers read back to the same bits.
+    names were hashed and crossed, and rows scaled: weights are for rows prepared like that. Numbers read back to the
+    same bits.
 
     Of more than two classes, ``classes`` are all, and ``models`` has intercept, indices and weights of each. The class
     of highest score is predicted, the first of several.

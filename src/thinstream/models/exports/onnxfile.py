@@ -23,6 +23,8 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     do negative ones. A score > 0 is the positive label; labels are int64, bool, double or string, as they were learned.
     Of more than two classes ``scores`` is [rows, classes], the label the first of highest score.
 
+    The property ``space`` says what columns mean, as JSON: rows must be hashed and crossed like that beforehand.
+
     The weights are a sparse initialiser that ends at the last non-zero weight; a runtime may unfold it in memory
     (onnxruntime does).
     """

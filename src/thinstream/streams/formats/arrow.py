@@ -22,12 +22,14 @@ def open_arrow(known: Format, files: list[str], options: Options) -> Any:
         grow_classes=options.grow_classes,
         dtype=options.dtype,
         required=options.columns,
+        cross=options.cross,
+        strict=options.strict,
     )
     stream.options = options
     return stream if options.normalize is None else UnitRows(stream)
 
 
-_OPTIONS = (*LABELS_AND_WEIGHTS, "columns", *HASHING)
+_OPTIONS = (*LABELS_AND_WEIGHTS, "columns", *HASHING, "cross")
 FORMATS = (
     Format("parquet", (".parquet",), _OPTIONS, open_arrow),
     Format("arrow", (".arrow", ".feather", ".ipc"), _OPTIONS, open_arrow),

@@ -4,7 +4,7 @@ from typing import Any
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.formats import Format
-from thinstream.streams.options import OPTIONS, Options, spelling
+from thinstream.streams.options import OPTIONS, Options, as_tuples, spelling
 
 
 def open_cache(known: Format, files: list[str], options: Options) -> Any:
@@ -22,9 +22,8 @@ def open_cache(known: Format, files: list[str], options: Options) -> Any:
         )
     made = {**cache.source, **cache.feature_space, **cache.feature_space.get("hashing", {})}
     for name, given in options.given().items():
-        had = made.get(name, OPTIONS[name].default)
-        plain = list(given) if isinstance(given, tuple) else given
-        same = sorted(given) == sorted(had) if OPTIONS[name].default == () else had in (given, plain)
+        had, given = as_tuples(made.get(name, OPTIONS[name].default)), as_tuples(given)
+        same = sorted(given) == sorted(had) if OPTIONS[name].default == () else had == given
         if name in known.options and not same:
             raise InvalidParameterError(f"{cache.path} was made with {name} {had!r}, cannot be read with {given!r}")
     return UnitRows(cache) if options.normalize and not cache.feature_space.get("normalize") else cache

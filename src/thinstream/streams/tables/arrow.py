@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.sources import marks
 from thinstream.streams.stream import START
 from thinstream.streams.tables.arrow_columns import (
@@ -56,12 +57,14 @@ class ArrowRows(RowStream):
         ignore: Sequence[str] = (),
         required: Sequence[str] = (),
         n_features: int | None = None,
+        strict: bool = True,
         **shared: Any,
     ) -> None:
         pyarrow()  # missing: better now than after hours
         super().__init__(**shared)
         self.label, self.weight, self.indices, self.values = label, weight, indices, values
         self.ignore, self.required, self.n_features = tuple(ignore), tuple(required), n_features
+        self.strict = strict
 
     places: list[str]  # what messages call each part
 
@@ -89,7 +92,8 @@ class ArrowRows(RowStream):
         """Which columns are read as what, for fingerprints."""
         columns = [self.label, self.weight, self.indices, self.values, *self.ignore]
         grow = {} if self.book is None else {"grow_classes": True}
-        return {"columns": columns, "classes": repr(self._told), **grow}
+        crossed = {"cross": self.feature_space["cross"]} if self.crosses else {}
+        return {"columns": columns, "classes": repr(self._told), **grow, **crossed}
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on; in a position, ``offset`` counts rows of the part."""
@@ -126,6 +130,8 @@ class ArrowFiles(ArrowRows):
         Columns that are no features, and such that must be there.
     classes : (negative, positive), or more
         The two labels.
+    cross : list of tuples of names
+        Columns to be crossed, see `from_memory`. They must be there if ``strict``.
     n_features : int
         Width of rows of lists. Default: that of each batch.
     dtype : {"float32", "float64"}
@@ -242,6 +248,10 @@ class _Reading:
         if not self.lists and stream.hasher is None:
             lists = f"{stream.indices!r} and {stream.values!r}"
             raise InvalidInputError(f"{path}: no list columns {lists}; columns by name need a hasher, got none")
+        if self.lists and stream.crosses:
+            raise InvalidInputError(f"{path}: cross: rows of feature numbers have no names to be crossed")
+        if stream.strict:
+            require_columns(stream.crosses.wanted, self.features)
         self.columns = [*self.features, *(name for name in (stream.label, self.weight) if name is not None)]
         cells = stream.rows_per_batch if self.lists else max(CELLS // max(len(self.features), 1), 1)
         self.rows_per_batch = min(stream.rows_per_batch, cells)
@@ -266,7 +276,7 @@ class _Reading:
 
     def _from_columns(self, records: Any, first: int) -> Csr:
         columns = [column_of(name, records.column(name), self.path) for name in self.features]
-        return rows_of(columns, records.num_rows, self.stream.hasher, self.stream.dtype, self.path, first)
+        return rows_of(columns, records.num_rows, self.stream, self.path, first)
 
     def _from_lists(self, records: Any, first: int) -> Csr:
         pair = [records.column(name) for name in self.features]

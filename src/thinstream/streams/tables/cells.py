@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.streams.class_book import ClassBook, label_of
+from thinstream.streams.crossing.declared import Cross
+from thinstream.streams.crossing.plan import Crosses
+from thinstream.streams.crossing.rows import cross_rows
+from thinstream.streams.crossing.spelling import Members
 from thinstream.streams.options import Options
+from thinstream.streams.text.hashing import Numbering, encode_names
 
 #: Cells of a table that are turned into rows at a time.
 CELLS = 1 << 22
@@ -43,6 +48,7 @@ class RowStream:
         dtype: str = "float32",
         rows_per_batch: int = 1 << 16,
         grow_classes: bool = False,
+        cross: Sequence[Cross] = (),
     ) -> None:
         if dtype not in ("float32", "float64"):
             raise InvalidParameterError(f"dtype must be {listed(['float32', 'float64'])}, got {dtype!r}")
@@ -58,6 +64,11 @@ class RowStream:
         self.hasher, self._told = hasher, None if classes is None else tuple(classes)
         self.book = ClassBook(self._told or ()) if grow_classes else None
         self.dtype, self.rows_per_batch = dtype, rows_per_batch
+        self.crosses = Crosses(cross, hasher.hashing if isinstance(hasher, Numbering) else None)
+        if self.crosses and not isinstance(hasher, Numbering):
+            raise InvalidParameterError(
+                f"cross: only named features can be crossed, which needs hasher=Numbering(…), got {hasher!r}"
+            )
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -72,8 +83,14 @@ class RowStream:
 
     @property
     def feature_space(self) -> dict[str, Any]:
-        """How names are hashed; {} where features are numbered."""
-        return {} if self.hasher is None else {"hashing": self.hasher.as_dict()}
+        """How names are hashed, and which are crossed; {} where features are numbered."""
+        found = {} if self.hasher is None else {"hashing": self.hasher.as_dict()}
+        return found | ({"cross": [list(cross) for cross in self.crosses.wanted]} if self.crosses else {})
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is odd about what was read so far."""
+        return self.crosses.remarks()
 
     def done(self, position: Position) -> int:
         """Rows before a position."""
@@ -99,11 +116,12 @@ class Csr(NamedTuple):
     width: int
 
 
-def rows_of(columns: Sequence[Column], n: int, hasher: Hasher | None, dtype: str, place: str, first: int = 0) -> Csr:
+def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, first: int = 0) -> Csr:
     """The cells as rows: hashed by name, or without a hasher numbered by the place of their column.
 
     Zeros and absent cells are left out. ``place`` and ``first`` are what errors call the source and its first row.
     """
+    hasher, dtype = stream.hasher, stream.dtype
     indices = np.empty((n, len(columns)), dtype=np.int32)
     values = np.empty((n, len(columns)), dtype=dtype)
     hashed = None if hasher is None else hasher([column.name for column in columns])
@@ -118,12 +136,50 @@ def rows_of(columns: Sequence[Column], n: int, hasher: Hasher | None, dtype: str
             raise InvalidInputError(f"{place}: column {column.name!r} holds text or categories, which need a hasher")
         else:
             _categories(column, hasher, indices[:, j], values[:, j])
+    if stream.crosses:
+        more = _cross_columns(columns, n, stream.crosses)
+        crossed = finite(more.values, dtype, place, lambda k: f"row {first + k // more.width}, in a cross")
+        indices = np.hstack([indices, more.indices.reshape(n, -1)])
+        values = np.hstack([values, crossed.reshape(n, -1)])
     if n and np.any(indices[:, 1:] < indices[:, :-1]):
         order = np.argsort(indices, axis=1, kind="stable")
         indices, values = np.take_along_axis(indices, order, 1), np.take_along_axis(values, order, 1)
     kept = values != 0
     indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(kept, axis=1))]).astype(np.int64)
     return Csr(indptr, indices[kept], values[kept], len(columns) if hasher is None else hasher.width)
+
+
+def _cross_columns(columns: Sequence[Column], n: int, crosses: Crosses) -> Csr:
+    """The crosses of each row, as many for all: 0 where a row has fewer."""
+    taken = [(column, slot) for column in columns if (slot := crosses.slots(column.name))]
+    present = np.zeros((n, len(taken)), bool)
+    values, names = np.ones((n, len(taken))), np.zeros((n, len(taken)), np.int64)
+    spelled: list[str] = []
+    for j, (column, _) in enumerate(taken):
+        if column.codes is None:
+            given = np.asarray(column.numbers).astype(np.float64)
+            present[:, j] = (given != 0) & (True if column.present is None else column.present)
+            values[:, j], names[:, j] = given, len(spelled)
+            spelled.append(column.name)
+        else:
+            codes = np.asarray(column.codes)
+            present[:, j], names[:, j] = codes >= 0, codes + len(spelled)
+            spelled += [f"{column.name}={category}" for category in column.categories]
+    text, ends = encode_names(spelled)
+    starts = np.concatenate([[0], ends]).astype(np.int64)
+    chosen = names[present]
+    slots = np.tile(np.array([slot for _, slot in taken], np.uint64), (n, 1))[present]
+    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(present, axis=1))]).astype(np.int64)
+    buffer = np.frombuffer(bytearray(text), np.uint8)
+    members = Members(indptr, slots, buffer, starts[chosen], starts[1:][chosen], values[present])
+    nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
+    found = cross_rows(crosses, nothing, members)
+    sizes = np.diff(found.indptr)
+    width = int(sizes.max(initial=0))
+    filled = np.arange(width) < sizes[:, None]
+    numbers, products = np.zeros((n, width), np.int32), np.zeros((n, width))
+    numbers[filled], products[filled] = found.indices, found.values
+    return Csr(found.indptr, numbers.ravel(), products.ravel(), width)
 
 
 def _numbers(column: Column, dtype: str, place: str, first: int) -> NDArray[Any]:

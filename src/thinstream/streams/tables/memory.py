@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
+from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import (
     CELLS,
@@ -37,6 +38,7 @@ def from_memory(
     grow_classes: bool = False,
     dtype: str = "float32",
     rows_per_batch: int = 1 << 16,
+    cross: Sequence[Sequence[str]] = (),
 ) -> "Memory | Records":
     """A stream of what is in memory.
 
@@ -60,6 +62,9 @@ def from_memory(
         Type of the values; sparse matrices of that type are not copied.
     rows_per_batch : int
         Most rows of a batch.
+    cross : list of tuples of names
+        Columns of a frame, or keys of dicts, to be crossed, as ``[("user", "item")]``: their products are features,
+        too (docs/recipes/crosses.md). Needs a `Numbering` for a hasher.
 
     Examples
     --------
@@ -74,6 +79,7 @@ def from_memory(
         "grow_classes": grow_classes,
         "dtype": dtype,
         "rows_per_batch": rows_per_batch,
+        "cross": cross,
     }
     if not hasattr(X, "shape") and not _is_nested(X):
         if y is not None or weights is not None:
@@ -92,8 +98,8 @@ class Memory(RowStream):
 
     def __init__(self, X: Any, y: Any = None, weights: Any = None, **shared: Any) -> None:
         super().__init__(**shared)
-        hasher, dtype = self.hasher, self.dtype
-        self._rows, self.size, width = _source(X, dtype, hasher)
+        hasher = self.hasher
+        self._rows, self.size, width = _source(X, self)
         self.n_features = width if hasher is None else hasher.width
         if not hasattr(X, "tocsr"):
             self.rows_per_batch = min(self.rows_per_batch, max(CELLS // max(width, 1), 1))
@@ -139,13 +145,15 @@ def _vector(given: Any, n: int, what: str) -> NDArray[Any]:
     return found
 
 
-def _source(X: Any, dtype: str, hasher: Hasher | None) -> tuple[_Rows, int, int]:
+def _source(X: Any, stream: RowStream) -> tuple[_Rows, int, int]:
     """A function that gives rows first to end, how many there are, and their columns."""
+    hasher, dtype = stream.hasher, stream.dtype
     if hasattr(X, "iloc") or hasattr(X, "get_columns"):  # of pandas or polars, neither of which is imported
         n, width = X.shape
+        require_columns(stream.crosses.wanted, [str(name) for name in X.columns])
 
         def from_frame(first: int, end: int) -> Csr:
-            return rows_of(_frame_columns(X, first, end), end - first, hasher, dtype, "X", first)
+            return rows_of(_frame_columns(X, first, end), end - first, stream, "X", first)
 
         return from_frame, n, width
     if hasher is not None:

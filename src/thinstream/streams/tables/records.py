@@ -10,6 +10,9 @@ import numpy as np
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.streams.crossing.declared import MARK
+from thinstream.streams.crossing.rows import MOST, cross_rows
+from thinstream.streams.crossing.spelling import spelled
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import Hasher, RowStream, finite, weights_of
 
@@ -69,28 +72,36 @@ class Records(RowStream):
     def _batch(self, taken: list[Any], first: int) -> Batch:
         triples = [_triple(record, first + k) for k, record in enumerate(taken)]
         numbers: dict[str, int] = {}  # names in order of appearance
-        codes, values, ends = [], [], [0]
+        columns, codes, values, ends = [], [], [], [0]
         for k, (features, _, _) in enumerate(triples):
-            for name, value in _flat(features, "", first + k):
+            for column, name, value in _flat(features, "", first + k):
+                columns.append(column)
                 codes.append(numbers.setdefault(name, len(numbers)))
                 values.append(value)
             ends.append(len(codes))
         hashed = self._hash(list(numbers))[codes] if codes else np.empty(0, dtype=np.int32)
-        given = np.array(values, dtype=np.float64)
+        given, names, turned = np.array(values, dtype=np.float64), list(numbers), hashed < 0
+        indptr, indices = np.array(ends, dtype=np.int64), np.where(turned, ~hashed, hashed).astype(np.int32)
+        signed = np.where(turned, -given, given)
+        plain, members = (indptr, indices, signed), None
+        if self.crosses:
+            members = spelled([names[code] for code in codes], self.crosses.slots_of(columns), given, indptr)
+            indptr, indices, signed, _ = cross_rows(self.crosses, plain, members)
+            if len(indptr) <= len(taken):
+                row = first + len(indptr) - 1
+                raise InvalidInputError(f"X: a row may have {MOST:,} crosses, got more at row {row}")
 
         def where(k: int) -> str:
-            row = first + int(np.searchsorted(ends, k, side="right")) - 1
-            return f"row {row}, feature {list(numbers)[codes[k]]!r}"
+            parts = [k] if members is None else cross_rows(self.crosses, plain, members, traced=True).parts[k].tolist()
+            name = MARK.join(names[codes[part]] for part in parts if part >= 0)
+            return f"row {first + int(np.searchsorted(indptr, k, side='right')) - 1}, feature {name!r}"
 
-        found = finite(given, self.dtype, "X", where)
-        turned = hashed < 0
-        indptr, indices = np.array(ends, dtype=np.int64), np.where(turned, ~hashed, hashed).astype(np.int32)
         labels, weights = [label for _, label, _ in triples], [weight for _, _, weight in triples]
         filled = [1.0 if weight is None else weight for weight in weights]
         return Batch.of(
             indptr,
             indices,
-            np.where(turned, -found, found),
+            finite(signed, self.dtype, "X", where),
             self._hash.width,
             None if all(label is None for label in labels) else self.coded(self._array(labels), "X", first),
             None if all(weight is None for weight in weights) else weights_of(np.array(filled), "X", first),
@@ -113,27 +124,27 @@ def _triple(record: Any, row: int) -> tuple[Mapping[str, Any], Any, Any]:
     return features, label, weight
 
 
-def _flat(features: Mapping[Any, Any], prefix: str, row: int) -> Iterator[tuple[str, float]]:
-    """Names and values of what is present."""
+def _flat(features: Mapping[Any, Any], prefix: str, row: int) -> Iterator[tuple[str, str, float]]:
+    """Columns, names and values of what is present."""
     for key, value in features.items():
-        name = f"{prefix}{key}"
+        column = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{name}.", row)
+            yield from _flat(value, f"{column}.", row)
         elif isinstance(value, list | tuple):
             for k, item in enumerate(value):
-                yield from _cell(name if isinstance(item, str) else f"{name}[{k}]", item, row)
+                yield from _cell(column, column if isinstance(item, str) else f"{column}[{k}]", item, row)
         else:
-            yield from _cell(name, value, row)
+            yield from _cell(column, column, value, row)
 
 
-def _cell(name: str, value: Any, row: int) -> Iterator[tuple[str, float]]:
+def _cell(column: str, name: str, value: Any, row: int) -> Iterator[tuple[str, str, float]]:
     if value is None:
         return
     if isinstance(value, str):
-        yield f"{name}={value}", 1.0
+        yield column, f"{name}={value}", 1.0
     elif isinstance(value, Real | np.bool_):
         if value != 0:
-            yield name, float(value)
+            yield column, name, float(value)
     else:
         allowed = "a number, text, True, False, None, a list or a dict of these"
         raise InvalidInputError(f"X: feature {name!r} must be {allowed}, got {value!r} at row {row}")

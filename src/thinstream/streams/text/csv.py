@@ -19,8 +19,10 @@ from thinstream.batch import plain
 from thinstream.errors import InvalidInputError, listed
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.class_book import label_of
+from thinstream.streams.crossing.declared import require_columns
+from thinstream.streams.crossing.spelling import Members, of_columns, spelled
 from thinstream.streams.text import csv_parser as parser
-from thinstream.streams.text.hashed_rows import Class, ColumnFormat, Raw, words
+from thinstream.streams.text.hashed_rows import Class, ColumnFormat, Raw, unsigned, words
 from thinstream.streams.text.hashing import encode_names, hashed
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
@@ -131,6 +133,9 @@ class CSV(ColumnFormat):
                     hint = "; for rows without labels say label=None" if role == "label" else ""
                     raise InvalidInputError(f"{role}: there is no column {name!r} among {_some(order)}{hint}")
                 kinds[name] = parser.KINDS[role]
+        if self.strict:
+            no_features = (parser.LABEL, parser.WEIGHT, parser.IGNORED)
+            require_columns(self.cross, [name for name, kind in kinds.items() if kind not in no_features])
         self._order = order
         self._layout = parser.Columns(
             np.array(list(kinds.values()), np.int64),
@@ -156,7 +161,7 @@ class CSV(ColumnFormat):
                 raise InvalidInputError("the columns of a CSV file are known from its header, got rows before a header")
             layout = _NO_COLUMNS
         most = len(text) // 2 + 2  # a row, or a feature, takes a character and what ends it
-        room, spans = Raw.empty(most), np.empty((0 if self.wanted is None else most, 4), np.int64)
+        room, spans = Raw.empty(most), self.room_for_spans(most)
         cells = np.empty((len(text) + 1 if self.text else 0, 5), np.int64)
         hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype])
         met = self._labels_in(text, layout) if self.grow_classes else None
@@ -164,9 +169,14 @@ class CSV(ColumnFormat):
         verdict, offset, where, end, rows, texts = parser.parse(
             plain(text), ord(self.delimiter), layout, classes, *hashing, room, spans, cells
         )
-        raw, found = room.first(rows, self.weight is not None), None
+        raw, found, members = room.first(rows, self.weight is not None), None, None
+        if self.crosses:
+            spans = spans[: raw.indptr[-1]]
+            values = unsigned(raw.values, spans)
+            members = of_columns(plain(text), spans, self._order, self.crosses, values, raw.indptr)
         if texts:
             raw, found = self._with_words(text, cells[:texts], raw)
+            members = members and self._with_spelled_words(members, found, raw)
         error = (
             None if verdict == parser.FINE else (ParseError(offset, self._message(verdict, text, offset, where)), end)
         )
@@ -177,12 +187,12 @@ class CSV(ColumnFormat):
                 if k < len(found.places) and found.places[k] == place:
                     return readable(self._order[found.columns[k]], found.names[k])
                 place -= k
-            column, start, stop, doubled = spans[place].tolist()
+            column, start, stop, doubled, _ = spans[place].tolist()
             if column >= 0:
                 return readable("", self._order[column])
             return readable(f"{self._order[-column - 1]}=", _cell_text(text, start, stop, doubled))
 
-        return self.parsed(text, raw, error, name_at, met=met)
+        return self.parsed(text, raw, error, name_at, met=met, members=members)
 
     def _labels_in(self, text: Text, layout: parser.Columns) -> list[Any]:
         """All labels of a text, in the order found: the parser halts at each that it does not know yet.
@@ -196,7 +206,7 @@ class CSV(ColumnFormat):
             found = (*self._met, *_NEVER)
             rest, delimiter = plain(text[start:]), ord(self.delimiter)
             verdict, offset, _, _end, rows, _ = parser.parse(
-                rest, delimiter, alone, _classes(found), np.uint64(0), False, 0.0, room, nothing[:, :4], nothing
+                rest, delimiter, alone, _classes(found), np.uint64(0), False, 0.0, room, nothing, nothing
             )
             if verdict != parser.BAD_LABEL:
                 return list(found[: -len(_NEVER)])
@@ -230,6 +240,21 @@ class CSV(ColumnFormat):
             values=np.insert(raw.values, where, counted),
         )
         return raw, _Words(names, columns, where + np.arange(len(where)))
+
+    def _with_spelled_words(self, members: Members, found: _Words, raw: Raw) -> Members:
+        """What may be crossed with the words of the cells of text among it."""
+        columns = [self._order[column] for column in found.columns.tolist()]
+        names = [readable(column, word) for column, word in zip(columns, found.names, strict=True)]
+        more = spelled(names, self.crosses.slots_of(columns), np.ones(len(names)), raw.indptr)
+        where, behind = found.places - np.arange(len(names)), len(members.text)
+        return Members(
+            raw.indptr,
+            np.insert(members.slots, where, more.slots),
+            np.concatenate([members.text, more.text]),
+            np.insert(members.starts, where, more.starts + behind),
+            np.insert(members.stops, where, more.stops + behind),
+            np.insert(members.values, where, more.values),
+        )
 
     def _message(self, verdict: int, text: Text, offset: int, where: int) -> str:
         if verdict == parser.OPEN:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from thinstream.batch import plain
 from thinstream.jit import compiled, scalar
 from thinstream.streams.text.decimal import number
-from thinstream.streams.text.hashing import murmur, signed_by
+from thinstream.streams.text.hashing import murmur, signed_by, turns_sign
 
 # Kinds of columns.
 AUTO, NUMERIC, CATEGORICAL, TEXT, IGNORED, LABEL, WEIGHT = range(7)
@@ -158,8 +158,8 @@ def parse(
 ) -> Any:
     """(verdict, offset of the bad cell, its column or the number of cells, end of its record, rows, cells of text).
 
-    Per feature, ``spans`` takes its column, start, stop and whether quotes are doubled, if there is room; ``cells``
-    takes the same of each cell of text, after the number of features before it.
+    Per feature, ``spans`` takes its column, start, stop, whether quotes are doubled and whether its sign is turned, if
+    there is room; ``cells`` takes the first four of each cell of text, after the number of features before it.
     """
     i, size, rows, nnz, texts, width = 0, len(text), 0, 0, 0, len(columns.kinds)
     out.indptr[0] = 0
@@ -215,6 +215,7 @@ def parse(
                     if len(spans) > 0:
                         spans[nnz, 0] = count - 1 if known else -count
                         spans[nnz, 1], spans[nnz, 2], spans[nnz, 3] = start, stop, doubled
+                        spans[nnz, 4] = signed and turns_sign(hashed)
                     nnz += 1
             i = min(end + 1, size)
             if end >= size or text[end] == _NEWLINE:

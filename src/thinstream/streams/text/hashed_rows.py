@@ -10,13 +10,19 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.learners.learner import LARGEST
+from thinstream.streams.crossing.declared import MARK, Cross, names_of
+from thinstream.streams.crossing.plan import Crosses
+from thinstream.streams.crossing.rows import MOST, cross_rows
+from thinstream.streams.crossing.spelling import Members
 from thinstream.streams.options import OPTIONS, Options
 from thinstream.streams.text.hashing import Hashing, tidy_rows
 from thinstream.streams.text.names import Named, NameTable
 from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text
 
 _WORD = re.compile(r"\w+")
-MARK = b"\xef\xbb\xbf"  # some editors put it at the head of a file
+BYTE_ORDER = b"\xef\xbb\xbf"  # some editors put it at the head of a file
+#: Bytes parsed at a time where features are crossed.
+PIECE = 1 << 17
 Class = str | float | bool
 
 
@@ -57,12 +63,15 @@ class HashedFormat(LineFormat):
         Of the values.
     names : NameTable or None
         Where readable names (``namespace^feature``) are to be kept.
+    cross : crosses
+        Of columns or namespaces, see `thinstream.streams.crossing`.
 
     """
 
     hashing: Hashing = field(default_factory=Hashing)
     dtype: str = "float32"
     names: NameTable | None = None
+    cross: Sequence[Cross] = ()
 
     def __post_init__(self) -> None:
         if self.dtype not in LARGEST:
@@ -71,6 +80,7 @@ class HashedFormat(LineFormat):
             raise self.refused(f"hashing must be a Hashing, got {self.hashing!r}")
         if self.names is not None and not isinstance(self.names, NameTable):
             raise self.refused(f"names must be a NameTable or None, got {self.names!r}")
+        self.crosses = Crosses(self.cross, self.hashing)
 
     @classmethod
     def of(cls, options: Options, **more: Any) -> Self:
@@ -89,6 +99,20 @@ class HashedFormat(LineFormat):
         """Where names are still to be kept, if anywhere."""
         return None if self.names is None or self.names.full else self.names
 
+    @property
+    def piece(self) -> int | None:
+        """Bytes of text to be parsed at a time at most, where that is to be few: crosses may be far more than them."""
+        return PIECE if self.cross else None
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is odd about what was found so far."""
+        return self.crosses.remarks()
+
+    def room_for_spans(self, most: int) -> NDArray[np.int64]:
+        """For the places of names in the text, and whether a sign was turned; none where nobody asks for them."""
+        return np.empty((0 if self.wanted is None and not self.cross else most, 5), np.int64)
+
     def parsed(
         self,
         text: Text,
@@ -97,8 +121,14 @@ class HashedFormat(LineFormat):
         name_at: Callable[[int], str],
         tags: list[str] | None = None,
         met: list[Any] | None = None,
+        members: Members | None = None,
     ) -> Parsed:
-        """The rows made tidy; ``error`` comes with the end of its record, ``name_at`` names a feature of ``raw``."""
+        """The rows, crossed and made tidy; ``error`` comes with the end of its record.
+
+        ``name_at`` names a feature of ``raw``, ``members`` are these features as crosses need them.
+        """
+        if members is not None:
+            raw, error, name_at = self._crossed(raw, members, error, name_at)
         taken, before, dtype = len(text), raw.indptr.copy(), self.dtype
         rows, indptr, indices, values, width, largest = tidy_rows(raw.indptr, raw.indices.copy(), raw.values, dtype)
         if rows < len(raw.labels):
@@ -126,6 +156,35 @@ class HashedFormat(LineFormat):
             named,
             met,
         )
+
+    def _crossed(
+        self, raw: Raw, members: Members, error: tuple[ParseError, int] | None, name_at: Callable[[int], str]
+    ) -> tuple[Raw, tuple[ParseError, int] | None, Callable[[int], str]]:
+        plain, traced = (raw.indptr, raw.indices, raw.values), self.wanted is not None
+        found = cross_rows(self.crosses, plain, members, traced)
+        rows = len(found.indptr) - 1
+        if rows < len(raw.labels):
+            message = f"a row may have {MOST:,} crosses, got more; cross columns with fewer features"
+            error = ParseError(int(raw.starts[rows]), message), int(raw.ends[rows])
+        raw = Raw(
+            raw.labels[:rows],
+            None if raw.weights is None else raw.weights[:rows],
+            found.indptr,
+            found.indices,
+            found.values,
+            raw.starts[:rows],
+            raw.ends[:rows],
+        )
+
+        def crossed_name_at(place: int) -> str:
+            return MARK.join(name_at(part) for part in found.parts[place].tolist() if part >= 0)
+
+        return raw, error, crossed_name_at
+
+
+def unsigned(values: NDArray[np.float64], spans: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Values without the signs their hashes gave them."""
+    return np.where(spans[:, 4] != 0, -values, values)
 
 
 @dataclass(kw_only=True)
@@ -157,7 +216,7 @@ class ColumnFormat(HashedFormat):
 
     def header(self, text: Text) -> int:
         """These files may begin with a byte order mark."""
-        return len(MARK) if bytes(text[:3]) == MARK else 0
+        return len(BYTE_ORDER) if bytes(text[:3]) == BYTE_ORDER else 0
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -177,6 +236,9 @@ class ColumnFormat(HashedFormat):
                     raise self.refused(f"{role} must name columns in text, got {name!r}")
                 if taken.setdefault(name, role) != role:
                     raise self.refused(f"a column has one role, {name!r} has {taken[name]} and {role}")
+        for name in names_of(self.cross):
+            if taken.get(name) in ("label", "weight", "ignore"):
+                raise self.refused(f"cross: {name!r} is given as {taken[name]}, so it has no features to be crossed")
         kinds = self.classes
         fine = isinstance(kinds, tuple | list) and all(isinstance(kind, str | float | int) for kind in kinds)
         if kinds is not None and (not fine or len(kinds) < 2 or len(set(kinds)) < len(kinds)):

@@ -23,6 +23,7 @@ _LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
 _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
 _F1, _F2, _13, _16 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35), np.uint64(13), np.uint64(16)
 _15, _17, _19, _SIGN = np.uint64(15), np.uint64(17), np.uint64(19), np.uint64(31)
+_24, _WORD = np.uint64(24), np.uint64(32)
 
 
 @scalar
@@ -30,22 +31,58 @@ def murmur(text: Any, start: Any, stop: Any, seed: Any) -> Any:
     """The hash of ``text[start:stop]``, 32 bits in a uint64 (which never overflows on the way)."""
     found, at = np.uint64(seed), np.int64(start)
     while at + 4 <= stop:
-        word = np.uint64(text[at]) | np.uint64(text[at + 1]) << _BYTE
-        word |= np.uint64(text[at + 2]) << _16 | np.uint64(text[at + 3]) << np.uint64(24)
-        found ^= _mixed(word)
-        found = ((found << _13 | found >> _19) & _LOW) * _FIVE + _MORE & _LOW
+        found = stirred(found, _four_bytes(text, at))
         at += 4
-    if at < stop:
-        word, shift = np.uint64(0), np.uint64(0)
-        while at < stop:
-            word |= np.uint64(text[at]) << shift
-            shift += _BYTE
-            at += 1
+    word, held = np.uint64(0), np.uint64(0)
+    while at < stop:
+        word |= np.uint64(text[at]) << held
+        held += _BYTE
+        at += 1
+    return finished(found, word, held, stop - start)
+
+
+@scalar
+def absorbed(text: Any, start: Any, stop: Any, found: Any, word: Any, held: Any) -> Any:
+    """A hash that was begun with other bytes gone on with: (of all whole words, bytes of the next, its bits so far).
+
+    It begins with (seed, 0, 0), all uint64; `finished` ends it. However the bytes are parted, it is their `murmur`.
+    """
+    at = np.int64(start)
+    while at + 4 <= stop:
+        more = _four_bytes(text, at)
+        found, word = stirred(found, word | more << held & _LOW), more >> _WORD - held
+        at += 4
+    while at < stop:
+        word |= np.uint64(text[at]) << held
+        held += _BYTE
+        at += 1
+        if held == _WORD:
+            found, word, held = stirred(found, word), np.uint64(0), np.uint64(0)
+    return found, word, held
+
+
+@scalar
+def stirred(found: Any, word: Any) -> Any:
+    """A hash after one more word of four bytes."""
+    found ^= _mixed(word)
+    return ((found << _13 | found >> _19) & _LOW) * _FIVE + _MORE & _LOW
+
+
+@scalar
+def finished(found: Any, word: Any, held: Any, size: Any) -> Any:
+    """The hash of ``size`` bytes, of which ``word`` has those behind the last whole word."""
+    if held > 0:
         found ^= _mixed(word)
-    found ^= np.uint64(stop - start) & _LOW
+    found ^= np.uint64(size) & _LOW
     found = (found ^ found >> _16) * _F1 & _LOW
     found = (found ^ found >> _13) * _F2 & _LOW
     return found ^ found >> _16
+
+
+@scalar
+def _four_bytes(text: Any, at: Any) -> Any:
+    word = np.uint64(text[at]) | np.uint64(text[at + 1]) << _BYTE
+    return word | np.uint64(text[at + 2]) << _16 | np.uint64(text[at + 3]) << _24
 
 
 @scalar
@@ -58,6 +95,12 @@ def _mixed(word: Any) -> Any:
 def signed_by(hashed: Any, signed: Any, value: Any) -> Any:
     """The value, with the sign the hash's last bit gives it if ``signed``."""
     return -value if signed and hashed >> _SIGN else value
+
+
+@scalar
+def turns_sign(hashed: Any) -> Any:
+    """Whether the hash's last bit is set."""
+    return hashed >> _SIGN != 0
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thinstream.streams.class_book import label_of
+from thinstream.streams.crossing.plan import Crosses
+from thinstream.streams.crossing.spelling import Members, spelled
 from thinstream.streams.text.hashed_rows import ColumnFormat, Raw, words
 from thinstream.streams.text.hashing import encode_names, hashed
 from thinstream.streams.text.names import readable
@@ -57,12 +60,13 @@ _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_int=float, parse_co
 class _Features:
     """Features of all rows of a piece, in order: namespace, name, value."""
 
-    def __init__(self, text: frozenset[str], ignore: frozenset[str]) -> None:
-        self.text, self.ignore = text, ignore
+    def __init__(self, text: frozenset[str], ignore: frozenset[str], crosses: Crosses) -> None:
+        self.text, self.ignore, self.crosses = text, ignore, crosses
         self.met: set[str] = set()  # of the keys that are named
         self.spaces: list[str] = []
         self.names: list[str] = []
         self.values: list[float] = []
+        self.slots: list[int] = []  # of the crosses, if there are any
         self.labels: dict[tuple[type, Any], int] = {}  # met, where any is taken: True is not 1
 
     def place(self, label: Any) -> float:
@@ -70,10 +74,12 @@ class _Features:
         found = label_of(label) if isinstance(label, float) else label
         return float(self.labels.setdefault((type(label), found), len(self.labels)))
 
-    def add(self, space: str, name: str, value: float) -> None:
+    def add(self, key: str, space: str, name: str, value: float) -> None:
         self.spaces.append(space)
         self.names.append(name)
         self.values.append(value)
+        if self.crosses:
+            self.slots.append(self.crosses.slots(key))
 
     def take(self, key: str, value: Any) -> None:
         """What an entry of an object gives."""
@@ -89,6 +95,8 @@ class _Features:
                 self.spaces += [key] * len(found)
                 self.names += found
                 self.values += [1.0] * len(found)
+                if self.crosses:
+                    self.slots += [self.crosses.slots(key)] * len(found)
         elif isinstance(value, dict):
             for inner, part in value.items():
                 self.take(f"{key}.{inner}", part)
@@ -102,11 +110,11 @@ class _Features:
 
     def scalar(self, key: str, value: Any, name: str) -> None:
         if isinstance(value, str):
-            self.add(f"{key}=", value, 1.0)
+            self.add(key, f"{key}=", value, 1.0)
         elif value is not None and value is not False and value != 0:
             if not math.isfinite(value):
                 raise _Refused(f"numbers must be finite, got {_shown(value)} in {_shown(key)}")
-            self.add("", name, float(value))
+            self.add(key, "", name, float(value))
 
 
 @dataclass(kw_only=True)
@@ -133,7 +141,7 @@ class JSONLines(ColumnFormat):
 
     def parse(self, text: Text) -> Parsed:
         """The rows of whole lines, up to the first bad one."""
-        features = _Features(frozenset(self.text), frozenset(self.ignore))
+        features = _Features(frozenset(self.text), frozenset(self.ignore), self.crosses)
         labels, weights, starts, ends, counts = [], [], [], [], [0]
         begin, error = 0, None
         for line in bytes(text).split(b"\n"):
@@ -159,18 +167,28 @@ class JSONLines(ColumnFormat):
         seeds = np.array([hashes[space] for space in features.spaces], np.uint64)
         values = np.array(features.values, np.float64)
         self.met.update(features.met)
+        indptr = np.array(counts, np.int64)
+        members = self._members(features, values.copy(), indptr) if self.crosses else None
         found, stops = encode_names(features.names)
         raw = Raw(
             np.array(labels, np.float64),
             None if self.weight is None else np.array(weights, np.float64),
-            np.array(counts, np.int64),
+            indptr,
             hashed(found, stops, seeds, values, self.hashing),
             values,
             np.array(starts, np.int64),
             np.array(ends, np.int64),
         )
         met = [label for _, label in features.labels] if self.grow_classes else None
-        return self.parsed(text, raw, error, lambda k: readable(features.spaces[k], features.names[k]), met=met)
+        return self.parsed(
+            text, raw, error, lambda k: readable(features.spaces[k], features.names[k]), met=met, members=members
+        )
+
+    def _members(self, features: _Features, values: NDArray[np.float64], indptr: NDArray[np.int64]) -> Members:
+        """The features as crosses need them."""
+        named = zip(features.spaces, features.names, features.slots, strict=True)
+        names = [readable(space, name) if slot else "" for space, name, slot in named]
+        return spelled(names, np.array(features.slots, np.uint64), values, indptr)
 
     def _row(self, line: bytes, features: _Features) -> tuple[float, float]:
         """Label and weight of a line; its features are added."""

@@ -13,9 +13,10 @@ import numpy as np
 from thinstream.batch import plain
 from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
+from thinstream.streams.crossing.spelling import of_namespaces
 from thinstream.streams.text.decimal import number
-from thinstream.streams.text.hashed_rows import HashedFormat, Raw
-from thinstream.streams.text.hashing import murmur, signed_by
+from thinstream.streams.text.hashed_rows import HashedFormat, Raw, unsigned
+from thinstream.streams.text.hashing import murmur, signed_by, turns_sign
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
 
@@ -141,6 +142,7 @@ def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, t
                     if len(spans) > 0:
                         spans[nnz, 0], spans[nnz, 1] = space, space_stop
                         spans[nnz, 2], spans[nnz, 3] = name, name_stop
+                        spans[nnz, 4] = signed and turns_sign(hashed)
                     nnz += 1
         out.labels[rows], out.weights[rows] = label, importance
         out.starts[rows], out.ends[rows] = begin, end
@@ -171,7 +173,7 @@ class VW(HashedFormat):
         """The rows of whole lines, up to the first bad one."""
         # the shortest row is a bar and an end of line, the shortest feature a letter and a blank
         most, how = len(text) // 2 + 2, self.hashing
-        raw, spans = Raw.empty(most), np.empty((0 if self.wanted is None else most, 4), np.int64)
+        raw, spans = Raw.empty(most), self.room_for_spans(most)
         tags, text = np.empty((most, 2), np.int64), plain(text)
         seed, mask, limit = np.uint64(how.seed), np.uint64(how.mask), LARGEST[self.dtype]
         verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, raw, tags, spans)
@@ -180,12 +182,16 @@ class VW(HashedFormat):
             return bytes(text[start:stop]).decode("utf-8", "replace")
 
         def name_at(place: int) -> str:
-            space, space_stop, name, name_stop = spans[place].tolist()
+            space, space_stop, name, name_stop, _ = spans[place].tolist()
             return readable(word(space, space_stop), word(name, name_stop))
 
         named = [word(start, stop) for start, stop in tags[:rows].tolist()] if tagged else None
         error = None if verdict == _FINE else (ParseError(offset, self._message(verdict, text, offset)), end)
-        return self.parsed(text, raw.first(rows, weighted), error, name_at, named)
+        raw, members = raw.first(rows, weighted), None
+        if self.crosses:
+            spans = spans[: raw.indptr[-1]]
+            members = of_namespaces(text, spans, self.crosses, unsigned(raw.values, spans), raw.indptr)
+        return self.parsed(text, raw, error, name_at, named, members=members)
 
     def _message(self, verdict: int, text: Text, offset: int) -> str:
         if verdict == _LIMIT:
