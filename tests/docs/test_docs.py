@@ -11,7 +11,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 #: Page → a file that its commands leave behind.
-PAGES = {"command-line.md": "both.ts", "sparsity-path.md": "costs.csv", "tuning.md": "best.ts"}
+PAGES = {
+    "command-line.md": "both.ts",
+    "sparsity-path.md": "costs.csv",
+    "tuning.md": "best.ts",
+    "recipes/crosses.md": "crossed.ts",
+    "recipes/huge-vocabularies.md": "named.ts",
+}
 
 
 def blocks(page):
