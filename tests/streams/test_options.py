@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from thinstream.errors import InvalidParameterError
+from thinstream.learners import Classes
 from thinstream.streams.options import (
     OPTIONS,
     Options,
@@ -19,18 +20,23 @@ from thinstream.streams.options import (
 )
 
 
-class Learned(NamedTuple):
+class Model(NamedTuple):
     """Of a model, what tells how its data was read."""
 
     feature_space: dict
-    classes: tuple
+    classes: Classes
     reading: dict
+
+
+def learned_with(space, classes, reading):
+    return Model(space, Classes(*classes), reading)
 
 
 #: A value of every option that is not its default.
 OTHER = {
     "format": "csv",
     "classes": ("ham", "spam"),
+    "grow_classes": True,
     "zero_based": True,
     "normalize": "l2",
     "on_error": "skip",
@@ -95,7 +101,7 @@ def test_feature_spaces_give_back_the_options_they_are_made_of():
 def test_a_model_reads_as_it_learned():
     learned = Options(**{name: value for name, value in OTHER.items() if name not in ("format", "zero_based")})
     space, kept = feature_space(learned, hashed=True), remembered(learned)
-    again = as_learned(Options(), "csv", Learned(space, ("ham", "spam"), kept), "m.ts")
+    again = as_learned(Options(), "csv", learned_with(space, ("ham", "spam"), kept), "m.ts")
     for name in ("label", "weight", "numeric", "ignore", "header", "classes", "bits", "signed", "cross", "normalize"):
         assert getattr(again, name) == getattr(learned, name)
     assert sorted(again.text) == sorted(learned.text)
@@ -105,24 +111,24 @@ def test_a_model_reads_as_it_learned():
 
 def test_other_data_may_need_other_options_but_not_another_feature_space():
     space = feature_space(Options(bits=18, text=("a", "b")), hashed=True)
-    found = as_learned(Options(label="y", text=("b", "a")), "csv", Learned(space, (-1, 1), {"label": "x"}), "m.ts")
+    found = as_learned(Options(label="y", text=("b", "a")), "csv", learned_with(space, (-1, 1), {"label": "x"}), "m.ts")
     assert found.label == "y"
     assert found.bits == 18
     with pytest.raises(InvalidParameterError, match=r"m\.ts learned with bits 18; it cannot be used with 20"):
-        as_learned(Options(bits=20), "csv", Learned(space, (-1, 1), {}), "m.ts")
+        as_learned(Options(bits=20), "csv", learned_with(space, (-1, 1), {}), "m.ts")
     with pytest.raises(InvalidParameterError, match="learned with classes 0,1; it cannot be used with 1,0"):
-        as_learned(Options(classes=(1, 0)), "csv", Learned(space, ("0", "1"), {}), "m.ts")
+        as_learned(Options(classes=(1, 0)), "csv", learned_with(space, ("0", "1"), {}), "m.ts")
 
 
 def test_options_of_another_format_are_left_out():
     assert (
-        as_learned(Options(), "libsvm", Learned({"hashing": {"bits": 18}}, (-1, 1), {"label": "x"}), "m.ts")
+        as_learned(Options(), "libsvm", learned_with({"hashing": {"bits": 18}}, (-1, 1), {"label": "x"}), "m.ts")
         == Options()
     )
 
 
 def test_older_model_files_name_columns_as_the_command_line_did():
-    found = as_learned(Options(), "csv", Learned({}, (-1, 1), {"ignore": "id,date", "header": False}), "m.ts")
+    found = as_learned(Options(), "csv", learned_with({}, (-1, 1), {"ignore": "id,date", "header": False}), "m.ts")
     assert found == Options(ignore=("id", "date"), header=False)
 
 
