@@ -80,9 +80,10 @@ class AdaRDA(OnlineClassifier):
     - eta: float, default=1.0. Learning rate η.
     - l1: float, default=0.0. λ: larger is sparser.
     - delta: float, default=1.0. δ, the least H_j: keeps a feature's first steps short.
-    - loss: {"hinge", "logistic"}, default="hinge"."""
+    - loss: {"hinge", "logistic"}, default="hinge".
+    - half_life: float or None, default=None. Rows after which what was learned counts half; None: nothing is forgotten. For streams that change."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, delta: float = 1.0, loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, delta: float = 1.0, loss: Literal["hinge", "logistic"] = "hinge", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class ARCSOGD(OnlineClassifier):
     """Adaptively regularised cost-sensitive online gradient descent.
@@ -111,9 +112,10 @@ class AROW(OnlineClassifier):
     - r: float, default=1.0. The larger, the shorter the steps and the slower the variances fall. With class or sample weights it is r/c_y.
     - a: float, default=1.0. The variance every weight starts with.
     - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
-    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/r, or the diagonal of the full update."""
+    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/r, or the diagonal of the full update.
+    - half_life: float or None, default=None. Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, r: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+    def __init__(self, *, r: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class BCW(BufferedClassifier):
     """Confidence-weighted learning in batches: one covariance matrix for all rows of a batch.
@@ -186,9 +188,10 @@ class CW(OnlineClassifier):
     - a: float, default=1.0. The variance every weight starts with.
     - form: {"variance", "stdev"}, default="variance". "stdev" has no bound on its confidence: labels that keep contradicting each other on a feature drive its variance to the smallest number there is, and the weight then stands still. SCW does not have this problem.
     - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
-    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += c·x_j², or the diagonal of the full update."""
+    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += c·x_j², or the diagonal of the full update.
+    - half_life: float or None, default=None. Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, phi: float = 0.5244005127080407, a: float = 1.0, form: Literal["variance", "stdev"] = "variance", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+    def __init__(self, *, phi: float = 0.5244005127080407, a: float = 1.0, form: Literal["variance", "stdev"] = "variance", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class FGM(Selecting, BatchClassifier):
     """Feature generating machine: groups of features chosen one by one, each time with all weights solved for.
@@ -230,9 +233,10 @@ class FSOL(OnlineClassifier):
 
     - eta: float, default=1.0. Learning rate η.
     - l1: float, default=0.0. λ: larger is sparser, 0 keeps every weight. θ grows with the stream.
-    - l1_schedule: {"eta", "const", "sqrt", "linear", "inv_t"}, default="eta". λ_t: ηλ, λ, ηλ√t, ηλt or λ/t."""
+    - l1_schedule: {"eta", "const", "sqrt", "linear", "inv_t"}, default="eta". λ_t: ηλ, λ, ηλ√t, ηλt or λ/t.
+    - half_life: float or None, default=None. Rows after which what was learned counts half; None: nothing is forgotten. For streams that change."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "eta", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "eta", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class FTRLProximal(OnlineClassifier):
     """Follow the regularised leader, proximal, with a rate for each feature (what advertisers predict clicks with).
@@ -294,9 +298,10 @@ class NAROW(OnlineClassifier):
     - b: float, default=2.0. Must exceed 1/(a·‖x‖²), or nothing is ever learned.
     - a: float, default=1.0. The variance every weight starts with.
     - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features; after an update xᵀΣx = 1/b then.
-    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/r_t, or the diagonal of the full update."""
+    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/r_t, or the diagonal of the full update.
+    - half_life: float or None, default=None. Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, b: float = 2.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+    def __init__(self, *, b: float = 2.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class PA(OnlineClassifier):
     """Passive-aggressive learning.
@@ -344,9 +349,10 @@ class RDA(OnlineClassifier):
     - l1: float, default=0.0. λ: larger is sparser.
     - rho: float, default=0.0. ρ of the enhanced method: more truncation in early rounds.
     - beta: {"sqrt", "linear", "const"}, default="sqrt". β_t: γ√t, γt or γ.
-    - loss: {"hinge", "logistic"}, default="hinge"."""
+    - loss: {"hinge", "logistic"}, default="hinge".
+    - half_life: float or None, default=None. Rows after which what was learned counts half; None: nothing is forgotten. For streams that change."""
 
-    def __init__(self, *, gamma: float = 1.0, l1: float = 0.0, rho: float = 0.0, beta: Literal["sqrt", "linear", "const"] = "sqrt", loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+    def __init__(self, *, gamma: float = 1.0, l1: float = 0.0, rho: float = 0.0, beta: Literal["sqrt", "linear", "const"] = "sqrt", loss: Literal["hinge", "logistic"] = "hinge", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class SBCW(Selecting, BufferedClassifier):
     """Sparse confidence-weighted learning in batches: groups of features, each with its own covariance matrix.
@@ -407,9 +413,10 @@ class SCW(OnlineClassifier):
     - C: float, default=1.0. Price of a violated constraint; with class or sample weights it is C·c_y.
     - a: float, default=1.0. The variance every weight starts with.
     - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
-    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += c·x_j², or the diagonal of the full update."""
+    - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += c·x_j², or the diagonal of the full update.
+    - half_life: float or None, default=None. Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, variant: Literal["I", "II"] = "I", phi: float | None = None, C: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+    def __init__(self, *, variant: Literal["I", "II"] = "I", phi: float | None = None, C: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class SMIDAS(OnlineClassifier):
     """Stochastic mirror descent made sparse: a p-norm link between what is learned and the weights.
@@ -486,9 +493,10 @@ class SSOL(OnlineClassifier):
     - l1_schedule: {"inv_t", "eta", "const", "sqrt", "linear"}, default="inv_t". λ_t: λ/t, ηλ, λ, ηλ√t or ηλt.
     - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix (Algorithm 4), for up to a few thousand features.
     - diagonal: {"drop", "exact"}, default="drop". The diagonal of the full update (as printed), or 1/σ_j += x_j²/r (a sum, so models can be merged). Without meaning for a full covariance.
-    - update_on: {"every", "loss"}, default="every". Whether every example enters A before it is predicted (as printed), or only those with loss, afterwards."""
+    - update_on: {"every", "loss"}, default="every". Whether every example enters A before it is predicted (as printed), or only those with loss, afterwards.
+    - half_life: float or None, default=None. Rows after which what was learned counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, r: float = 1.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "inv_t", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["drop", "exact"] = "drop", update_on: Literal["every", "loss"] = "every", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, r: float = 1.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "inv_t", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["drop", "exact"] = "drop", update_on: Literal["every", "loss"] = "every", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False,) -> None: ...
 
 class StableSparsePerceptron(OnlineClassifier):
     """Perceptron with a margin that thresholds what it touches and stops for good at a given density.

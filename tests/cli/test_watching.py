@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from thinstream.models.file import read
+
 
 @pytest.fixture
 def turning(tmp_path, monkeypatch):
@@ -51,3 +53,41 @@ def test_what_cannot_be_watched(turning, thin):
         (["--monitor", "ddm", "-a", "bcw"], "BCW holds its rows: it has no error along the stream"),
     ):
         assert said in thin("train", turning, *options, code=2).errors
+
+
+def test_forgetting_follows_and_tuning_finds_how_fast(turning, thin):
+    thin("train", turning, "-a", "arow", "-m", "never.ts", "-q")
+    thin("train", turning, "-a", "arow", "--half-life", "100", "-m", "forgets.ts", "-q")
+    never, forgets = (read(name).learner for name in ("never.ts", "forgets.ts"))
+    assert forgets.parameters["half_life"] == 100
+    assert 3 * forgets.n_mistakes < never.n_mistakes
+    *_, last = thin(
+        "tune", turning, "-a", "arow", "-g", "half-life=none,3,100,3000", "--progressive", "-m", "best.ts", "--json"
+    ).splitlines()
+    assert json.loads(last)["best"] == {"half_life": 100}
+    assert "--half-life 100" in json.loads(last)["command"]
+    assert read("best.ts").learner.weights().tobytes() == forgets.weights().tobytes()
+
+
+def test_half_lives_on_a_path_and_over_a_stop(turning, thin):
+    thin("path", turning, "-a", "fsol", "--half-life", "200", "--l1", "0,1,2", "-m", "path.ts")
+    assert read("path.ts").learner.parameters["half_life"] == 200
+    thin("train", turning, "-a", "fsol", "--half-life", "200", "-m", "whole.ts", "-q")
+    lines = turning.read_text().splitlines(keepends=True)
+    (turning.parent / "head.svm").write_text("".join(lines[:1234]))
+    (turning.parent / "tail.svm").write_text("".join(lines[1234:]))
+    thin("train", "head.svm", "-a", "fsol", "--half-life", "200", "-m", "head.ts", "-q")
+    thin("train", "tail.svm", "--from", "head.ts", "-m", "parts.ts", "-q")
+    whole, parts = (read(name).learner.memory for name in ("whole.ts", "parts.ts"))
+    assert [array.tobytes() for array in whole] == [array.tobytes() for array in parts]
+
+
+def test_what_cannot_forget_is_told(turning, thin):
+    for command, options, said in (
+        ("train", ["-a", "sop", "--half-life", "5"], "SOP has no --half-life, it has --a, --covariance, --update-on"),
+        ("train", ["-a", "ssol", "--half-life", "5"], "SSOL: half_life is for covariance='diagonal' with diagonal='ex"),
+        ("train", ["-a", "fsol", "--half-life", "0"], "FSOL: half_life must be a number ≥ 1, or None, got 0"),
+        ("tune", ["-a", "sop", "-g", "half-life=5,6"], "SOP has no parameter 'half_life': it cannot forget"),
+        ("train", ["-a", "fsol", "--half-life", "5", "--engine", "local"], "FSOL with a half_life cannot be merged in"),
+    ):
+        assert said in thin(command, turning, *options, code=2).errors

@@ -34,6 +34,7 @@ def path(tmp_path):
         (ts.FSOL(), {"engine_options": {"foo": 1}}, "engine 'local' takes the options 'retries', got 'foo'"),
         (ts.FSOL(), {"engine": ts.FSOL()}, "engine must be 'ray', 'spark' or 'local', or a launcher"),
         (ts.SMIDAS(), {"mode": "features"}, "SMIDAS ranks or couples"),
+        (ts.FSOL(half_life=9), {"mode": "features"}, "FSOL: mode='features' has no half_life"),
     ],
 )
 def test_parameters(path, estimator, options, message):

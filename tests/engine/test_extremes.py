@@ -40,7 +40,11 @@ def contradictory(scale, weight, dtype, rows=12, width=4):
 def variants(name, dtype, covariance):
     """Every value of every parameter that is a choice, one at a time; kinds of code only where they are compiled."""
     found = [{}]
-    for parameter in next(a for a in algorithms("online") if a.name == name).parameters:
+    algorithm = next(a for a in algorithms("online") if a.name == name)
+    if algorithm.forgetting and covariance == "diagonal" and dtype == "float64":
+        exact = {"diagonal": "exact"} if name == "SSOL" else {}
+        found += [{"half_life": half_life, **exact} for half_life in (1.0, 1e9)]
+    for parameter in algorithm.parameters:
         if isinstance(parameter.constraint, OneOf) and parameter.name != "covariance":
             kind = isinstance(next(iter(parameter.constraint.choices.values())), tuple)
             if kind and dtype == "float32" and covariance == "diagonal":

@@ -35,7 +35,7 @@ def test_online_learners_have_an_intercept_by_default():
 def test_wrong_arguments_say_what_there_is():
     with pytest.raises(TypeError, match=r"FSOL takes keywords only: FSOL\(eta=1.0\), say"):
         ts.FSOL(1.0)
-    with pytest.raises(TypeError, match="FSOL has no parameter 'rate'; it has eta, l1, l1_schedule, class_weight"):
+    with pytest.raises(TypeError, match="FSOL has no parameter 'rate'; it has eta, l1, l1_schedule, half_life, class_"):
         ts.FSOL(rate=1.0)
 
 

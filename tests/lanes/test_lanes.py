@@ -1,5 +1,7 @@
 """Lanes against models of their own: the same bits, for every algorithm, whatever the parameters, costs and masks."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -51,7 +53,11 @@ def drawn(data, algorithm, lanes):
                 else st.floats(max(0.05, constraint.low), min(constraint.high, 3.0))
             )
         for parameters in found:
-            parameters[parameter.name] = data.draw(one)
+            parameters[parameter.name] = data.draw(st.none() | one if parameter.name == "half_life" else one)
+    if algorithm.forgetting:
+        for parameters in found:
+            if parameters.get("diagonal", "drop" if algorithm.name == "SSOL" else "exact") != "exact":
+                parameters["half_life"] = None
     return found
 
 
@@ -121,6 +127,27 @@ def test_lanes_of_several_kinds():
         model = Learner("ssol", n_features=WIDTH, dtype="float64", **own)
         assert scores[:, lane].tobytes() == model.learn(batch).tobytes()
         same(together[lane], model)
+
+
+@pytest.mark.parametrize("name", ["fsol", pytest.param("arow", marks=pytest.mark.interpreted)])
+def test_lanes_differ_in_half_life(name):
+    """Some forget and some do not: blocks of their own, the same bits."""
+    parameters = [{"half_life": H} for H in (None, 1, 2.5, 1e6, None, 40)]
+    together = Lanes(name, parameters, n_features=WIDTH, dtype="float64", threads=2, fit_intercept=True)
+    alone = [Learner(name, n_features=WIDTH, dtype="float64", fit_intercept=True, **own) for own in parameters]
+    for seed in range(2):
+        batch = stream(np.random.default_rng(seed), 90)
+        scores = together.learn(batch)
+        for lane, model in enumerate(alone):
+            assert scores[:, lane].tobytes() == model.learn(batch).tobytes()
+    assert together.nbytes == Lanes.estimate_nbytes(
+        name, parameters, WIDTH, dtype="float64", threads=2, fit_intercept=True
+    )
+    kept = pickle.loads(pickle.dumps(together))
+    kept.keep([5, 0, 2])
+    for found, model in zip(kept.copy(), (alone[5], alone[0], alone[2]), strict=True):
+        assert [a.tobytes() for a in found.memory] == [a.tobytes() for a in model.memory]
+        same(found, model)
 
 
 def test_heaps_have_lanes_too():

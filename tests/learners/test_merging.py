@@ -28,6 +28,7 @@ from thinstream.learners.memory import field_views
 
 TWINS = twins()
 RULES = {algorithm.name: algorithm.rule() for algorithm in algorithms("online")}
+FORGETFUL = [algorithm.name for algorithm in algorithms("online") if algorithm.forgetting]
 MERGEABLE = sorted(name for name, rule in RULES.items() if rule.merge_rule().declared)
 some = settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
@@ -134,37 +135,67 @@ def test_what_a_rule_declares_are_its_fields():
         assert named <= set(algorithm.coordinate._fields)
 
 
+def assert_merges_as_defined(name, case):
+    """Weights and counters after the merge, and scores and weights after a third part was learned."""
+    with np.errstate(all="ignore"):  # twins whose variance has collapsed are discarded below
+        naive = case.twin(name, 0)
+        naive.merge(case.twin(name, 1))
+        merged_weights, merged_counts = naive.weights().copy(), (naive.t, naive.mistakes, naive.updates)
+        naive.scores = []
+        taught(naive, case.part(2))
+        assume(naive.edge > 1e-9 * (1.0 + np.abs(naive.scores).max()))
+    parts = [case.learner(name, k) for k in (0, 1)]
+    before = [[array.copy() for array in part.memory] for part in parts]
+    model = merge(parts)
+    for part, arrays in zip(parts, before):
+        assert all(np.array_equal(a, b) for a, b in zip(part.memory, arrays))
+    np.testing.assert_allclose(model.weights(), merged_weights, **TOLERANCE)
+    assert (model.t, model.n_mistakes, model.n_updates) == merged_counts
+    scores = model.learn(rows(*case.part(2)))
+    np.testing.assert_allclose(scores, naive.scores, **TOLERANCE)
+    np.testing.assert_allclose(model.weights(), naive.weights(), **TOLERANCE)
+    np.testing.assert_allclose(model.cumulative_loss, naive.loss, **TOLERANCE)
+    assert model.n_positives == naive.positives
+    if hasattr(naive, "variance"):
+        np.testing.assert_allclose(model.variance(), naive.variance(), **TOLERANCE)
+
+
 @pytest.mark.twin
 @pytest.mark.parametrize("name", MERGEABLE)
 def test_merged_models_and_their_future_are_those_of_the_definition(name):
-    """Weights and counters after the merge, and scores and weights after a third part was learned."""
+    some(given(case=cases(name))(lambda case: assert_merges_as_defined(name, case)))()
 
+
+@pytest.mark.twin
+@pytest.mark.parametrize("name", FORGETFUL)
+def test_models_that_forget_are_merged_as_they_stand(name):
+    """Each after its own last row; T adds."""
+    fixed = {"diagonal": st.just("exact")} if "diagonal" in TWINS[name][1] else {}
+    drawn = cases(name, half_life=st.floats(1.0, 30.0), **fixed)
+    some(given(case=drawn)(lambda case: assert_merges_as_defined(name, case)))()
+
+
+def test_laws_of_merging_hold_for_models_that_forget():
     @some
-    @given(case=cases(name))
+    @given(case=cases("FSOL", half_life=st.floats(1.0, 30.0)))
     def check(case):
-        with np.errstate(all="ignore"):  # twins whose variance has collapsed are discarded below
-            naive = case.twin(name, 0)
-            naive.merge(case.twin(name, 1))
-            merged_weights, merged_counts = naive.weights().copy(), (naive.t, naive.mistakes, naive.updates)
-            naive.scores = []
-            taught(naive, case.part(2))
-            assume(naive.edge > 1e-9 * (1.0 + np.abs(naive.scores).max()))
-        parts = [case.learner(name, k) for k in (0, 1)]
-        before = [[array.copy() for array in part.memory] for part in parts]
+        parts, empty = [case.learner("FSOL", k) for k in range(3)], case.empty("FSOL")
         model = merge(parts)
-        for part, arrays in zip(parts, before):
-            assert all(np.array_equal(a, b) for a, b in zip(part.memory, arrays))
-        np.testing.assert_allclose(model.weights(), merged_weights, **TOLERANCE)
-        assert (model.t, model.n_mistakes, model.n_updates) == merged_counts
-        scores = model.learn(rows(*case.part(2)))
-        np.testing.assert_allclose(scores, naive.scores, **TOLERANCE)
-        np.testing.assert_allclose(model.weights(), naive.weights(), **TOLERANCE)
-        np.testing.assert_allclose(model.cumulative_loss, naive.loss, **TOLERANCE)
-        assert model.n_positives == naive.positives
-        if hasattr(naive, "variance"):
-            np.testing.assert_allclose(model.variance(), naive.variance(), **TOLERANCE)
+        for order in permutations(parts):
+            assert same_bits(merge(order), model)
+        assert same_bits(merge([empty, parts[0]]), parts[0])
+        grouped = merge([merge(parts[:2]), parts[2]])
+        np.testing.assert_allclose(grouped.weights(), model.weights(), **TOLERANCE)
+        unseen = ~np.vstack([case.part(k)[0][case.part(k)[2] > 0] for k in range(3)]).any(axis=0)
+        assert not model.memory.clocks[unseen].any()  # a feature nobody saw takes no room in a file
 
     check()
+
+
+def test_models_that_forget_differently_are_not_merged():
+    models = [Learner("fsol", n_features=1, half_life=half_life) for half_life in (None, 5)]
+    with pytest.raises(MergeError, match="FSOL: models to merge must agree in half_life, got None and 5"):
+        require_mergeable(*models)
 
 
 @pytest.mark.parametrize("name", MERGEABLE)

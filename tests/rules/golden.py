@@ -3,12 +3,17 @@
 import importlib
 import json
 import pkgutil
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
 import tests.rules
 from tests.rules.conformance import TWINS, Stream, run_twin
+from tests.rules.twin import Twin
+
+#: Parameters of those that forget in the table.
+FORGETTING = defaultdict(lambda: {"half_life": 40.0}, SSOL={"half_life": 40.0, "diagonal": "exact"})
 
 TABLE = Path(__file__).with_name("golden.json")
 
@@ -45,12 +50,19 @@ def row(twin) -> dict:
 
 
 def table() -> dict:
-    """Algorithm → its row, with default parameters and with balanced classes."""
-    return {
-        f"{name} {class_weight}": row(run_twin(twin, stream(), {}, class_weight))
-        for name, (twin, _) in sorted(twins().items())
-        for class_weight in (None, "balanced")
-    }
+    """Algorithm → its row, with default parameters and with balanced classes; and with a half-life where it has one."""
+    found = {}
+    for name, (twin, _) in sorted(twins().items()):
+        for class_weight in (None, "balanced"):
+            found[f"{name} {class_weight}"] = row(run_twin(twin, stream(), {}, class_weight))
+        if can_forget(twin):
+            found[f"{name} half_life"] = row(run_twin(twin, stream(), FORGETTING[name], None))
+    return found
+
+
+def can_forget(twin) -> bool:
+    """Whether a twin says what forgetting is."""
+    return twin.forget is not Twin.forget
 
 
 if __name__ == "__main__":

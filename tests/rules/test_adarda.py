@@ -15,27 +15,20 @@ class NaiveAdaRDA(GradientTwin):
     def start(self):
         self.G = np.zeros(self.d)
         self.S = np.zeros(self.d)
-        self.w = np.zeros(self.d)
 
     def round(self, x, e):
-        s = self.w @ x
+        s = self.weights() @ x
         loss, g, updated = self.slope(x, e, s)
         self.G = self.G + g
         self.S = self.S + g**2
-        self.solve()
         return Round(s, loss, updated)
 
-    def solve(self):
-        H = self.delta + np.sqrt(self.S)
-        self.w = -(self.eta / H) * soft(self.G, self.t * self.l1)
-
-    def merge(self, other):
-        super().merge(other)
-        if self.t:
-            self.solve()
+    def forget(self, rho):
+        self.G, self.S = rho * self.G, rho * self.S
 
     def weights(self):
-        return self.w
+        H = self.delta + np.sqrt(self.S)
+        return -(self.eta / H) * soft(self.G, self.T * self.l1)
 
 
 test_adarda = conforms(

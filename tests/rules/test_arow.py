@@ -40,6 +40,10 @@ class GaussianTwin(Twin):
         self.sigma = 1 / (P + Q - 1 / self.a)
         self.mu = self.sigma * (P * self.mu + Q * other.mu)
 
+    def forget(self, rho):
+        """Of diagonal="exact" alone; the mean stays."""
+        self.sigma = 1.0 / (1.0 / self.a + rho * (1.0 / self.sigma - 1.0 / self.a))
+
     def weights(self):
         return self.mu
 

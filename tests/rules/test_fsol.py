@@ -24,7 +24,7 @@ class NaiveFSOL(Twin):
         }[self.l1_schedule]
 
     def round(self, x, e):
-        w = soft(self.theta, self.threshold(self.t))
+        w = soft(self.theta, self.threshold(self.T + 1))
         s = w @ x
         loss = hinge(s, e.y)
         self.decide(e.y * s, 1.0)
@@ -32,8 +32,11 @@ class NaiveFSOL(Twin):
             self.theta = self.theta + self.eta * e.c * e.weight * e.y * x
         return Round(s, e.c * e.weight * loss, loss > 0)
 
+    def forget(self, rho):
+        self.theta = rho * self.theta
+
     def weights(self):
-        return soft(self.theta, self.threshold(self.t + 1))
+        return soft(self.theta, self.threshold(self.T + 1))
 
 
 test_fsol = conforms(

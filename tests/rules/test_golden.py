@@ -7,7 +7,7 @@ import pytest
 
 import thinstream as ts
 from tests.rules.conformance import run_library
-from tests.rules.golden import TABLE, stream, table, twins
+from tests.rules.golden import FORGETTING, TABLE, can_forget, stream, table, twins
 
 GOLDEN = json.loads(TABLE.read_text())
 
@@ -16,7 +16,10 @@ def test_every_algorithm_has_a_twin_and_golden_numbers():
     """No algorithm without its naive twin; the table holds them all."""
     names = {algorithm.name for algorithm in ts.algorithms("online")}
     assert set(twins()) == names
-    assert set(GOLDEN) == {f"{name} {weight}" for name in names for weight in (None, "balanced")}
+    forgetful = {algorithm.name for algorithm in ts.algorithms("online") if algorithm.forgetting}
+    assert {name for name, (twin, _) in twins().items() if can_forget(twin)} == forgetful
+    keys = {f"{name} {weight}" for name in names for weight in (None, "balanced")}
+    assert set(GOLDEN) == keys | {f"{name} half_life" for name in forgetful}
 
 
 def test_the_twins_still_make_the_table():
@@ -29,8 +32,9 @@ def test_the_twins_still_make_the_table():
 @pytest.mark.parametrize("key", GOLDEN)
 def test_the_library_makes_the_table(key):
     """A change of the library shows."""
-    name, class_weight = key.split()
-    model, scores = run_library(name, stream(), {}, None if class_weight == "None" else class_weight, cuts=[70])
+    name, setting = key.split()
+    parameters = FORGETTING[name] if setting == "half_life" else {}
+    model, scores = run_library(name, stream(), parameters, "balanced" if setting == "balanced" else None, cuts=[70])
     numbers = {
         "t": model.t_,
         "mistakes": model.n_mistakes_,

@@ -14,28 +14,23 @@ class NaiveRDA(GradientTwin):
 
     def start(self):
         self.G = np.zeros(self.d)
-        self.w = np.zeros(self.d)  # w_1 = 0
 
     def round(self, x, e):
-        s = self.w @ x
+        s = self.weights() @ x
         loss, g, updated = self.slope(x, e, s)
         self.G = self.G + g
-        self.solve()
         return Round(s, loss, updated)
 
-    def solve(self):
-        t = self.t
-        lam = self.l1 + self.gamma * self.rho / np.sqrt(t)
-        beta = {"sqrt": self.gamma * np.sqrt(t), "linear": self.gamma * t, "const": self.gamma}[self.beta]
-        self.w = -soft(self.G, t * lam) / beta
-
-    def merge(self, other):
-        super().merge(other)
-        if self.t:
-            self.solve()
+    def forget(self, rho):
+        self.G = rho * self.G
 
     def weights(self):
-        return self.w
+        t = self.T
+        if t == 0:
+            return np.zeros(self.d)  # w_1 = 0
+        lam = self.l1 + self.gamma * self.rho / np.sqrt(t)
+        beta = {"sqrt": self.gamma * np.sqrt(t), "linear": self.gamma * t, "const": self.gamma}[self.beta]
+        return -soft(self.G, t * lam) / beta
 
 
 test_rda = conforms(

@@ -34,7 +34,7 @@ class NaiveSSOL(Twin):
     def round(self, x, e):
         if self.update_on == "every":  # [D4] before predicting, loss or not
             self.take(x)
-        w = soft(self.sigma * self.theta, self.threshold(self.t))
+        w = soft(self.sigma * self.theta, self.threshold(self.T + 1))
         s = w @ x
         loss = hinge(s, e.y)
         self.decide(e.y * s, 1.0)
@@ -50,8 +50,13 @@ class NaiveSSOL(Twin):
         self.theta = self.theta + other.theta
         self.sigma = 1 / (1 / self.sigma + 1 / other.sigma - 1)
 
+    def forget(self, rho):
+        """Of diagonal="exact" alone: θ, and what 1/σ has more than at the start."""
+        self.theta = rho * self.theta
+        self.sigma = 1.0 / (1.0 + rho * (1.0 / self.sigma - 1.0))
+
     def weights(self):  # [D3] with A_T, but λ_{T+1}
-        return soft(self.sigma * self.theta, self.threshold(self.t + 1))
+        return soft(self.sigma * self.theta, self.threshold(self.T + 1))
 
     def variance(self):
         return self.sigma

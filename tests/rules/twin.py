@@ -43,11 +43,13 @@ class Twin:
 
     adds: tuple[str, ...] = ()
     averages: tuple[str, ...] = ()
+    half_life = None  # rows, for twins that have ``forget``: §17
 
     def __init__(self, d, class_weight=None, **parameters):
         self.d = d
         self.class_weight = class_weight  # None, "balanced" or (c₋, c₊)
         self.t = self.mistakes = self.updates = 0
+        self.T = 0.0  # t, or with a half-life the rounds that still count
         self.loss = 0.0
         self.positives = self.negatives = 0
         self.scores = []
@@ -71,6 +73,11 @@ class Twin:
         negative, positive = cost.get(self.class_weight, self.class_weight)
         example = Example(y, positive if y > 0 else negative, positive / negative, weight, max(positive, negative))
         score, loss, updated = self.round(x, example)
+        self.T += 1.0
+        if self.half_life is not None:
+            rho = 2.0 ** (-1.0 / self.half_life)
+            self.T *= rho
+            self.forget(rho)
         self.decide(score, 0.0)
         self.scores.append(float(score))
         self.loss += loss
@@ -85,7 +92,7 @@ class Twin:
         for name in self.averages:
             if t:
                 setattr(self, name, (self.t * getattr(self, name) + other.t * getattr(other, name)) / t)
-        for counter in ("t", "mistakes", "updates", "loss", "positives", "negatives"):
+        for counter in ("t", "mistakes", "updates", "loss", "positives", "negatives", "T"):
             setattr(self, counter, getattr(self, counter) + getattr(other, counter))
         self.edge = min(self.edge, other.edge)
 
@@ -107,6 +114,10 @@ class Twin:
 
     def weights(self):
         """w_{T+1}: what the next unseen example would be scored with."""
+        raise NotImplementedError
+
+    def forget(self, rho):
+        """Discounts every coordinate, after every round."""
         raise NotImplementedError
 
     def stopped(self):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from thinstream.engine import diagonal
 from thinstream.engine.full import Belief, Point
 from thinstream.engine.merge_rule import MergeRule
+from thinstream.engine.prox import like
 from thinstream.engine.rule import Seen, Step
 from thinstream.jit import scalar
 
@@ -31,7 +32,7 @@ def variance(p: Any, f: Any) -> Any:
     return diagonal.variance(p.diagonal, f.s)
 
 
-def confidence(p: Any, f: Coordinate, x: float) -> float:
+def confidence(p: Any, f: Coordinate, x: float, now: Any) -> float:
     """σ_j·x_j², so that v = xᵀΣx."""
     return diagonal.variance(p.diagonal, f.s) * x * x
 
@@ -45,6 +46,12 @@ def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coo
     """The mean along the old σ, then σ."""
     sigma = diagonal.variance(p.diagonal, f.s)
     return Coordinate(f.mu + step.size * sigma * x, diagonal.spread_after(p.diagonal, f.s, x, step.c, v))
+
+
+def fade(p: Any, f: Coordinate, r: float) -> Coordinate:
+    """The precision, beyond that of the start; the mean stays."""
+    start = 1.0 / p.a
+    return Coordinate(f.mu, like(start + r * (f.s - start), f.s))
 
 
 def reach(p: Any, x: float, least: float, v: float, step: Step, now: Any) -> float:

@@ -60,7 +60,7 @@ def begin(p: Any, t: Any, totals: Any) -> Any:
 
 
 @hook
-def confidence(p: Any, f: Any, x: Any) -> Any:
+def confidence(p: Any, f: Any, x: Any, now: Any) -> Any:
     """Summed over the example into v."""
 
 

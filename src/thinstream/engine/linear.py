@@ -16,7 +16,7 @@ class Coordinate(NamedTuple):
     w: float = 0.0
 
 
-def confidence(p: Any, f: Coordinate, x: float) -> float:
+def confidence(p: Any, f: Coordinate, x: float, now: Any) -> float:
     """x_j², so that v = ‖x‖²."""
     return x * x
 

@@ -85,35 +85,35 @@ def _look(p: Any, now: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
     if rows.offset:
         x, f = rows.values.dtype.type(1), read(p, memory, U0)
         s0 += weight(p, f, now) * x
-        v0 += confidence(p, f, x)
+        v0 += confidence(p, f, x, now)
         if grouped > a:
             s0, s3, v0, v3 = s3, s0, v3, v0
     for k in range(a, grouped):
         x, _, f = _at(p, rows, k, memory)
         s0, s1, s2, s3 = s1, s2, s3, s0 + weight(p, f, now) * x
-        v0, v1, v2, v3 = v1, v2, v3, v0 + confidence(p, f, x)
+        v0, v1, v2, v3 = v1, v2, v3, v0 + confidence(p, f, x, now)
     for k in range(grouped, b):
         x, _, f = _at(p, rows, k, memory)
         s0 += weight(p, f, now) * x
-        v0 += confidence(p, f, x)
+        v0 += confidence(p, f, x, now)
     return (s0 + s1) + (s2 + s3), (v0 + v1) + (v2 + v3)
 
 
 @scalar
-def _confidence(p: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
+def _confidence(p: Any, now: Any, rows: Any, a: Any, b: Any, memory: Any) -> Any:
     """V alone, for rules that need it before they observe."""
     v0 = v1 = v2 = v3 = rows.values.dtype.type(0)
     grouped = _grouped(rows, a, b)
     if rows.offset:
-        v0 += confidence(p, read(p, memory, U0), rows.values.dtype.type(1))
+        v0 += confidence(p, read(p, memory, U0), rows.values.dtype.type(1), now)
         if grouped > a:
             v0, v3 = v3, v0
     for k in range(a, grouped):
         x, _, f = _at(p, rows, k, memory)
-        v0, v1, v2, v3 = v1, v2, v3, v0 + confidence(p, f, x)
+        v0, v1, v2, v3 = v1, v2, v3, v0 + confidence(p, f, x, now)
     for k in range(grouped, b):
         x, _, f = _at(p, rows, k, memory)
-        v0 += confidence(p, f, x)
+        v0 += confidence(p, f, x, now)
     return (v0 + v1) + (v2 + v3)
 
 
@@ -221,7 +221,8 @@ def _foreseen(p: Any, q: Any, now64: Any, rows: Any, a: Any, b: Any, example: An
     x = bound_of(rows.values, a, b)
     if is_sure(p, x, 1.0 / x, now64, b - a, example, memory.state):
         return True
-    now, v = in_precision(now64, memory.state), _confidence(q, rows, a, b, memory)
+    now = in_precision(now64, memory.state)
+    v = _confidence(q, now, rows, a, b, memory)
     s = _try_observing(q, now, rows, a, b, v, memory)
     decision = step(p, float(s), float(v), example, now64)
     if not (finite(v) and finite(s) and decision.loss <= MUCH):
@@ -306,7 +307,7 @@ def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -
             if not (sure or _foreseen(p, q, now64, rows, a, b, example, memory)):
                 done = -1 - i
                 break
-            v = _confidence(q, rows, a, b, memory)
+            v = _confidence(q, now, rows, a, b, memory)
             s = _observe(q, now, rows, a, b, v, memory)
         else:
             s, v = _look(q, now, rows, a, b, memory)

@@ -3,6 +3,8 @@
 import math
 from typing import Annotated, Any
 
+import numpy as np
+
 from thinstream.engine.parameters import OneOf
 from thinstream.jit import compiles, scalar
 
@@ -15,8 +17,10 @@ RATE_INV_SQRT, RATE_CONST, RATE_INV_T = range(3)
 Rate = Annotated[int, OneOf(inv_sqrt=RATE_INV_SQRT, const=RATE_CONST, inv_t=RATE_INV_T)]
 
 
-def like(value: float, reference: float) -> float:
+def like(value: Any, reference: Any) -> Any:
     """The value in the reference's precision: a bare literal would lift a float32 rule to float64."""
+    if isinstance(reference, np.ndarray):
+        return np.asarray(value, dtype=reference.dtype)
     return type(reference)(value)
 
 

@@ -11,6 +11,7 @@ Functions of a coordinate (confidence, observe, weight, move) compute in the mod
     extra(p)            the first content of its own array in ``Memory``
     merge_rule(p)       how its models become one, or why they cannot (a `MergeRule`)
     rebuild(p, memory)  after a merge: what it keeps beside its coordinates, out of them
+    fade(p, f, r)       a coordinate that counts r times as much: with `forgetting.forgets` it has a half-life
 
 and, if it has ``covariance="full"``, with its vector and matrix in a `full.Belief` b,
 
@@ -91,12 +92,14 @@ class Algorithm(NamedTuple):
     coordinate: Any = None  # online: the record kept per feature
     totals: Any = None  # online: the record of its own sums
     learner: Any = None  # batch: the class that runs it; every online algorithm has the same
+    forgetting: Any = None  # the same with a half-life (an `Algorithm`), where it can forget
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.summary} {self.paper}>"
 
 
-_HOOKS = {
+#: What the loop calls, by name.
+HOOKS = {
     name: hook
     for name, hook in vars(hooks).items()
     if inspect.isfunction(hook) and hook.__module__ == hooks.__name__ and name not in ("calls", "hook", "_check_write")
@@ -120,7 +123,7 @@ def algorithm(
     record: Any = family.Coordinate if coordinate is None else coordinate
 
     def declare(rule: Rule) -> Rule:
-        inherited = _defaults(rule, record) | _of_family(family) | _generated(record, totals)
+        inherited = _defaults(rule, record) | _of_family(family) | generated_hooks(record, totals)
         for name, method in inherited.items():
             if name not in vars(rule):
                 setattr(rule, name, method)
@@ -140,11 +143,11 @@ def register(rule: Any, **declared: Any) -> Algorithm:
 
 
 def _of_family(family: Any) -> dict[str, Callable[..., Any]]:
-    known = {"fresh", "variance", "merge_rule", "predict_full", "update_full", "weights_full", *_HOOKS}
+    known = {"fresh", "variance", "fade", "merge_rule", "predict_full", "update_full", "weights_full", *HOOKS}
     return {name: method for name, method in vars(family).items() if name in known} if family else {}
 
 
-def _generated(coordinate: type, totals: type) -> dict[str, Callable[..., Any]]:
+def generated_hooks(coordinate: type, totals: type) -> dict[str, Callable[..., Any]]:
     """Hooks that follow from the records alone."""
     fields, clocks = (len(names) for names in records.field_names(coordinate))
     return {
@@ -164,7 +167,7 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
     observing = "observe" in vars(rule)
     return {
         "begin": lambda p, t, totals: Nothing(),
-        "confidence": lambda p, f, x: like(0.0, x),
+        "confidence": lambda p, f, x, now: like(0.0, x),
         "observe": lambda p, f, x, v, now: f,
         "observes": lambda p: observing,
         "keeps": lambda p: True,
@@ -181,11 +184,12 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
         "needs_dimension": lambda p: False,
         "merge_rule": lambda p: UNDECLARED,
         "rebuild": lambda p, memory: None,
+        "current": lambda p, f, t: f,
     }
 
 
 def _check_signatures(rule: type) -> None:
-    for name, hook in _HOOKS.items():
+    for name, hook in HOOKS.items():
         if not hasattr(rule, name):
             raise TypeError(f"{rule.__name__} has no hook {name!r}: {hook.__doc__}")
         wanted, given = (list(inspect.signature(f).parameters) for f in (hook, getattr(rule, name)))

@@ -20,6 +20,7 @@ from thinstream.estimators.inputs import common_names
 from thinstream.learners import Classes, class_weight_of, find
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.protocol import AnyLearner
+from thinstream.learners.registry import unknown_parameter
 from thinstream.models import Model, Names, write
 from thinstream.models.container import plain
 
@@ -73,7 +74,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             raise TypeError(f"{cls.__name__} takes keywords only: {cls.__name__}({allowed[0]}={positional[0]!r}), say")
         for name in given:
             if name not in allowed:
-                raise TypeError(f"{cls.__name__} has no parameter {name!r}; it has {', '.join(allowed)}")
+                raise TypeError(unknown_parameter(cls.__name__, name, ", ".join(allowed)))
         made: Self = super().__new__(cls)
         return made
 
@@ -347,7 +348,7 @@ def learned_parameters(model: Model) -> dict[str, Any]:
     own = model.class_weight if model.classes.grow else class_weight_of(costs, model.classes)
     weight = known.get("class_weight", own)
     return {
-        **learner.parameters,
+        **{parameter.name: learner.parameters.get(parameter.name) for parameter in learner.algorithm.parameters},
         "class_weight": dict(weight) if isinstance(weight, list) else weight,
         "fit_intercept": bool(learner.offset),
         "dtype": learner.dtype.name,

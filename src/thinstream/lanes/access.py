@@ -12,10 +12,10 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from thinstream.engine.forgetting import declared
 from thinstream.engine.hooks import calls
 from thinstream.engine.parameters import OneOf
 from thinstream.engine.records import field_names, generate
-from thinstream.engine.rule import REGISTRY, Algorithm
 from thinstream.jit import scalar
 
 U0 = np.uint64(0)
@@ -35,14 +35,12 @@ NOW, PARAMETERS, ROWS = 16, 24, 40
 WHOLES, COUNTS = 8, 16
 
 
-def _algorithm(rule: Any) -> Algorithm:
-    return REGISTRY[rule.__name__.lower()]
-
-
 @cache
 def numbers_of(rule: Any) -> tuple[list[str], list[str]]:
     """Names of the parameters lanes may differ in, real and whole; the others, codes and kinds, a block shares."""
-    found = [p.name for p in _algorithm(rule).parameters if not isinstance(p.constraint, OneOf)]
+    found = [
+        p.name for p in declared(rule).parameters if p.name in rule._fields and not isinstance(p.constraint, OneOf)
+    ]
     hints = get_type_hints(rule)
     return [name for name in found if hints[name] is float], [name for name in found if hints[name] is int]
 
@@ -65,20 +63,20 @@ def _require_rows(record: Any, needed: int, have: int) -> None:
 
 @cache
 def _reader(rule: Any) -> Any:
-    record = _algorithm(rule).coordinate
+    record = declared(rule).coordinate
     return generate("p, state, clocks, j, lane, lanes", _places(record), record)
 
 
 @cache
 def _writer(rule: Any) -> Any:
-    record = _algorithm(rule).coordinate
+    record = declared(rule).coordinate
     lines = [f"{place} = f.{name}" for name, place in zip(record._fields, _places(record), strict=True)]
     return generate("p, state, clocks, j, lane, lanes, f", lines)
 
 
 @cache
 def _chooser(rule: Any) -> Any:
-    record = _algorithm(rule).coordinate
+    record = declared(rule).coordinate
     return generate("p, on, new, old", [f"new.{name} if on else old.{name}" for name in record._fields], record)
 
 
@@ -110,13 +108,13 @@ def _round_reader(record: Any) -> Any:
 
 @cache
 def _totals_reader(rule: Any) -> Any:
-    record = _algorithm(rule).totals
+    record = declared(rule).totals
     return generate("p, totals, lane", [f"totals[{i + 1}, lane]" for i in range(len(record._fields))], record)
 
 
 @cache
 def _totals_writer(rule: Any) -> Any:
-    record = _algorithm(rule).totals
+    record = declared(rule).totals
     lines = [f"totals[{i + 1}, lane] = own.{name}" for i, name in enumerate(record._fields)]
     return generate("p, totals, lane, own", lines)
 

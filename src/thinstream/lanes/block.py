@@ -6,14 +6,13 @@ from typing import Any, Self, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine.forgetting import declared
 from thinstream.engine.records import Memory, field_names
 from thinstream.engine.rows import Rows
-from thinstream.engine.rule import Algorithm
 from thinstream.lanes.access import numbers_of
 from thinstream.lanes.lane import Lane
 from thinstream.lanes.loop import FULL, STEP, LaneMemory, Tables, loop_for
 from thinstream.lanes.stack import LINE
-from thinstream.learners import find
 
 #: Coordinates copied at a time between memories, which keeps both in cache.
 CHUNK = 1024
@@ -22,12 +21,13 @@ CHUNK = 1024
 class Block:
     """Lanes that have seen nothing; the lanes that pad it repeat the last and never see an example."""
 
-    def __init__(self, algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
-        self.algorithm, self.lanes, self.offset = algorithm, list(lanes), lanes[0].offset
+    def __init__(self, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
+        self.lanes, self.offset = list(lanes), lanes[0].offset
+        self.algorithm = declared(type(lanes[0].rule))
         self._padded = [lanes[min(slot, len(lanes) - 1)] for slot in range(_padded(len(lanes)))]
         self._rule = _with_floats(lanes[0].rule)
         self._tables = _tables(self._padded, dtype)
-        totals = np.array([0.0, *algorithm.totals()])[:, np.newaxis]
+        totals = np.array([0.0, *self.algorithm.totals()])[:, np.newaxis]
         self.memory = LaneMemory(
             *self._fresh(width, dtype),
             np.zeros((5, len(self._padded)), dtype=np.int64),
@@ -73,8 +73,9 @@ class Block:
         return [block for members in kinds.values() for block in _cut(members, threads)]
 
     @staticmethod
-    def estimate_nbytes(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
+    def estimate_nbytes(lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
         """What ``nbytes`` will be."""
+        algorithm = declared(type(lanes[0].rule))
         fields, clocks = field_names(algorithm.coordinate)
         each = width * (len(fields) * dtype.itemsize + len(clocks) * 8) + 8 * (5 + 1 + len(algorithm.totals._fields))
         return _padded(len(lanes)) * each
@@ -141,7 +142,7 @@ class Block:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.algorithm = find(state["algorithm"])
+        self.algorithm = declared(type(self._rule))
         arrays: list[Any] = [_writeable(array) for array in self.memory]
         self.memory = LaneMemory(*arrays)
 

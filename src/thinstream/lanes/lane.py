@@ -27,7 +27,7 @@ class Lane(NamedTuple):
         rule: Any = type(self.rule)
         reals, wholes = numbers_of(rule)
         shared = [name for name in self.rule._fields if name not in (*reals, *wholes)]
-        return self.offset, tuple((type(value), value) for value in (getattr(self.rule, name) for name in shared))
+        return rule, self.offset, tuple((type(value), value) for value in (getattr(self.rule, name) for name in shared))
 
     def model(self, algorithm: Algorithm, memory: Memory, n_features: int, grow: bool) -> Learner:
         """A `Learner` with this memory."""

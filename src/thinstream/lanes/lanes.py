@@ -82,8 +82,7 @@ class Lanes:
         self._numbers = self._kind.group(self._lanes, self.threads)
         self._require_room(self.n_features)
         self._blocks: list[Any] = [
-            self._kind(self.algorithm, [self._lanes[k] for k in numbers], self._width(numbers), self.dtype)
-            for numbers in self._numbers
+            self._kind([self._lanes[k] for k in numbers], self._width(numbers), self.dtype) for numbers in self._numbers
         ]
 
     def _width(self, numbers: Sequence[int]) -> int:
@@ -123,9 +122,9 @@ class Lanes:
         64000768
         """
         lanes = make_lanes(algorithm, parameters, n_features, dtype, False, fit_intercept, None)
-        kind, found, precision = _kind_of(lanes), find(algorithm), np.dtype(dtype)
+        kind, precision = _kind_of(lanes), np.dtype(dtype)
         return sum(
-            kind.estimate_nbytes(found, [lanes[k] for k in numbers], n_features + lanes[numbers[0]].offset, precision)
+            kind.estimate_nbytes([lanes[k] for k in numbers], n_features + lanes[numbers[0]].offset, precision)
             for numbers in kind.group(lanes, threads)
         )
 
@@ -250,7 +249,7 @@ class Lanes:
     def _needed(self, n_features: int) -> int:
         """Bytes of lanes this wide."""
         return sum(
-            self._kind.estimate_nbytes(self.algorithm, [self._lanes[k] for k in numbers], n_features + 1, self.dtype)
+            self._kind.estimate_nbytes([self._lanes[k] for k in numbers], n_features + 1, self.dtype)
             for numbers in self._numbers
         )
 

@@ -186,7 +186,8 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                             prefetch(state, start + part * line)
                     for lane in range(lanes):
                         q = read_rule(p, work, counts, lane)
-                        work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
+                        f = read(p, state, clocks, j, lane, lanes)
+                        work[V + r, lane] += confidence(q, f, x, read_round(template, work, work64, lane))
                 for lane in range(lanes):
                     work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
                 for k in range(length):
@@ -219,7 +220,8 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                     if confident:
                         for lane in range(lanes):
                             q = read_rule(p, work, counts, lane)
-                            work[V + r, lane] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
+                            f = read(p, state, clocks, j, lane, lanes)
+                            work[V + r, lane] += confidence(q, f, x, read_round(template, work, work64, lane))
                 if confident:
                     for lane in range(lanes):
                         work[V, lane] = (work[V, lane] + work[5, lane]) + (work[6, lane] + work[7, lane])
@@ -324,6 +326,7 @@ def loop_for(p: Any, lanes: int) -> Compiled:
 
 def uses_confidence(rule: Any) -> bool:
     """Whether v makes a difference: a rule that never looks at it need not have it summed."""
+    rule = getattr(rule, "Remembering", rule)
     return any(_mentions(getattr(rule, name), "v") for name in ("observe", "step", "move", "end", "reach"))
 
 

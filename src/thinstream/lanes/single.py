@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine.forgetting import declared
 from thinstream.engine.full import Matrix
 from thinstream.engine.records import Memory, field_names
 from thinstream.engine.rows import Bounds, Rows
-from thinstream.engine.rule import Algorithm
 from thinstream.lanes.lane import Lane
 from thinstream.learners.memory import allocate, capacity, is_full, kept_width, widen
 
@@ -18,8 +18,9 @@ from thinstream.learners.memory import allocate, capacity, is_full, kept_width, 
 class SingleLane:
     """One lane."""
 
-    def __init__(self, algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
         (lane,) = lanes
+        algorithm = declared(type(lane.rule))
         self.lanes, self.offset = [lane], lane.offset
         memory = allocate(algorithm, lane.rule, width, dtype)
         self._model = lane.model(algorithm, memory, width - lane.offset, grow=False)
@@ -46,8 +47,9 @@ class SingleLane:
         return [[number] for number in range(len(lanes))]
 
     @staticmethod
-    def estimate_nbytes(algorithm: Algorithm, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
+    def estimate_nbytes(lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
         """What ``nbytes`` will be."""
+        algorithm = declared(type(lanes[0].rule))
         fields, clocks = field_names(algorithm.coordinate)
         rule, own = lanes[0].rule, 8 * (5 + 1 + len(algorithm.totals._fields))
         extra = len(rule.extra())

@@ -93,7 +93,7 @@ def foreseen(
         sums[0, k] = 0
     for k in range(length):
         x, j = nonzero_at(rows, a, k)
-        sums[0, k % U4 if k < grouped else U0] += confidence(q, read(p, state, clocks, j, lane, lanes), x)
+        sums[0, k % U4 if k < grouped else U0] += confidence(q, read(p, state, clocks, j, lane, lanes), x, now)
     v = (sums[0, 0] + sums[0, 1]) + (sums[0, 2] + sums[0, 3])
     for k in range(U4):
         sums[0, k] = 0

@@ -10,7 +10,7 @@ from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import ModelFileError, WeightsOnlyError
 from thinstream.learners.learner import EQUAL_COSTS, Learner
-from thinstream.learners.registry import find, rule_of
+from thinstream.learners.registry import described_by, find, rule_of
 
 
 def refuse_learning(algorithm: str) -> NoReturn:
@@ -88,7 +88,7 @@ class Frozen(Learner):
         self.memory.counts[:], self.memory.totals[0] = counts, loss
         self.algorithm, self.grow = find(algorithm), grow
         rule_of(self.algorithm, parameters)  # checks them
-        self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
+        self.parameters = described_by(self.algorithm, parameters)
 
     @classmethod
     def of(cls, learner: Learner) -> Self:

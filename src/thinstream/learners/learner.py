@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.diagonal import DIAGONAL, FULL
+from thinstream.engine.forgetting import declared
 from thinstream.engine.limits import ORDINARY
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T, loop_for
 from thinstream.engine.records import Memory
@@ -15,7 +16,7 @@ from thinstream.engine.rows import Bounds, Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, NumericalError, listed
 from thinstream.learners.memory import allocate, field_views, widen
 from thinstream.learners.protocol import ReadsOnce
-from thinstream.learners.registry import find, rule_of
+from thinstream.learners.registry import described_by, find, rule_of
 
 #: Non-zeros the loop takes at a time where rows have to be converted first, so that memory stays that of the input.
 BLOCK = 1 << 20
@@ -225,8 +226,8 @@ class Learner(ReadsOnce, SingleModel):
                 f"{self.algorithm.name}: these parameters need the number of features beforehand (--features), so "
                 f"grow=True is not possible with them, got {parameters!r}"
             )
-        self.parameters = {p.name: parameters.get(p.name, p.default) for p in self.algorithm.parameters}
-        self.rule = rule.for_width(n_features)
+        self.parameters = described_by(self.algorithm, parameters)
+        self.algorithm, self.rule = declared(type(rule)), rule.for_width(n_features)
         self.costs, self.grow, self.n_features = costs, grow, n_features
         self.offset = int(fit_intercept)
         self.memory = allocate(self.algorithm, self.rule, n_features + self.offset, kind)
@@ -305,8 +306,11 @@ class Learner(ReadsOnce, SingleModel):
 
     def variance(self) -> NDArray[Any]:
         """σ of every feature."""
-        width = self.n_features + self.offset
-        return np.array(self.rule.variance(field_views(self.algorithm, self.memory, self.offset, width)))
+        return np.array(self.rule.variance(self.coordinates(self.offset, self.n_features + self.offset)))
+
+    def coordinates(self, start: int, stop: int) -> Any:
+        """The record of coordinates start:stop, a record of arrays, all that has to be forgotten by now forgotten."""
+        return self.rule.current(field_views(self.algorithm, self.memory, start, stop), self.t)
 
     def _counts(self) -> NDArray[np.int64]:
         return self.memory.counts
@@ -355,7 +359,7 @@ class Learner(ReadsOnce, SingleModel):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.algorithm = find(state["algorithm"])
+        self.algorithm = find(state["algorithm"]) if self.weights_only else declared(type(self.rule))
         # arrays may come back read-only, mapped from a file
         arrays: list[Any] = [array if array.flags.writeable else np.array(array) for array in self.memory]
         self.memory = Memory(*arrays)

@@ -47,7 +47,8 @@ def require_mergeable(first: Any, other: Any) -> None:
     name = first.algorithm.name
     pairs: list[tuple[str, Any, Any]] = [("algorithm", name, other.algorithm.name)]
     if name == other.algorithm.name:
-        pairs += [(key, value, other.parameters[key]) for key, value in first.parameters.items()]
+        names = {**first.parameters, **other.parameters}
+        pairs += [(key, first.parameters.get(key), other.parameters.get(key)) for key in names]
         if first.algorithm.kind == "batch" or first.rule.needs_dimension():
             pairs.append(("n_features", first.n_features, other.n_features))
     pairs += [
@@ -236,7 +237,7 @@ def _fresh(model: Learner) -> Any:
 
 def _shard(learner: Learner, start: int, stop: int, share: float) -> Shard:
     end = max(start, min(stop, learner.n_features + learner.offset))
-    seen = field_views(learner.algorithm, learner.memory, start, end)
+    seen = learner.coordinates(start, end)
 
     def filled(values: Any, rest: float) -> NDArray[np.float64]:
         return np.concatenate([values, np.full(stop - end, rest)])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from thinstream.engine.forgetting import HALF_LIFE, require_forgettable
 from thinstream.engine.rule import REGISTRY, Algorithm
 from thinstream.errors import InvalidParameterError, UnknownNameError, listed, meant
 
@@ -51,12 +52,38 @@ def find(name: str) -> Algorithm:
 
 def rule_of(algorithm: Algorithm, parameters: dict[str, Any]) -> Any:
     """The rule with these public parameters, each checked; the others at their defaults."""
+    algorithm = REGISTRY[algorithm.name.lower()]
     known = {parameter.name: parameter for parameter in algorithm.parameters}
     for name in parameters:
         if name not in known:
-            allowed = f"it has {listed(known)}" if known else "it has none"
-            raise InvalidParameterError(f"{algorithm.name} has no parameter {name!r}; {allowed}")
-    return algorithm.rule(**{n: known[n].encode(value, algorithm.name) for n, value in parameters.items()})
+            raise InvalidParameterError(unknown_parameter(algorithm.name, name, listed(known) if known else ""))
+    given = {name: known[name].encode(value, algorithm.name) for name, value in parameters.items()}
+    if not given.pop(HALF_LIFE, 0.0):
+        return algorithm.rule(**given)
+    rule = algorithm.forgetting.rule(**given, half_life=float(parameters[HALF_LIFE]))
+    require_forgettable(rule, algorithm.name)
+    return rule
+
+
+def described_by(algorithm: Algorithm, parameters: dict[str, Any]) -> dict[str, Any]:
+    """All public parameters, those that are not given at their defaults; a half-life only where there is one.
+
+    Models that forget nothing, and their files, are described as they were before any could.
+    """
+    found = {parameter.name: parameters.get(parameter.name, parameter.default) for parameter in algorithm.parameters}
+    return {name: value for name, value in found.items() if name != HALF_LIFE or value is not None}
+
+
+def unknown_parameter(algorithm: str, name: str, known: str) -> str:
+    """What to say of a parameter that an algorithm does not have.
+
+    >>> unknown_parameter("SOP", "half_life", "a")
+    "SOP has no parameter 'half_life': it cannot forget; AdaRDA, AROW, CW, FSOL, NAROW, RDA, SCW and SSOL can"
+    """
+    if name == HALF_LIFE:
+        able = [each.name for each in algorithms("online") if each.forgetting is not None]
+        return f"{algorithm} has no parameter {name!r}: it cannot forget; {', '.join(able[:-1])} and {able[-1]} can"
+    return f"{algorithm} has no parameter {name!r}; it has {known or 'none'}"
 
 
 def make_learner(algorithm: str, *, n_features: int, parameters: Mapping[str, Any] | None = None, **more: Any) -> Any:

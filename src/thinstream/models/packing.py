@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine.forgetting import declared
 from thinstream.engine.full import Matrix
 from thinstream.engine.loop import Costs
 from thinstream.errors import ModelFileError
@@ -94,9 +95,9 @@ def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
         raise ModelFileError(f"it has costs for {classes} classes, and {len(head['classes'])} classes")
     spare_costs = head.get("spares", [])
     costs = [*costs, *(spare_costs if head["grade"] == "full" else [])]
-    declared, first = find(head["algorithm"]), _common({**head, "costs": costs[0]})
-    width, rule = first["n_features"] + first["fit_intercept"], rule_of(declared, head["parameters"])
-    require_room(declared, rule, width, dtype_of(first["dtype"], declared.name), len(costs))
+    first, rule = _common({**head, "costs": costs[0]}), rule_of(find(head["algorithm"]), head["parameters"])
+    width, dtype = first["n_features"] + first["fit_intercept"], dtype_of(first["dtype"], head["algorithm"])
+    require_room(declared(type(rule)), rule, width, dtype, len(costs))
     own: list[Arrays] = [{} for _ in costs]
     for name, array in arrays.items():
         number, slash, rest = name.partition("/")
@@ -194,8 +195,8 @@ def learner_of(head: dict[str, Any], arrays: Arrays) -> Learner:
 
 def _stored_coordinates(common: dict[str, Any], parameters: dict[str, Any], arrays: Arrays) -> Any:
     """Which coordinates state and clocks are of, if they and the rule's own array are as large as they must be."""
-    algorithm = find(common["algorithm"])
-    rule, dtype = rule_of(algorithm, parameters), dtype_of(common["dtype"], algorithm.name)
+    rule = rule_of(find(common["algorithm"]), parameters)
+    algorithm, dtype = declared(type(rule)), dtype_of(common["dtype"], common["algorithm"])
     width = common["n_features"] + common["fit_intercept"]
     require_room(algorithm, rule, width, dtype)
     if is_full(rule):

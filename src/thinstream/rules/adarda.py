@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from thinstream.engine.forgetting import forgets
 from thinstream.engine.losses import HINGE, Loss, descent
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, Positive
-from thinstream.engine.prox import soft
+from thinstream.engine.prox import like, soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 
@@ -24,6 +25,7 @@ class Round(NamedTuple):
     threshold: float  # (t−1)·λ
 
 
+@forgets
 @algorithm(paper="P0 baseline", order="second", coordinate=Coordinate)
 class AdaRDA(NamedTuple):
     """Adaptive regularised dual averaging (AdaGrad with the l1 norm).
@@ -41,6 +43,8 @@ class AdaRDA(NamedTuple):
     delta : float, default=1.0
         δ, the least H_j: keeps a feature's first steps short.
     loss : {"hinge", "logistic"}, default="hinge"
+    half_life : float or None, default=None
+        Rows after which what was learned counts half; None: nothing is forgotten. For streams that change.
 
     Examples
     --------
@@ -70,6 +74,9 @@ class AdaRDA(NamedTuple):
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
         g = -step.size * x
         return Coordinate(f.G + g, f.S + g * g)
+
+    def fade(p, f: Coordinate, r: float) -> Coordinate:
+        return Coordinate(like(r * f.G, f.G), like(r * f.S, f.S))
 
     def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
         g = abs(step.size) * x

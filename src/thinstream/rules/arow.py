@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
+from thinstream.engine.forgetting import forgets
 from thinstream.engine.losses import hinge
 from thinstream.engine.parameters import Positive
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 
+@forgets
 @algorithm(paper="P1 baseline", order="second", family=gaussian)
 class AROW(NamedTuple):
     """Adaptive regularisation of weight vectors.
@@ -30,6 +32,9 @@ class AROW(NamedTuple):
         The full d×d matrix, for up to a few thousand features.
     diagonal : {"exact", "drop"}, default="exact"
         1/σ_j += x_j²/r, or the diagonal of the full update.
+    half_life : float or None, default=None
+        Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change;
+        with ``diagonal="exact"``.
 
     Examples
     --------

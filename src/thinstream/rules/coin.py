@@ -65,7 +65,7 @@ class Coin(NamedTuple):
     def weight(p, f: Coordinate, now: Nothing) -> float:
         return bet(p, f)
 
-    def confidence(p, f: Coordinate, x: float) -> float:
+    def confidence(p, f: Coordinate, x: float, now: Nothing) -> float:
         return abs(bet(p, f) * x)  # so that v bounds what a bet can win
 
     def reach(p, x: float, least: float, v: float, step: Step, now: Nothing) -> float:

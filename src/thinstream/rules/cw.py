@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 
 from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
+from thinstream.engine.forgetting import forgets
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import OneOf, Positive
 from thinstream.engine.rule import Example, Nothing, Step, algorithm, hard_step
@@ -16,6 +17,7 @@ from thinstream.engine.rule import Example, Nothing, Step, algorithm, hard_step
 VARIANCE, STDEV = range(2)
 
 
+@forgets
 @algorithm(paper="P1 baseline", order="second", family=gaussian)
 class CW(NamedTuple):
     """Confidence-weighted learning.
@@ -40,6 +42,9 @@ class CW(NamedTuple):
         The full d×d matrix, for up to a few thousand features.
     diagonal : {"exact", "drop"}, default="exact"
         1/σ_j += c·x_j², or the diagonal of the full update.
+    half_life : float or None, default=None
+        Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change;
+        with ``diagonal="exact"``.
 
     Examples
     --------

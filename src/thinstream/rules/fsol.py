@@ -6,10 +6,11 @@ costs Algorithm 6 (CS-FSOL). Specification §2, E4.
 
 from typing import NamedTuple
 
+from thinstream.engine.forgetting import forgets
 from thinstream.engine.losses import hinge
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, Positive
-from thinstream.engine.prox import ETA, L1Schedule, soft, threshold
+from thinstream.engine.prox import ETA, L1Schedule, like, soft, threshold
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 
@@ -21,6 +22,7 @@ class Round(NamedTuple):
     lambda_t: float
 
 
+@forgets
 @algorithm(paper="P0 Alg. 3, 6", order="first", coordinate=Coordinate)
 class FSOL(NamedTuple):
     """First-order sparse online learning (with class costs: CS-FSOL).
@@ -37,6 +39,8 @@ class FSOL(NamedTuple):
         λ: larger is sparser, 0 keeps every weight. θ grows with the stream.
     l1_schedule : {"eta", "const", "sqrt", "linear", "inv_t"}, default="eta"
         λ_t: ηλ, λ, ηλ√t, ηλt or λ/t.
+    half_life : float or None, default=None
+        Rows after which what was learned counts half; None: nothing is forgotten. For streams that change.
 
     Examples
     --------
@@ -65,6 +69,9 @@ class FSOL(NamedTuple):
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
         return Coordinate(f.theta + step.size * x)
+
+    def fade(p, f: Coordinate, r: float) -> Coordinate:
+        return Coordinate(like(r * f.theta, f.theta))
 
     def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
         return abs(step.size) * x

@@ -70,7 +70,7 @@ class FTRLProximal(NamedTuple):
     def weight(p, f: Coordinate, now: Nothing) -> float:
         return -p.alpha * pull(p, f)
 
-    def confidence(p, f: Coordinate, x: float) -> float:
+    def confidence(p, f: Coordinate, x: float, now: Nothing) -> float:
         return abs(pull(p, f) * x)  # so that v bounds what a weight takes from z
 
     def reach(p, x: float, least: float, v: float, step: Step, now: Nothing) -> float:

@@ -65,7 +65,7 @@ class NAG(NamedTuple):
     def begin(p, t: int, totals: Totals) -> Round:
         return Round(t, totals.N)
 
-    def confidence(p, f: Coordinate, x: float) -> float:
+    def confidence(p, f: Coordinate, x: float, now: Round) -> float:
         share = x / max(f.s, abs(x)) if x != like(0.0, x) else x
         return share * share
 

@@ -7,10 +7,11 @@ Specification §3.
 import math
 from typing import Annotated, NamedTuple
 
+from thinstream.engine.forgetting import forgets
 from thinstream.engine.losses import HINGE, Loss, descent
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
-from thinstream.engine.prox import soft
+from thinstream.engine.prox import like, soft
 from thinstream.engine.rule import Example, Nothing, Step, algorithm
 
 SQRT, LINEAR, CONST = range(3)
@@ -25,6 +26,7 @@ class Round(NamedTuple):
     inv_beta: float  # 1/β_{t−1}
 
 
+@forgets
 @algorithm(paper="P0 baseline", order="first", coordinate=Coordinate)
 class RDA(NamedTuple):
     """Regularised dual averaging with the l1 norm (rho > 0: enhanced).
@@ -44,6 +46,8 @@ class RDA(NamedTuple):
     beta : {"sqrt", "linear", "const"}, default="sqrt"
         β_t: γ√t, γt or γ.
     loss : {"hinge", "logistic"}, default="hinge"
+    half_life : float or None, default=None
+        Rows after which what was learned counts half; None: nothing is forgotten. For streams that change.
 
     Examples
     --------
@@ -63,7 +67,7 @@ class RDA(NamedTuple):
         return MergeRule("G adds", "formal", sums=("G",))
 
     def begin(p, t: int, totals: Nothing) -> Round:
-        n = max(t - 1, 1)  # w_1 = 0 whatever stands here, as G is still 0
+        n = t - 1 if t > 1 else 1  # w_1 = 0 whatever stands here, as G is still 0
         beta = p.gamma
         if p.beta == SQRT:
             beta *= math.sqrt(n)
@@ -79,6 +83,9 @@ class RDA(NamedTuple):
 
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
         return Coordinate(f.G - step.size * x)
+
+    def fade(p, f: Coordinate, r: float) -> Coordinate:
+        return Coordinate(like(r * f.G, f.G))
 
     def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
         return abs(step.size) * x

@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 
 from thinstream.engine import gaussian
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Exact, ExactOrDrop
+from thinstream.engine.forgetting import forgets
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, OneOf, Positive
 from thinstream.engine.rule import LEAST_WEIGHT, TINY, Example, Nothing, Step, algorithm
@@ -35,6 +36,7 @@ def second_alpha(m: float, v: float, phi: float, C: float) -> float:
     return max(0.0, (gamma - k) / (2.0 * (n * n + n * v * phi * phi)))
 
 
+@forgets
 @algorithm(paper="P1 baseline", order="second", family=gaussian)
 class SCW(NamedTuple):
     """Soft confidence-weighted learning.
@@ -58,6 +60,9 @@ class SCW(NamedTuple):
         The full d×d matrix, for up to a few thousand features.
     diagonal : {"exact", "drop"}, default="exact"
         1/σ_j += c·x_j², or the diagonal of the full update.
+    half_life : float or None, default=None
+        Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change;
+        with ``diagonal="exact"``.
 
     Examples
     --------

@@ -91,7 +91,7 @@ class SOFS(NamedTuple):
     def variance(p, f: Any) -> Any:
         return np.reciprocal(f.A)
 
-    def confidence(p, f: Coordinate, x: float) -> float:
+    def confidence(p, f: Coordinate, x: float, now: Nothing) -> float:
         return x * x / f.A
 
     def weight(p, f: Coordinate, now: Nothing) -> float:

@@ -10,11 +10,12 @@ import numpy as np
 
 from thinstream.engine import diagonal
 from thinstream.engine.diagonal import DIAGONAL, Covariance, Drop, EveryExample, Exact, OnUpdate, always, spread_after
+from thinstream.engine.forgetting import forgets
 from thinstream.engine.full import Belief, Point
 from thinstream.engine.losses import hinge
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import NonNegative, OneOf, Positive
-from thinstream.engine.prox import INV_T, L1Schedule, soft, threshold
+from thinstream.engine.prox import INV_T, L1Schedule, like, soft, threshold
 from thinstream.engine.rule import Example, Nothing, Seen, Step, algorithm
 
 
@@ -28,6 +29,7 @@ class Round(NamedTuple):
     c: float  # strength at which the example enters A
 
 
+@forgets
 @algorithm(paper="P0 Alg. 5, 7", order="second", coordinate=Coordinate)
 class SSOL(NamedTuple):
     """Second-order sparse online learning (with class costs: CS-SSOL).
@@ -55,6 +57,9 @@ class SSOL(NamedTuple):
         meaning for a full covariance.
     update_on : {"every", "loss"}, default="every"
         Whether every example enters A before it is predicted (as printed), or only those with loss, afterwards.
+    half_life : float or None, default=None
+        Rows after which what was learned counts half; None: nothing is forgotten. For streams that change; with
+        ``diagonal="exact"``.
 
     Examples
     --------
@@ -93,7 +98,7 @@ class SSOL(NamedTuple):
     def begin(p, t: int, totals: Nothing) -> Round:
         return Round(threshold(p.l1_schedule, p.eta, p.l1, t), 1.0 / p.r)
 
-    def confidence(p, f: Coordinate, x: float) -> float:
+    def confidence(p, f: Coordinate, x: float, now: Round) -> float:
         return diagonal.variance(p.diagonal, f.s) * x * x
 
     def observes(p) -> bool:
@@ -112,6 +117,9 @@ class SSOL(NamedTuple):
     def move(p, f: Coordinate, x: float, v: float, step: Step, now: Round) -> Coordinate:
         s = f.s if always(p.update_on) else spread_after(p.diagonal, f.s, x, now.c, v)
         return Coordinate(f.theta + step.size * x, s)
+
+    def fade(p, f: Coordinate, r: float) -> Coordinate:
+        return Coordinate(like(r * f.theta, f.theta), like(1.0 + r * (f.s - 1.0), f.s))
 
     def reach(p, x: float, least: float, v: float, step: Step, now: Round) -> float:
         return abs(step.size) * x + now.c * x * x

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thinstream.engine.forgetting import HALF_LIFE
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.learners import Classes, class_costs, find, make_learner
+from thinstream.learners.registry import unknown_parameter
 from thinstream.tune.study import Trial
 
 #: P0, section 5.1: folds of the cross-validation; learning rates from 2^-1 to 2^9, other parameters from 2^-5 to 2^5.
@@ -96,6 +98,8 @@ def make_trials(algorithm: str, settings: Sequence[Setting], base: Mapping[str, 
     trials = []
     for number, setting in enumerate(settings):
         for unknown in setting:
+            if unknown == HALF_LIFE and unknown not in own:
+                raise InvalidParameterError(unknown_parameter(name, unknown, ""))
             if unknown not in own and unknown not in COMMON:
                 raise InvalidParameterError(f"{name}: {listed([*own, *COMMON])} can be searched, got {unknown!r}")
         every = {**base, **setting}

@@ -326,6 +326,11 @@ def test_full_covariances_are_refused():
         require_separable("arow", {"covariance": "full"})
 
 
+def test_models_that_forget_are_refused():
+    with pytest.raises(InvalidParameterError, match="AROW: mode='features' has no half_life"):
+        require_separable("arow", {"half_life": 5})
+
+
 def test_weights_alone_are_refused():
     with pytest.raises(WeightsOnlyError, match="this FSOL has its weights only and cannot go on learning"):
         blueprint_of(Frozen.of(Learner("fsol", n_features=2)))

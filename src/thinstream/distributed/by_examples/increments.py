@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.engine.forgetting import HALF_LIFE
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.records import Memory
 from thinstream.errors import InvalidParameterError, MergeError, listed
@@ -164,6 +165,11 @@ def combining_for(model: Learner, way: str | None = None) -> Combining:
     name = model.algorithm.name
     if model.full:
         raise MergeError(f"{name} with covariance='full' cannot be merged in rounds: take covariance='diagonal'")
+    if model.parameters.get(HALF_LIFE) is not None:
+        raise MergeError(
+            f"{name} with a half_life cannot be merged in rounds: what workers have learned since would be discounted "
+            "by the rows of each alone; learn on one machine, or without half_life"
+        )
     rule: MergeRule = model.rule.merge_rule()
     if not rule.declared:
         raise MergeError(f"{name} cannot be merged: {rule.refused}; mode='features' (--mode features) merges nothing")

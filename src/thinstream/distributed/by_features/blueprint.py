@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from thinstream.engine import rule as rules
+from thinstream.engine.forgetting import HALF_LIFE
 from thinstream.errors import InvalidParameterError, WeightsOnlyError
 from thinstream.learners import Classes, Learner
 from thinstream.learners.memory import is_full
@@ -60,6 +61,11 @@ def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:
         raise InvalidParameterError(
             f"{found.name}: covariance='full' couples all coordinates, so they cannot live on several machines; "
             "mode='features' needs covariance='diagonal'"
+        )
+    if parameters.get(HALF_LIFE) is not None:
+        raise InvalidParameterError(
+            f"{found.name}: mode='features' has no half_life (its mini-batches would be discounted out of order); "
+            "learn on one machine, or without it"
         )
     if has_own_hook(type(rule), "settle") or len(rule.extra()):
         raise InvalidParameterError(

@@ -65,10 +65,11 @@ def split(indptr: Any, indices: Any, values: Any, rank: Any, size: Any, offset: 
 
 def confide(p: Any, rows: Any, first: Any, last: Any, memory: Any, v: Any) -> None:
     """The process's share of v of the rows first:last."""
-    q = in_precision(p, memory.state)
+    q, own = in_precision(p, memory.state), read_totals(p, memory.totals)
+    now = in_precision(begin(p, memory.counts[T] + 1, own), memory.state)
     for i in range(first, last):
         a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
-        v[i - first] = _confidence(q, rows, a, b, memory)
+        v[i - first] = _confidence(q, now, rows, a, b, memory)
 
 
 def score(p: Any, rows: Any, first: Any, last: Any, memory: Any, s: Any, v: Any) -> None:
