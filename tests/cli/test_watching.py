@@ -62,7 +62,7 @@ def test_forgetting_follows_and_tuning_finds_how_fast(turning, thin):
     assert forgets.parameters["half_life"] == 100
     assert 3 * forgets.n_mistakes < never.n_mistakes
     *_, last = thin(
-        "tune", turning, "-a", "arow", "-g", "half-life=none,3,100,3000", "--progressive", "-m", "best.ts", "--json"
+        "tune", turning, "-a", "arow", "-g", "half-life=none,100,1000,3000", "--progressive", "-m", "best.ts", "--json"
     ).splitlines()
     assert json.loads(last)["best"] == {"half_life": 100}
     assert "--half-life 100" in json.loads(last)["command"]

@@ -16,6 +16,7 @@ PAGES = {
     "sparsity-path.md": "costs.csv",
     "tuning.md": "best.ts",
     "recipes/crosses.md": "crossed.ts",
+    "recipes/drift.md": "nothing.ts",
     "recipes/huge-vocabularies.md": "named.ts",
 }
 

@@ -38,3 +38,11 @@ def test_huge_vocabularies(tmp_path):
     for found in errors.values():
         assert found[0] > found[1] > found[2]
     assert (tmp_path / "bits.png").stat().st_size > 10_000
+
+
+def test_drift(tmp_path):
+    ((best, errors),) = script("drift").main(tmp_path / "drift.png", rows=6000, prices=False).values()
+    never, forgetting, anew = errors.values()
+    assert 30 < best < 1000
+    assert max(forgetting, anew) + 0.1 < never
+    assert (tmp_path / "drift.png").stat().st_size > 10_000
