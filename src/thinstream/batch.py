@@ -116,6 +116,7 @@ class Batch:
     first_row: int = 0  # the number errors give to the first row
     checked: bool = True
     position: Position | None = None  # where its source goes on after it
+    ids: Sequence[str] | None = None  # what each row is called, where its source was asked for that
 
     @classmethod
     def of(
@@ -168,6 +169,7 @@ class Batch:
             y=None if self.y is None else self.y[:row],
             weights=None if self.weights is None else self.weights[:row],
             position=None,
+            ids=None if self.ids is None else self.ids[:row],
         )
 
     def after(self, row: int) -> "Batch":
@@ -181,6 +183,7 @@ class Batch:
             y=None if self.y is None else self.y[row:],
             weights=None if self.weights is None else self.weights[row:],
             first_row=self.first_row + row,
+            ids=None if self.ids is None else self.ids[row:],
         )
 
     def __len__(self) -> int:
@@ -232,6 +235,7 @@ class Batch:
             largest=max(batch.largest for batch in batches),
             checked=all(batch.checked for batch in batches),
             position=batches[-1].position,
+            ids=None if any(b.ids is None for b in batches) else [each for b in batches for each in b.ids or ()],
         )
 
     def labelled(self, y: NDArray[Any], weights: NDArray[np.float64] | None = None) -> "Batch":
@@ -250,6 +254,7 @@ class Batch:
             values=self.values[places],
             y=None if self.y is None else self.y[rows],
             weights=None if self.weights is None else self.weights[rows],
+            ids=None if self.ids is None else [self.ids[row] for row in rows],
         )
 
     def narrowed(self, n_features: int) -> "Batch":

@@ -3,23 +3,30 @@
 import gzip
 import json
 import re
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.cli.commands import ROWS
+from thinstream.cli.progress import LearningClock
 from thinstream.cli.render import cells, fit_columns
 from thinstream.evaluate import Progress
+from thinstream.evaluate.showing import usual
+from thinstream.jit import watches
 from thinstream.learners.registry import algorithms
 from thinstream.models.file import read
-from thinstream.training.run import Line
+from thinstream.training.run import Line, Run
 
 # by hand from the equations: the scores are 0 and -0.6081
 TABLE = """\
-   examples error %  since sens % spec %  sum %       cost log-loss    AUC  non-zeros sparsity %
-          1  100.00 100.00   0.00      –      –       0.95   0.6931      –          3      40.00
-          2   50.00   0.00   0.00 100.00  50.00       0.95   0.5639 1.0000          4      20.00
+   examples error %  since base % prec % recall %   F1 % log-loss    AUC     AP  non-zeros sparsity %
+          2   50.00  50.00  50.00      –     0.00   0.00   0.5639 1.0000 1.0000          4      20.00
+"""
+ASKED = """\
+   examples error %  since  sum %       cost spec %  non-zeros sparsity %
+          2   50.00  50.00  50.00       0.95 100.00          4      20.00
 """
 
 
@@ -29,44 +36,84 @@ def without_rate(table):
 
 def test_the_table(data, thin):
     Path("two.svm").write_text("1 1:1 2:0.5 4:-1\n-1 1:-1 5:2\n")
-    table, _, rest = thin("train", "two.svm", "--l1", "0", "-a", "ssol", "--no-intercept").partition("\n\n")
+    words = ("train", "two.svm", "--l1", "0", "-a", "ssol", "--no-intercept")
+    table, _, rest = thin(*words).partition("\n\n")
     assert without_rate(table) == TABLE
+    assert "cost" not in rest
+    table, _, rest = thin(*words, "--metrics", "sum,cost,specificity").partition("\n\n")
+    assert without_rate(table) == ASKED
+    assert "\ncost               0.95\n" in rest
     assert rest.splitlines()[0] == "examples           2 (1 positive)"
     assert rest.splitlines()[-1] == "non-zeros          4 of 5 weights"
 
 
-def test_lines_double_and_the_last_stands_at_the_end(data, thin):
-    table = thin("train", data).partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in table] == ["examples", "1", "2", "4", "8", "16", "20"]
+def ten_times(data):
+    Path("long.svm").write_text(Path(data).read_text() * 10)
+    return "long.svm"
+
+
+def test_lines_double_from_64_on_and_the_last_stands_at_the_end(data, thin):
+    for file, rows in ((data, ["20"]), (ten_times(data), ["64", "128", "200"])):
+        table = thin("train", file).partition("\n\n")[0].splitlines()
+        assert [line.split()[0] for line in table] == ["examples", *rows]
 
 
 def test_a_last_line_at_a_doubling_is_not_repeated(data, thin):
-    Path("four.svm").write_text("".join(Path(data).read_text().splitlines(keepends=True)[:4]))
-    table = thin("train", "four.svm").partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in table] == ["examples", "1", "2", "4"]
+    Path("128.svm").write_text("".join(Path(ten_times(data)).read_text().splitlines(keepends=True)[:128]))
+    table = thin("train", "128.svm").partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in table] == ["examples", "64", "128"]
 
 
-@pytest.mark.parametrize(("n_classes", "most"), [(2, 12), (3, 8)])
+def test_rows_of_weight_0_make_no_lines_of_their_own(there, thin):
+    Path("w.csv").write_text("label,weight,x\n" + "1,1,2\n0,1,3\n" * 32 + "1,0,4\n" * 100 + "0,1,5\n")
+    table = thin("train", "w.csv", "--weight", "weight").partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in table] == ["examples", "64", "65"]
+
+
+def test_rates_count_learning_alone(data, thin, monkeypatch):
+    """Loading takes seconds before the first row: the rate is still that of learning."""
+    prepare = Run.prepare
+
+    def slowly(run):
+        time.sleep(1.0)
+        prepare(run)
+
+    monkeypatch.setattr(Run, "prepare", slowly)
+    table = thin("train", ten_times(data)).partition("\n\n")[0].splitlines()
+    assert float(table[-1].split()[-1].replace(",", "")) > 200 / 0.9
+
+
+def test_compiling_on_the_way_does_not_count(monkeypatch):
+    clock = LearningClock()
+    try:
+        with clock:
+            time.sleep(0.3)
+        assert clock.seconds < 0.2
+    finally:
+        clock.stop()
+    assert clock not in watches
+
+
+@pytest.mark.parametrize(("n_classes", "most"), [(2, 13), (3, 11)])
 def test_narrow_terminals_get_fewer_columns(n_classes, most):
     report = Progress(n_classes).report()
-    texts = cells(Line(report, report, 0, 0), 0.0)
+    texts = cells(Line(report, report, 0, 0), 0.0, usual(n_classes == 2))
     assert len(fit_columns(texts)) == most
     names = fit_columns(texts, 80)
-    assert {"examples", "error %", "since", "non-zeros", "rows/s"} <= set(names)
-    assert "cost" not in names
-    assert ("AUC" in names) == (n_classes == 2)
-    for width in range(40 if n_classes == 2 else 58, 140):
+    assert {"examples", "error %", "since", "base %", "AP", "non-zeros", "rows/s"} <= set(names)
+    for width in range(54, 140):
         assert sum(fit_columns(texts, width).values()) <= width
 
 
 def test_json_lines(data, thin):
-    *lines, last = map(json.loads, thin("train", data, "--json", "--model", "m.ts").splitlines())
-    assert [line["rows"] for line in lines] == [1, 2, 4, 8, 16, 20]
-    assert (last["model"], last["skipped"], last["rows"], last["error"]) == ("m.ts", 0, 20, lines[-1]["error"])
-    first = lines[0]
-    assert set(first) >= {"error", "sensitivity", "specificity", "weighted_sum", "cost", "log_loss", "auc"}
-    assert (first["error"], first["sensitivity"], first["non_zeros"], first["features"]) == (0.0, None, 2, 5)
-    assert first["since"]["rows"] == 1
+    words = ("train", ten_times(data), "--json", "--model", "m.ts")
+    *lines, last = map(json.loads, thin(*words).splitlines())
+    assert [line["rows"] for line in lines] == [64, 128, 200]
+    assert (last["model"], last["skipped"], last["rows"], last["error"]) == ("m.ts", 0, 200, lines[-1]["error"])
+    first, second = lines[:2]
+    assert set(first) >= {"error", "sensitivity", "specificity", "weighted_sum", "cost", "log_loss", "auc", "f1"}
+    assert first["baseline"] == pytest.approx(23 / 64)
+    assert (first["since"]["rows"], second["since"]["rows"], first["features"]) == (64, 64, 5)
 
 
 def test_quiet_says_nothing(data, thin):

@@ -345,7 +345,8 @@ def test_what_is_of_two_classes_is_undefined_of_more():
     for name in ("sensitivity", "specificity", "weighted_sum", "cost", "log_loss", "hinge", "auc", "auc_bound"):
         assert math.isnan(getattr(report, name)), name
     assert list(report.as_dict()) == [
-        "rows", "error", "balanced_accuracy", "macro_f1", "examples", "recall", "precision",
+        "rows", "error", "balanced_accuracy", "macro_f1", "examples", "recall", "precision", "f1", "macro_precision",
+        "baseline", "average_precision", "average_precision_bound", "average_precisions",
     ]  # fmt: skip
     assert (report.n_models, Progress().report().n_models) == (3, 1)
 
@@ -390,14 +391,16 @@ def test_two_classes_have_the_metrics_of_more(rows):
 def test_names_of_two_classes_in_json():
     assert list(Progress().report().as_dict()) == [
         "rows", "positives", "error", "sensitivity", "specificity", "weighted_sum", "cost", "balanced_accuracy",
-        "log_loss", "hinge", "auc", "auc_bound",
+        "log_loss", "hinge", "auc", "auc_bound", "baseline", "average_precision", "average_precision_bound", "recall",
+        "precision", "f1",
     ]  # fmt: skip
 
 
 def test_names_of_arrays_are_those_of_old_checkpoints():
     tally = ["counts", "totals", "bins"]
     assert list(Progress().arrays()) == [*tally, *(f"mark_{name}" for name in tally)]
-    assert list(Progress(5).arrays()) == ["classes", "mark_classes"]
+    tally = ["classes", "confusion", "bins"]  # of which old ones have the first: test_metrics.py
+    assert list(Progress(5).arrays()) == [*tally, *(f"mark_{name}" for name in tally)]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32"])

@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from thinstream.cli.declared import Given, argument, option
+from thinstream.cli.declared import Given, argument, declared_in, option
 from thinstream.cli.terminal import guarded_output
 from thinstream.errors import InvalidParameterError
 from thinstream.streams.formats import formats
@@ -63,6 +63,7 @@ class Expanded:
 
     def __init__(self, command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) -> None:
         self.command, self._hints = command, get_type_hints(command, include_extras=True)
+        taken = {name for each in own for name in declared_in(each.annotation)[1].names}
         self._groups: dict[str, Any] = {name: hint for name, hint in self._hints.items() if is_dataclass(hint)}
         self._of_group: dict[str, str] = {}
         found: list[inspect.Parameter] = []
@@ -71,7 +72,7 @@ class Expanded:
             if parameter.name == PARAMETERS:
                 members = list(own)
             elif parameter.name in self._groups:
-                members = _options_of(hint)
+                members = [_without_names(each, taken) for each in _options_of(hint)]
             elif hint is not Given:
                 found.append(parameter.replace(annotation=hint))
             found += members
@@ -134,6 +135,13 @@ def _reading_options() -> list[inspect.Parameter]:
     return found
 
 
+def _without_names(parameter: inspect.Parameter, taken: set[str]) -> inspect.Parameter:
+    """An option that has several names, without those that the algorithm has for its own."""
+    kind, declared = declared_in(parameter.annotation)
+    left = tuple(name for name in declared.names if name not in taken)
+    return parameter.replace(annotation=Annotated[kind, declared._replace(names=left)])
+
+
 def _parameter(name: str, default: Any, kind: Any) -> inspect.Parameter:
     value = inspect.Parameter.empty if default is MISSING else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
@@ -183,6 +191,33 @@ class Output:
 
     quiet: Annotated[bool, option("Say nothing but errors and what was asked for.", OUTPUT, "--quiet", "-q")] = False
     json: Annotated[bool, option("Report in JSON, an object a line.", OUTPUT, "--json")] = False
+
+
+Metrics = Annotated[
+    str | None,
+    option(
+        "What the table shows: baseline, precision, recall, f1, specificity, balanced, sum, cost, log-loss, hinge, "
+        "auc, ap, several with commas. sum and cost (paper P3) are shown only if named here.",
+        OUTPUT,
+        "--metrics",
+    ),
+]
+
+
+def parse_metrics(text: str | None, classes: "Classes") -> list[str]:
+    """The names of ``--metrics``, if there are such of these classes.
+
+    >>> from thinstream.learners import Classes
+    >>> parse_metrics("error, AUC", Classes(0, 1))
+    Traceback (most recent call last):
+    thinstream.errors.InvalidParameterError: --metrics must be of 'baseline', 'precision', 'recall', 'f1',
+    'specificity', 'balanced', 'sum', 'cost', 'log-loss', 'hinge', 'auc' or 'ap', got 'error'
+    """
+    from thinstream.evaluate.showing import require_metrics
+
+    names = [name.strip().lower() for name in (text or "").split(",") if name.strip()]
+    require_metrics(names, classes.are_two)
+    return names
 
 
 @dataclass(frozen=True)

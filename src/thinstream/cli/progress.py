@@ -4,7 +4,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,11 +66,51 @@ def show_steps(title: str, quiet: bool) -> Iterator[Callable[[int, int, str], No
         yield lambda done, of, last: bar.update(task, completed=done, total=of, last=last)
 
 
-class JsonLines(Observer):
-    """An object per line of the table."""
+class LearningClock:
+    """Seconds of learning: since it was started, without those in which something was compiled."""
 
     def __init__(self) -> None:
-        self._start = time.monotonic()
+        self.start()
+        watches.append(self)
+
+    def start(self) -> None:
+        """Now."""
+        self._start, self._compiling = time.monotonic(), 0.0
+
+    def stop(self) -> None:
+        """Compiling is no longer watched."""
+        if self in watches:
+            watches.remove(self)
+
+    @property
+    def seconds(self) -> float:
+        """So far, more than 0."""
+        return max(time.monotonic() - self._start - self._compiling, 1e-9)
+
+    def __enter__(self) -> None:
+        self._entered = time.monotonic()
+
+    def __exit__(self, *error: object) -> None:
+        self._compiling += time.monotonic() - max(self._entered, self._start)
+
+
+class Timed(Observer):
+    """Counts the seconds of learning."""
+
+    def __init__(self) -> None:
+        self.clock = LearningClock()
+
+    def begin(self) -> None:
+        """Starts the clock: loading and compiling are over."""
+        self.clock.start()
+
+    def close(self) -> None:
+        """Ends counting."""
+        self.clock.stop()
+
+
+class JsonLines(Timed):
+    """An object per line of the table."""
 
     def changed(self, monitor: str, row: int, since: int) -> None:
         """Writes it."""
@@ -78,16 +118,20 @@ class JsonLines(Observer):
 
     def line(self, line: Line) -> None:
         """Writes it."""
-        seconds = time.monotonic() - self._start
+        seconds = self.clock.seconds
         found = {"since": line.since.as_dict(), "non_zeros": line.nnz, "features": line.n_features}
         show_json({**line.total.as_dict(), **found, "seconds": round(seconds, 3)})
 
 
-class Table(Observer):
-    """The doubling table on standard output, and a progress bar where there is a terminal."""
+class Table(Timed):
+    """The doubling table on standard output, and a progress bar where there is a terminal.
 
-    def __init__(self, stream: Any, passes: int = 1) -> None:
-        self._stream, self._start = stream, time.monotonic()
+    ``metrics`` are its columns; those that were ``asked`` for are shown however narrow a terminal is.
+    """
+
+    def __init__(self, stream: Any, passes: int = 1, *, metrics: Sequence[str], asked: bool = False) -> None:
+        super().__init__()
+        self._stream, self._metrics, self._asked = stream, metrics, asked
         self._first = -1
         self._bar: Bar | None = None
         self._columns: dict[str, int] = {}
@@ -97,16 +141,16 @@ class Table(Observer):
     def wants_nnz(self, n_features: int) -> bool:
         """If it takes next to no time."""
         # ten nanoseconds a feature: not more than a twentieth of the time so far
-        return n_features * 2e-7 < time.monotonic() - self._start
+        return n_features * 2e-7 < self.clock.seconds
 
     def line(self, line: Line) -> None:
         """Prints it, the head before the first."""
         if self._first < 0:
             self._first = line.total.rows - line.since.rows
-        seconds = max(time.monotonic() - self._start, 1e-9)
-        texts = cells(line, (line.total.rows - self._first) / seconds)
+        texts = cells(line, (line.total.rows - self._first) / self.clock.seconds, self._metrics)
         if not self._columns:
-            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            narrow = sys.stdout.isatty() and not self._asked
+            width = shutil.get_terminal_size().columns if narrow else None
             self._columns = fit_columns(texts, width)
             self._print("".join(f"{name:>{width}}" for name, width in self._columns.items()))
         self._print("".join(f" {texts[name]:>{width - 1}}" for name, width in self._columns.items()))
@@ -128,6 +172,7 @@ class Table(Observer):
 
     def close(self) -> None:
         """Takes the bar away."""
+        super().close()
         if self._bar is not None:
             self._bar.close()
 

@@ -12,22 +12,25 @@ import numpy as np
 
 from thinstream.atomic import replacing
 from thinstream.cli.terminal import LINES, printable
+from thinstream.evaluate.showing import columns, percent
 from thinstream.training.run import Line
 
 #: Widths of the table's columns.
 WIDTHS = {
-    "examples": 11, "error %": 8, "since": 7, "sens %": 7, "spec %": 7, "sum %": 7, "cost": 11, "log-loss": 9, "AUC": 7,
-    "recall %": 9, "F1 %": 9, "non-zeros": 11, "sparsity %": 11, "rows/s": 10,
+    "examples": 11, "error %": 8, "since": 7, "base %": 7, "prec %": 7, "recall %": 9, "F1 %": 7, "spec %": 7,
+    "balanced %": 11, "sum %": 7, "cost": 11, "log-loss": 9, "hinge": 9, "AUC": 7, "AP": 7, "non-zeros": 11,
+    "sparsity %": 11, "rows/s": 10,
 }  # fmt: skip
-#: What is left out first where a terminal is narrow; the summary at the end has all of it.
-DISPENSABLE = ("cost", "sum %", "sparsity %", "log-loss", "spec %", "sens %", "AUC", "since")
+#: What is left out first where a terminal is narrow; the summary at the end has all of it. What was asked for stays.
+DISPENSABLE = ("sparsity %", "log-loss", "F1 %", "AUC", "since", "prec %", "recall %", "AP")
 
 
 def fit_columns(columns: Iterable[str], width: int | None = None) -> dict[str, int]:
     """The columns that a terminal has room for, and their widths.
 
-    >>> len(fit_columns(WIDTHS)), len(fit_columns(WIDTHS, 80))
-    (14, 9)
+    >>> usual = ("examples", "error %", "since", "base %", "AUC", "AP", "non-zeros", "sparsity %", "rows/s")
+    >>> len(fit_columns(usual)), len(fit_columns(usual, 70))
+    (9, 8)
     """
     shown = {name: WIDTHS[name] for name in columns}
     for name in DISPENSABLE:
@@ -36,24 +39,20 @@ def fit_columns(columns: Iterable[str], width: int | None = None) -> dict[str, i
     return shown
 
 
-def cells(line: Line, rate: float) -> dict[str, str]:
-    """A line of the table, by column; what is undefined so far is a dash."""
+def cells(line: Line, rate: float, metrics: Iterable[str]) -> dict[str, str]:
+    """A line of the table with these metrics, by column; what is undefined so far is a dash."""
     total, since = line.total, line.since.error
     weights = line.n_features * total.n_models
     sparsity = None if line.nnz is None or not weights else 100.0 * (1.0 - line.nnz / weights)
     return {
         "examples": f"{total.rows:,}",
-        "error %": _percent(total.error),
-        "since": _percent(since),
-        **total.columns(),
+        "error %": percent(total.error),
+        "since": percent(since),
+        **columns(total, metrics),
         "non-zeros": "–" if line.nnz is None else f"{line.nnz:,}",
         "sparsity %": "–" if sparsity is None else f"{sparsity:.2f}",
         "rows/s": f"{rate:,.0f}",
     }
-
-
-def _percent(share: float) -> str:
-    return "–" if share != share else f"{100.0 * share:.2f}"
 
 
 def say(text: str) -> None:

@@ -118,7 +118,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     def _chosen_labels(self, scores: NDArray[Any]) -> NDArray[Any]:
         """The labels that a learner's scores speak for."""
-        chosen, order = self._model.classes.chosen(scores), getattr(self, "_order", None)
+        chosen, order = self._model.chosen(scores), getattr(self, "_order", None)
         return self.classes_[chosen if order is None else np.argsort(order)[chosen]]
 
     def _adopt_learner(self, learner: AnyLearner, classes: Classes, labels: Any, **more: Any) -> Self:
@@ -231,7 +231,10 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
     # Predicting and saving --------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row: of two the second if the score is > 0, of more the first of highest score."""
+        """The class of each row: of two the second if the score is above ``threshold_``, of more that of highest score.
+
+        Of several highest scores the first wins.
+        """
         check_is_fitted(self)
         return self._chosen_labels(self._scores(X))
 

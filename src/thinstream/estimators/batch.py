@@ -23,6 +23,7 @@ from thinstream.estimators.streams import StreamClassifier
 from thinstream.learners import Classes, find
 from thinstream.learners.learner import LARGEST
 from thinstream.models import Model
+from thinstream.streams.at_hand import batch_like
 
 #: Precision of those that have no choice.
 WIDE = "float64"
@@ -85,6 +86,9 @@ class BatchClassifier(StreamClassifier):
             return self._adopt(model)
 
     def _scores(self, X: Any) -> NDArray[Any]:
+        found = batch_like(self._model, X)
+        if found is not None:
+            return self._model.learner.scores(found)
         rows, learner = self._rows(X, reset=False), cast("BatchLearner", self._model.learner)
         scores = learner.row_scores(rows)
         if not np.all(np.isfinite(scores)):

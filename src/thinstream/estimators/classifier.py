@@ -17,6 +17,8 @@ from thinstream.estimators.base import KEY, as_before_on_error
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
 from thinstream.estimators.streams import StreamClassifier
 from thinstream.models import Names
+from thinstream.models.probabilities import probabilities
+from thinstream.streams.at_hand import batch_like
 
 COMMON_PARAMETERS: dict[str, Any] = {
     "class_weight": None,
@@ -31,26 +33,6 @@ COMMON_PARAMETERS: dict[str, Any] = {
 
 #: Rows of a shuffled pass that are gathered at a time.
 PIECE = 8192
-
-
-def probabilities(scores: NDArray[np.float64]) -> NDArray[Any]:
-    """Rows × classes, from the scores of the positive class or of each class.
-
-    Those of each class are one-vs-rest probabilities divided by their sum, computed as logarithms: however low they all
-    are, a row adds up to 1.
-
-    >>> probabilities(np.array([0.0]))
-    array([[0.5, 0.5]])
-    >>> probabilities(np.array([[-1000.0, -1000.0, -2000.0]]))
-    array([[0.5, 0.5, 0. ]])
-    """
-    logarithms = -np.logaddexp(0.0, -scores)
-    if scores.ndim == 1:
-        positive = np.exp(logarithms)
-        return np.column_stack([1.0 - positive, positive])
-    with np.errstate(under="ignore"):
-        found = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def _is_logistic(estimator: "OnlineClassifier") -> bool:
@@ -165,12 +147,12 @@ class OnlineClassifier(StreamClassifier):
         if first:
             self._check_common_parameters()
         names = feature_names(X)
-        X = csr_of(self, X, reset=first, any_width=self.grow)
-        labels = labels_of(y, len(X))
-        model = self._model_to_teach(labels, classes, X.n_features, from_y=scores)
+        # a first model is thrown away on an error
+        batch = Batch.unchecked(*csr_of(self, X, reset=True)) if first else self._batch_of(X)
+        labels = labels_of(y, len(batch))
+        model = self._model_to_teach(labels, classes, batch.n_features, from_y=scores)
         known = model.classes.meeting(y if isinstance(y, list | tuple) else labels)
-        coded, weights = known.coded(labels), weights_of(sample_weight, len(X))
-        batch = Batch.unchecked(*X) if first else Batch.of(*X)  # a first model is thrown away on an error
+        coded, weights = known.coded(labels), weights_of(sample_weight, len(batch))
         model, out = model.learn(batch.labelled(coded, weights), known, scores)
         if self.grow and names is not None and (model.names is None or len(names) > len(model.names.texts)):
             known_extra = {**model.extra[KEY], "named": True}
@@ -194,7 +176,12 @@ class OnlineClassifier(StreamClassifier):
             raise InvalidParameterError(f"{self._algorithm}: n_passes must be a whole number ≥ 1, got {passes!r}")
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        return self._model.learner.scores(Batch.of(*csr_of(self, X, reset=False, any_width=self.grow)))
+        return self._model.learner.scores(self._batch_of(X))
+
+    def _batch_of(self, X: Any) -> Batch:
+        """Rows for the fitted model: a matrix, or whatever the stream it has learned from took."""
+        found = batch_like(self._model, X)
+        return Batch.of(*csr_of(self, X, reset=False, any_width=self.grow)) if found is None else found
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> NDArray[Any]:

@@ -13,9 +13,9 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.metaestimators import available_if
 
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.estimators.classifier import probabilities
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.learners import Classes
+from thinstream.models.probabilities import probabilities
 from thinstream.tune.lane_counts import HELD_OUT, LaneTallies
 from thinstream.tune.scoring import NAMES, PredictionScoring, Scoring, scoring_of
 

@@ -9,7 +9,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.base import ModelClassifier, as_before_on_error
+from thinstream.estimators.base import as_before_on_error
+from thinstream.estimators.deciding import DecidingClassifier
 from thinstream.learners import Classes
 from thinstream.models import Model
 from thinstream.streams.opening import open_like, options_of
@@ -17,7 +18,7 @@ from thinstream.streams.stream import Stream
 from thinstream.training import learn_stream, require_stream, score_stream
 
 
-class StreamClassifier(ModelClassifier):
+class StreamClassifier(DecidingClassifier):
     """A classifier that also takes streams."""
 
     def fit_stream(self, stream: Stream, classes: Any = None) -> Self:

@@ -1,4 +1,4 @@
-"""How good a model is on a stream of labelled rows: mistakes, losses and AUC, counted as the rows come by.
+"""How good a model is on a stream of labelled rows: mistakes, losses, AUC and more, counted as the rows come by.
 
 >>> import numpy as np
 >>> progress = Progress()

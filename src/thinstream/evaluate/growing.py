@@ -52,7 +52,7 @@ class GrowingTally(NamedTuple):
 
     def report(self, tradeoff: Tradeoff = P3) -> Report:
         """The metrics; a tradeoff is for two classes."""
-        return replace(ClassTally(self.classes).report(tradeoff), each=True)
+        return replace(ClassTally.of_counts(self.classes).report(tradeoff), each=True)
 
 
 class GrowingProgress(Progress):
@@ -68,7 +68,8 @@ class GrowingProgress(Progress):
 
     """
 
-    def __init__(self, n_classes: int = 0) -> None:
+    def __init__(self, n_classes: int = 0, threshold: float = 0.0) -> None:
+        self.threshold = threshold
         self._now: Any = GrowingTally.empty(n_classes)
         self._mark: Any = GrowingTally.empty(n_classes)
 
@@ -85,6 +86,6 @@ class GrowingProgress(Progress):
         self._now.add(scores, y, weights, known)
 
 
-def progress_for(classes: Classes) -> Progress:
-    """What counts the scores of a model of these classes."""
-    return GrowingProgress(len(classes)) if classes.grow else Progress(len(classes))
+def progress_for(classes: Classes, threshold: float = 0.0) -> Progress:
+    """What counts the scores of a model of these classes that decides by this threshold, if they are two."""
+    return GrowingProgress(len(classes)) if classes.grow else Progress(len(classes), threshold)

@@ -5,6 +5,9 @@ from typing import NamedTuple
 from thinstream.batch import Position
 from thinstream.evaluate.report import Report
 
+#: Examples of the first line: before, shares say little. Lines follow at each doubling.
+FIRST_LINE = 64
+
 
 class Line(NamedTuple):
     """What is reported of a run now and then: metrics since its start and since the line before."""
@@ -30,8 +33,11 @@ class Observer:
 
     lines = True  # whether it wants to be told lines
 
+    def begin(self) -> None:
+        """Called when all is compiled and loaded, and learning begins."""
+
     def line(self, line: Line) -> None:
-        """Called at 1, 2, 4, 8 … examples of a run, and at its end."""
+        """Called at 64, 128, 256 … examples of a run, and at its end."""
 
     def changed(self, monitor: str, row: int, since: int) -> None:
         """Called when a monitor finds, after so many rows, that the error has risen since so many."""

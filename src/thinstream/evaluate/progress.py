@@ -11,22 +11,26 @@ from thinstream.evaluate.report import P3, Report, Tradeoff
 from thinstream.evaluate.tally import ClassTally, Tally
 
 _MARK = "mark_"
+_LATER = ("confusion", "bins")  # of more than two classes: what older arrays do not have
 
 
 class Progress:
-    """Metrics of a stream, kept up to date in constant memory (half a megabyte) and O(1) per row.
+    """Metrics of a stream, kept up to date in constant memory and O(1) a row.
 
     Feed it the scores each row got before it was learned from (what `Learner.learn` returns). Every row counts once,
     whatever its weight; rows of weight 0, which are not learned from, are left out. Sums are strictly sequential: any
     way of cutting a stream into chunks gives the same bits.
 
-    The AUC is that of scores sorted into 2^14 bins: scores of one sign that agree in the exponent and 5 bits of the
-    mantissa, at most 1/32 of their size apart, are taken as equal. `Report.auc_bound` is half the share of the pairs
-    (positive, negative) in one bin; the exact AUC is within it.
+    AUC and average precision are those of scores sorted into 2^14 bins: scores of one sign that agree in the exponent
+    and 5 bits of the mantissa, at most 1/32 of their size apart, are taken as equal. `Report.auc_bound` is half the
+    share of the pairs (positive, negative) in one bin; the exact AUC is within it. `Report.average_precision_bound` is
+    the like. Of more than 64 classes neither bins nor the confusion matrix are kept.
 
     Parameters
     ----------
     n_classes : int, default=2
+    threshold : float, default=0
+        Of two classes: a score above it is called positive.
 
     Examples
     --------
@@ -44,7 +48,8 @@ class Progress:
 
     """
 
-    def __init__(self, n_classes: int = 2) -> None:
+    def __init__(self, n_classes: int = 2, threshold: float = 0.0) -> None:
+        self.threshold = threshold
         kind = Tally if n_classes == 2 else ClassTally
         self._now: Tally | ClassTally = kind.empty(n_classes)
         self._mark: Tally | ClassTally = kind.empty(n_classes)
@@ -55,7 +60,12 @@ class Progress:
         Scores and labels are as learners give and take them: of two classes a score a row and ±1, of more a score for
         each class and the class's number in int32.
         """
-        self._now.add(np.asarray(scores), np.asarray(y), weights)
+        self._now.add(np.asarray(scores), np.asarray(y), weights, self.threshold)
+
+    @property
+    def counted(self) -> Tally | ClassTally:
+        """What was counted since the start."""
+        return self._now
 
     @property
     def rows(self) -> int:
@@ -87,10 +97,13 @@ class Progress:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], threshold: float = 0.0) -> Self:
         """The run that `arrays` was called on, bit for bit; other arrays raise."""
-        progress = cls(np.shape(arrays["classes"])[-1] if "classes" in arrays else 2)
+        progress = cls(np.shape(arrays["classes"])[-1] if "classes" in arrays else 2, threshold)
         fresh = progress._now
+        if isinstance(fresh, ClassTally) and not any(name in arrays for name in _LATER):
+            fresh = ClassTally.of_counts(fresh.classes)
+            arrays = {**arrays, **{each + name: getattr(fresh, name) for each in ("", _MARK) for name in _LATER}}
         now, mark = (
             type(fresh)(*(_stored(arrays, prefix + name, like) for name, like in fresh._asdict().items()))
             for prefix in ("", _MARK)

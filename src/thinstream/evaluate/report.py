@@ -1,7 +1,6 @@
-"""The metrics of a stream of labelled rows, and how they are shown."""
+"""The metrics of a stream of labelled rows."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +8,13 @@ from thinstream.errors import InvalidParameterError
 
 _OF_TWO = (
     "rows", "positives", "error", "sensitivity", "specificity", "weighted_sum", "cost", "balanced_accuracy",
-    "log_loss", "hinge", "auc", "auc_bound",
+    "log_loss", "hinge", "auc", "auc_bound", "baseline", "average_precision", "average_precision_bound",
 )  # fmt: skip
-_OF_MORE = ("rows", "error", "balanced_accuracy", "macro_f1", "examples", "recall", "precision")
+_OF_MORE = (
+    "rows", "error", "balanced_accuracy", "macro_f1", "examples", "recall", "precision", "f1", "macro_precision",
+    "baseline", "average_precision", "average_precision_bound", "average_precisions",
+)  # fmt: skip
+_OF_POSITIVES = ("recall", "precision", "f1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ P3 = Tradeoff()
 class Report:
     """Metrics of a stream of two or more classes; what is undefined is NaN.
 
-    Of two classes the second is positive, and a row is called positive if its score is above 0. Of more, a row is
-    called the class of highest score, the first of several.
+    Of two classes the second is positive, and a row is called positive if its score is above the threshold (0 unless
+    the model has another). Of more, a row is called the class of highest score, the first of several.
 
     Examples
     --------
@@ -61,26 +64,26 @@ class Report:
     >>> from thinstream.evaluate import Progress
     >>> progress = Progress(3)
     >>> progress.update(np.array([[0.1, 0.2, 0.0], [1.0, -1.0, -1.0]]), np.array([1, 2], np.int32))
-    >>> print(progress.report().describe(["ham", "news", "spam"]))
-    examples           2
-    error              50.00 %
-    balanced accuracy  50.00 %
-    macro F1           50.00 %
-    <BLANKLINE>
-    class                 examples  recall %  precision %
-    ham                          0         –         0.00
-    news                         1    100.00       100.00
-    spam                         1      0.00            –
+    >>> progress.report().error, progress.report().baseline, progress.report().recall
+    (0.5, 0.5, (nan, 1.0, 0.0))
 
     """
 
     rows: int
     error: float  # share of rows called wrong
+    baseline: float  # the error of the best constant answer: always the class that most rows are of
     balanced_accuracy: float  # mean recall of the classes; of more than two, of those that have occurred
     macro_f1: float  # mean F1 of the classes that have occurred
+    macro_precision: float  # mean precision of the classes that have occurred, 0 of one that was never called
     examples: tuple[int, ...]  # of each class
     recall: tuple[float, ...]  # share of each class's rows called it
     precision: tuple[float, ...]  # share of the rows called each class that are of it
+    f1: tuple[float, ...]  # their harmonic mean, of each class
+    confusion: tuple[tuple[int, ...], ...] = ()  # rows of each class called each; () of too many classes
+    # of the positive class, or the mean over the classes that have occurred; scores of one bin being equal
+    average_precision: float = math.nan  # mean precision at the scores of the rows of a class
+    average_precision_bound: float = math.nan  # the exact one is no further than this from it
+    average_precisions: tuple[float, ...] = ()  # of each of more than two classes
     # of two classes only:
     weighted_sum: float = math.nan  # α_p·sensitivity + α_n·specificity
     cost: float = math.nan  # c_p·false negatives + c_n·false positives, not divided by the rows
@@ -93,83 +96,36 @@ class Report:
     @property
     def n_models(self) -> int:
         """Weight vectors of a linear model of so many classes: one for two."""
-        return 1 if self._two else len(self.examples)
+        return 1 if self.is_of_two else len(self.examples)
 
     @property
     def positives(self) -> int | None:
         """Rows of the positive class; None of more than two classes."""
-        return self.examples[1] if self._two else None
+        return self.examples[1] if self.is_of_two else None
 
     @property
     def sensitivity(self) -> float:
         """Share of the positives called positive."""
-        return self.recall[1] if self._two else math.nan
+        return self.recall[1] if self.is_of_two else math.nan
 
     @property
     def specificity(self) -> float:
         """Share of the negatives called negative."""
-        return self.recall[0] if self._two else math.nan
+        return self.recall[0] if self.is_of_two else math.nan
 
     @property
-    def _two(self) -> bool:
+    def is_of_two(self) -> bool:
+        """Whether there are two classes, and will be."""
         return len(self.examples) == 2 and not self.each
 
     def as_dict(self) -> dict[str, Any]:
-        """Names and numbers, ready for JSON: None in place of what is not finite."""
-        return {name: _finite(getattr(self, name)) for name in (_OF_TWO if self._two else _OF_MORE)}
+        """Names and numbers, ready for JSON: None in place of what is not finite.
 
-    def columns(self) -> dict[str, str]:
-        """What a line of a table says of it beside rows and error, by the heads of the columns."""
-        if not self._two:
-            return {"recall %": _percent(self.balanced_accuracy), "F1 %": _percent(self.macro_f1)}
-        return {
-            "sens %": _percent(self.sensitivity),
-            "spec %": _percent(self.specificity),
-            "sum %": _percent(self.weighted_sum),
-            "cost": f"{self.cost:,.2f}",
-            "log-loss": _number(self.log_loss),
-            "AUC": _number(self.auc),
-        }
-
-    def describe(self, classes: Sequence[Any]) -> str:
-        """All metrics, a line each; of more than two classes, whose labels are needed, a line for each as well."""
-        shown = {
-            "examples": f"{self.rows:,}",
-            "error": f"{_percent(self.error)} %",
-            "balanced accuracy": f"{_percent(self.balanced_accuracy)} %",
-        }
-        if not self._two:
-            shown["macro F1"] = f"{_percent(self.macro_f1)} %"
-            table = [f"{'class':<18} {'examples':>11} {'recall %':>9} {'precision %':>12}"]
-            for label, n, r, p in zip(classes, self.examples, self.recall, self.precision, strict=True):
-                table.append(f"{label!s:<18} {n:>11,} {_percent(r):>9} {_percent(p):>12}")
-            return "\n".join([*_lines(shown), "", *table])
-        bound = f" (±{self.auc_bound:.1g}, scores in bins)" if self.auc == self.auc else ""
-        shown = {
-            "examples": f"{self.rows:,} ({self.positives:,} positive)",
-            "error": shown["error"],
-            "sensitivity": f"{_percent(self.sensitivity)} %",
-            "specificity": f"{_percent(self.specificity)} %",
-            "balanced accuracy": shown["balanced accuracy"],
-            "weighted sum": f"{_percent(self.weighted_sum)} %",
-            "cost": f"{self.cost:,.2f}",
-            "log-loss": _number(self.log_loss),
-            "hinge": _number(self.hinge),
-            "AUC": f"{_number(self.auc)}{bound}",
-        }
-        return "\n".join(_lines(shown))
-
-
-def _lines(texts: dict[str, str]) -> list[str]:
-    return [f"{name:<18} {text}" for name, text in texts.items()]
-
-
-def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else f"{100.0 * share:.2f}"
-
-
-def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.4f}"
+        Of two classes recall, precision and F1 are those of the positive one.
+        """
+        found = {name: getattr(self, name) for name in (_OF_TWO if self.is_of_two else _OF_MORE)}
+        found |= {name: getattr(self, name)[1] for name in _OF_POSITIVES} if self.is_of_two else {}
+        return {name: _finite(value) for name, value in found.items()}
 
 
 def _finite(value: Any) -> Any:

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from thinstream.batch import plain
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.report import P3, Report, Tradeoff
+from thinstream.evaluate.score_bins import BINS, LARGEST, SHIFT, area_under_roc, average_precision, bins_of
 from thinstream.jit import compiled
 
 ROWS, POSITIVES, FALSE_NEGATIVES, FALSE_POSITIVES = range(4)
 HINGE, LOG_LOSS = range(2)
 SEEN, CALLED, RIGHT = range(3)
-#: Bins of scores: sign, 8 bits of exponent and 5 of mantissa of a float32, in the order of the numbers.
-BINS = 1 << 14
+#: Classes up to which the confusion matrix and bins of scores of each are kept (a quarter of a megabyte a class).
+MOST_CLASSES = 64
 
 _EVERY_WEIGHT_1 = np.empty(0)
-_LARGEST = float(np.finfo(np.float32).max)
-_SIGN, _ALL = np.uint32(1 << 31), np.uint32(2**32 - 1)
-_SHIFT, _TOP = np.uint32(32 - BINS.bit_length() + 1), np.uint32(31)
+_LARGEST, _SHIFT = LARGEST, SHIFT
+_SIGN, _ALL, _TOP = np.uint32(1 << 31), np.uint32(2**32 - 1), np.uint32(31)
 
 
 class Tally(NamedTuple):
@@ -49,8 +49,8 @@ class Tally(NamedTuple):
         binned = self.bins.sum(axis=1).tolist()
         return bool(binned == [rows - positives, positives] and missed <= positives and false <= rows - positives)
 
-    def add(self, scores: NDArray[Any], y: NDArray[Any], weights: NDArray[Any] | None) -> None:
-        """Counts rows: scores, labels ±1 and weights are vectors."""
+    def add(self, scores: NDArray[Any], y: NDArray[Any], weights: NDArray[Any] | None, threshold: float = 0.0) -> None:
+        """Counts rows: scores, labels ±1 and weights are vectors; a score above the threshold is called positive."""
         w = _EVERY_WEIGHT_1 if weights is None else np.asarray(weights)
         if scores.ndim != 1 or y.shape != scores.shape or (weights is not None and w.shape != scores.shape):
             shapes = f"{scores.shape}, {y.shape} and {'None' if weights is None else w.shape}"
@@ -65,6 +65,7 @@ class Tally(NamedTuple):
             self,
             cell,
             cell.view(np.uint32),
+            float(threshold),
         )
         with np.errstate(over="ignore", under="ignore"):  # interpreted, numpy would warn where compiled code does not
             fine = _count(*arguments)
@@ -78,7 +79,8 @@ class Tally(NamedTuple):
         right = negatives - false, positives - missed
         classes = _by_class((negatives, positives), (right[0] + missed, right[1] + false), right)
         specificity, sensitivity = classes["recall"]
-        auc, bound = _auc(*self.bins)
+        auc, bound = area_under_roc(*self.bins)
+        precision, precision_bound = average_precision(*self.bins)
         return Report(
             rows=rows,
             error=_share(missed + false, rows),
@@ -90,6 +92,9 @@ class Tally(NamedTuple):
             hinge=_share(float(self.totals[HINGE]), rows),
             auc=auc,
             auc_bound=bound,
+            average_precision=precision,
+            average_precision_bound=precision_bound,
+            confusion=((right[0], false), (missed, right[1])),
         )
 
 
@@ -97,11 +102,19 @@ class ClassTally(NamedTuple):
     """Of more than two classes."""
 
     classes: NDArray[np.int64]  # rows of each class, rows called it, and those of them that are of it
+    confusion: NDArray[np.int64]  # rows of each class called each; without a row where there are too many classes
+    bins: NDArray[np.int64]  # rows per bin of each class's score: of other classes, of it; likewise
 
     @classmethod
     def empty(cls, n_classes: int) -> Self:
         """Nothing counted yet."""
-        return cls(np.zeros((3, n_classes), np.int64))
+        k = n_classes if n_classes <= MOST_CLASSES else 0
+        return cls(np.zeros((3, n_classes), np.int64), np.zeros((k, k), np.int64), np.zeros((2, k, BINS), np.int64))
+
+    @classmethod
+    def of_counts(cls, classes: NDArray[np.int64]) -> Self:
+        """Without confusion matrix and bins."""
+        return cls(classes, np.zeros((0, 0), np.int64), np.zeros((2, 0, BINS), np.int64))
 
     @property
     def rows(self) -> int:
@@ -111,10 +124,17 @@ class ClassTally(NamedTuple):
     def is_consistent(self) -> bool:
         """Whether its parts can be of one stream."""
         seen, called, right = self.classes
-        return bool(seen.sum() == called.sum() and (right <= np.minimum(seen, called)).all())
+        fine = bool(seen.sum() == called.sum() and (right <= np.minimum(seen, called)).all())
+        if not len(self.confusion):
+            return fine
+        others, own = self.bins.sum(axis=2)
+        matrix = self.confusion.sum(axis=1), self.confusion.sum(axis=0), np.diagonal(self.confusion)
+        return (
+            fine and np.array_equal(self.classes, matrix) and np.array_equal((seen.sum() - seen, seen), (others, own))
+        )
 
-    def add(self, scores: NDArray[Any], y: NDArray[Any], weights: NDArray[Any] | None) -> None:
-        """Counts rows: scores are rows × classes, y the numbers of their classes."""
+    def add(self, scores: NDArray[Any], y: NDArray[Any], weights: NDArray[Any] | None, threshold: float = 0.0) -> None:
+        """Counts rows: scores are rows × classes, y the numbers of their classes; a threshold is for two."""
         n = self.classes.shape[1]
         if scores.shape != (len(y), n) or y.dtype != np.int32:
             raise InvalidInputError(
@@ -130,33 +150,55 @@ class ClassTally(NamedTuple):
         called = np.argmax(scores, axis=1)
         for count, rows in ((SEEN, y), (CALLED, called), (RIGHT, y[called == y])):
             self.classes[count] += np.bincount(rows, minlength=n)
+        if len(self.confusion):
+            np.add.at(self.confusion, (y, called), 1)
+            own = (y[:, np.newaxis] == np.arange(n)).astype(np.intp)
+            places = (own * n + np.arange(n)) * BINS + bins_of(scores)
+            np.add.at(self.bins.reshape(-1), places.reshape(-1), 1)
 
     def report(self, tradeoff: Tradeoff = P3) -> Report:
         """The metrics; a tradeoff is for two classes."""
         seen, called, right = self.classes.tolist()
         classes = _by_class(seen, called, right)
-        recall = [value for value in classes["recall"] if not math.isnan(value)]
+        found = [average_precision(*bins) for bins in self.bins.swapaxes(0, 1)]
+        precisions, bounds = zip(*found, strict=True) if found else ((), ())
         return Report(
             rows=self.rows,
             error=1.0 - _share(sum(right), self.rows),
-            balanced_accuracy=float(np.mean(recall)) if recall else math.nan,
+            balanced_accuracy=_mean(classes["recall"]),
             **classes,
+            average_precision=_mean(precisions),
+            average_precision_bound=_mean(bounds),
+            average_precisions=precisions,
+            confusion=tuple(map(tuple, self.confusion.tolist())),
         )
 
 
 def _by_class(seen: Any, called: Any, right: Any) -> dict[str, Any]:
     """What a report says of each class, from the rows of it, called it, and both."""
-    f1 = [2.0 * r / (s + c) for s, c, r in zip(seen, called, right, strict=True) if s]
+    recall, precision = tuple(map(_share, right, seen)), tuple(map(_share, right, called))
+    f1 = tuple(_share(2.0 * r, s + c) for s, c, r in zip(seen, called, right, strict=True))
+    rows = sum(seen)
     return {
-        "macro_f1": float(np.mean(f1)) if f1 else math.nan,
+        "baseline": 1.0 - _share(max(seen, default=0), rows),
+        "macro_f1": _mean(each for each, s in zip(f1, seen, strict=True) if s),
+        # a class that occurs and is never called has found nothing
+        "macro_precision": _mean(_share(r, max(c, 1)) for s, c, r in zip(seen, called, right, strict=True) if s),
         "examples": tuple(seen),
-        "recall": tuple(map(_share, right, seen)),
-        "precision": tuple(map(_share, right, called)),
+        "recall": recall,
+        "precision": precision,
+        "f1": f1,
     }
 
 
+def _mean(values: Any) -> float:
+    """Of those that are defined."""
+    found = [value for value in values if not math.isnan(value)]
+    return float(np.mean(found)) if found else math.nan
+
+
 @compiled()
-def _count(scores: Any, y: Any, weights: Any, tally: Any, cell: Any, bits: Any) -> Any:
+def _count(scores: Any, y: Any, weights: Any, tally: Any, cell: Any, bits: Any, threshold: Any) -> Any:
     """Counts the rows and returns True, or touches nothing if one is bad. ``bits`` are those of ``cell``."""
     bad = np.int64(0)
     for i in range(len(scores)):
@@ -174,7 +216,7 @@ def _count(scores: Any, y: Any, weights: Any, tally: Any, cell: Any, bits: Any) 
         if len(weights) and weights[i] == 0.0:
             continue
         # no branches on labels or signs: they are what cannot be predicted
-        s, positive, called = np.float64(scores[i]), y[i] > 0, scores[i] > 0.0
+        s, positive, called = np.float64(scores[i]), y[i] > 0, scores[i] > threshold
         margin = y[i] * s
         rows += 1
         positives += positive
@@ -196,21 +238,6 @@ def _count(scores: Any, y: Any, weights: Any, tally: Any, cell: Any, bits: Any) 
 
 def _share(part: float, whole: int) -> float:
     return part / whole if whole else math.nan
-
-
-def _auc(negatives: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float]:
-    """The AUC of two histograms, and how far it can be from that of the scores.
-
-    Pairs of different bins are ordered as their scores are. A pair in one bin counts ½ where the truth is 0, ½ or 1, so
-    the AUC is off by at most half the share of such pairs.
-    """
-    n, p = negatives.astype(np.float64), positives.astype(np.float64)  # products of counts do not fit 64 bits
-    pairs = float(n.sum() * p.sum())
-    if not pairs:
-        return math.nan, math.nan
-    below = np.cumsum(n) - n
-    together = float((p * n).sum()) / 2
-    return (float((p * below).sum()) + together) / pairs, together / pairs
 
 
 def _cast(array: NDArray[Any], kind: Any, name: str) -> NDArray[Any]:

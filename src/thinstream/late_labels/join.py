@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.estimators.classifier import OnlineClassifier
-from thinstream.estimators.inputs import csr_of, labels_of, weights_of
+from thinstream.estimators.inputs import labels_of, weights_of
 from thinstream.late_labels.store import Id, RowStore
 
 UNMATCHED = ("warn", "raise", "ignore")
@@ -108,7 +108,7 @@ class LabelJoin:
             if not model.__sklearn_is_fitted__():  # a row of weight 0: classes and width, and nothing else
                 assert self.classes is not None
                 model.partial_fit(X[:1], [self.classes[0]], classes=self.classes, sample_weight=[0.0])
-            batch = Batch.of(*csr_of(model, X, reset=False, any_width=model.grow))
+            batch = model._batch_of(X)
             if len(batch) != len(names):
                 raise InvalidInputError(f"ids: one for each row is needed, got {len(names)} for {len(batch)} rows")
             scores = model._model.learner.scores(batch)

@@ -56,6 +56,11 @@ class Classes(tuple[Any, ...]):
         return 1 if len(self) == 2 else len(self)
 
     @property
+    def are_two(self) -> bool:
+        """Whether there are two and no more will come: one score tells them apart."""
+        return len(self) == 2
+
+    @property
     def negative(self) -> Any:
         """The first of two labels."""
         return self.require_two()[0]
@@ -111,13 +116,13 @@ class Classes(tuple[Any, ...]):
             given = labels.reshape(-1)[row : row + 1].tolist()[0]
             raise InvalidInputError(f"y: labels must be {allowed}, got {given!r} at row {row}")
 
-    def chosen(self, scores: NDArray[Any]) -> NDArray[np.intp]:
+    def chosen(self, scores: NDArray[Any], threshold: float = 0.0) -> NDArray[np.intp]:
         """Numbers of the classes that scores speak for.
 
-        Of two a score above 0 is the second, of more the highest score wins, the first of several.
+        Of two a score above the threshold is the second, of more the highest score wins, the first of several.
         """
         if len(self) == 2:
-            return (scores > 0).astype(np.intp)
+            return (scores > threshold).astype(np.intp)
         return np.asarray(np.argmax(scores, axis=1))
 
 

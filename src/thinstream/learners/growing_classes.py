@@ -50,6 +50,11 @@ class GrowingClasses(Classes):
         return len(self)
 
     @property
+    def are_two(self) -> bool:
+        """Never: more may come."""
+        return False
+
+    @property
     def grow(self) -> bool:
         """Labels not met before are welcome."""
         return True
@@ -88,8 +93,8 @@ class GrowingClasses(Classes):
         new = [label for label in labels if label not in known]
         return type(self)(*self, *new, class_weight=self.class_weight) if new else self
 
-    def chosen(self, scores: NDArray[Any]) -> NDArray[np.intp]:
-        """Numbers of the classes of highest score, the first of several."""
+    def chosen(self, scores: NDArray[Any], threshold: float = 0.0) -> NDArray[np.intp]:
+        """Numbers of the classes of highest score, the first of several; a threshold is for two."""
         return np.asarray(np.argmax(scores, axis=1))
 
     @property

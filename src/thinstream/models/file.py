@@ -8,6 +8,7 @@ format version is refused, naming both versions; so are an algorithm or paramete
 """
 
 import json
+import math
 import os
 import stat
 from pathlib import Path
@@ -32,7 +33,7 @@ from thinstream.models.container import KEY, Arrays, canonical, digest, get, lab
 from thinstream.models.model import Model, Names
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
-#: classes that come later with 4; what needs no more is still written as 1.
+#: classes that come later and thresholds with 4; what needs no more is still written as 1.
 FORMAT = 4
 GRADES = ("full", "weights")
 Grade = Literal["full", "weights"]
@@ -79,7 +80,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
     arrays |= _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
     head = packing.describe(learner) | {
-        "format": packing.oldest_format(learner),
+        "format": FORMAT if model.threshold else packing.oldest_format(learner),
         "library": __version__,
         "grade": grade,
         "classes": [label(each) for each in model.classes],
@@ -88,6 +89,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
     }
     if model.classes.grow:
         head["class_weight"] = _class_weight_out(model.class_weight)
+    head |= plain({"threshold": model.threshold}, "model") if model.threshold else {}
     text = canonical(head | {"sha256": digest(canonical(head), arrays)})
     with replacing(path) as temporary, open(temporary, "wb") as file:
         put(file, text, arrays)
@@ -169,7 +171,11 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
     own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
     extra = dict(head["extra"])
     reading, report = extra.pop(_READING, {}), extra.pop(_REPORT, None)
-    return Model(learner, classes, dict(head["space"]), _names_in(arrays), extra, own, reading, report)
+    threshold = head.get("threshold", 0.0)
+    if type(threshold) is not float or not math.isfinite(threshold):
+        raise ModelFileError(f"its threshold is {threshold!r}, not a finite number")
+    names, space = _names_in(arrays), dict(head["space"])
+    return Model(learner, classes, space, names, extra, own, reading, report, threshold)
 
 
 def _class_weight_out(given: Any) -> Any:

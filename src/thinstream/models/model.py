@@ -1,6 +1,7 @@
 """The one fitted thing: a learner, and what its numbers mean."""
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
@@ -9,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError, MergeError
+from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.growing import Growing, merge_growing
 from thinstream.learners.classes import Classes
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.protocol import AnyLearner
 from thinstream.one_vs_rest import merge, model_for
+
+_NOT_TWO = "a threshold is for two classes, this model has {}"
 
 
 class Names(NamedTuple):
@@ -79,6 +82,8 @@ class Model:
         Options of reading its data that are no part of the feature space: which column is the label, say.
     report : dict or None
         Progressive metrics of the run it came from, as JSON has them.
+    threshold : float
+        Of two classes: a row whose score is above it is positive. A number of the learner's precision.
 
     Examples
     --------
@@ -96,6 +101,7 @@ class Model:
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
     reading: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None
+    threshold: float = 0.0
 
     def __post_init__(self) -> None:
         models = sum(1 for _ in self.learner.models)
@@ -103,6 +109,8 @@ class Model:
             raise InvalidInputError(
                 f"a model of {max(models, 2)} classes needs as many labels, got {len(self.classes)}"
             )
+        if self.threshold and not self.classes.are_two:
+            raise InvalidInputError(_NOT_TWO.format(len(self.classes)))
 
     @classmethod
     def fresh(
@@ -153,9 +161,24 @@ class Model:
         found = self.learner.learn(batch, scores=scores)
         return self if len(classes) == len(self.classes) else replace(self, classes=classes), found
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether its scores are log-odds: it has learned with the logistic loss."""
+        return self.learner.parameters.get("loss") == "logistic"
+
+    def with_threshold(self, score: float) -> Self:
+        """The same, positive above this score, which is rounded to the precision of its scores; for two classes."""
+        if not self.classes.are_two:
+            raise InvalidParameterError(_NOT_TWO.format(len(self.classes)))
+        return replace(self, threshold=float(self.learner.dtype.type(score)))
+
+    def chosen(self, scores: NDArray[Any]) -> NDArray[np.intp]:
+        """Numbers of the classes that scores of this model speak for."""
+        return self.classes.chosen(scores, self.threshold)
+
     def predict(self, batch: Batch) -> NDArray[np.intp]:
         """Numbers of the classes of rows."""
-        return self.classes.chosen(self.learner.scores(batch))
+        return self.chosen(self.learner.scores(batch))
 
     def require_features(self, feature_space: Mapping[str, Any], source: str, model: str = "the model") -> None:
         """Raises where the features of a source mean something else than the model's."""
@@ -168,14 +191,15 @@ class Model:
     def merge(self, *others: "Model", average: bool = False) -> "Model":
         """A new model out of several that learned from disjoint parts of the data; they are left as they are.
 
-        Classes, feature spaces and reading options must agree. Columns and names are those of all, the first model's
-        where names differ. With ``grow_classes`` models may have met different classes: the new one has them all, this
-        one's first. How learners are merged: docs/algorithms.md.
+        Classes, thresholds, feature spaces and reading options must agree. Columns and names are those of all, the
+        first model's where names differ. With ``grow_classes`` models may have met different classes: the new one has
+        them all, this one's first. How learners are merged: docs/algorithms.md.
         """
         for other in others:
             if self.classes.grow != other.classes.grow:
                 raise MergeError("models to merge must agree in grow_classes, got one with and one without")
-            for what in ("class_weight" if self.classes.grow else "classes", "feature_space", "reading_options"):
+            first = "class_weight" if self.classes.grow else "classes"
+            for what in (first, "threshold", "feature_space", "reading_options"):
                 one, two = getattr(self, what), getattr(other, what)
                 if one != two:
                     raise MergeError(
@@ -192,6 +216,7 @@ class Model:
             Names.of(list(names.values()), list(names)) if named else None,
             reading=self.reading | ({"columns": columns} if columns else {}),
             extra={key: value for key, value in self.extra.items() if key == "estimator"},
+            threshold=self.threshold,
         )
 
 
@@ -206,3 +231,20 @@ def _merged(models: Sequence[Model], average: bool) -> tuple[Classes, AnyLearner
     numbers = [[each.get(label, -1) for each in places] for label in classes]
     growing = [learner for learner in learners if isinstance(learner, Growing)]
     return classes, merge_growing(growing, numbers, classes.costs, average=average)
+
+
+def score_of(threshold: Any, model: Model) -> float:
+    """A threshold as people give it, as a score: a probability where the model has them, else the score itself."""
+    try:
+        given = float(threshold)
+    except (TypeError, ValueError):
+        given = math.nan
+    if not model.has_probabilities:
+        if math.isfinite(given):
+            return given
+        raise InvalidParameterError(f"threshold must be a finite score, got {threshold!r}")
+    if 0.0 < given < 1.0:
+        return math.log(given) - math.log1p(-given)
+    raise InvalidParameterError(
+        f"threshold must be a probability between 0 and 1, as the loss is logistic, got {threshold!r}"
+    )

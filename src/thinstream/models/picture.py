@@ -2,18 +2,14 @@
 
 import os
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.atomic import replacing
-from thinstream.errors import UnknownNameError, listed
 from thinstream.models.exports.linear import LinearModel
-from thinstream.plotting import matplotlib
+from thinstream.plotting import draw_into, matplotlib
 
-EXTENSIONS = (".png", ".svg")
 #: Most bars, of both signs together; longest name, in characters; most points of a curve.
 BARS, LONGEST, POINTS = 30, 36, 1000
 _POSITIVE, _NEGATIVE = "#2a7f9e", "#c8553d"
@@ -26,15 +22,9 @@ def draw(model: LinearModel, path: str | os.PathLike[str]) -> None:
     speaks for; right the sizes of all weights that are not
     zero, sorted, on a log scale. The file is replaced as a whole, and the same model gives the same bytes.
     """
-    path = Path(path)
-    if path.suffix.lower() not in EXTENSIONS:
-        raise UnknownNameError(f"{path}: the extension must be {listed(EXTENSIONS)}, got {path.suffix!r}")
-    package = matplotlib()
-    vector = path.suffix.lower() == ".svg"
-    with package.rc_context({"svg.hashsalt": "thinstream"}), warnings.catch_warnings(), replacing(path) as new:
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a letter the font lacks is drawn as a box
-        figure = _figure(model.check())
-        figure.savefig(new, format=path.suffix.lower()[1:], dpi=130, metadata={"Date": None} if vector else None)
+        draw_into(path, lambda: _figure(model.check()))
 
 
 def _figure(model: LinearModel) -> Any:

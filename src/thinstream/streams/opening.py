@@ -55,6 +55,9 @@ def open_like(model: Any, paths: Any, options: Options, named: str = "the model"
     """
     kind = options.format or _one_format(resolve(paths))
     found = as_learned(options, kind, model, named)
+    learned = model.reading.get("columns")
+    if found.id is not None and learned is not None and found.id not in (*learned, *found.ignore):
+        found = replace(found, ignore=(*found.ignore, found.id))  # a column it does not know is no feature
     return open_files(paths, replace(found, dtype=model.learner.dtype.name, strict=False, names=0))
 
 

@@ -182,6 +182,7 @@ class Options:
     names: int = _option(
         0, "Remember up to this many names of hashed features (default 0: none).", panel=COLUMNS, minimum=0
     )
+    id: str | None = _option(None, "Column (or key) that tells what a row is called; of VW its tag.", panel=None)
     dtype: str = _option("float32", "Type of the values.", panel=None, choices=("float32", "float64"), common=True)
     labels: bool = _option(True, "Whether every example must have a label.", panel=None, common=True)
     strict: bool = _option(True, "Whether columns that are named here must be there.", panel=None, common=True)

@@ -55,7 +55,7 @@ class Rows(NamedTuple):
         """The rows, all of them good, with the position behind them."""
         found = self.parsed
         arrays = (found.indptr, found.indices, found.values, found.width, self.y, found.weights, found.largest)
-        return Batch(*arrays, first_row=first_row, position=position)
+        return Batch(*arrays, first_row=first_row, position=position, ids=found.tags)
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,14 @@ class TextStream:
                 for batch in self._part(pool, begin._replace(row=row)):
                     row += len(batch)
                     yield batch
+
+    def rows_of(self, text: bytes) -> Batch:
+        """The rows of a text that is at hand, its first bad record an error."""
+        found = self._rows(np.frombuffer(text, dtype=np.uint8))
+        if found.parsed.error is not None:
+            offset, message = found.parsed.error
+            raise InvalidInputError(f"X, row {text[:offset].count(10)}: {message}")
+        return found.batch(0, START)
 
     def _part(self, pool: Executor, start: Position) -> Iterator[Batch]:
         """The rows of one file from ``start`` on; those before a bad record come before its error."""

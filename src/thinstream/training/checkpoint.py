@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
 
-_NAMES, _DRIFT = "names.", "drift."
+_NAMES, _DRIFT, _RECENT = "names.", "drift.", "recent."
 _LATER = ("modified", "samples")  # parts of a source's fingerprint that older checkpoints do not have
 
 
@@ -32,6 +33,7 @@ class State(NamedTuple):
     skipped: int = 0  # bad records passed over before the position, in that pass
     names: Mapping[str, NDArray[Any]] = MappingProxyType({})  # of features, as the source keeps them
     drift: Mapping[str, NDArray[Any]] = MappingProxyType({})  # what a `DriftWatch` knows
+    recent: Mapping[str, NDArray[Any]] = MappingProxyType({})  # `RecentScores`, where a threshold is to be chosen
 
 
 class Checkpoints:
@@ -75,9 +77,10 @@ class Checkpoints:
         }
         model = state.model
         extra = {**model.extra, "run": run}
-        arrays = state.progress.arrays() | {_NAMES + key: array for key, array in state.names.items()}
-        arrays |= {_DRIFT + key: array for key, array in state.drift.items()}
-        write(self.path, Model(model.learner, model.classes, model.feature_space, model.names, extra, arrays))
+        arrays = state.progress.arrays()
+        for prefix, kept in ((_NAMES, state.names), (_DRIFT, state.drift), (_RECENT, state.recent)):
+            arrays |= {prefix + key: array for key, array in kept.items()}
+        write(self.path, replace(model, extra=extra, arrays=arrays, reading={}, report=None))
         self.wrote()
 
     def wrote(self) -> None:
@@ -94,14 +97,15 @@ class Checkpoints:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
         require_same(self.path, "source", run["source"], source)
         require_same(self.path, "model", described(model.learner), described(learner))
-        progress = (GrowingProgress if model.classes.grow else Progress).from_arrays(model.arrays)
-        names, drift = (
+        kind = GrowingProgress if model.classes.grow else Progress
+        progress = kind.from_arrays(model.arrays, model.threshold)
+        kept = [
             {key.removeprefix(prefix): array for key, array in model.arrays.items() if key.startswith(prefix)}
-            for prefix in (_NAMES, _DRIFT)
-        )
+            for prefix in (_NAMES, _DRIFT, _RECENT)
+        ]
         extra = {key: value for key, value in model.extra.items() if key != "run"}
-        kept = Model(model.learner, model.classes, model.feature_space, model.names, extra)
-        return State(kept, progress, run["passes"], Position(*run["position"]), run["skipped"], names, drift)
+        model = replace(model, extra=extra, arrays={})
+        return State(model, progress, run["passes"], Position(*run["position"]), run["skipped"], *kept)
 
     def remove(self) -> None:
         """The run is over; nothing stays behind, of killed ones neither."""

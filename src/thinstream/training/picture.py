@@ -1,38 +1,21 @@
 """A picture of a run: the error along the stream, and where monitors found it to have risen."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thinstream.atomic import replacing
-from thinstream.errors import UnknownNameError, listed
-from thinstream.plotting import matplotlib
+from thinstream.plotting import draw_into, matplotlib
 from thinstream.training.drift import DriftWatch
 
-EXTENSIONS = (".png", ".svg")
 #: Stretches that are drawn at most, each the mean of its rows.
 POINTS = 128
 _COLOURS = {"adwin": "#c8553d", "ddm": "#b8860b", "page-hinkley": "#6a4c93"}
 
 
-def check_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a picture, if its kind is known and can be drawn here; else raises."""
-    path = Path(path)
-    if path.suffix.lower() not in EXTENSIONS:
-        raise UnknownNameError(f"{path}: the extension must be {listed(EXTENSIONS)}, got {path.suffix!r}")
-    matplotlib()
-    return path
-
-
 def draw_run(watch: DriftWatch, title: str, path: str | os.PathLike[str]) -> None:
     """Draws into a PNG or SVG file, which is replaced as a whole; the same run gives the same bytes."""
-    path = check_path(path)
-    kind = path.suffix.lower()[1:]
-    with matplotlib().rc_context({"svg.hashsalt": "thinstream"}), replacing(path) as new:
-        figure = _figure(watch, title)
-        figure.savefig(new, format=kind, dpi=130, metadata={"Date": None} if kind == "svg" else None)
+    draw_into(path, lambda: _figure(watch, title))
 
 
 def _figure(watch: DriftWatch, title: str) -> Any:

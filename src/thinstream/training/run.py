@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.growing import progress_for
-from thinstream.evaluate.observer import Line, NullObserver, Observer, Step
+from thinstream.evaluate.observer import FIRST_LINE, Line, NullObserver, Observer, Step
 from thinstream.evaluate.progress import LabelOrder
 from thinstream.evaluate.report import P3, Tradeoff
+from thinstream.evaluate.threshold import Chosen, Goal, RecentScores
 from thinstream.learners.growing_classes import GrowingClasses, called, known_before
 from thinstream.models.model import Model, Names
 from thinstream.streams.options import how_read
@@ -43,6 +44,8 @@ class Run:
         Is told which predictions were wrong.
     tradeoff : Tradeoff
         Of the weighted sum and the cost in the reports.
+    goal : Goal or None
+        What the model's threshold is to reach; it is chosen at the end, on scores before each update.
 
     """
 
@@ -56,19 +59,26 @@ class Run:
         watch: Observer | None = None,
         drift: DriftWatch | None = None,
         tradeoff: Tradeoff = P3,
+        goal: Goal | None = None,
     ) -> None:
         self.stream, self.passes, self.checkpoints = stream, passes, checkpoints
         self.watch, self.drift, self.tradeoff = watch or NullObserver(), drift, tradeoff
         model.require_features(stream.feature_space, "the data")
-        self.state = State(model, progress_for(model.classes), 0, START)
+        self.state = State(model, progress_for(model.classes, model.threshold), 0, START)
         self._source = {**stream.fingerprint(), "passes": passes} if checkpoints else {}
         if checkpoints and drift is not None:
             self._source["monitors"] = [*drift.monitors]
+        self.goal, self._recent = goal, None if goal is None else RecentScores()
+        self.chosen: Chosen | None = None  # the threshold, once the run is over
+        if checkpoints and goal is not None:
+            self._source["goal"] = [*goal]
         self._source.pop("on_error", None)  # after a bad record a run may go on past it
         self._since = 0  # rows since the last checkpoint
         self._order = LabelOrder()
         self._most_skipped = 0  # in a pass that is over
         self._progressive = model.learner.reads == "once"  # others have no score of a row before it is learned
+        if goal is not None:
+            _require_goal(goal, model)
 
     def resume(self) -> bool:
         """Goes back to the last checkpoint; False if there is none."""
@@ -88,6 +98,8 @@ class Run:
             self.stream.names.restore(found.names)
         if self.drift is not None:
             self.drift.restore(found.drift)
+        if self._recent is not None:
+            self._recent = RecentScores.from_arrays(found.recent)
         return True
 
     def prepare(self) -> None:
@@ -104,6 +116,7 @@ class Run:
 
     def run(self) -> Model:
         """Learns what is left of the stream. `Interrupted` if a signal ended it, after a last checkpoint."""
+        self.watch.begin()
         with stopping() as asked:
             try:
                 self._run(asked)
@@ -113,6 +126,10 @@ class Run:
                 raise
         if self.watch.lines and self.state.progress.since_mark().rows:  # not if the last row was at a doubling
             self._line()
+        if self.goal is not None and self._recent is not None:
+            self.chosen = self._recent.choose(self.goal)
+        if self.chosen is not None:
+            self.state = self.state._replace(model=self.state.model.with_threshold(self.chosen.threshold))
         return self.state.model
 
     def _run(self, asked: Stopping) -> None:
@@ -155,13 +172,14 @@ class Run:
         """The rows of a batch, halting where a line or a checkpoint is due."""
         lines = self.watch.lines and self._progressive
         while len(batch):
-            rows = min(len(batch), self._until_line()) if lines else len(batch)
+            line = self._next_line()
+            rows = min(len(batch), line - self.state.progress.rows) if lines else len(batch)
             due = self.checkpoints.due_in(self._since) if self.checkpoints else None
             if due is not None:
                 rows = min(rows, due)
             now = batch if rows == len(batch) else batch.until(rows)
             self._take(now)
-            if lines and _is_doubling(self.state.progress.rows):
+            if lines and self.state.progress.rows == line:  # rows of weight 0 do not count
                 self._line()
             if due == rows:
                 self._checkpoint()
@@ -179,6 +197,8 @@ class Run:
         self.state = self.state._replace(model=model)
         if self._progressive:
             self.state.progress.update(scores, y, rows.weights)
+            if self._recent is not None:
+                self._recent.update(scores, y, rows.weights)
             if self.drift is not None:
                 self._watch_drift(self.drift, scores, rows, known)
         self._since += len(rows)
@@ -186,16 +206,15 @@ class Run:
         self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
 
     def _watch_drift(self, drift: DriftWatch, scores: NDArray[Any], rows: Batch, known: int) -> None:
-        y, classes = rows.require_labels(), self.state.model.classes
-        right = y if classes.n_models > 1 or classes.grow else y > 0
-        wrong = (called(scores, known_before(y, known)) if classes.grow else classes.chosen(scores)) != right
+        y, model = rows.require_labels(), self.state.model
+        right = y > 0 if model.classes.are_two else y
+        wrong = (called(scores, known_before(y, known)) if model.classes.grow else model.chosen(scores)) != right
         for told in drift.update(wrong if rows.weights is None else wrong[rows.weights != 0]):
             self.watch.changed(told.monitor, told.change.row, told.change.since)
 
-    def _until_line(self) -> int:
-        """Rows until the count of examples is next a power of two."""
-        seen = self.state.progress.rows
-        return (1 << seen.bit_length()) - seen
+    def _next_line(self) -> int:
+        """The next power of two of examples, 64 or more."""
+        return max(1 << self.state.progress.rows.bit_length(), FIRST_LINE)
 
     def _line(self) -> None:
         progress, learner = self.state.progress, self.state.model.learner
@@ -209,7 +228,8 @@ class Run:
         assert self.checkpoints is not None
         names = {} if self.stream.names is None else self.stream.names.arrays()
         drift = {} if self.drift is None else self.drift.arrays()
-        self.checkpoints.write(self.state._replace(names=names, drift=drift), self._source)
+        recent = {} if self._recent is None else self._recent.arrays()
+        self.checkpoints.write(self.state._replace(names=names, drift=drift, recent=recent), self._source)
         self._since = 0
 
     def clear(self) -> None:
@@ -285,5 +305,14 @@ def step_of(state: State, passes: int) -> Step:
     return Step(state.progress.rows, state.position, state.passes, passes, state.skipped)
 
 
-def _is_doubling(rows: int) -> bool:
-    return rows > 0 and rows & (rows - 1) == 0
+def _require_goal(goal: Goal, model: Model) -> None:
+    """Raises where no threshold can be chosen."""
+    if not model.classes.are_two:
+        raise InvalidParameterError(
+            f"a threshold for {goal.kind.replace('_', ' ')} is for two classes, this model has {len(model.classes)}"
+        )
+    if model.learner.reads != "once":
+        raise InvalidParameterError(
+            f"{model.learner.algorithm.name} holds its rows: it has no scores before each update to choose a threshold "
+            "on; give it as a score"
+        )

@@ -1,28 +1,51 @@
 """``thinstream evaluate``: how good a model is on labelled examples."""
 
-from thinstream.cli.options import Data, Judging, ModelFile, Output, Reading
+from pathlib import Path
+from typing import Annotated
+
+from thinstream.cli.declared import Given, option
+from thinstream.cli.options import OUTPUT, Data, Judging, Metrics, ModelFile, Output, Reading, parse_metrics
 
 
 def evaluate(
+    given: Given,
     data: Data,
     reading: Reading,
     output: Output,
     model: ModelFile,
     judging: Judging,
+    metrics: Metrics = None,
+    plot: Annotated[
+        Path | None,
+        option("Draw precision, recall, ROC and calibration into this file (.png or .svg).", OUTPUT),
+    ] = None,
 ) -> None:
-    """Measure a model on labelled examples, without learning from them."""
+    """Measure a model on labelled examples, without learning from them.
+
+    A row is called positive if its score is above the model's threshold. --json has the curves that --plot draws.
+    """
     import numpy as np
 
-    from thinstream.cli.io import score_data
+    from thinstream.cli.io import require_not_input, require_outputs, score_data
     from thinstream.cli.render import report_skipped, show_json
     from thinstream.cli.terminal import printable
     from thinstream.errors import InvalidInputError
+    from thinstream.evaluate.curves import curves_of
     from thinstream.evaluate.growing import progress_for
+    from thinstream.evaluate.showing import describe
     from thinstream.learners.growing_classes import GrowingClasses
 
+    if plot is not None:
+        from thinstream.plotting import check_picture
+
+        check_picture(plot)
+        require_outputs(data, plot)
+        require_not_input(plot, model)
     found, stream, scored = score_data(data, reading, model, labels=True)
     classes = found.classes
-    progress = progress_for(classes)
+    asked = parse_metrics(metrics, classes)
+    asked += [name for name, by in (("sum", "alpha_p"), ("cost", "cost_p")) if by in given]
+    progress = progress_for(classes, found.threshold)
     for batch, scores in scored:
         y = batch.require_labels("evaluate on")
         if isinstance(classes, GrowingClasses):  # a class the model has not met is never called
@@ -34,7 +57,16 @@ def evaluate(
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     report_skipped(stream, output.quiet)
     report = progress.report(judging.tradeoff())
+    labels = [printable(str(label)) for label in classes]
+    if plot is not None:
+        from thinstream.evaluate.picture import draw_curves
+
+        title = f"{found.learner.algorithm.name} on {', '.join(data)}"
+        draw_curves(progress, labels, title, plot, probabilities=found.has_probabilities)
     if output.json:
-        show_json(report.as_dict())
+        curves = curves_of(progress, classes, probabilities=found.has_probabilities)
+        show_json({**report.as_dict(), "threshold": found.threshold, "confusion": report.confusion, "curves": curves})
     else:
-        print(report.describe([printable(str(label)) for label in classes]))
+        print(describe(report, labels, asked))
+        if found.threshold:
+            print(f"{'threshold':<18} score {found.threshold:.6g}")

@@ -64,6 +64,7 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         "classes": classes,
         "grade": "weights only" if learner.weights_only else "full state",
         "precision": learner.dtype.name,
+        "threshold": model.threshold or None,
         "class_costs": "balanced" if costs[0].balanced else ", ".join(f"{cost:g}" for cost in shown),
         "examples": learner.t,
         **counts,

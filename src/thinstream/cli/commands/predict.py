@@ -1,10 +1,14 @@
-"""``thinstream predict``: labels or scores of new examples."""
+"""``thinstream predict``: labels, scores or probabilities of new examples."""
 
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 from thinstream.cli.declared import option
 from thinstream.cli.options import Data, ModelFile, Output, Reading
+
+ANSWERS = "Answers"
 
 
 def predict(
@@ -19,19 +23,31 @@ def predict(
     scores: Annotated[
         bool,
         option(
-            "Write scores instead of labels: positive means the positive class; of more, one for each.",
-            None,
+            "Write scores instead of labels: of two classes that of the positive one, of more one for each.",
+            ANSWERS,
             "--scores",
         ),
     ] = False,
+    proba: Annotated[
+        bool,
+        option("Write probabilities instead of labels; for models learned with the logistic loss.", ANSWERS, "--proba"),
+    ] = False,
+    top: Annotated[
+        int | None,
+        option("Write this many classes, the best first, with their --scores or --proba if asked for.", ANSWERS, min=1),
+    ] = None,
+    row_id: Annotated[
+        str | None,
+        option("Begin each line with this column (of VW: tag) of its row.", ANSWERS, "--id", metavar="COLUMN"),
+    ] = None,
 ) -> None:
-    """Write one prediction a line for each example: its label, or its score.
+    """Write one prediction a line for each example: its label, its score or its probability.
 
-    Features are read as in training: hashing, text columns and normalisation come from the model file. With --json each
-    line is an object with label and score. Scores of more than two classes are in their order, with tabs between them.
+    Features are read as in training: hashing, text columns and normalisation come from the model file; so does the
+    threshold above which a row is positive. Rows that come through a pipe are answered as they come. With --json each
+    line is an object with label and score. Several numbers or classes of a row have tabs between them.
     """
-    import json
-
+    from thinstream.cli.answers import Answers
     from thinstream.cli.io import require_not_input, require_outputs, score_data
     from thinstream.cli.render import report_skipped, say
     from thinstream.cli.terminal import printable
@@ -39,27 +55,24 @@ def predict(
 
     require_outputs(data, out)
     require_not_input(out, model)
-    found, stream, scored = score_data(data, reading, model, labels=False)
-    classes = found.classes
-    on_terminal = out == "-" and sys.stdout.isatty()
-    shown = [printable(str(label)) if on_terminal else str(label) for label in classes]
-    many = classes.n_models > 1 or classes.grow
+    found, stream, scored = score_data(data, replace(reading, id=row_id), model, labels=False)
+    answers = Answers(found, [str(label) for label in found.classes], scores, proba, top, output.json)
+    answers.check(str(model))
+    on_terminal, waited_for = out == "-" and sys.stdout.isatty(), out == "-" or Path(out).is_fifo()
     rows = bad = 0
     with open_outputs([out]) as (file,):
         for batch, s in scored:
             rows += len(batch)
-            chosen = classes.chosen(s).tolist()
-            if output.json:
-                key = "scores" if many else "score"
-                lines = [json.dumps({"label": classes[k], key: v}) for k, v in zip(chosen, s.tolist(), strict=True)]
-            elif scores:  # the shortest that reads back to the same bits
-                lines = ["\t".join(map(str, row)) for row in s] if many else [str(v) for v in s]
-            else:
-                lines = [shown[k] for k in chosen]
+            ids = None if row_id is None else batch.ids or [""] * len(batch)
+            lines = answers.lines(s, ids)
             if stream.skipped is not None:  # a bad record, which comes after the rows of its batch, has an empty line
                 lines += [""] * (stream.skipped.count - bad)
                 bad = stream.skipped.count
+            if on_terminal:
+                lines = [printable(line, keep="\t") for line in lines]
             file.write("".join(line + "\n" for line in lines).encode())
+            if waited_for:
+                file.flush()  # the next row of a pipe may wait for this answer
     report_skipped(stream, output.quiet)
     if out != "-" and not output.quiet:
         say(f"{rows:,} predictions in {out}")

@@ -13,19 +13,22 @@ from thinstream.cli.options import (
     Data,
     Distributed,
     Intercept,
+    Metrics,
     Output,
     Reading,
     classes_of,
     parse_class_weight,
+    parse_metrics,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
+    from thinstream.evaluate.threshold import Goal
     from thinstream.learners.protocol import AnyLearner
     from thinstream.models.model import Model
     from thinstream.training.drift import DriftWatch
 
-CHECKPOINTS, WATCHING = "Checkpoints", "Watching"
+CHECKPOINTS, WATCHING, DECIDING = "Checkpoints", "Watching", "Deciding (two classes)"
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,34 @@ class Training:
     dtype: Annotated[str | None, option("float32 (default) or float64.", MODEL)] = None
     seed: Annotated[int, option("Of algorithms that draw at random (default 0).", MODEL, min=0)] = 0
     passes: Annotated[int, option("Passes over the data (default 1).", MODEL, min=1)] = 1
+    threshold: Annotated[
+        float | None,
+        option(
+            "Call a row positive above this: a probability with --loss logistic, else a score (default: score 0).",
+            DECIDING,
+            "--threshold",
+            "--positive-above",
+        ),
+    ] = None
+    recall: Annotated[
+        float | None,
+        option(
+            "Choose the threshold so that this share of the positives is found, on the scores that rows had before "
+            "they were learned.",
+            DECIDING,
+            min=0.0,
+            max=1.0,
+        ),
+    ] = None
+    false_alarms: Annotated[
+        float | None,
+        option(
+            "Choose the threshold so that no more than this share of the negatives is called positive.",
+            DECIDING,
+            min=0.0,
+            max=1.0,
+        ),
+    ] = None
     cache: Annotated[
         bool,
         option("Keep a binary copy beside the data (FILE.cache) and read that from now on.", "Reading", "--cache"),
@@ -86,6 +117,19 @@ class Training:
         return [name.strip() for name in (self.monitor or "").split(",") if name.strip()]
 
     @property
+    def goal(self) -> "Goal | None":
+        """What the threshold is to reach; None where it is given, or none is asked for."""
+        names = ("threshold", "recall", "false_alarms")
+        asked = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
+        if len(asked) > 1:
+            raise InvalidParameterError(f"a model has one threshold, got {' and '.join(asked)}")
+        if not asked or self.threshold is not None:
+            return None
+        from thinstream.evaluate.threshold import Goal
+
+        return Goal.of(self.recall, self.false_alarms)
+
+    @property
     def checkpoint_file(self) -> Path | None:
         """Where checkpoints go."""
         return self.checkpoint or (Path(f"{self.model}.checkpoint") if self.model else None)
@@ -99,28 +143,32 @@ def train(
     output: Output,
     training: Training,
     parameters: dict[str, Any],
+    metrics: Metrics = None,
     algorithm: Algorithm = DEFAULT_ALGORITHM,
 ) -> int:
     """Learn from a stream in one pass, showing how well each example was predicted before it was learned.
 
-    The table's lines double: examples so far, error since the start and since the line before, sensitivity,
-    specificity, their weighted sum and cost (paper P3), log-loss, AUC, non-zero weights. Of more than two classes:
-    error, mean recall, mean F1, non-zero weights.
+    The table's lines double, from 64 examples on: error since the start and since the line before, that of the best
+    constant answer (base), precision, recall and F1 of the positive class, log-loss, AUC, average precision (AP),
+    non-zero weights. Of more than two classes precision, recall, F1 and AP are means of the classes.
     """
     from thinstream.cli.io import collect_garbage, open_data, read_as_learned
     from thinstream.cli.progress import JsonLines, Table, Unmeasured
     from thinstream.cli.render import say
     from thinstream.cli.terminal import keep_going
+    from thinstream.cli.training_checks import check_options
+    from thinstream.evaluate.showing import usual
     from thinstream.models.file import write
+    from thinstream.models.model import score_of
     from thinstream.streams.options import how_read
-    from thinstream.training import Checkpoints, Interrupted, NullObserver, Run
+    from thinstream.training import Checkpoints, Interrupted, NullObserver, Observer, Run
 
     if distributed.engine is None:
         for each in fields(Distributed):
             if each.name != "engine" and each.name in given:
                 raise InvalidParameterError(f"--{each.name.replace('_', '-')} is for runs with --engine")
     named = algorithm if training.start is None or "algorithm" in given else None
-    _check_options(data, reading, distributed, training, named, parameters)
+    check_options(data, reading, distributed, training, named, parameters)
     if training.grow_classes:
         reading = replace(reading, grow_classes=True)
     if training.start is None:
@@ -128,22 +176,28 @@ def train(
     else:
         model = _model_to_continue(training, training.start, reading, named, parameters)
         reading = read_as_learned(data, reading, model, training.start)
+    asked = parse_metrics(metrics, model.classes)
+    if training.threshold is not None:
+        model = model.with_threshold(score_of(training.threshold, model))
     stream = open_data(data, reading, model.learner.dtype.name, cache=training.cache)
     if training.start is None:
         model = replace(model, feature_space=stream.feature_space)
     model.require_features(stream.feature_space, ", ".join(data), str(training.start))
     place, checkpoints = training.checkpoint_file, None
-    asked = training.checkpoint or training.checkpoint_every or training.checkpoint_seconds is not None
-    if place is not None and (model.learner.reads == "once" or asked or training.resume):
+    wanted = training.checkpoint or training.checkpoint_every or training.checkpoint_seconds is not None
+    if place is not None and (model.learner.reads == "once" or wanted or training.resume):
         checkpoints = Checkpoints(place, training.checkpoint_every, training.checkpoint_seconds)
     shown = stream if distributed.engine is None else Unmeasured()
-    watch = NullObserver() if output.quiet else JsonLines() if output.json else Table(shown, training.passes)
+    watch: Observer = NullObserver() if output.quiet else JsonLines()
+    if not (output.quiet or output.json):
+        watch = Table(shown, training.passes, metrics=asked or usual(model.classes.are_two), asked=bool(asked))
     if training.model is not None:
         keep_going()
     run: Any = None
     if distributed.engine is None:
         drift = _drift_watch(training, model.learner)
-        run = Run(stream, model, passes=training.passes, checkpoints=checkpoints, watch=watch, drift=drift)
+        more: dict[str, Any] = {"passes": training.passes, "checkpoints": checkpoints, "goal": training.goal}
+        run = Run(stream, model, watch=watch, drift=drift, **more)
     else:
         from thinstream.cli.distributed_run import DistributedRun
 
@@ -179,7 +233,7 @@ def train(
 
         draw_run(run.drift, f"{trained.learner.algorithm.name} on {', '.join(data)}", training.plot)
     if not output.quiet:
-        _show_end(training, output, run, report)
+        _show_end(training, output, run, report, asked)
     return 0
 
 
@@ -194,53 +248,6 @@ def _drift_watch(training: Training, learner: "AnyLearner") -> "DriftWatch | Non
             f"{learner.algorithm.name} holds its rows: it has no error along the stream for --monitor and --plot"
         )
     return DriftWatch(training.monitors)
-
-
-def _check_options(
-    data: list[str],
-    reading: Reading,
-    distributed: Distributed,
-    training: Training,
-    algorithm: str | None,
-    parameters: dict[str, Any],
-) -> None:
-    """Raises at once where options do not go together, or something could not be written in the end."""
-    from thinstream.cli.io import require_model_file, require_not_input, require_outputs, require_writable
-    from thinstream.streams.sources import resolve
-
-    place, files = training.checkpoint_file, resolve(data)
-    require_outputs(data, training.model, training.plot)
-    require_not_input(place, *files)
-    require_model_file(training.model, place)
-    _check_watching(training, distributed)
-    if distributed.engine is None:
-        require_writable(place)
-    elif training.grow_classes:
-        raise InvalidParameterError("--grow-classes is for runs in one process, without --engine")
-    else:
-        from thinstream.cli.distributed_run import require_possible
-
-        require_possible(reading, distributed, training, algorithm, parameters)
-    if training.passes > 1 and not all(Path(file).is_file() for file in files):
-        raise InvalidParameterError("a pipe can be read once only: --passes needs files")
-    if place is None and (training.resume or training.checkpoint_every or training.checkpoint_seconds is not None):
-        raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
-
-
-def _check_watching(training: Training, distributed: Distributed) -> None:
-    if distributed.engine is not None and (training.monitors or training.plot):
-        raise InvalidParameterError("--monitor and --plot are for runs in one process, without --engine")
-    if training.monitors:
-        from thinstream.errors import listed
-        from thinstream.monitors import MONITORS
-
-        for name in training.monitors:
-            if name not in MONITORS:
-                raise InvalidParameterError(f"--monitor must be {listed(MONITORS)}, got {name!r}")
-    if training.plot is not None:
-        from thinstream.training.picture import check_path
-
-        check_path(training.plot)
 
 
 def _new_model(reading: Reading, training: Training, algorithm: str, parameters: dict[str, Any]) -> "Model":
@@ -320,25 +327,31 @@ def _costs_in_words(learner: "AnyLearner") -> str:
     return ",".join(f"{weight:g}" for weight in weights)
 
 
-def _show_end(training: Training, output: Output, run: Any, report: Any) -> None:
+def _show_end(training: Training, output: Output, run: Any, report: Any, asked: list[str]) -> None:
     """Shows all metrics, what was passed over, what looks odd, where the model is."""
     from thinstream.cli.render import remark_on_labels, say, say_skipped, show_json
     from thinstream.cli.terminal import printable
+    from thinstream.evaluate.showing import describe
 
-    learner, skipped = run.state.model.learner, run.skipped
+    model, learner, skipped = run.state.model, run.state.model.learner, run.skipped
     if output.json:
         found = {"model": training.model and str(training.model), "skipped": skipped, "updates": learner.n_updates}
+        found |= {"threshold": model.threshold} if model.threshold else {}
         counted = report.as_dict() if report.rows else {"rows": learner.t}
         show_json({**found, "non_zeros": learner.nnz, "features": learner.n_features, **counted})
     else:
         if training.passes > 1:
             print("\nall passes together: from the second on, rows had been learned before")
         if report.rows:  # a learner that holds its rows has no scores of them before it learns
-            print(f"\n{report.describe([printable(str(label)) for label in run.state.model.classes])}")
+            print(f"\n{describe(report, [printable(str(label)) for label in model.classes], asked)}")
+        if model.threshold:
+            print(f"{'threshold':<18} {_threshold_in_words(model.threshold, run)}")
         print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
         if training.model is not None:
             kept = "weights" if training.weights_only else "full"
             print(f"{'model':<18} {training.model} ({training.model.stat().st_size:,} bytes, {kept})")
+    if training.goal is not None and run.chosen is None:
+        say("thinstream: no threshold was chosen: no row of the class it is about came in the later part of the stream")
     if skipped:
         say_skipped(skipped, _first_reason(run))
     unmet = getattr(getattr(run.stream, "form", None), "unmet", [])
@@ -351,6 +364,17 @@ def _show_end(training: Training, output: Output, run: Any, report: Any) -> None
     if report.rows and not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:
         labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
+
+
+def _threshold_in_words(threshold: float, run: Any) -> str:
+    """The threshold, and what it does to the rows it was chosen on."""
+    from thinstream.evaluate.showing import percent
+
+    found = getattr(run, "chosen", None)
+    if found is None:
+        return f"score {threshold:.6g}"
+    shares = f"recall {percent(found.recall)} %, false alarms {percent(found.false_alarms)} %"
+    return f"score {threshold:.6g}: {shares}, precision {percent(found.precision)} % of the last {found.rows:,} rows"
 
 
 def _first_reason(run: Any) -> str:

@@ -18,6 +18,7 @@ from thinstream.distributed.cursor import Place
 from thinstream.distributed.engines.launcher import Launcher
 from thinstream.distributed.sources import Source
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
+from thinstream.evaluate.observer import FIRST_LINE
 from thinstream.models import file
 from thinstream.models.container import plain
 from thinstream.models.model import Model
@@ -108,6 +109,7 @@ class Driver:
         """Round after round, until all shards are learned."""
         if resume:
             self._resume()
+        self.watch.begin()
         with stopping() as asked:
             try:
                 self._run(asked)
@@ -173,7 +175,7 @@ class Driver:
     def _report(self) -> None:
         """A line where the number of examples has doubled, a checkpoint where one is due."""
         rows = self.tallies.progress().rows if self.watch.lines else 0
-        if rows.bit_length() > self._lined:
+        if rows >= FIRST_LINE and rows.bit_length() > self._lined:
             self._lined = rows.bit_length()
             self._line()
         if self.checkpoints is not None:

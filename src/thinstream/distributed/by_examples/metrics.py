@@ -25,11 +25,9 @@ def begin_round(classes: int, totals: NDArray[np.float64] | None) -> Progress:
 def round_counts(progress: Progress) -> Arrays:
     """What a worker sends of its round; bins, of which most are empty, by their places."""
     arrays = {name: array for name, array in progress.arrays().items() if not name.startswith("mark_")}
-    if "bins" in arrays:
-        bins = arrays.pop("bins").ravel()
-        arrays["places"] = np.flatnonzero(bins)
-        arrays["numbers"] = bins[arrays["places"]]
-    return arrays
+    bins = arrays.pop("bins").ravel()
+    places = np.flatnonzero(bins)
+    return arrays | {"places": places, "numbers": bins[places]}
 
 
 class Tallies:
@@ -57,13 +55,16 @@ class Tallies:
 
     def add(self, worker: int, found: Arrays) -> None:
         """A round of a worker."""
-        if _TOTALS not in self._sum:
-            self._sum["classes"] += found["classes"]
-            return
-        self._each[worker] = found[_TOTALS]
-        self._sum["counts"] += found["counts"]
-        self._sum["bins"].reshape(-1)[found["places"]] += found["numbers"]
-        self._sum[_TOTALS] = np.add.reduce(self._each, axis=0)
+        for name in ("counts", "classes", "confusion"):
+            if (
+                name in found and self._sum[name].size
+            ):  # older checkpoints have no confusion matrix, nor bins of classes
+                self._sum[name] += found[name]
+        if self._sum["bins"].size:
+            self._sum["bins"].reshape(-1)[found["places"]] += found["numbers"]
+        if _TOTALS in self._sum:
+            self._each[worker] = found[_TOTALS]
+            self._sum[_TOTALS] = np.add.reduce(self._each, axis=0)
 
     def progress(self) -> Progress:
         """All of it."""

@@ -20,6 +20,7 @@ from thinstream.distributed.cursor import Cursor
 from thinstream.distributed.engines.launcher import LOOPBACK, Exchange
 from thinstream.distributed.sources import Shard
 from thinstream.errors import InvalidInputError, WorkerLostError
+from thinstream.evaluate.observer import FIRST_LINE
 from thinstream.evaluate.progress import Progress
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.streams.stream import Stream
@@ -157,7 +158,8 @@ class _Run:
             self.progress.update(scores, labels, rows.weights)
         self.taken, self.seen = self.taken + len(rows), self.seen + rows.nnz
         self.place = self.place._replace(rows=before + len(rows))
-        if self.plan.lines and before.bit_length() != (before + len(rows)).bit_length():
+        now = self.place.rows
+        if self.plan.lines and now >= FIRST_LINE and before.bit_length() != now.bit_length():
             self._line()
 
     def _line(self) -> None:

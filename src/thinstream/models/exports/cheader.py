@@ -41,7 +41,7 @@ _HEAD = """\
 /* {about}
  *
  * {name}_score: the score of a row, given as n columns (the first is 0) and their values, in any order; columns the
- * model does not know count nothing. {name}_predict: 1 if the score is > 0, else 0. {name}_label: the label's text.
+ * model does not know count nothing. {name}_predict: 1 if the score is > {cut}, else 0. {name}_label: the label's text.
 {opening}#define {upper}_NEGATIVE {negative}
 #define {upper}_POSITIVE {positive}
 
@@ -62,7 +62,7 @@ static inline {real} {name}_score(const {index} *indices, const {real} *values, 
 }}
 
 static inline int {name}_predict(const {index} *indices, const {real} *values, size_t n) {{
-    return {name}_score(indices, values, n) > 0;
+    return {name}_score(indices, values, n) > {cut};
 }}
 
 static inline const char *{name}_label(const {index} *indices, const {real} *values, size_t n) {{
@@ -149,6 +149,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
         "index": "uint64_t" if wide else "uint32_t",
         "zero": hexadecimals(np.zeros(1, weights.dtype))[0],
         "intercept": hexadecimals(model.intercepts)[0],
+        "cut": hexadecimals(np.array([model.threshold], weights.dtype))[0] if model.threshold else "0",
     }
     words["opening"] = _GUARD.format(**words)
     real, index, suffix = words["real"], words["index"], "ULL" if wide else "U"

@@ -17,7 +17,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     ``classes`` is [negative, positive], ``indices`` are sorted columns, the first being 0, and ``names`` maps columns
     (as text: JSON has no other keys) to names. ``space`` says how features were numbered: {} by their column, else how
     names were hashed and crossed, and rows scaled: weights are for rows prepared like that. Numbers read back to the
-    same bits.
+    same bits. A row is positive if its score is above ``threshold``, or above 0 where there is none.
 
     Of more than two classes, ``classes`` are all, and ``models`` has intercept, indices and weights of each. The class
     of highest score is predicted, the first of several.
@@ -33,6 +33,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
         "parameters": _json(model.parameters),
         "dtype": _json(model.weights.dtype.name),
         "classes": _json(model.classes),
+        **({"threshold": _json(model.threshold)} if model.threshold else {}),
         "n_features": _json(model.n_features),
         **weights,
         "names": _json({str(j): model.names[j] for j in sorted(model.names)}),

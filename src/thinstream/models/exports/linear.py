@@ -35,6 +35,7 @@ class LinearModel(NamedTuple):
     intercepts: NDArray[Any]  # of each row
     names: dict[int, str]  # of columns, where known
     feature_space: dict[str, Any] = {}  # noqa: RUF012 (what feature numbers mean; {}: they are column numbers)
+    threshold: float = 0.0  # of two classes: a score above it is positive
 
     @classmethod
     def of(cls, model: Model) -> Self:
@@ -54,6 +55,7 @@ class LinearModel(NamedTuple):
             intercepts=np.array([one.intercept for one in models], dtype=weights[0].dtype),
             names={j: str(names[j]) for j in np.unique(columns).tolist() if j in names} if names else {},
             feature_space=dict(model.feature_space),
+            threshold=model.threshold,
         )
 
     @property
@@ -82,6 +84,8 @@ class LinearModel(NamedTuple):
             raise InvalidInputError(f"linear model: weights must be finite, got {float(w[k])} at feature {int(j[k])}")
         if len(bad := self.intercepts[~np.isfinite(self.intercepts)]):
             raise InvalidInputError(f"linear model: the intercept must be finite, got {bad[0]}")
+        if not np.isfinite(self.threshold) or (self.threshold and not self.is_binary):
+            raise InvalidInputError(f"linear model: a finite threshold is for two classes, got {self.threshold}")
         return self
 
     def each_row(self) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], float]]:

@@ -20,8 +20,9 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
 
     Inputs are ``indices``, int64 [rows, k], columns from 0 on, and ``values`` [rows, k], float, or double for a float64
     model, as are the scores. Shorter rows are padded with value 0. Columns the model does not know count nothing, nor
-    do negative ones. A score > 0 is the positive label; labels are int64, bool, double or string, as they were learned.
-    Of more than two classes ``scores`` is [rows, classes], the label the first of highest score.
+    do negative ones. A score above the model's threshold is the positive label; labels are int64, bool, double or
+    string, as they were learned. Of more than two classes ``scores`` is [rows, classes], the label the first of highest
+    score.
 
     The property ``space`` says what columns mean, as JSON: rows must be hashed and crossed like that beforehand.
 
@@ -35,7 +36,10 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     if model.is_binary:
         graph = _Graph(
             sums=[("Mul", ["found", "values"], "products", {})],
-            decision=[("Greater", ["scores", "zero"], "positive", {}), ("Cast", ["positive"], "which", {"to": _INT64})],
+            decision=[
+                ("Greater", ["scores", "threshold"], "positive", {}),
+                ("Cast", ["positive"], "which", {"to": _INT64}),
+            ],
             intercept=model.intercepts.reshape(()),
             shape=[width],
             scores=["rows"],
@@ -77,7 +81,7 @@ def _made(model: LinearModel, graph: _Graph, places: NDArray[np.int64], weights:
         "slot": np.array(graph.shape[0] - 1, dtype=np.int64),
         "row": np.array([1], dtype=np.int64),
         "last": np.array([2], dtype=np.int64),
-        "zero": np.array(0, dtype=dtype),
+        "threshold": np.array(model.threshold, dtype=dtype),
         "intercept": graph.intercept,
         "classes": labels,
     }

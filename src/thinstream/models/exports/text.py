@@ -13,6 +13,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     r"""Lines ``feature<TAB>weight`` in UTF-8, the largest |weight| first, after a head of lines that begin with ``#``.
 
+    A row is positive if its score is above the head's ``threshold``, or above 0 where there is none.
     Of more than two classes they are ``feature<TAB>class<TAB>weight``, and the head has a line for each intercept.
 
     A feature is its name, or its column, the first being 0. In names and labels tab, newline, carriage return and
@@ -39,7 +40,9 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     labels, intercepts = [str(label).translate(_ESCAPES) for label in model.classes], decimals(model.intercepts)
     if model.is_binary:
         of, tags = "", [""]
-        facts = [f"negative\t{labels[0]}", f"positive\t{labels[1]}", f"intercept\t{intercepts[0]}", "feature\tweight"]
+        facts = [f"negative\t{labels[0]}", f"positive\t{labels[1]}", f"intercept\t{intercepts[0]}"]
+        facts += [f"threshold\t{model.threshold!r}"] if model.threshold else []
+        facts.append("feature\tweight")
     else:
         of, tags = f" of {len(labels)} classes", [f"\t{label}" for label in labels]
         facts = [f"intercept{tag}\t{value}" for tag, value in zip(tags, intercepts, strict=True)]

@@ -24,12 +24,13 @@ def open_arrow(known: Format, files: list[str], options: Options) -> Any:
         required=options.columns,
         cross=options.cross,
         strict=options.strict,
+        row_id=options.id,
     )
     stream.options = options
     return stream if options.normalize is None else UnitRows(stream)
 
 
-_OPTIONS = (*LABELS_AND_WEIGHTS, "columns", *HASHING, "cross")
+_OPTIONS = (*LABELS_AND_WEIGHTS, "columns", *HASHING, "cross", "id")
 FORMATS = (
     Format("parquet", (".parquet",), _OPTIONS, open_arrow),
     Format("arrow", (".arrow", ".feather", ".ipc"), _OPTIONS, open_arrow),

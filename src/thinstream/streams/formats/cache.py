@@ -29,5 +29,5 @@ def open_cache(known: Format, files: list[str], options: Options) -> Any:
     return UnitRows(cache) if options.normalize and not cache.feature_space.get("normalize") else cache
 
 
-_OPTIONS = tuple(n for n, option in OPTIONS.items() if not spelling(option).common and n != "columns")
+_OPTIONS = tuple(n for n, option in OPTIONS.items() if not spelling(option).common and n not in ("columns", "id"))
 FORMATS = (Format("cache", (".cache",), _OPTIONS, open_cache),)

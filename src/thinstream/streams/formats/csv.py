@@ -14,5 +14,7 @@ def open_csv(known: Format, files: list[str], options: Options) -> Any:
     return text_stream(known, files, parser, options)
 
 
-_OPTIONS = (*LABELS_AND_WEIGHTS, "text", "categorical", "numeric", "header", "columns", *HASHING, "cross", "names")
+_OPTIONS = (
+    *LABELS_AND_WEIGHTS, "text", "categorical", "numeric", "header", "columns", *HASHING, "cross", "names", "id",
+)  # fmt: skip
 FORMATS = (Format("csv", (".csv",), _OPTIONS, open_csv), Format("tsv", (".tsv",), _OPTIONS, open_csv))

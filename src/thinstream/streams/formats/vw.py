@@ -13,4 +13,4 @@ def open_vw(known: Format, files: list[str], options: Options) -> Any:
     return text_stream(known, files, VW.of(options), options)
 
 
-FORMATS = (Format("vw", (".vw",), (*HASHING, "cross", "names", "grow_classes"), open_vw, lines=True),)
+FORMATS = (Format("vw", (".vw",), (*HASHING, "cross", "names", "grow_classes", "id"), open_vw, lines=True),)

@@ -58,6 +58,7 @@ class ArrowRows(RowStream):
         required: Sequence[str] = (),
         n_features: int | None = None,
         strict: bool = True,
+        row_id: str | None = None,
         **shared: Any,
     ) -> None:
         pyarrow()  # missing: better now than after hours
@@ -65,6 +66,7 @@ class ArrowRows(RowStream):
         self.label, self.weight, self.indices, self.values = label, weight, indices, values
         self.ignore, self.required, self.n_features = tuple(ignore), tuple(required), n_features
         self.strict = strict
+        self.row_id = row_id
 
     places: list[str]  # what messages call each part
 
@@ -134,6 +136,8 @@ class ArrowFiles(ArrowRows):
         Columns to be crossed, see `from_memory`. They must be there if ``strict``.
     n_features : int
         Width of rows of lists. Default: that of each batch.
+    row_id : str or None
+        Column that tells what a row is called: text, or anything that has one.
     dtype : {"float32", "float64"}
         Type of the values.
     rows_per_batch : int
@@ -237,7 +241,7 @@ class _Reading:
             raise InvalidInputError(f"{path} has several columns of one name, got {listed(names)}")
         self.lists = stream.indices in names and stream.values in names
         self.weight = stream.weight or ("weight" if self.lists and "weight" in names else None)
-        for name in (stream.label, self.weight):
+        for name in (stream.label, self.weight, stream.row_id):
             if name is not None and name not in names:
                 more = "; label=None reads rows without labels" if name == stream.label else ""
                 raise InvalidInputError(f"{path} has no column {name!r}, only {listed(names or [''])}{more}")
@@ -252,7 +256,8 @@ class _Reading:
             raise InvalidInputError(f"{path}: cross: rows of feature numbers have no names to be crossed")
         if stream.strict:
             require_columns(stream.crosses.wanted, self.features)
-        self.columns = [*self.features, *(name for name in (stream.label, self.weight) if name is not None)]
+        others = (stream.label, self.weight, stream.row_id)
+        self.columns = list(dict.fromkeys([*self.features, *(name for name in others if name is not None)]))
         cells = stream.rows_per_batch if self.lists else max(CELLS // max(len(self.features), 1), 1)
         self.rows_per_batch = min(stream.rows_per_batch, cells)
 
@@ -267,9 +272,13 @@ class _Reading:
         )
         weights = None if weight is None else weights_of(self._numbers(records, weight), self.path, first)
         try:
-            return Batch.of(rows.indptr, rows.indices, rows.values, rows.width, y, weights, first)
+            batch = Batch.of(rows.indptr, rows.indices, rows.values, rows.width, y, weights, first)
         except InvalidInputError as error:
             raise InvalidInputError(f"{self.path}: {error}") from None
+        if self.stream.row_id is None:
+            return batch
+        cells = records.column(self.stream.row_id).to_pylist()
+        return replace(batch, ids=["" if cell is None else str(cell) for cell in cells])
 
     def _numbers(self, records: Any, name: str) -> NDArray[Any]:
         return floats(records.column(name), name, self.path)

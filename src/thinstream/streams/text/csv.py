@@ -124,6 +124,8 @@ class CSV(ColumnFormat):
             raise InvalidInputError(
                 f"the model has learned from columns that are missing: {_some(missing)}, got {_some(order)}"
             )
+        if self.id is not None and self.id not in kinds:
+            raise InvalidInputError(f"id: there is no column {self.id!r} among {_some(order)}")
         for role, given in self.roles.items():
             lenient = not self.strict and role in ("label", "weight", "ignore")
             for name in [given] if role in ("label", "weight") else given:
@@ -192,7 +194,7 @@ class CSV(ColumnFormat):
                 return readable("", self._order[column])
             return readable(f"{self._order[-column - 1]}=", _cell_text(text, start, stop, doubled))
 
-        return self.parsed(text, raw, error, name_at, met=met, members=members)
+        return self.parsed(text, raw, error, name_at, self._ids(text, raw), met=met, members=members)
 
     def _labels_in(self, text: Text, layout: parser.Columns) -> list[Any]:
         """All labels of a text, in the order found: the parser halts at each that it does not know yet.
@@ -219,6 +221,14 @@ class CSV(ColumnFormat):
             if label not in self._met:
                 self._met.append(label)
             start += int(room.ends[rows - 1]) if rows else 0
+
+    def _ids(self, text: Text, raw: Raw) -> list[str] | None:
+        """What the rows are called."""
+        if self.id is None or not self._order:
+            return None
+        spans = np.empty((len(raw.starts), 3), np.int64)
+        parser.find_cells(plain(text), raw.starts, ord(self.delimiter), self._order.index(self.id), spans)
+        return [_cell_text(text, *span) for span in spans.tolist()]
 
     def _with_words(self, text: Text, cells: NDArray[np.int64], raw: Raw) -> tuple[Raw, _Words]:
         """The rows with the words of the cells of text among their features."""

@@ -249,6 +249,16 @@ def _records(text: Any, delimiter: Any) -> Any:
     return whole
 
 
+@compiled()
+def find_cells(text: Any, starts: Any, delimiter: Any, column: Any, out: Any) -> None:
+    """(start, stop, whether quotes are doubled) of a column's cell in each of the whole records that begin there."""
+    for row in range(len(starts)):
+        i = starts[row]
+        for _ in range(column):
+            i = cell(text, i, delimiter)[4] + 1
+        _, out[row, 0], out[row, 1], out[row, 2], _ = cell(text, i, delimiter)
+
+
 def whole_records(text: NDArray[np.uint8], delimiter: int) -> int:
     """Bytes of the whole records at the head of the text; all of it if a quote is open for `LONGEST` bytes."""
     return int(_records(plain(text), delimiter))

@@ -203,6 +203,8 @@ class ColumnFormat(HashedFormat):
         The labels.
     grow_classes : bool
         Whether any label is taken; `Parsed.met` has those found.
+    id : str or None
+        Of what a row is called; it keeps its role beside that.
 
     """
 
@@ -213,6 +215,7 @@ class ColumnFormat(HashedFormat):
     ignore: Sequence[str] = ()
     classes: tuple[Class, ...] | None = None
     grow_classes: bool = False
+    id: str | None = None
 
     def header(self, text: Text) -> int:
         """These files may begin with a byte order mark."""

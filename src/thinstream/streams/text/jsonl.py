@@ -53,8 +53,22 @@ def _shown(value: Any) -> str:
     return shown if len(shown) <= 40 else shown[:40] + "…"
 
 
+class _Written(float):
+    """A number that knows how it was written: ids have more digits than doubles."""
+
+    def __new__(cls, text: str) -> "_Written":
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    text: str
+
+
 # integers as doubles at once: no limit on their digits, no second conversion
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_int=float, parse_constant=_constant)
+_exact_decoder = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_Written, parse_float=_Written, parse_constant=_constant
+)
 
 
 class _Features:
@@ -143,12 +157,13 @@ class JSONLines(ColumnFormat):
         """The rows of whole lines, up to the first bad one."""
         features = _Features(frozenset(self.text), frozenset(self.ignore), self.crosses)
         labels, weights, starts, ends, counts = [], [], [], [], [0]
+        ids: list[str] | None = None if self.id is None else []
         begin, error = 0, None
         for line in bytes(text).split(b"\n"):
             end = min(begin + len(line) + 1, len(text))
             if line.strip(b" \t\r"):
                 try:
-                    label, weight = self._row(line, features)
+                    label, weight = self._row(line, features, ids)
                 except RecursionError:
                     error = ParseError(begin, "a line must be one JSON object, got one that is nested too deeply"), end
                     break
@@ -181,7 +196,7 @@ class JSONLines(ColumnFormat):
         )
         met = [label for _, label in features.labels] if self.grow_classes else None
         return self.parsed(
-            text, raw, error, lambda k: readable(features.spaces[k], features.names[k]), met=met, members=members
+            text, raw, error, lambda k: readable(features.spaces[k], features.names[k]), ids, met=met, members=members
         )
 
     def _members(self, features: _Features, values: NDArray[np.float64], indptr: NDArray[np.int64]) -> Members:
@@ -190,13 +205,16 @@ class JSONLines(ColumnFormat):
         names = [readable(space, name) if slot else "" for space, name, slot in named]
         return spelled(names, np.array(features.slots, np.uint64), values, indptr)
 
-    def _row(self, line: bytes, features: _Features) -> tuple[float, float]:
-        """Label and weight of a line; its features are added."""
-        entries = _decoded(line)
+    def _row(self, line: bytes, features: _Features, ids: list[str] | None) -> tuple[float, float]:
+        """Label and weight of a line; its features are added, and what it is called where that is asked for."""
+        entries = _decoded(line, _decoder if ids is None else _exact_decoder)
+        called = "" if self.id is None else _as_written(entries.get(self.id, ""))
         label = math.nan if self.label is None else self._label(entries.pop(self.label, None), features)
         weight = 1.0 if self.weight is None else self._weight(entries.pop(self.weight, None))
         for key, value in entries.items():
             features.take(key, value)
+        if ids is not None:
+            ids.append(called)
         return label, weight
 
     def _label(self, given: Any, features: _Features) -> float:
@@ -227,14 +245,21 @@ class JSONLines(ColumnFormat):
         return given
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
+def _as_written(value: Any) -> str:
+    """A value as an id: text without its quotes, anything else as it stands in JSON."""
+    if isinstance(value, str):
+        return value
+    return value.text if isinstance(value, _Written) else json.dumps(value)
+
+
+def _decoded(line: bytes, decoder: json.JSONDecoder) -> dict[str, Any]:
     """The object of a line."""
     try:
         document = line.decode()
     except UnicodeDecodeError as error:
         raise _Refused(f"a line must be UTF-8, got byte {line[error.start]:#04x}", error.start) from None
     try:
-        found = _decoder.decode(document)
+        found = decoder.decode(document)
     except json.JSONDecodeError as error:
         place = len(document[: error.pos].encode())
         given = given_at(np.frombuffer(line, np.uint8), place)

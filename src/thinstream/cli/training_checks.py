@@ -1,0 +1,57 @@
+"""What is wrong with options of ``thinstream train``, said before anything is read."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thinstream.cli.io import require_model_file, require_not_input, require_outputs, require_writable
+from thinstream.cli.options import Distributed, Reading
+from thinstream.errors import InvalidParameterError
+from thinstream.plotting import check_picture
+from thinstream.streams.sources import resolve
+
+if TYPE_CHECKING:
+    from thinstream.cli.commands.train import Training
+
+
+def check_options(
+    data: list[str],
+    reading: Reading,
+    distributed: Distributed,
+    training: "Training",
+    algorithm: str | None,
+    parameters: dict[str, Any],
+) -> None:
+    """Raises at once where options do not go together, or something could not be written in the end."""
+    place, files = training.checkpoint_file, resolve(data)
+    require_outputs(data, training.model, training.plot)
+    require_not_input(place, *files)
+    require_model_file(training.model, place)
+    _check_watching(training, distributed)
+    if distributed.engine is None:
+        require_writable(place)
+    elif training.grow_classes:
+        raise InvalidParameterError("--grow-classes is for runs in one process, without --engine")
+    else:
+        from thinstream.cli.distributed_run import require_possible
+
+        require_possible(reading, distributed, training, algorithm, parameters)
+    if training.passes > 1 and not all(Path(file).is_file() for file in files):
+        raise InvalidParameterError("a pipe can be read once only: --passes needs files")
+    if place is None and (training.resume or training.checkpoint_every or training.checkpoint_seconds is not None):
+        raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
+
+
+def _check_watching(training: "Training", distributed: Distributed) -> None:
+    if training.goal is not None and distributed.engine is not None:
+        raise InvalidParameterError("--recall and --false-alarms are for runs in one process, without --engine")
+    if distributed.engine is not None and (training.monitors or training.plot):
+        raise InvalidParameterError("--monitor and --plot are for runs in one process, without --engine")
+    if training.monitors:
+        from thinstream.errors import listed
+        from thinstream.monitors import MONITORS
+
+        for name in training.monitors:
+            if name not in MONITORS:
+                raise InvalidParameterError(f"--monitor must be {listed(MONITORS)}, got {name!r}")
+    if training.plot is not None:
+        check_picture(training.plot)

@@ -1,0 +1,142 @@
+"""Rows at hand as a model's stream took them: dicts, frames and texts, columns by name."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from thinstream.batch import Batch
+from thinstream.errors import InvalidInputError
+from thinstream.streams.formats import find_format
+from thinstream.streams.options import Options, as_learned
+
+#: What stands for nothing in columns declared numeric, as in CSV.
+_MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+
+
+def batch_like(model: Any, X: Any) -> Batch | None:
+    r"""The rows, prepared as those a `models.Model` has learned from; None if X is a matrix of numbers, or no rows.
+
+    - Dicts, or a frame of pandas or polars, for a model of named features. Numbers are numbers, text is text or a
+      category, what is missing is absent.
+    - Texts, for a model of one column of text.
+    - Lines of JSON or VW for other models of named features, lines of libsvm for those of numbered ones.
+
+    >>> from thinstream.learners import Classes
+    >>> from thinstream.models import Model
+    >>> from thinstream.streams.text.hashing import Hashing
+    >>> model = Model.fresh("arow", Classes(0, 1), feature_space={"hashing": Hashing(bits=10).as_dict()})
+    >>> batch_like(model, [{"age": 31, "city": "Oslo"}, {"age": 5.5}]).values
+    array([31. ,  1. ,  5.5], dtype=float32)
+    """
+    named = "hashing" in model.feature_space
+    if hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns")):
+        return _parsed(model, "jsonl", _json_lines(model, _records(model, X))) if named else None
+    rows = _sequence(X)
+    if rows is None:
+        return None
+    if all(isinstance(row, Mapping) for row in rows):
+        if not named:
+            raise InvalidInputError("dicts have names for features, this model has learned from numbered ones")
+        return _parsed(model, "jsonl", _json_lines(model, rows))
+    if not all(isinstance(row, str) for row in rows):
+        return None
+    if not named:
+        return _parsed(model, "libsvm", list(rows))
+    text = model.feature_space.get("text", ())
+    if len(text) == 1:
+        others = [name for name in model.reading.get("columns", ()) if name != text[0]]
+        if others:
+            raise InvalidInputError(
+                f"this model has learned from columns besides {text[0]!r}: {', '.join(map(repr, others[:5]))}; "
+                "its rows are dicts or frames, not texts"
+            )
+        return _parsed(model, "jsonl", _json_lines(model, [{text[0]: row} for row in rows]))
+    if all(row.lstrip().startswith("{") for row in rows):
+        return _parsed(model, "jsonl", list(rows))
+    if all("|" in row for row in rows):
+        return _parsed(model, "vw", list(rows))
+    raise InvalidInputError(
+        "texts are rows of a model of one column of text, of JSON or of VW lines; this one takes dicts or frames, got "
+        f"{rows[0]!r:.60}"
+    )
+
+
+def _sequence(X: Any) -> Sequence[Any] | None:
+    """A list of rows, where X may be one of dicts or texts."""
+    if isinstance(X, list | tuple):
+        return X if X and isinstance(X[0], Mapping | str) else None
+    kind = getattr(X, "dtype", None)
+    if getattr(X, "ndim", 0) != 1 or getattr(kind, "kind", "O") not in "OUT" or not len(X):
+        return None
+    return list(X)
+
+
+def _records(model: Any, X: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a frame; what is missing in it is absent."""
+    names = [str(name) for name in X.columns]
+    if missing := [name for name in model.reading.get("columns", ()) if name not in names]:
+        raise InvalidInputError(
+            f"the model has learned from columns that are missing: {', '.join(map(repr, missing[:20]))}"
+        )
+    if hasattr(X, "iloc"):
+        present = X.notna().to_numpy()
+        columns = [X.iloc[:, j].astype(object).to_numpy() for j in range(len(names))]
+        for i in range(len(X)):
+            yield {name: columns[j][i] for j, name in enumerate(names) if present[i, j]}
+    else:
+        yield from X.to_dicts()
+
+
+def _json_lines(model: Any, records: Any) -> list[str]:
+    """The rows as lines of JSON, columns that were declared categories or numbers being those."""
+    categories, numeric = model.feature_space.get("categorical", ()), model.reading.get("numeric", ())
+    lines = []
+    for row, record in enumerate(records):
+        known = {str(name): value for name, value in record.items()}
+        known |= {name: _category(known[name]) for name in categories if known.get(name) is not None}
+        known |= {name: _number(known[name], name, row) for name in numeric if isinstance(known.get(name), str)}
+        try:
+            lines.append(json.dumps(known, default=_plain))
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"X, row {row}: {error}; values are numbers, text, True, False or None") from None
+    return lines
+
+
+def _plain(value: Any) -> Any:
+    """Numpy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is no number and no text")
+
+
+def _category(value: Any) -> str:
+    """The text of a category; a whole number has no point, as where it was read."""
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)
+
+
+def _number(text: str, name: str, row: int) -> float | None:
+    if text.strip() in _MISSING:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInputError(f"X, row {row}: column {name!r} is declared numeric, got {text!r}") from None
+
+
+def _parsed(model: Any, kind: str, lines: list[str]) -> Batch:
+    """The lines, read as files of this format would be, with nothing taken for a label."""
+    known = find_format(kind)
+    options = as_learned(Options(kind, labels=False, strict=False, dtype=model.learner.dtype.name), kind, model, "X")
+    stream: Any = known.open(known, [], options)
+    if kind == "jsonl":
+        form = replace(stream.form, label=None, ignore=(*stream.form.ignore, options.label))
+        stream = replace(stream, form=form)
+    text = "\n".join(" ".join(line.splitlines()) for line in lines) + "\n"
+    batch: Batch = stream.rows_of(text.encode("utf-8", "surrogatepass"))
+    if len(batch) != len(lines):
+        raise InvalidInputError(f"X: each text must be one row, got {len(lines)} texts and {len(batch)} rows")
+    return batch

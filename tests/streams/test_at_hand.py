@@ -1,0 +1,134 @@
+"""A loaded model takes what its stream took: dicts, frames, texts, lines; columns by name."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thinstream as ts
+from thinstream.errors import InvalidInputError
+
+CSV = "label,age,city,zip\nyes,31,Oslo,0150\nno,5,Rome,00100\nyes,40.5,Oslo,0151\nno,7,Bonn,53111\nno,,Rome,\n"
+ROWS = [
+    {"age": 31, "city": "Oslo", "zip": "0150"},
+    {"age": 5, "city": "Rome", "zip": "00100"},
+    {"age": 40.5, "city": "Oslo", "zip": "0151"},
+    {"age": 7, "city": "Bonn", "zip": "53111"},
+    {"age": None, "city": "Rome"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("d.csv").write_text(CSV)
+
+
+def trained(path, name="arow", **options):
+    ts.make(name).fit_stream(ts.open_stream(path, **options)).save("m.ts")
+    return ts.load("m.ts")
+
+
+def scores_of_file(model, path="d.csv"):
+    return [
+        float(score)
+        for batch in model.open_stream(path, labels=False).batches()
+        for score in np.atleast_1d(model._model.learner.scores(batch))
+    ]
+
+
+@pytest.mark.parametrize("normalize", [None, "l2"])
+@pytest.mark.parametrize("name", ["arow", "fgm"])
+def test_dicts_and_frames_are_read_as_the_file(name, normalize, folder):
+    model = trained("d.csv", name, classes=("no", "yes"), categorical=("zip",), normalize=normalize)
+    expected = scores_of_file(model)
+    assert model.decision_function(ROWS).tolist() == expected
+    assert model.predict(ROWS).tolist() == np.where(np.array(expected) > 0, "yes", "no").tolist()
+    assert model.decision_function([json.dumps(row) for row in ROWS]).tolist() == expected
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv("d.csv", dtype={"zip": str})
+    assert model.decision_function(frame).tolist() == expected  # the label is no feature
+    turned = frame[["zip", "city", "age"]].sample(frac=1, random_state=0)
+    assert model.decision_function(turned).tolist() == [expected[i] for i in turned.index]
+
+
+def test_polars(folder):
+    polars = pytest.importorskip("polars")
+    model = trained("d.csv", classes=("no", "yes"), categorical=("zip",))
+    frame = polars.DataFrame({name: [row.get(name) for row in ROWS] for name in ("city", "age", "zip")}, strict=False)
+    assert model.decision_function(frame).tolist() == scores_of_file(model)
+
+
+def test_texts(folder):
+    Path("t.csv").write_text('label,subject\n1,Free MONEY now\n0,see you at noon\n1,"money, free"\n0,noon then\n')
+    model = trained("t.csv", text=("subject",))
+    texts = ["Free MONEY now", "see you at noon", "money, free", "noon then"]
+    expected = scores_of_file(model, "t.csv")
+    assert model.decision_function(texts).tolist() == expected
+    assert model.decision_function(np.array(texts)).tolist() == expected
+    assert model.decision_function([f"{text}\n" for text in texts]).tolist() == expected
+    assert model.decision_function([{"subject": text} for text in texts]).tolist() == expected
+    assert model.decision_function(["", "{"]).tolist() == [model.intercept_[0]] * 2
+
+
+def test_lines_of_libsvm_and_vw(folder):
+    Path("d.svm").write_text("1 1:1 3:0.5\n-1 2:1\n1 1:2\n")
+    model = trained("d.svm", normalize="l2")
+    assert model.decision_function(["1:1 3:0.5", "2:1", "1:2"]).tolist() == scores_of_file(model, "d.svm")
+    Path("d.vw").write_text("1 |a x:2 y\n-1 |b z\n")
+    model = trained("d.vw")
+    assert model.decision_function(["|a x:2 y", "1 |b z"]).tolist() == scores_of_file(model, "d.vw")
+
+
+def test_numbers_that_are_categories_and_texts_that_are_numbers(folder):
+    model = trained("d.csv", classes=("no", "yes"), categorical=("zip",), numeric=("age",))
+    one = model.decision_function([{"age": 7, "city": "Bonn", "zip": "53111"}])
+    for age, code in ((7.0, 53111), ("7", 53111.0), (np.float32(7), np.int64(53111))):
+        assert model.decision_function([{"age": age, "city": "Bonn", "zip": code}]) == one
+    assert model.decision_function([{"age": "NA", "city": "Rome"}]) == model.decision_function([{"city": "Rome"}])
+
+
+def test_more_is_learned_from_dicts(folder):
+    model = trained("d.csv", classes=("no", "yes"), categorical=("zip",))
+    other = ts.load("m.ts").partial_fit_stream(model.open_stream("d.csv"))
+    model.partial_fit(ROWS, ["yes", "no", "yes", "no", "no"])
+    assert model.decision_function(ROWS).tolist() == other.decision_function(ROWS).tolist()
+    assert model.t_ == 10
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([{"age": float("inf")}], "X, row 0: numbers must be finite"),
+        ([{"age": 1}, {"age": object()}], "X, row 1: <object"),
+        (["a text"], "this one takes dicts or frames, got 'a text'"),
+        ([{"age": {"a": {"b": [[1]]}}}], "a list must hold numbers or strings"),
+    ],
+)
+def test_refused(X, message, folder):
+    model = trained("d.csv", classes=("no", "yes"))
+    with pytest.raises(InvalidInputError, match=message):
+        model.predict(X)
+
+
+def test_what_is_missing_is_named(folder):
+    pandas = pytest.importorskip("pandas")
+    model = trained("d.csv", classes=("no", "yes"))
+    with pytest.raises(InvalidInputError, match="columns that are missing: 'zip'"):
+        model.predict(pandas.DataFrame({"age": [1], "city": ["Oslo"]}))
+
+
+def test_models_of_other_columns(folder):
+    model = trained("d.csv", classes=("no", "yes"), text=("city",))
+    with pytest.raises(InvalidInputError, match="learned from columns besides 'city': 'age', 'zip'"):
+        model.predict(["Oslo"])
+    Path("d.svm").write_text("1 1:1\n-1 2:1\n")
+    model = trained("d.svm")
+    with pytest.raises(InvalidInputError, match="learned from numbered ones"):
+        model.predict([{"age": 1}])
+    assert model.predict([[1.0, 0.0]]).tolist() == [1]
+    with pytest.raises(InvalidInputError, match="X, row 1: "):
+        model.predict(["1:1", "x:y"])
+    with pytest.raises(InvalidInputError, match="got 2 texts and 1 rows"):
+        model.predict(["1:1", ""])
