@@ -17,7 +17,7 @@ from thinstream.errors import InvalidParameterError
 from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.options import BITS, Options
-from thinstream.streams.text.sorting import sort_pairs
+from thinstream.streams.text.sorting import DIGITS, LONG, sort_by_digits, sort_pairs
 
 _LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
 _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
@@ -197,10 +197,14 @@ def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any) -> A
     for i in range(len(indptr) - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
     spare, spare_sums = np.empty(longest, indices.dtype), np.empty(longest, sums.dtype)
+    counts = np.empty(DIGITS, np.int64)
     start, nnz, width, largest, real = indptr[0], 0, 0, 0.0, values.dtype.type
     for i in range(len(indptr) - 1):
         stop, first = indptr[i + 1], nnz
-        sort_pairs(indices, sums, start, stop, spare, spare_sums)
+        if stop - start < LONG:
+            sort_pairs(indices, sums, start, stop, spare, spare_sums)
+        else:
+            sort_by_digits(indices, sums, start, stop, spare, spare_sums, counts)
         while start < stop:
             index, total = indices[start], sums[start]
             start += 1

@@ -1,10 +1,12 @@
-"""The features of a row put in order, compiled: insertion in short runs, which are then merged."""
+"""The features of a row put in order, compiled: insertion in short runs, which are then merged; long rows by digits."""
 
 from typing import Any
 
 from thinstream.jit import scalar
 
 _RUN = 16  # pairs sorted by insertion
+LONG = 64  # pairs from which on digits are faster
+DIGITS = 256  # of one byte
 
 
 @scalar
@@ -32,3 +34,28 @@ def sort_pairs(indices: Any, values: Any, start: Any, stop: Any, spare: Any, spa
                     left += 1
                 at += 1
         run *= 2
+
+
+@scalar
+def sort_by_digits(
+    indices: Any, values: Any, start: Any, stop: Any, spare: Any, spare_values: Any, counts: Any
+) -> None:
+    """The same for many pairs of indices ≥ 0, a byte of the index after another; ``counts`` is room for `DIGITS`."""
+    union, shift = 0, 0
+    for k in range(start, stop):
+        union |= indices[k]
+    while union >> shift > 0:
+        for digit in range(DIGITS):
+            counts[digit] = 0
+        for k in range(start, stop):
+            counts[indices[k] >> shift & 255] += 1
+        before = 0
+        for digit in range(DIGITS):
+            before, counts[digit] = before + counts[digit], before
+        for k in range(start, stop):
+            digit = indices[k] >> shift & 255
+            spare[counts[digit]], spare_values[counts[digit]] = indices[k], values[k]
+            counts[digit] += 1
+        for k in range(stop - start):
+            indices[start + k], values[start + k] = spare[k], spare_values[k]
+        shift += 8
