@@ -31,7 +31,7 @@ def _figure(progress: Progress, classes: Sequence[str], title: str, probabilitie
     if report.is_of_two:
         curves = [(found, f"average precision {report.average_precision:.3f}", f"AUC {report.auc:.3f}")]
     else:
-        most = np.argsort(report.examples, kind="stable")[::-1][:SHOWN].tolist() if found else []
+        most = sorted(np.argsort(report.examples, kind="stable")[::-1][:SHOWN].tolist()) if found else []
         curves = [(found[k], f"{classes[k]}: {report.average_precisions[k]:.3f}", classes[k]) for k in most]
     for curve, precision_label, roc_label in curves:
         points = curve["precision_recall"]
@@ -52,7 +52,8 @@ def _figure(progress: Progress, classes: Sequence[str], title: str, probabilitie
     for axes in (recall, roc):
         axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False, fontsize=8, loc="lower left" if axes is recall else "lower right")
+        if curves:
+            axes.legend(frameon=False, fontsize=8, loc="best" if axes is recall else "lower right")
         axes.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -89,7 +90,7 @@ def _matrix(axes: Any, report: Report, classes: Sequence[str]) -> None:
     """Shares of each class's rows that were called each."""
     axes.set_title("what the rows of each class were called", fontsize=12)
     if not report.confusion:
-        axes.text(0.5, 0.5, "too many classes", ha="center", va="center", color="0.4")
+        axes.text(0.5, 0.5, "no confusion matrix was kept", ha="center", va="center", color="0.4")
         axes.set_axis_off()
         return
     counts = np.array(report.confusion)
@@ -98,6 +99,7 @@ def _matrix(axes: Any, report: Report, classes: Sequence[str]) -> None:
     places = range(len(counts))
     axes.set_xticks(places, labels=classes, rotation=60, ha="right", fontsize=8, parse_math=False)
     axes.set_yticks(places, labels=classes, fontsize=8, parse_math=False)
+    axes.set(xlabel="called", ylabel="class")
     if len(counts) <= WRITTEN:
         for (row, column), count in np.ndenumerate(counts):
             dark = "white" if shares[row, column] > 0.5 else "0.2"
