@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import compiled
-from thinstream.streams.text.hashing import Hashing, hashed, murmur, tidy_rows
+from thinstream.streams.text.hashing import Hashing, absorbed, finished, hashed, murmur, tidy_rows
 
 M = 2**32 - 1
 
@@ -70,6 +70,38 @@ def test_any_bytes_anywhere(data, before, behind, seed):
     assert compiled_murmur(text, len(before), len(before) + len(data), np.uint64(seed)) == naive(data, seed)
 
 
+@compiled(murmur.__module__)
+def compiled_in_parts(text, ends, seed):
+    found, word, held, start = seed, np.uint64(0), np.uint64(0), 0
+    for k in range(len(ends)):
+        found, word, held = absorbed(text, start, ends[k], found, word, held)
+        start = ends[k]
+    return finished(found, word, held, start)
+
+
+@pytest.mark.twin
+@given(st.lists(st.binary(max_size=11), max_size=6), st.integers(0, M))
+def test_bytes_in_parts(parts, seed):
+    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    text = np.frombuffer(b"".join(parts), np.uint8)
+    assert compiled_in_parts(text, ends, np.uint64(seed)) == naive(b"".join(parts), seed)
+
+
+@pytest.mark.twin
+def test_long_rows_are_sorted_alike():
+    """By digits, equal numbers in the order they came in: sums of other orders have other bits."""
+    rng = np.random.default_rng(0)
+    for size, most in ((63, 10), (64, 300), (1000, 1 << 22), (3000, 1 << 31)):
+        indices = rng.integers(most, size=size, dtype=np.int64).astype(np.int32)
+        values = rng.normal(size=size) * 10.0 ** rng.integers(-8, 8, size)
+        _, _, found, sums, _, _ = tidy_rows(np.array([0, size]), indices.copy(), values.copy(), "float64")
+        expected = {}
+        for j, x in zip(indices.tolist(), values.tolist()):
+            expected[j] = expected[j] + x if j in expected else x
+        assert dict(zip(found.tolist(), sums.tolist())) == expected
+        assert (np.diff(found) > 0).all()
+
+
 def test_the_same_numbers_in_every_process():
     ask = "print(Hashing().index('free'), Hashing(31, seed=7).index('ü', 'ns'))"
     code = f"from thinstream.streams.text.hashing import Hashing; {ask}"
@@ -93,7 +125,13 @@ def test_many_names_at_once(names, bits, signed):
 @pytest.mark.twin
 @given(
     st.lists(
-        st.lists(st.tuples(st.integers(0, 60), st.sampled_from([1.0, -1.0, 0.1, 1e-50, 0.0, 3e14])), max_size=150)
+        st.lists(
+            st.tuples(
+                st.integers(0, 60) | st.sampled_from([255, 256, 65_535, 65_536, 1 << 24, (1 << 31) - 1]),
+                st.sampled_from([1.0, -1.0, 0.1, 1e-50, 0.0, 3e14]),
+            ),
+            max_size=150,
+        )
     ),
     st.sampled_from(["float32", "float64"]),
 )

@@ -66,8 +66,9 @@ def answers(column: str, name: str) -> bool:
     return column == name or column.startswith((f"{name}.", f"{name}["))
 
 
-def require_columns(crosses: Iterable[Cross], columns: Sequence[str]) -> None:
-    """Raises where a name means none of the columns, all there are with features."""
+def require_columns(crosses: Iterable[Cross], columns: Sequence[str], place: str = "") -> None:
+    """Raises where a name means none of the columns of features; ``place`` is whose they are."""
     for name in names_of(crosses):
         if not any(answers(column, name) for column in columns):
-            raise InvalidInputError(f"cross: no column of features is called {name!r}; {meant(name, columns)}")
+            where = f"{place}: " if place else ""
+            raise InvalidInputError(f"{where}cross: no column of features is called {name!r}; {meant(name, columns)}")

@@ -255,7 +255,7 @@ class _Reading:
         if self.lists and stream.crosses:
             raise InvalidInputError(f"{path}: cross: rows of feature numbers have no names to be crossed")
         if stream.strict:
-            require_columns(stream.crosses.wanted, self.features)
+            require_columns(stream.crosses.wanted, self.features, path)
         others = (stream.label, self.weight, stream.row_id)
         self.columns = list(dict.fromkeys([*self.features, *(name for name in others if name is not None)]))
         cells = stream.rows_per_batch if self.lists else max(CELLS // max(len(self.features), 1), 1)

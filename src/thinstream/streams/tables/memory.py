@@ -150,7 +150,7 @@ def _source(X: Any, stream: RowStream) -> tuple[_Rows, int, int]:
     hasher, dtype = stream.hasher, stream.dtype
     if hasattr(X, "iloc") or hasattr(X, "get_columns"):  # of pandas or polars, neither of which is imported
         n, width = X.shape
-        require_columns(stream.crosses.wanted, [str(name) for name in X.columns])
+        require_columns(stream.crosses.wanted, [str(name) for name in X.columns], "X")
 
         def from_frame(first: int, end: int) -> Csr:
             return rows_of(_frame_columns(X, first, end), end - first, stream, "X", first)

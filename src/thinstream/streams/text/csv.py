@@ -22,7 +22,7 @@ from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.crossing.spelling import Members, of_columns, spelled
 from thinstream.streams.text import csv_parser as parser
-from thinstream.streams.text.hashed_rows import Class, ColumnFormat, Raw, unsigned, words
+from thinstream.streams.text.hashed_rows import Class, ColumnFormat, Raw, words
 from thinstream.streams.text.hashing import encode_names, hashed
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
@@ -174,7 +174,7 @@ class CSV(ColumnFormat):
         raw, found, members = room.first(rows, self.weight is not None), None, None
         if self.crosses:
             spans = spans[: raw.indptr[-1]]
-            values = unsigned(raw.values, spans)
+            values = self.unsigned(raw.values, spans)
             members = of_columns(plain(text), spans, self._order, self.crosses, values, raw.indptr)
         if texts:
             raw, found = self._with_words(text, cells[:texts], raw)

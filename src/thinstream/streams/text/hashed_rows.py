@@ -113,6 +113,10 @@ class HashedFormat(LineFormat):
         """For the places of names in the text, and whether a sign was turned; none where nobody asks for them."""
         return np.empty((0 if self.wanted is None and not self.cross else most, 5), np.int64)
 
+    def unsigned(self, values: NDArray[np.float64], spans: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Values without the signs their hashes gave them."""
+        return np.where(spans[:, 4] != 0, -values, values) if self.hashing.signed else values
+
     def parsed(
         self,
         text: Text,
@@ -180,11 +184,6 @@ class HashedFormat(LineFormat):
             return MARK.join(name_at(part) for part in found.parts[place].tolist() if part >= 0)
 
         return raw, error, crossed_name_at
-
-
-def unsigned(values: NDArray[np.float64], spans: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Values without the signs their hashes gave them."""
-    return np.where(spans[:, 4] != 0, -values, values)
 
 
 @dataclass(kw_only=True)

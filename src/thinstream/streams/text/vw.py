@@ -15,7 +15,7 @@ from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.crossing.spelling import of_namespaces
 from thinstream.streams.text.decimal import number
-from thinstream.streams.text.hashed_rows import HashedFormat, Raw, unsigned
+from thinstream.streams.text.hashed_rows import HashedFormat, Raw
 from thinstream.streams.text.hashing import murmur, signed_by, turns_sign
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
@@ -190,7 +190,7 @@ class VW(HashedFormat):
         raw, members = raw.first(rows, weighted), None
         if self.crosses:
             spans = spans[: raw.indptr[-1]]
-            members = of_namespaces(text, spans, self.crosses, unsigned(raw.values, spans), raw.indptr)
+            members = of_namespaces(text, spans, self.crosses, self.unsigned(raw.values, spans), raw.indptr)
         return self.parsed(text, raw, error, name_at, named, members=members)
 
     def _message(self, verdict: int, text: Text, offset: int) -> str:
