@@ -18,6 +18,7 @@ PAGES = {
     "recipes/crosses.md": "crossed.ts",
     "recipes/drift.md": "nothing.ts",
     "recipes/huge-vocabularies.md": "named.ts",
+    "recipes/late-labels.md": "tuesday.ts",
 }
 
 

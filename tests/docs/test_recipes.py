@@ -46,3 +46,10 @@ def test_drift(tmp_path):
     assert 30 < best < 1000
     assert max(forgetting, anew) + 0.1 < never
     assert (tmp_path / "drift.png").stat().st_size > 10_000
+
+
+def test_late_labels(tmp_path):
+    errors = script("late_labels").main(tmp_path / "late.png", per_hour=60)
+    assert errors[0] < errors[2] < errors[24]
+    assert errors[24] > 0.2
+    assert (tmp_path / "late.png").stat().st_size > 10_000

@@ -1,6 +1,20 @@
 """Labels that come later: rows are scored now, kept under their ids, and learned when their labels come."""
 
-from thinstream.late_labels.join import LabelJoin, Labelled
-from thinstream.late_labels.store import RowStore, Status
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["LabelJoin", "Labelled", "RowStore", "Status"]
+from thinstream.late_labels.store import RowStore, Status
+from thinstream.late_labels.waiting import Labelled, Waiting
+
+if TYPE_CHECKING:
+    from thinstream.late_labels.join import LabelJoin
+
+__all__ = ["LabelJoin", "Labelled", "RowStore", "Status", "Waiting"]
+
+
+def __getattr__(name: str) -> Any:
+    """`LabelJoin` on demand: the command line joins files without scikit-learn."""
+    if name != "LabelJoin":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from thinstream.late_labels.join import LabelJoin
+
+    return LabelJoin

@@ -1,33 +1,22 @@
 """A model, and the rows it has predicted that wait for their labels."""
 
 import os
-import struct
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.inputs import labels_of, weights_of
-from thinstream.late_labels.store import Id, RowStore
+from thinstream.late_labels.store import Id
+from thinstream.late_labels.waiting import Labelled, Waiting
 
 UNMATCHED = ("warn", "raise", "ignore")
-
-
-class Labelled(NamedTuple):
-    """What became of some labels."""
-
-    learned: int
-    unknown: list[Id]  # no row was predicted under them, or so long ago that it is forgotten
-    expired: list[Id]  # their rows were too old, or too many
-    repeated: list[Id]  # they have had their label
 
 
 class LabelJoin:
@@ -88,9 +77,13 @@ class LabelJoin:
         if unmatched not in UNMATCHED:
             raise InvalidParameterError(f"unmatched must be {listed(UNMATCHED)}, got {unmatched!r}")
         self.model, self.classes, self.unmatched = model, classes, unmatched
-        self.store = RowStore(keep, seconds, path, clock)
-        self.counts = dict.fromkeys(("predicted", "replaced", *Labelled._fields), 0)
+        self.waiting = Waiting(keep, seconds, path, clock)
         self._lock = threading.Lock()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What became of rows and labels."""
+        return self.waiting.counts
 
     def predict(self, ids: Sequence[Id], X: Any) -> NDArray[Any]:
         """The class of each row; the rows wait under their ids."""
@@ -112,8 +105,7 @@ class LabelJoin:
             if len(batch) != len(names):
                 raise InvalidInputError(f"ids: one for each row is needed, got {len(names)} for {len(batch)} rows")
             scores = model._model.learner.scores(batch)
-            self.counts["replaced"] += self.store.put(names, _packed(batch, model._model.learner.dtype))
-            self.counts["predicted"] += len(names)
+            self.waiting.put(names, batch, scores, model._model.learner.dtype)
         return scores
 
     def label(self, ids: Sequence[Id], y: Any, sample_weight: Any = None) -> Labelled:
@@ -124,35 +116,23 @@ class LabelJoin:
         names = _ids(ids)
         labels, weights = labels_of(y, len(names)), weights_of(sample_weight, len(names))
         with self._lock:
-            found: dict[str, list[Id]] = {"waiting": [], "unknown": [], "expired": [], "labelled": []}
-            places, met = [], set[Id]()
-            for place, (each, known) in enumerate(zip(names, self.store.statuses(names), strict=True)):
-                status = "labelled" if each in met else known
-                found[status].append(each)
-                if status == "waiting":
-                    places.append(place)
-                    met.add(each)
-            outcome = Labelled(len(places), found["unknown"], found["expired"], found["labelled"])
+            outcome, places = self.waiting.look(names)
             self._tell(outcome)
             if places:
                 model = self.model._model
                 classes = model.classes.meeting(labels[places])
                 coded = classes.coded(labels[places])
-                with self.store.taking(found["waiting"]) as rows:
-                    batch = _unpacked(rows, model.learner.n_features)
-                    batch = batch.labelled(coded, None if weights is None else weights[places])
+                with self.waiting.taking([names[k] for k in places], model.learner.n_features) as (rows, _):
+                    batch = rows.labelled(coded, None if weights is None else weights[places])
                     model, _ = model.learn(batch, classes, scores=False)
                 self.model._adopt(model)
-            self.counts["learned"] += len(places)
-            for name in ("unknown", "expired", "repeated"):
-                self.counts[name] += len(getattr(outcome, name))
+            self.waiting.count(outcome)
         return outcome
 
     def _tell(self, outcome: Labelled) -> None:
         said = [
             f"{len(ids):,} {name} ({', '.join(map(repr, ids[:3]))}{' …' if len(ids) > 3 else ''})"
-            for name, ids in zip(outcome._fields[1:], outcome[1:], strict=True)
-            if ids
+            for name, ids in outcome.unmatched.items()
         ]
         if said and self.unmatched == "raise":
             raise InvalidInputError(f"labels of ids that do not wait: {', '.join(said)}; nothing was learned")
@@ -161,11 +141,11 @@ class LabelJoin:
 
     def __len__(self) -> int:
         """Rows that wait."""
-        return len(self.store)
+        return len(self.waiting)
 
     def close(self) -> None:
         """Lets go of the file of rows."""
-        self.store.close()
+        self.waiting.close()
 
 
 def _ids(ids: Sequence[Any]) -> list[Id]:
@@ -179,30 +159,3 @@ def _ids(ids: Sequence[Any]) -> list[Id]:
         if isinstance(each, int) and not -(2**63) <= each < 2**63:
             raise InvalidInputError(f"ids that are numbers must fit into 64 bits, got {each!r} at {place}")
     return found
-
-
-_HEAD = struct.Struct("<qc")
-
-
-def _packed(batch: Batch, dtype: np.dtype[Any]) -> Iterator[bytes]:
-    """Each row as bytes: how wide it may be, the type of its values, indices, values."""
-    values, indices = batch.values.astype(dtype, copy=False), batch.indices.astype(np.int64, copy=False)
-    head = _HEAD.pack(batch.n_features, dtype.char.encode())
-    for a, b in zip(batch.indptr[:-1], batch.indptr[1:], strict=True):
-        yield head + indices[a:b].tobytes() + values[a:b].tobytes()
-
-
-def _unpacked(rows: Sequence[bytes], n_features: int) -> Batch:
-    indices, values, lengths, width = [], [], [0], n_features
-    for row in rows:
-        wide, kind = _HEAD.unpack_from(row)
-        dtype = np.dtype(kind.decode())
-        many = (len(row) - _HEAD.size) // (8 + dtype.itemsize)
-        indices.append(np.frombuffer(row, np.int64, many, _HEAD.size))
-        values.append(np.frombuffer(row, dtype, many, _HEAD.size + 8 * many))
-        lengths.append(many)
-        width = max(width, wide)
-    matrix = sp.csr_matrix(
-        (np.concatenate(values), np.concatenate(indices), np.cumsum(lengths)), shape=(len(rows), width)
-    )
-    return Batch.of(matrix.indptr, matrix.indices, matrix.data, width)

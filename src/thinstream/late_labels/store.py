@@ -67,14 +67,21 @@ class RowStore:
             raise InvalidInputError(f"{place}: rows cannot be kept there: {error}") from None
         self._many: int = self._tables.execute("SELECT count(*) FROM waiting").fetchone()[0]  # too slow for every call
 
-    def put(self, ids: Sequence[Id], rows: Iterable[bytes]) -> int:
-        """Keeps rows under their ids; a row that already waits under one is replaced. How many were."""
-        now, pairs = self._clock(), dict(zip(ids, rows, strict=True))  # the last of several rows of one id
+    def put(self, ids: Sequence[Id], rows: Iterable[bytes], times: Sequence[float] | None = None) -> int:
+        """Keeps rows under their ids; a row that already waits under one is replaced. How many were.
+
+        ``times`` are those of the rows, none after now; without them all are of now.
+        """
+        now = self._clock()
+        pairs: dict[Id, tuple[float, bytes]] = {}
+        for each, row, at in zip(ids, rows, [now] * len(ids) if times is None else times, strict=True):
+            pairs.pop(each, None)  # of several rows of one id the last, in its place
+            pairs[each] = at, row
         with self._tables as tables:
             keys = [(each,) for each in pairs]
             tables.executemany("DELETE FROM gone WHERE id IS ?", keys)
             replaced = max(tables.executemany("DELETE FROM waiting WHERE id IS ?", keys).rowcount, 0)
-            values = ((each, now, row) for each, row in pairs.items())
+            values = ((each, at, row) for each, (at, row) in pairs.items())
             tables.executemany("INSERT INTO waiting (id, at, row) VALUES (?, ?, ?)", values)
             many = self._expire(tables, self._many + len(pairs) - replaced, now)
         self._many = many

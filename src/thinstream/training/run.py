@@ -196,6 +196,7 @@ class Run:
         model, scores = model.learn(rows, classes, scores=self._progressive)
         self.state = self.state._replace(model=model)
         if self._progressive:
+            scores = self._judged(scores)
             self.state.progress.update(scores, y, rows.weights)
             if self._recent is not None:
                 self._recent.update(scores, y, rows.weights)
@@ -204,6 +205,10 @@ class Run:
         self._since += len(rows)
         position = self.state.position
         self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
+
+    def _judged(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """The scores that metrics count: those that rows got just before they were learned."""
+        return scores
 
     def _watch_drift(self, drift: DriftWatch, scores: NDArray[Any], rows: Batch, known: int) -> None:
         y, model = rows.require_labels(), self.state.model

@@ -4,7 +4,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from thinstream.cli import late_labels
 from thinstream.cli.declared import Given, option
+from thinstream.cli.late_labels import LateLabels
 from thinstream.cli.options import (
     DEFAULT_ALGORITHM,
     MODEL,
@@ -142,6 +144,7 @@ def train(
     distributed: Distributed,
     output: Output,
     training: Training,
+    late: LateLabels,
     parameters: dict[str, Any],
     metrics: Metrics = None,
     algorithm: Algorithm = DEFAULT_ALGORITHM,
@@ -167,6 +170,7 @@ def train(
         for each in fields(Distributed):
             if each.name != "engine" and each.name in given:
                 raise InvalidParameterError(f"--{each.name.replace('_', '-')} is for runs with --engine")
+    late.check(given, data)
     named = algorithm if training.start is None or "algorithm" in given else None
     check_options(data, reading, distributed, training, named, parameters)
     if training.grow_classes:
@@ -179,13 +183,16 @@ def train(
     asked = parse_metrics(metrics, model.classes)
     if training.threshold is not None:
         model = model.with_threshold(score_of(training.threshold, model))
-    stream = open_data(data, reading, model.learner.dtype.name, cache=training.cache)
+    if late.used:
+        stream: Any = late.join(data, reading, model)
+    else:
+        stream = open_data(data, reading, model.learner.dtype.name, cache=training.cache)
     if training.start is None:
         model = replace(model, feature_space=stream.feature_space)
     model.require_features(stream.feature_space, ", ".join(data), str(training.start))
     place, checkpoints = training.checkpoint_file, None
     wanted = training.checkpoint or training.checkpoint_every or training.checkpoint_seconds is not None
-    if place is not None and (model.learner.reads == "once" or wanted or training.resume):
+    if place is not None and not late.used and (model.learner.reads == "once" or wanted or training.resume):
         checkpoints = Checkpoints(place, training.checkpoint_every, training.checkpoint_seconds)
     shown = stream if distributed.engine is None else Unmeasured()
     watch: Observer = NullObserver() if output.quiet else JsonLines()
@@ -197,7 +204,7 @@ def train(
     if distributed.engine is None:
         drift = _drift_watch(training, model.learner)
         more: dict[str, Any] = {"passes": training.passes, "checkpoints": checkpoints, "goal": training.goal}
-        run = Run(stream, model, watch=watch, drift=drift, **more)
+        run = (late.kind_of_run if late.used else Run)(stream, model, watch=watch, drift=drift, **more)
     else:
         from thinstream.cli.distributed_run import DistributedRun
 
@@ -334,11 +341,13 @@ def _show_end(training: Training, output: Output, run: Any, report: Any, asked: 
     from thinstream.evaluate.showing import describe
 
     model, learner, skipped = run.state.model, run.state.model.learner, run.skipped
+    late = hasattr(run.stream, "waiting")
     if output.json:
         found = {"model": training.model and str(training.model), "skipped": skipped, "updates": learner.n_updates}
         found |= {"threshold": model.threshold} if model.threshold else {}
         counted = report.as_dict() if report.rows else {"rows": learner.t}
-        show_json({**found, "non_zeros": learner.nnz, "features": learner.n_features, **counted})
+        joined = {"late_labels": late_labels.counts_of(run.stream)} if late else {}
+        show_json({**found, "non_zeros": learner.nnz, "features": learner.n_features, **counted, **joined})
     else:
         if training.passes > 1:
             print("\nall passes together: from the second on, rows had been learned before")
@@ -346,12 +355,16 @@ def _show_end(training: Training, output: Output, run: Any, report: Any, asked: 
             print(f"\n{describe(report, [printable(str(label)) for label in model.classes], asked)}")
         if model.threshold:
             print(f"{'threshold':<18} {_threshold_in_words(model.threshold, run)}")
+        if late:
+            print(late_labels.describe(run.stream))
         print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
         if training.model is not None:
             kept = "weights" if training.weights_only else "full"
             print(f"{'model':<18} {training.model} ({training.model.stat().st_size:,} bytes, {kept})")
     if training.goal is not None and run.chosen is None:
         say("thinstream: no threshold was chosen: no row of the class it is about came in the later part of the stream")
+    for remark in late_labels.remarks(run.stream) if late else ():
+        say(remark)
     if skipped:
         say_skipped(skipped, _first_reason(run))
     unmet = getattr(getattr(run.stream, "form", None), "unmet", [])
