@@ -64,6 +64,7 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python benchmarks/lanes.py
 	$(BIN)/python benchmarks/intercept.py
+	$(BIN)/python benchmarks/preparing.py
 	$(BIN)/python benchmarks/tuning.py
 	$(BIN)/python benchmarks/batch.py
 

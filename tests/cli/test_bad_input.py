@@ -90,7 +90,6 @@ def test_skipped_records_are_counted_once_across_a_resumed_run(there, thin, monk
         (["d.svm", "--from", "cut.ts"], "cut.ts: is not a safetensors file, or a damaged one"),
         (["d.svm", "--from", "no.ts"], "no.ts: there is no such file"),
         (["d.svm", "--from", "flipped.ts"], "flipped.ts: is damaged: its checksum does not fit"),
-        (["d.svm", "--from", "m.ts", "--normalize", "l2"], "m.ts: its features were read as column numbers"),
         (["d.svm", "--from", "w.ts"], "w.ts holds weights only"),
         (["cut.svm.gz", "-q"], "cut.svm.gz ends in the middle of its compressed data"),
         (["d.svm", "-m", "x.ts", "--checkpoint", "m.ts", "--resume"], "m.ts is a model, but not a checkpoint"),
@@ -140,6 +139,7 @@ def test_bad_input(data, model, thin, arguments, message):
         (["--from", "m.ts", "--l1", "3"], "m.ts learned with l1 0.0; it cannot go on with 3"),
         (["--from", "m.ts", "-a", "fsol"], "m.ts is a model of AdaRDA; it cannot go on as fsol"),
         (["--from", "m.ts", "--dtype", "float64"], "m.ts learned with dtype float32; it cannot go on with float64"),
+        (["--from", "m.ts", "--normalize", "l2"], "m.ts learned with normalize None; it cannot go on with l2"),
         (["--from", "m.ts", "--no-intercept"], "m.ts learned with intercept True; it cannot go on with False"),
         (
             ["--from", "m.ts", "--class-weight", "balanced"],

@@ -279,7 +279,10 @@ def test_merge(data, thin):
     thin("merge", "b.ts", "a.ts", "-m", "ba.ts")
     assert Path("ab.ts").read_bytes() == Path("ba.ts").read_bytes()
     thin("train", "a.svm", "-a", "fsol", "-m", "c.ts", "--classes", "-1,1", "--normalize", "l2", "-q")
-    assert "a.ts and c.ts differ in their feature space" in thin("merge", "a.ts", "c.ts", "-m", "x.ts", code=1).errors
+    assert (
+        "a.ts and c.ts differ in their preparation of rows"
+        in thin("merge", "a.ts", "c.ts", "-m", "x.ts", code=1).errors
+    )
     Path("link.ts").symlink_to("a.ts")
     for same in ("a.ts", "./a.ts", "link.ts"):
         errors = thin("merge", "a.ts", "b.ts", same, "-m", "x.ts", code=1).errors

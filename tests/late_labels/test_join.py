@@ -38,6 +38,16 @@ def test_it_learns_in_the_order_of_the_labels(seed, dtype):
         assert join.label(now, y[now], weights[now]) == Labelled(15, [], [], [])
     together = ts.AROW(dtype=dtype).partial_fit(X[order], y[order], classes=CLASSES, sample_weight=weights[order])
     assert_same_bits(join.model, together)
+
+
+@pytest.mark.parametrize("scale", ["max", "rms"])
+def test_rows_wait_with_the_values_their_scales_are_of(scale):
+    X, y = made()
+    join = ts.LabelJoin(ts.AROW(scale=scale, normalize="l2"), classes=CLASSES)
+    join.predict(range(60), X)
+    join.label(range(60), y)
+    together = ts.AROW(scale=scale, normalize="l2").partial_fit(X, y, classes=CLASSES)
+    assert join.model.coef_.tobytes() == together.coef_.tobytes()
     assert len(join) == 0
     assert join.counts == {"predicted": 60, "replaced": 0, "learned": 60, "unknown": 0, "expired": 0, "repeated": 0}
 

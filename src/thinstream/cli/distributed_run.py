@@ -8,7 +8,7 @@ from thinstream.cli.io import require_writable
 from thinstream.cli.options import Distributed, Reading
 from thinstream.cli.progress import Unmeasured
 from thinstream.cli.render import say
-from thinstream.distributed.by_features.blueprint import require_separable
+from thinstream.distributed.by_features.blueprint import NOT_PREPARED, require_separable
 from thinstream.distributed.engines.launcher import ENGINES, launcher_for
 from thinstream.distributed.fitting import MODES, can_resume, clear, learn, require_checkpoint_kind
 from thinstream.distributed.sources import FileSource
@@ -45,6 +45,8 @@ def require_possible(
                 raise InvalidParameterError(f"{name} is for --mode examples, it cannot be used with --mode features")
         if algorithm is not None:
             require_separable(algorithm, parameters)
+        if training.scale or training.normalize:
+            raise InvalidParameterError(NOT_PREPARED)
     elif distributed.mini_batch is not None:
         raise InvalidParameterError(
             "--mini-batch is for --mode features; by examples --merge-every says how often, "

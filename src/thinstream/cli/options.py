@@ -54,6 +54,16 @@ Intercept = Annotated[
     ),
 ]
 
+Scale = Annotated[
+    str | None,
+    option(
+        "Divide each feature by a scale learned along: max (its largest |value| so far) or rms (root mean square).",
+        MODEL,
+        metavar="max|rms",
+    ),
+]
+Normalize = Annotated[str | None, option("Divide each row by its length, after scaling: l2.", MODEL, metavar="l2")]
+
 
 class Expanded:
     """A command with each parameter that is a dataclass of options replaced by the options themselves.
@@ -252,6 +262,8 @@ class Study:
     """What many models learning side by side share, what they may take, and where the findings go."""
 
     intercept: Intercept = None
+    scale: Scale = None
+    normalize: Normalize = None
     dtype: Annotated[str, option("float32 (default) or float64.", MODEL)] = "float32"
     memory: Annotated[
         str | None,

@@ -128,6 +128,8 @@ def train_command(job: "Job", best: Setting) -> str:
     if weight is not None:
         words += ["--class-weight", weight if isinstance(weight, str) else shown(weight).replace(":", ",")]
     words += ["--dtype", job.study.dtype] if job.study.dtype != "float32" else []
+    for name, kind in (("--scale", job.study.scale), ("--normalize", job.study.normalize)):
+        words += [] if kind is None else [name, kind]
     words += job.reading.arguments()
     words += ["-m", str(job.search.model)] if job.search.model is not None else []
     return shlex.join(words)

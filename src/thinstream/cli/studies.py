@@ -14,6 +14,7 @@ from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer, Step
 from thinstream.learners import find
 from thinstream.models.model import Model, Names
+from thinstream.preparing import Preparation
 from thinstream.streams.options import how_read
 from thinstream.tune.figures import check_picture_path
 from thinstream.tune.multipass import in_words
@@ -50,6 +51,8 @@ def study_config(algorithm: str, study: Study, reading: Reading, stream: Any) ->
         dtype=study.dtype,
         threads=reading.threads or 1,
         memory=parse_bytes(study.memory),
+        scale=study.scale,
+        normalize=study.normalize,
     )
 
 
@@ -60,8 +63,9 @@ def study_model(learner: Any, reading: Reading, stream: Any, report: dict[str, A
 
 
 def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -> None:
-    """Raises at once where something of a study could not be written in the end."""
+    """Raises at once where something of a study is not allowed, or could not be written in the end."""
     parse_bytes(study.memory)
+    Preparation(study.scale, study.normalize)
     if study.plot is not None:
         check_picture_path(study.plot)
     require_outputs(inputs, model, study.plot, study.csv)

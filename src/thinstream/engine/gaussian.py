@@ -100,4 +100,5 @@ def merge_rule(p: Any) -> MergeRule:
         "precisions add (the prior counted once), means are weighted by precision",
         belief=("mu", "s"),
         stores_precision=isinstance(p.diagonal, diagonal.Exact),
+        powers={"mu": 1, "s": -2 if isinstance(p.diagonal, diagonal.Exact) else 2},
     )

@@ -38,7 +38,7 @@ def reach(p: Any, x: float, least: float, v: float, step: Step, now: Any) -> flo
 
 def merge_rule(p: Any) -> MergeRule:
     """A weight and nothing else."""
-    return MergeRule("weights are averaged by t", weight="w")
+    return MergeRule("weights are averaged by t", weight="w", powers={"w": 1})
 
 
 @scalar

@@ -5,7 +5,7 @@ of workers since a common base (`distributed.by_examples`), both follow from thi
 own or its family's, refuses to be merged.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 #: What can be said of the result. exact: the model of one run over all parts; formal: the model that holds the updates
@@ -32,6 +32,9 @@ class MergeRule(NamedTuple):
     stores_precision: bool = True  # whether the spread is kept as a precision, or else as a variance
     totals_like_weights: bool = False  # whether increments of the rule's totals are averaged where weights are
     way: str = "touched"  # how increments of workers become one unless told otherwise: what was measured to be best
+    #: Where the scale of a feature becomes r times as large (`preparing`): the power of r each field is multiplied by,
+    #: so that weights go as r and variances as r²; a field that is not named stays. None: it cannot be brought there.
+    powers: Mapping[str, int] | None = None
     refused: str = ""  # why models cannot be merged; with fields named above they can be averaged on request
 
     @property

@@ -68,4 +68,5 @@ def merge_rule(p: Any) -> MergeRule:
         weight="w",
         clocks=lambda t, totals: {"P": totals.P},
         totals_like_weights=True,
+        powers={"w": 1},
     )

@@ -88,7 +88,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         ``labels`` are to become ``classes_``, ``columns`` ``feature_names_in_``.
         """
         given = self.get_params(deep=False)
-        options = {name: given[name] for name in ("dtype", "grow", "fit_intercept") if name in given}
+        common = ("dtype", "grow", "fit_intercept", "scale", "normalize")
+        options = {name: given[name] for name in common if name in given}
         own = {name: given[name] for name in self._own_parameters}
         options |= {"n_features": n_features, "parameters": own}
         model = Model.fresh(self._algorithm, classes, given["class_weight"], **more, **options)
@@ -357,6 +358,7 @@ def learned_parameters(model: Model) -> dict[str, Any]:
         "dtype": learner.dtype.name,
         "grow": learner.grow,
         "grow_classes": model.classes.grow,
+        **model.preparation.kinds,
     }
 
 

@@ -18,6 +18,7 @@ from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weigh
 from thinstream.estimators.streams import StreamClassifier
 from thinstream.models import Names
 from thinstream.models.probabilities import probabilities
+from thinstream.preparing import Preparation
 from thinstream.streams.at_hand import batch_like
 
 COMMON_PARAMETERS: dict[str, Any] = {
@@ -29,6 +30,8 @@ COMMON_PARAMETERS: dict[str, Any] = {
     "dtype": "float32",
     "grow": False,
     "grow_classes": False,
+    "scale": None,
+    "normalize": None,
 }
 
 #: Rows of a shuffled pass that are gathered at a time.
@@ -65,11 +68,17 @@ class OnlineClassifier(StreamClassifier):
         Whether classes may come later: the first call to ``partial_fit`` needs no ``classes``, and a label not met
         before is a new class, whose model is the one it would have if it had been known from the start. Every class has
         a model then, of one or two as well. ``class_weight`` may name labels still to come.
+    scale : {"max", "rms"} or None, default=None
+        Divide each feature by the largest |x| it had in the rows learned so far, or by the root of the mean of its
+        squares, the row at hand included. For features of different units; 0 stays 0.
+    normalize : "l2" or None, default=None
+        Divide each row by its length, after scaling; the intercept's constant is no part of it.
 
     Attributes
     ----------
     coef_ : array or sparse matrix of shape (1, n_features), or (K, n_features) of K > 2 classes
-        The weights, computed on demand; sparse after ``sparsify()``.
+        The weights, computed on demand; sparse after ``sparsify()``. With ``scale`` they are in the units of X. With
+        ``normalize`` the score is coef_·x over the length of the scaled row, plus ``intercept_``.
     intercept_ : array of shape (1,) or (K,)
     classes_ : array of shape (2,) or (K,)
         The labels; of two the second is positive.
@@ -174,6 +183,7 @@ class OnlineClassifier(StreamClassifier):
         passes = self.n_passes
         if isinstance(passes, bool) or not isinstance(passes, numbers.Integral) or passes < 1:
             raise InvalidParameterError(f"{self._algorithm}: n_passes must be a whole number ≥ 1, got {passes!r}")
+        Preparation(self.scale, self.normalize)
 
     def _scores(self, X: Any) -> NDArray[Any]:
         return self._model.learner.scores(self._batch_of(X))

@@ -55,7 +55,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         With the parameters that are not searched.
     param_grid : dict {name: values} or list of such
         Values of the algorithm's parameters (also those that select code, as ``l1_schedule``), ``fit_intercept`` and
-        ``class_weight``. With ``n_iter``, values may be distributions (anything with ``rvs``, as those of scipy.stats).
+        ``class_weight``; ``scale`` and ``normalize`` are the estimator's, as rows are prepared once for all. With
+        ``n_iter``, values may be distributions (anything with ``rvs``, as those of scipy.stats).
     n_iter : int, default=None
         Try that many random candidates instead of all. From lists alone none is drawn twice.
     cv : int, splitter, iterable of (train, test) or None, default=5
@@ -221,6 +222,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
             n_passes=estimator.n_passes,
             final=folds > 0 and (self.held_out == "final" or (self.held_out == "auto" and not is_number(self.cv))),
             memory=self.memory,
+            scale=estimator.scale,
+            normalize=estimator.normalize,
         )
         known = classes if isinstance(source, Matrix) else None
         scoring = scoring_for(self.scoring, self.tradeoff, estimator, known)

@@ -17,6 +17,7 @@ from thinstream.estimators.inputs import Csr, csr_of, labels_of, weights_of
 from thinstream.estimators.streams import classes_for
 from thinstream.learners import Classes, class_costs
 from thinstream.models.model import Names
+from thinstream.preparing import plain_learner
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.memory import from_memory
 from thinstream.tune.sparsity_path import PathResult
@@ -124,12 +125,15 @@ def trial_of(base: OnlineClassifier, classes: Classes) -> Trial:
 
 def config_of(base: OnlineClassifier, source: Source, memory: int | None, threads: int) -> StudyConfig:
     """How the study is made."""
+    given = base.get_params(deep=False)
     return StudyConfig(
         base._algorithm,
         n_features=source.n_features,
-        dtype=np.dtype(base.get_params(deep=False)["dtype"]).name,
+        dtype=np.dtype(given["dtype"]).name,
         threads=threads,
         memory=memory,
+        scale=given["scale"],
+        normalize=given["normalize"],
     )
 
 
@@ -165,6 +169,6 @@ class Models(Sequence[Any]):
             return self._made[k]
         found: Any = clone(self._base).set_params(l1=float(self._path.l1[k]))
         found._adopt_learner(self._path.model(k), self._classes, self._labels, **self._columns)
-        if found._model.learner is self._path.models[k]:
+        if plain_learner(found._model.learner) is self._path.models[k]:
             self._made[k] = found
         return found

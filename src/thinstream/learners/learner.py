@@ -86,13 +86,13 @@ def _remedy(dtype: np.dtype[Any]) -> str:
     return f"features scaled to about 1, unit rows (normalize='l2'){wider}, smaller weights or parameters help"
 
 
-def row_blocks(batch: Batch) -> Iterator[tuple[int, int]]:
-    """Row ranges of about BLOCK non-zeros each, so that what has to be converted is converted a block at a time."""
+def row_blocks(batch: Batch, size: int = BLOCK) -> Iterator[tuple[int, int]]:
+    """Row ranges of about ``size`` non-zeros each, so that what has to be converted is converted a block at a time."""
     start, n = 0, len(batch)
     while True:
         stop = n
-        if batch.indptr[n] - batch.indptr[start] > BLOCK:
-            stop = int(np.searchsorted(batch.indptr, batch.indptr[start] + BLOCK, side="right")) - 1
+        if batch.indptr[n] - batch.indptr[start] > size:
+            stop = int(np.searchsorted(batch.indptr, batch.indptr[start] + size, side="right")) - 1
             stop = max(stop, start + 1)
         yield start, stop
         if stop == n:

@@ -177,7 +177,13 @@ def _coordinates(rule: MergeRule, shards: Sequence[Shard], model: Learner) -> An
 
 def _sum(terms: Sequence[NDArray[np.float64]], fresh: float = 0.0) -> NDArray[np.float64]:
     """What all shards have added to a fresh coordinate."""
-    return np.asarray(sum(terms[1:], start=terms[0]) - (len(terms) - 1) * fresh)
+    found = np.asarray(sum(terms[1:], start=terms[0]) - (len(terms) - 1) * fresh)
+    if (
+        fresh > 0.0
+    ):  # precisions: brought to other scales they may be below the prior, and then not even the sum above 0
+        least = np.minimum.reduce(terms)
+        found = np.where(least < fresh, np.maximum(found, least), found)
+    return found
 
 
 def _mean(shards: Sequence[Shard], terms: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -30,10 +30,11 @@ from thinstream.learners import Classes
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.models import packing
 from thinstream.models.container import KEY, Arrays, canonical, digest, get, label, plain, put, storable
-from thinstream.models.model import Model, Names
+from thinstream.models.model import NORMALIZED, Model, Names
+from thinstream.preparing import Preparation, plain_learner, prepared
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
-#: classes that come later and thresholds with 4; what needs no more is still written as 1.
+#: classes that come later, thresholds and rows that the model prepares with 4; what needs no more is still written as 1.
 FORMAT = 4
 GRADES = ("full", "weights")
 Grade = Literal["full", "weights"]
@@ -165,6 +166,9 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
         if not name.startswith(_OWN) and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ModelFileError(f"its array {name!r} has numbers that are not finite")
     learner, labels = packing.unpack(head, arrays), [label(each) for each in head["classes"]]
+    space = dict(head["space"])
+    if NORMALIZED in space and learner.algorithm.kind == "online":  # streams did it, before models did
+        learner = prepared(learner, Preparation(normalize=space.pop(NORMALIZED)))
     if len(set(labels)) < len(labels):
         raise ModelFileError(f"its classes are not different, {labels!r}")
     classes = Classes(*labels) if "spares" not in head else _growing_classes(labels, head.get("class_weight"), learner)
@@ -174,8 +178,7 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
     threshold = head.get("threshold", 0.0)
     if type(threshold) is not float or not math.isfinite(threshold):
         raise ModelFileError(f"its threshold is {threshold!r}, not a finite number")
-    names, space = _names_in(arrays), dict(head["space"])
-    return Model(learner, classes, space, names, extra, own, reading, report, threshold)
+    return Model(learner, classes, space, _names_in(arrays), extra, own, reading, report, threshold)
 
 
 def _class_weight_out(given: Any) -> Any:
@@ -186,6 +189,7 @@ def _class_weight_out(given: Any) -> Any:
 def _growing_classes(labels: list[Any], class_weight: Any, learner: Any) -> GrowingClasses:
     pairs = isinstance(class_weight, list)
     known = GrowingClasses(*labels, class_weight={label(k): v for k, v in class_weight} if pairs else class_weight)
+    learner = plain_learner(learner)
     if known.spare_costs(learner.algorithm.name) != learner.spare_costs or known.costs != learner.costs:
         raise ModelFileError("its class weights are not those it has learned with")
     return known

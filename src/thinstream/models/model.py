@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,7 +16,16 @@ from thinstream.growing import Growing, merge_growing
 from thinstream.learners.classes import Classes
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.protocol import AnyLearner
-from thinstream.one_vs_rest import merge, model_for
+from thinstream.one_vs_rest import merge as merge_plain
+from thinstream.one_vs_rest import model_for
+from thinstream.preparing import Preparation, merge, plain_learner, preparation_of, prepared
+
+#: The entry of a feature space that says that a stream gives rows of unit length.
+NORMALIZED = "normalize"
+_BOTH = (
+    "the stream gives rows of unit length (normalize), and the model has scale or normalize of its own: leave the "
+    "stream's out, normalize='l2' of the model comes after its scales"
+)
 
 _NOT_TWO = "a threshold is for two classes, this model has {}"
 
@@ -71,7 +81,7 @@ class Model:
         The negative and the positive label, or the labels of all classes: strings, numbers or booleans; of a model
         with ``grow_classes`` those met so far, in order of appearance.
     feature_space : dict
-        How rows are prepared and what feature numbers mean, as JSON has it; {}: they are column numbers.
+        What feature numbers mean, as JSON has it; {}: they are column numbers.
     names : Names or None
         Readable names of some features.
     extra : dict
@@ -111,6 +121,8 @@ class Model:
             )
         if self.threshold and not self.classes.are_two:
             raise InvalidInputError(_NOT_TWO.format(len(self.classes)))
+        if self.preparation and NORMALIZED in self.feature_space:
+            raise InvalidParameterError(_BOTH)
 
     @classmethod
     def fresh(
@@ -122,18 +134,25 @@ class Model:
         n_features: int = 0,
         feature_space: Mapping[str, Any] | None = None,
         names: Names | None = None,
+        scale: str | None = None,
+        normalize: str | None = None,
         **options: Any,
     ) -> Self:
         """A model that has seen nothing; ``options`` are those of `learners.make_learner`.
 
         With `GrowingClasses`, which have their class weights, it learns classes as they come.
         """
-        options["n_features"] = n_features
+        options["n_features"], preparation = n_features, Preparation(scale, normalize)
         if isinstance(classes, GrowingClasses):
             learner: AnyLearner = Growing.begin(algorithm, classes, **options)
         else:
             learner = model_for(algorithm, classes, class_weight, **options)
-        return cls(learner, classes, dict(feature_space or {}), names)
+        return cls(prepared(learner, preparation), classes, dict(feature_space or {}), names)
+
+    @property
+    def preparation(self) -> Preparation:
+        """What is done to rows before they are learned or scored."""
+        return preparation_of(self.learner)
 
     @property
     def class_weight(self) -> Any:
@@ -154,10 +173,11 @@ class Model:
 
         The learner is changed in place. The scores are those before each update.
         """
-        if isinstance(classes, GrowingClasses) and isinstance(self.learner, Growing):
-            usual, costs = self.learner.spare_costs[0], classes.costs
+        inner = plain_learner(self.learner)
+        if isinstance(classes, GrowingClasses) and isinstance(inner, Growing):
+            usual, costs = inner.spare_costs[0], classes.costs
             new = range(len(self.classes), len(costs))
-            self.learner.to_come = {k: costs[k] for k in new if costs[k] != usual}
+            inner.to_come = {k: costs[k] for k in new if costs[k] != usual}
         found = self.learner.learn(batch, scores=scores)
         return self if len(classes) == len(self.classes) else replace(self, classes=classes), found
 
@@ -182,6 +202,8 @@ class Model:
 
     def require_features(self, feature_space: Mapping[str, Any], source: str, model: str = "the model") -> None:
         """Raises where the features of a source mean something else than the model's."""
+        if self.preparation and NORMALIZED in feature_space:
+            raise InvalidParameterError(_BOTH)
         if dict(feature_space) != self.feature_space:
             raise InvalidInputError(
                 f"{model}: its features were read as {self.feature_space or 'column numbers'}, those of {source} are "
@@ -224,13 +246,12 @@ def _merged(models: Sequence[Model], average: bool) -> tuple[Classes, AnyLearner
     """The classes of all models, and their learners as one."""
     classes, learners = models[0].classes, [model.learner for model in models]
     if not isinstance(classes, GrowingClasses):
-        return classes, merge(learners, average=average)
+        return classes, merge(learners, partial(merge_plain, average=average))
     for other in models[1:]:
         classes = classes.meeting(list(other.classes))
     places = [{label: k for k, label in enumerate(model.classes)} for model in models]
     numbers = [[each.get(label, -1) for each in places] for label in classes]
-    growing = [learner for learner in learners if isinstance(learner, Growing)]
-    return classes, merge_growing(growing, numbers, classes.costs, average=average)
+    return classes, merge(learners, partial(merge_growing, numbers=numbers, costs=classes.costs, average=average))
 
 
 def score_of(threshold: Any, model: Model) -> float:

@@ -6,6 +6,8 @@ touched only the others are stored, with their ``indices``.
 Weights only: ``indices`` and ``weights`` of those that are not zero, ``intercept``, ``counts`` and ``loss``.
 Batch methods: the arrays they name themselves, after ``batch/``; parameters that are arrays, after ``given/``.
 
+Rows that are prepared: ``scales/indices`` of the features learned, and what their scales are made of.
+
 Of more than two classes each has these arrays for its own, with its number before the name (``7/state``); the costs are
 those of each, and ``mistakes`` counts rows whose class had not the highest score. With classes that come later this is
 so of one or two classes as well, and in full the models of classes to come follow, in the order of ``spares``.
@@ -29,13 +31,14 @@ from thinstream.learners.protocol import AnyLearner
 from thinstream.learners.registry import rule_of
 from thinstream.models.container import Arrays, plain
 from thinstream.one_vs_rest import OneVsRest
+from thinstream.preparing import Preparation, plain_learner, preparation_of, prepared
 
-_BATCH, _GIVEN = "batch/", "given/"
+_BATCH, _GIVEN, _SCALES = "batch/", "given/", "scales/"
 
 
 def oldest_format(learner: AnyLearner) -> int:
     """The first version of the format that can hold it."""
-    if isinstance(learner, Growing):
+    if preparation_of(learner) or isinstance(learner, Growing):
         return 4
     if learner.algorithm.kind == "batch":
         return 3
@@ -46,8 +49,9 @@ def describe(learner: AnyLearner) -> dict[str, Any]:
     """What makes a learner, besides its memory."""
     costs = [_costs(Costs(*model.costs)) for model in learner.models]
     short = {name: value for name, value in learner.parameters.items() if not np.ndim(value)}
-    growing = isinstance(learner, Growing)
-    spares = {"spares": [_costs(each) for each in learner.spare_costs]} if isinstance(learner, Growing) else {}
+    inner = plain_learner(learner)
+    growing = isinstance(inner, Growing)
+    spares = {"spares": [_costs(each) for each in inner.spare_costs]} if growing else {}
     return spares | {
         "algorithm": learner.algorithm.name,
         "parameters": plain(short, "parameters"),
@@ -56,6 +60,7 @@ def describe(learner: AnyLearner) -> dict[str, Any]:
         "n_features": int(learner.n_features),
         "fit_intercept": bool(learner.offset),
         "grow": bool(learner.grow),
+        **({"preparation": preparation_of(learner).kinds} if preparation_of(learner) else {}),
     }
 
 
@@ -69,6 +74,9 @@ def _costs(costs: Costs) -> dict[str, Any]:
 
 def pack(learner: AnyLearner, grade: str) -> Arrays:
     """What a learner is, in full or as far as predicting needs it."""
+    if preparation_of(learner):
+        inner = pack(plain_learner(learner), grade)
+        return inner | _pack_scales(preparation_of(learner), learner, grade)
     if learner.algorithm.kind == "batch":
         return _pack_batch(learner, grade)
     one = full if grade == "full" else weights
@@ -83,13 +91,17 @@ def pack(learner: AnyLearner, grade: str) -> Arrays:
 
 def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     """The learner of a file; its parameters are checked as any."""
+    if "preparation" in head:
+        inner = unpack({name: value for name, value in head.items() if name != "preparation"}, arrays)
+        found: AnyLearner = prepared(inner, _unpack_scales(head["preparation"], arrays, inner.n_features))
+        return found
     costs, algorithm = head.get("costs"), head.get("algorithm")
     if type(algorithm) is str and find(algorithm).kind == "batch":
         return _unpack_batch(head, arrays)
     one: Any = learner_of if head["grade"] == "full" else frozen_of
     if type(costs) is not list:
-        found: AnyLearner = one(head, arrays)
-        return found
+        alone: AnyLearner = one(head, arrays)
+        return alone
     classes = len(costs)
     if classes != len(head["classes"]) or classes < (1 if "spares" in head else 3):
         raise ModelFileError(f"it has costs for {classes} classes, and {len(head['classes'])} classes")
@@ -113,6 +125,33 @@ def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     if not usual:
         raise ModelFileError("it has no model for classes to come")
     return Growing(models[:classes], models[classes:], mistakes, usual)
+
+
+def _pack_scales(preparation: Preparation, learner: AnyLearner, grade: str) -> Arrays:
+    """Scales of features that were learned; weights without normalisation need those of non-zero weights only."""
+    if preparation.scales is None:
+        return {}
+    needed = preparation.scales.learned(learner.n_features)
+    if grade == "weights" and preparation.normalize is None:
+        needed &= np.logical_or.reduce(np.atleast_2d(plain_learner(learner).weights() != 0))
+    where = np.flatnonzero(needed)
+    columns = {_SCALES + name: array for name, array in preparation.scales.columns(where).items()}
+    return columns | {f"{_SCALES}indices": _indices(where, learner.n_features)}
+
+
+def _unpack_scales(kinds: Any, arrays: Arrays, n_features: int) -> Preparation:
+    preparation = Preparation(**kinds)
+    if not preparation:
+        raise ModelFileError(f"it says that rows are prepared, and not how: {kinds!r}")
+    preparation.widen(n_features)
+    if preparation.scales is not None:
+        own = {name.removeprefix(_SCALES): array for name, array in arrays.items() if name.startswith(_SCALES)}
+        where = _checked_indices(own, n_features)
+        columns = {n: require_array(own, n, where.shape, np.dtype(np.float64)) for n in preparation.scales.names}
+        if not all((array >= 0.0).all() for array in columns.values()):
+            raise ModelFileError("its scales are not all 0 or above")
+        preparation.scales.put(where, columns)
+    return preparation
 
 
 def _pack_batch(learner: Any, grade: str) -> Arrays:

@@ -75,6 +75,7 @@ class AdaFOBOS(NamedTuple):
             sums=("S",),
             weight="w",
             clocks=lambda t, totals: {"n": t},  # the thresholds of all rounds are taken
+            powers={"w": 1},
         )
 
     def begin(p, t: int, totals: Nothing) -> Round:

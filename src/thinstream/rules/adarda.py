@@ -60,7 +60,7 @@ class AdaRDA(NamedTuple):
     loss: Loss = HINGE
 
     def merge_rule(p) -> MergeRule:
-        return MergeRule("G and S add", "formal", sums=("G", "S"))
+        return MergeRule("G and S add", "formal", sums=("G", "S"), powers={"G": 1})
 
     def begin(p, t: int, totals: Nothing) -> Round:
         return Round((t - 1) * p.l1)

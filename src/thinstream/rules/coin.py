@@ -60,6 +60,7 @@ class Coin(NamedTuple):
             sums=("theta", "G"),
             means=("R",),
             greatest=("L",),
+            powers={"theta": 1},
         )
 
     def weight(p, f: Coordinate, now: Nothing) -> float:

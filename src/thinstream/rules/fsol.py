@@ -55,7 +55,8 @@ class FSOL(NamedTuple):
     l1_schedule: L1Schedule = ETA
 
     def merge_rule(p) -> MergeRule:
-        return MergeRule("θ adds; exact if every example updates and costs are fixed", "formal", sums=("theta",))
+        how = "θ adds; exact if every example updates and costs are fixed"
+        return MergeRule(how, "formal", sums=("theta",), powers={"theta": 1})
 
     def begin(p, t: int, totals: Nothing) -> Round:
         return Round(threshold(p.l1_schedule, p.eta, p.l1, t))

@@ -65,7 +65,8 @@ class FTRLProximal(NamedTuple):
     loss: Loss = LOGISTIC
 
     def merge_rule(p) -> MergeRule:
-        return MergeRule("z and √n add, as the problems they stand for do", "formal", sums=("z", "r"))
+        how = "z and √n add, as the problems they stand for do"
+        return MergeRule(how, "formal", sums=("z", "r"), powers={"z": 1})
 
     def weight(p, f: Coordinate, now: Nothing) -> float:
         return -p.alpha * pull(p, f)

@@ -59,7 +59,11 @@ class NAG(NamedTuple):
 
     def merge_rule(p) -> MergeRule:
         return MergeRule(
-            "G and N add, weights are averaged by t, s is the largest", sums=("G",), weight="w", greatest=("s",)
+            "G and N add, weights are averaged by t, s is the largest",
+            sums=("G",),
+            weight="w",
+            greatest=("s",),
+            powers={"w": 1, "s": -1, "G": -2},
         )
 
     def begin(p, t: int, totals: Totals) -> Round:

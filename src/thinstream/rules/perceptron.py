@@ -28,7 +28,7 @@ class Perceptron(NamedTuple):
     """
 
     def merge_rule(p) -> MergeRule:
-        return MergeRule("the updates add", "formal", sums=("w",))
+        return MergeRule("the updates add", "formal", sums=("w",), powers={"w": 1})
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         mistake = (s > 0.0) != (e.y > 0.0)

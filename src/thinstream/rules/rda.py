@@ -64,7 +64,7 @@ class RDA(NamedTuple):
     loss: Loss = HINGE
 
     def merge_rule(p) -> MergeRule:
-        return MergeRule("G adds", "formal", sums=("G",))
+        return MergeRule("G adds", "formal", sums=("G",), powers={"G": 1})
 
     def begin(p, t: int, totals: Nothing) -> Round:
         n = t - 1 if t > 1 else 1  # w_1 = 0 whatever stands here, as G is still 0

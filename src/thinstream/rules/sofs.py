@@ -76,6 +76,7 @@ class SOFS(NamedTuple):
             "precisions add and means are weighted by precision, then the B most certain features are kept",
             belief=("mu", "A"),
             way="precision",
+            powers={"mu": 1, "A": -2},
         )
 
     def rebuild(p, memory: Any) -> None:

@@ -53,7 +53,7 @@ class SOP(NamedTuple):
         return Coordinate(0.0, p.a)
 
     def merge_rule(p) -> MergeRule:
-        return MergeRule("v and S add", "formal", sums=("v", "A"))
+        return MergeRule("v and S add", "formal", sums=("v", "A"), powers={"v": -1, "A": -2})
 
     def variance(p, f: Any) -> Any:
         return np.reciprocal(f.A)

@@ -82,6 +82,7 @@ class SSOL(NamedTuple):
             return MergeRule(
                 "θ and σ are averaged by t",  # which keeps the scale of σ·θ
                 means=("theta", "s"),
+                powers={"theta": -1, "s": 2},
                 refused="σ under diagonal='drop' depends on the order of the examples and is no sum; learn with "
                 "diagonal='exact', or average θ and σ: average=True, on the command line --average",
             )
@@ -90,6 +91,7 @@ class SSOL(NamedTuple):
             "formal",
             sums=("theta", "s"),
             way="root",
+            powers={"theta": -1, "s": -2},
         )
 
     def variance(p, f: Any) -> Any:

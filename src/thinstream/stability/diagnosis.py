@@ -10,6 +10,7 @@ from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Learner, make_learner_like
 from thinstream.learners.protocol import OneModel
+from thinstream.preparing import Preparation, plain_learner, preparation_of
 from thinstream.stability import findings
 from thinstream.stability.data import batch_of, signs_of
 from thinstream.stability.findings import PARTS, Finding, Level, Part, Run
@@ -50,6 +51,7 @@ class Subject(NamedTuple):
     parameters: dict[str, Any]
     learner: Any = None  # of an algorithm of this library
     classes: Any = None
+    preparation: Preparation | None = None
 
 
 def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
@@ -87,13 +89,15 @@ def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
             f"diagnose: X must have a column for each of the {len(subject.w)} weights, got {batch.n_features} columns"
         )
     batch = batch.narrowed(len(subject.w))
+    if subject.preparation:  # rows and weights as they meet
+        batch = subject.preparation.apply(batch, subject.learner.dtype)
     run = replay(subject.learner, batch) if batch.y is not None else None
     found = sorted(_findings(subject, batch, run), key=lambda each: get_args(Level).index(each.level))
     return Diagnosis(subject.name, tuple(found))
 
 
 def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
-    name, w, parameters, learner, _ = subject
+    name, w, parameters, learner, *_ = subject
     wrong = findings.finite(w)
     if wrong is not None:
         return [wrong]
@@ -115,8 +119,10 @@ def _subject(model: Any) -> Subject:
     holder = getattr(model, "_model", model)  # an estimator's, or a model itself
     learner = getattr(holder, "learner", model)
     if isinstance(learner, OneModel):
-        classes = getattr(holder, "classes", None)
-        return Subject(learner.algorithm.name, learner.weights(), dict(learner.parameters), learner, classes)
+        classes, preparation = getattr(holder, "classes", None), preparation_of(learner)
+        learner = plain_learner(learner)
+        name, parameters = learner.algorithm.name, dict(learner.parameters)
+        return Subject(name, learner.weights(), parameters, learner, classes, preparation)
     name = type(model).__name__
     w = getattr(model, "coef_", None if hasattr(model, "get_params") else model)
     if w is None:

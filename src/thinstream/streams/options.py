@@ -114,8 +114,8 @@ class Options:
         choices=(False, True, "auto"),
         in_space=True,
     )
-    normalize: str | None = _option(
-        None, "Scale each row to unit length: l2.", metavar="l2", choices=(None, "l2"), in_space=True, common=True
+    normalize: str | None = _option(  # the command line leaves it to the model
+        None, "Scale each row to unit length: l2.", panel=None, choices=(None, "l2"), in_space=True, common=True
     )
     on_error: str = _option(
         "raise",

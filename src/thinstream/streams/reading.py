@@ -17,7 +17,6 @@ from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.class_book import ClassBook, local_numbers
 from thinstream.streams.compression import ending
-from thinstream.streams.normalise import unit_rows
 from thinstream.streams.options import Options
 from thinstream.streams.sources import (
     Piece,
@@ -238,6 +237,8 @@ class TextStream:
         """
         parsed = self.form.parse(text)
         if self.options.normalize == "l2":
+            from thinstream.preparing.unit_rows import unit_rows  # on demand: learners come with it
+
             unit_rows(parsed.indptr, parsed.values)
         missing = np.isnan(parsed.labels)
         some = self.options.labels and not missing.all()

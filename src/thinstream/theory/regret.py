@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.learners import Classes, FullLearner, Learner, make_learner_like
+from thinstream.preparing import preparation_of
 from thinstream.stability.data import batch_of, matrix_of, signs_of
 from thinstream.theory.bounds import Bound, arcsogd_bound, fsol_bound, ssol_bound
 
@@ -144,6 +145,10 @@ def _fresh(model: Any, n_features: int, classes: Classes) -> Learner:
         if not isinstance(model, OnlineClassifier):
             raise InvalidInputError(f"theory: an online estimator of thinstream is needed, got {type(model).__name__}")
         model = clone(model)._fresh_model(classes, n_features).learner
+    if preparation_of(model):
+        raise InvalidParameterError(
+            "theory: the bounds are about rows as they are learned; prepare X beforehand, with scale and normalize None"
+        )
     if model.offset:
         raise InvalidParameterError("theory: fit_intercept must be False; append a constant feature to X instead")
     found: Learner = make_learner_like(model, n_features=n_features, dtype="float64")

@@ -16,8 +16,9 @@ from thinstream.evaluate.growing import GrowingProgress
 from thinstream.evaluate.progress import Progress
 from thinstream.growing import Growing
 from thinstream.models.file import read, write
-from thinstream.models.model import Model
+from thinstream.models.model import NORMALIZED, Model
 from thinstream.one_vs_rest import AnyLearner
+from thinstream.preparing import plain_learner, preparation_of
 
 _NAMES, _DRIFT, _RECENT = "names.", "drift.", "recent."
 _LATER = ("modified", "samples")  # parts of a source's fingerprint that older checkpoints do not have
@@ -95,7 +96,7 @@ class Checkpoints:
         run = model.extra.get("run")
         if run is None:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
-        require_same(self.path, "source", run["source"], source)
+        require_same(self.path, "source", _since_models_normalize(run["source"], model), source)
         require_same(self.path, "model", described(model.learner), described(learner))
         kind = GrowingProgress if model.classes.grow else Progress
         progress = kind.from_arrays(model.arrays, model.threshold)
@@ -113,6 +114,14 @@ class Checkpoints:
         sweep(self.path)
 
 
+def _since_models_normalize(source: dict[str, Any], model: Model) -> dict[str, Any]:
+    """An older run's source, whose stream did what its model does now."""
+    space = source.get("space")
+    if not (isinstance(space, dict) and model.preparation.normalize):
+        return source
+    return source | {"space": {name: value for name, value in space.items() if name != NORMALIZED}}
+
+
 def require_same(path: Path, what: str, stored: dict[str, Any], given: dict[str, Any]) -> None:
     """Raises unless what was stored of a run is what is given now; ``path`` is its checkpoint."""
     for key in given:
@@ -125,8 +134,9 @@ def require_same(path: Path, what: str, stored: dict[str, Any], given: dict[str,
 
 def described(learner: AnyLearner) -> dict[str, Any]:
     """What must not differ between a run and its continuation."""
-    growing = isinstance(learner, Growing)  # the classes it has met may differ
-    costs = learner.spare_costs if isinstance(learner, Growing) else [model.costs for model in learner.models]
+    inner = plain_learner(learner)
+    growing = isinstance(inner, Growing)  # the classes it has met may differ
+    costs = inner.spare_costs if growing else [model.costs for model in learner.models]
     return {
         "algorithm": learner.algorithm.name,
         **learner.parameters,
@@ -134,4 +144,5 @@ def described(learner: AnyLearner) -> dict[str, Any]:
         "costs": [list(each) for each in costs],
         "dtype": learner.dtype.name,
         "fit_intercept": bool(learner.offset),
+        **preparation_of(learner).kinds,
     }

@@ -40,7 +40,7 @@ def find_l1_range(stream: PeekableStream, config: StudyConfig, trial: Trial) -> 
     length = stream.length() or (len(rows) if len(rows) < LOOK else MANY * len(rows))
     parameters = [{**trial.parameters, "l1": value} for value in (0.0, *GRID.tolist())]
     trials = [trial._replace(parameters=each) for each in parameters]
-    alike = StudyConfig(config.algorithm, n_features=rows.n_features, dtype=config.dtype, threads=config.threads)
+    alike = config._replace(folds=0, n_features=rows.n_features, losses=False, predictions=False, memory=None)
     study = Study(alike, trials)
     ends = []
     quarter = max(len(rows) // 4, 1)

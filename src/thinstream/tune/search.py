@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.observer import Observer
-from thinstream.learners import Learner
+from thinstream.learners.protocol import AnyLearner
 from thinstream.tune.elimination import Elimination
 from thinstream.tune.lane_counts import HELD_OUT, LEARNED, LaneCounts
 from thinstream.tune.multipass import study_stream
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
     dropped: NDArray[np.int64]  # rows there were when it was dropped; 0: it was not
     rank: NDArray[np.int64]  # 1 is best; those dropped come last, the first dropped at the very end
     best: int
-    models: dict[int, Learner]  # that of the best, learned from all rows, if it was asked for
+    models: dict[int, AnyLearner]  # that of the best, learned from all rows, if it was asked for
     rows: int
     passes: int  # as memory allowed
     positives: int
@@ -59,7 +59,7 @@ def search(
         if isinstance(scoring, PredictionScoring):
             raise InvalidParameterError(f"eliminate must be False with scoring {scoring.name!r}: counts do not tell it")
         dropping = Elimination(lanes, scoring, held_out=config.folds > 0)
-    kept: dict[int, Learner] = {}
+    kept: dict[int, AnyLearner] = {}
 
     def during(study: Study, numbers: list[int]) -> list[int]:
         judge.warm_up.visit(study, numbers)
@@ -77,7 +77,7 @@ def search(
         if np.isfinite(mean).any():
             best = int(np.nanargmax(mean))
             place = next(k for k, n in enumerate(numbers) if lanes[n].candidate == best and lanes[n].split < 0)
-            kept[best] = study.lanes[place]
+            kept[best] = study.model(place)
         return numbers
 
     found = study_stream(

@@ -15,6 +15,7 @@ from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.evaluate.tally import ROWS
 from thinstream.learners import Frozen, Learner, find
+from thinstream.preparing import Preparation, prepared
 from thinstream.streams.stream import Stream
 from thinstream.tune.l1_range import find_l1_range
 from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LaneCounts, LaneTallies
@@ -108,16 +109,17 @@ class PathResult:
     looks_sorted: bool  # labels came in long runs: progressive numbers are too good
     tradeoff: Tradeoff = P3  # of weighted sum and cost
     scored: Mapping[str, tuple[Numbers, Numbers]] = field(default_factory=dict)  # what counts do not tell, held out
+    preparation: Preparation = field(default_factory=Preparation)  # of rows, for all models
 
     @property
     def judged_on_held_out(self) -> bool:
         """Whether enough rows were held out to pick by them."""
         return bool(self.held_out.counts[ROWS].min() >= ENOUGH)
 
-    def model(self, k: int) -> Learner:
+    def model(self, k: int) -> Any:
         """Model k; weights only where memory allowed no more."""
         found = self.models[k]
-        return found() if isinstance(found, partial) else found
+        return prepared(found() if isinstance(found, partial) else found, self.preparation.copy())
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The table: an array per column, ready for a data frame. ``cost`` is per row."""
@@ -210,6 +212,7 @@ def sweep_stream(
         looks_sorted=found.looks_sorted,
         tradeoff=tradeoff,
         scored={} if scoring is None else {scoring.name: (end.scores[judged], end.errors[judged])},
+        preparation=end.preparation,
     )
 
 
@@ -234,7 +237,7 @@ class _End:
         self.held_out = LaneCounts.nothing(len(lanes))
         self.models: dict[int, Learner | partial[Frozen]] = {}
         self.nnz: dict[int, int] = {}
-        self.n_features = 0
+        self.n_features, self.preparation = 0, Preparation()
 
     def __call__(self, study: Study, numbers: list[int]) -> list[int]:
         kept: list[Predictions] | None = None if self.scoring is None else []
@@ -248,7 +251,7 @@ class _End:
         for place, k in enumerate(numbers[place] for place in mains):
             model = study.lanes[place]
             self.nnz[k], self.models[k] = model.nnz, model if whole else sparse_model(model)
-        self.n_features = study.lanes.n_features
+        self.n_features, self.preparation = study.lanes.n_features, study.preparation
         return [numbers[place] for place in mains]
 
 
@@ -264,7 +267,7 @@ def _score(study: Study, batches: Iterable[Batch], kept: list[Predictions] | Non
             if rows.weights is not None:
                 roles[rows.weights == 0] = ABSENT
             assert rows.y is not None
-            scores = study.lanes.scores(rows)
+            scores = study.scores(rows)
             tallies.update(scores, rows.y, roles)
             if kept is not None:
                 present = roles[:, 0] == HELD_OUT

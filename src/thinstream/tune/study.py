@@ -1,6 +1,7 @@
 """Many models on one stream, each with the rows it may learn from and those held out from it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progress import LabelOrder
 from thinstream.lanes import Lanes
 from thinstream.learners.limits import physical_memory
+from thinstream.preparing import Preparation, prepared
 from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED, LaneTallies
 
 #: Rows × lanes taken at a time, so that scores and masks stay small.
@@ -31,6 +33,8 @@ class StudyConfig(NamedTuple):
     n_passes: int = 1  # rows learned in the first are counted before they are, held-out ones in the last
     final: bool = False  # whether held-out rows are scored by the final models, in a further pass
     memory: int | None = None  # bytes all lanes may take; None: half of the machine's
+    scale: str | None = None  # how rows are prepared, see `preparing`: once for all lanes
+    normalize: str | None = None
 
     @property
     def limit(self) -> int:
@@ -51,7 +55,8 @@ class Trial(NamedTuple):
 class Study:
     """Lanes that learn from one stream, with what they got right and wrong on learned and on held-out rows.
 
-    Rows of weight 0 are counted by nobody. Without roles of its own, row i of the stream is held out from the lanes of
+    Rows of weight 0 are counted by nobody. Scales are those of all other rows, whatever lane they are held out from, as
+    they tell nothing of labels. Without roles of its own, row i of the stream is held out from the lanes of
     split i mod ``folds``.
 
     Parameters
@@ -83,6 +88,7 @@ class Study:
             threads=config.threads,
         )
         self.tallies, self.order = LaneTallies(len(trials), config.losses), LabelOrder()
+        self.preparation = Preparation(config.scale, config.normalize)
         self._again = False
         self._kept: list[tuple[int, NDArray[Any], NDArray[np.int8], NDArray[np.int8]]] | None = None
         if config.predictions:
@@ -96,7 +102,7 @@ class Study:
             weights = (each == LEARNED).astype(np.float64)
             if rows.weights is not None:
                 weights *= rows.weights[:, np.newaxis]
-            scores = self.lanes.learn(rows, weights=weights)
+            scores = self.lanes.learn(self._prepared(rows), weights=weights)
             if self._again:
                 each[each == LEARNED] = ABSENT
             else:
@@ -115,7 +121,25 @@ class Study:
         for rows, each in self._pieces(batch, roles):
             assert rows.y is not None
             each[each == LEARNED] = ABSENT
-            self._count(self.lanes.scores(rows), rows.y, each)
+            self._count(self.scores(rows), rows.y, each)
+
+    def scores(self, rows: Batch) -> NDArray[Any]:
+        """Of all lanes, as they are."""
+        if self.preparation:
+            rows = self.preparation.apply(rows.check(), self.lanes.dtype)
+        return self.lanes.scores(rows)
+
+    def model(self, lane: int) -> Any:
+        """The model of a lane, as it would be had it learned alone (a copy)."""
+        return prepared(self.lanes[lane], self.preparation.copy())
+
+    def _prepared(self, rows: Batch) -> Batch:
+        if not self.preparation:
+            return rows
+        if rows.n_features > self.lanes.n_features:  # refused, where it is, before the scales get room
+            self.lanes.learn(replace(rows.until(0), largest=0.0))
+        self.preparation.widen(self.lanes.n_features)
+        return self.preparation.learn(rows.check(), self.lanes.dtype)[0]
 
     def predictions(self, lane: int, role: int, first: int = 0) -> tuple[NDArray[Any], NDArray[np.int8]]:
         """Scores and labels of the rows that have a role for a lane, from row number ``first`` on."""

@@ -71,6 +71,7 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         "progressive_error": (model.report or {}).get("error"),
         "features": linear.n_features,
         "feature_space": model.feature_space or "column numbers, from 0",
+        **{name: kind for name, kind in model.preparation.kinds.items() if kind is not None},
         "non_zeros": len(linear.weights),
         "sparsity": 1.0 - len(linear.weights) / linear.n_weights if linear.n_weights else None,
         "intercept": intercepts[0] if linear.is_binary else intercepts,

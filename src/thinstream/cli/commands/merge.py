@@ -37,6 +37,7 @@ def merge(
             ("classes", first.classes, first.classes if growing else other.classes),
             ("feature space", first.feature_space, other.feature_space),
             ("reading options", first.reading_options, other.reading_options),
+            ("preparation of rows", first.preparation.kinds, other.preparation.kinds),
         ):
             if one != two:
                 raise MergeError(f"{models[0]} and {path} differ in their {what}: {one} and {two}")

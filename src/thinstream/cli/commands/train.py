@@ -16,8 +16,10 @@ from thinstream.cli.options import (
     Distributed,
     Intercept,
     Metrics,
+    Normalize,
     Output,
     Reading,
+    Scale,
     classes_of,
     parse_class_weight,
     parse_metrics,
@@ -57,6 +59,8 @@ class Training:
             "--grow-classes",
         ),
     ] = False
+    scale: Scale = None
+    normalize: Normalize = None
     features: Annotated[
         int | None,
         option(
@@ -177,6 +181,8 @@ def train(
         reading = replace(reading, grow_classes=True)
     if training.start is None:
         model = _new_model(reading, training, algorithm, parameters)
+        if model.learner.algorithm.kind == "batch":  # whose rows are all there at once: the stream prepares them
+            reading = replace(reading, normalize=training.normalize)
     else:
         model = _model_to_continue(training, training.start, reading, named, parameters)
         reading = read_as_learned(data, reading, model, training.start)
@@ -278,6 +284,8 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
         grow=training.features is None,
         fit_intercept=find(algorithm).kind == "online" if training.intercept is None else training.intercept,
         parameters=parameters,
+        scale=training.scale,
+        normalize=None if find(algorithm).kind == "batch" else training.normalize,
     )
     if model.learner.algorithm.kind == "batch":
         for learner in model.learner.models:
@@ -310,6 +318,8 @@ def _model_to_continue(
         "class weights": _costs_in_words(learner),
         "dtype": learner.dtype.name,
         "intercept": bool(learner.offset),
+        "scale": model.preparation.scale,
+        "normalize": model.preparation.normalize or model.feature_space.get("normalize"),
     }
     weights = parse_class_weight(training.class_weight, model.classes)
     given: dict[str, Any] = {
@@ -317,6 +327,8 @@ def _model_to_continue(
         "class weights": weights if weights in (None, "balanced") else ",".join(f"{w:g}" for w in weights.values()),
         "dtype": training.dtype,
         "intercept": training.intercept,
+        "scale": training.scale,
+        "normalize": training.normalize,
     }
     for name, value in given.items():
         if value is not None and had[name] != value:

@@ -226,6 +226,7 @@ def _best_model(job: Job, stream: Any, best: "Trial", outcome: "Outcome") -> "Mo
     from thinstream.cli.studies import study_model
     from thinstream.learners import make_learner
     from thinstream.models.model import Model
+    from thinstream.preparing import Preparation, prepared
     from thinstream.training import NullObserver, Run
 
     if outcome.best in outcome.models:
@@ -239,6 +240,7 @@ def _best_model(job: Job, stream: Any, best: "Trial", outcome: "Outcome") -> "Mo
         fit_intercept=best.fit_intercept,
         **best.parameters,
     )
+    learner = prepared(learner, Preparation(job.study.scale, job.study.normalize))
     run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=NullObserver())
     model = run.run()
     return study_model(model.learner, job.reading, stream, run.report())

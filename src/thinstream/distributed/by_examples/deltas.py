@@ -20,6 +20,8 @@ from thinstream.learners import Learner
 from thinstream.learners.memory import kept_width, record_views
 from thinstream.learners.merging import copy_wide
 from thinstream.one_vs_rest import AnyLearner, learner_of
+from thinstream.preparing import plain_learner, preparation_of, prepared
+from thinstream.preparing.merging import bring, common_scales
 
 
 class Part(NamedTuple):
@@ -36,11 +38,14 @@ class Delta:
     n_features: int
     parts: tuple[Part, ...]
     mistakes: int = 0  # of more than two classes: those of the whole run
+    scales: tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]] | None = None  # of features: which, and what
 
     @property
     def nbytes(self) -> int:
         """What it takes to send it."""
-        return sum(array.nbytes for part in self.parts for array in (part.indices, *part.memory))
+        where, columns = self.scales or (np.empty(0, np.int64), {})
+        own = (where, *columns.values())
+        return sum(array.nbytes for part in self.parts for array in (part.indices, *part.memory, *own))
 
 
 def delta(base: AnyLearner, learner: AnyLearner) -> Delta:
@@ -57,27 +62,43 @@ def delta(base: AnyLearner, learner: AnyLearner) -> Delta:
     array([2])
 
     """
-    parts = [_part(one, other) for one, other in zip(base.models, learner.models, strict=True)]
-    return Delta(learner.n_features, tuple(parts), learner.n_mistakes)
+    pairs = zip(plain_learner(base).models, plain_learner(learner).models, strict=True)
+    parts = tuple(_part(one, other) for one, other in pairs)
+    return Delta(learner.n_features, parts, learner.n_mistakes, _changed_scales(base, learner))
+
+
+def _changed_scales(base: AnyLearner, learner: AnyLearner) -> Any:
+    now = preparation_of(learner).scales
+    if now is None:
+        return None
+    was, n = preparation_of(base).copy(learner.n_features).scales, learner.n_features * now.width
+    assert was is not None
+    where = np.flatnonzero((now.state[:n] != was.state[:n]).reshape(-1, now.width).any(axis=1))
+    return where, now.columns(where)
 
 
 def apply_delta(base: AnyLearner, change: Delta) -> AnyLearner:
     """A new model: the base with the change, bit for bit the model the change was taken of."""
     models = []
-    for model, part in zip(base.models, change.parts, strict=True):
+    for model, part in zip(plain_learner(base).models, change.parts, strict=True):
         new = copy_wide(model, change.n_features)
         for rows, values in zip(_rows(new), part.memory[:2], strict=True):
             rows[part.indices] = values
         counters: list[Any] = [array.copy() for array in part.memory[2:]]
         new.memory = Memory(*new.memory[:2], *counters)
         models.append(new)
-    return learner_of(models, change.mistakes)
+    preparation = preparation_of(base).copy(change.n_features)
+    if preparation.scales is not None and change.scales is not None:
+        preparation.scales.put(*change.scales)
+    found: AnyLearner = prepared(learner_of(models, change.mistakes), preparation)
+    return found
 
 
 def copy_learner(model: AnyLearner) -> AnyLearner:
     """A model of its own with the same state."""
-    models = [copy_wide(each, model.n_features) for each in model.models]
-    return learner_of(models, model.n_mistakes)
+    models = [copy_wide(each, model.n_features) for each in plain_learner(model).models]
+    found: AnyLearner = prepared(learner_of(models, model.n_mistakes), preparation_of(model).copy())
+    return found
 
 
 def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], way: str | None = None) -> AnyLearner:
@@ -91,6 +112,17 @@ def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], way: str | None = No
     seen = [change for change in deltas if any(_examples(change, base))]
     if len(seen) < 2:
         return apply_delta(base, seen[0]) if seen else copy_learner(base)
+    preparation, scales = preparation_of(base).copy(), None
+    if preparation.scales is not None:  # all of them under the scales of all rows
+        workers = [apply_delta(base, change) for change in seen]
+        scales = common_scales([preparation_of(worker) for worker in workers], preparation, width)
+        base, workers = bring(base, scales), [bring(worker, scales) for worker in workers]
+        seen = [delta(base, worker) for worker in workers]
+    merged: AnyLearner = prepared(_merge_seen(plain_learner(base), seen, width, way), preparation.with_scales(scales))
+    return merged
+
+
+def _merge_seen(base: AnyLearner, seen: Sequence[Delta], width: int, way: str | None) -> AnyLearner:
     chosen, models = combining_for(next(iter(base.models)), way), []
     for k, model in enumerate(base.models):
         parts = [change.parts[k] for change in seen]

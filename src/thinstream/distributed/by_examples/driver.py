@@ -23,6 +23,8 @@ from thinstream.models import file
 from thinstream.models.container import plain
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
+from thinstream.preparing import plain_learner
+from thinstream.preparing.merging import powers_of
 from thinstream.streams.stream import START
 from thinstream.training.checkpoint import Checkpoints, State, described, require_same
 from thinstream.training.run import Interrupted, Line, NullObserver, Observer, step_of
@@ -90,9 +92,11 @@ class Driver:
     ) -> None:
         if merge_every is not None and merge_every < 1:
             raise InvalidParameterError(f"merge_every must be a whole number > 0, or None, got {merge_every!r}")
-        first = next(iter(model.learner.models))
+        first = next(iter(plain_learner(model.learner).models))
         if launcher.workers > 1 or merge is not None:
             merge = combining_for(first, merge).way  # refuses at once
+            if model.preparation.scale is not None:
+                powers_of(first)
         self.launcher, self.model, self.way, self.passes = launcher, model, merge, passes
         self.merge_every, self.checkpoints, self.watch = merge_every, checkpoints, watch or NullObserver()
         self.job, self.base, self.version = secrets.token_hex(8), model.learner, 0

@@ -12,6 +12,12 @@ from thinstream.learners.registry import find, make_learner_like, rule_of
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner, learner_of
 
+#: Said of models that scale or normalise rows, of which a worker has a part only.
+NOT_PREPARED = (
+    "mode='features' (--mode features) is for rows as they are: no worker has a whole row to normalize, nor the scales "
+    "of all features; mode='examples' takes scale and normalize"
+)
+
 
 @dataclass(frozen=True)
 class Blueprint:
@@ -30,6 +36,8 @@ class Blueprint:
         learner = model.learner
         if learner.weights_only:
             raise WeightsOnlyError(f"this {learner.algorithm.name} has its weights only and cannot go on learning")
+        if model.preparation:
+            raise InvalidParameterError(NOT_PREPARED)
         require_separable(learner.algorithm.name, learner.parameters)
         fresh = tuple(make_learner_like(each, n_features=1, grow=learner.grow) for each in learner.models)
         return cls(fresh, model.classes, learner.n_features if n_features is None else n_features)

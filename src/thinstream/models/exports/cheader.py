@@ -15,10 +15,10 @@ EXTENSIONS = (".h",)
 PER_LINE = 8
 
 _SEARCH = """\
-size_t low = 0, high = sizeof {name}_indices / sizeof {name}_indices[0];
+size_t low = 0, high = sizeof {table} / sizeof {table}[0];
 while (low < high) {{
     size_t middle = low + (high - low) / 2;
-    if ({name}_indices[middle] < {sought}) {{
+    if ({table}[middle] < {sought}) {{
         low = middle + 1;
     }} else {{
         high = middle;
@@ -33,7 +33,7 @@ _GUARD = """\
 
 #include <stddef.h>
 #include <stdint.h>
-
+{includes}
 #define {upper}_N_FEATURES {n_features}
 """
 
@@ -53,12 +53,12 @@ static inline {real} {name}_weight({index} index) {{
         ? {name}_weights[low] : {zero};
 }}
 
-static inline {real} {name}_score(const {index} *indices, const {real} *values, size_t n) {{
-    {real} sum = {intercept};
+{length}static inline {real} {name}_score(const {index} *indices, const {real} *values, size_t n) {{
+    {real} sum = {start};
     for (size_t i = 0; i < n; i++) {{
         sum += {name}_weight(indices[i]) * values[i];
     }}
-    return sum;
+    return {sum};
 }}
 
 static inline int {name}_predict(const {index} *indices, const {real} *values, size_t n) {{
@@ -84,9 +84,9 @@ _HEAD_OF_CLASSES = """\
 """
 
 _CODE_OF_CLASSES = """
-static inline void {name}_scores(const {index} *indices, const {real} *values, size_t n, {real} *scores) {{
+{length}static inline void {name}_scores(const {index} *indices, const {real} *values, size_t n, {real} *scores) {{
     for (size_t k = 0; k < {n_classes}; k++) {{
-        scores[k] = {name}_intercepts[k];
+        scores[k] = {start};
     }}
     for (size_t i = 0; i < n; i++) {{
 {search}        if (low < sizeof {name}_indices / sizeof {name}_indices[0] && {name}_indices[low] == indices[i]) {{
@@ -95,7 +95,7 @@ static inline void {name}_scores(const {index} *indices, const {real} *values, s
             }}
         }}
     }}
-}}
+{over_length}}}
 
 static inline size_t {name}_predict(const {index} *indices, const {real} *values, size_t n) {{
     {real} scores[{n_classes}];
@@ -115,6 +115,48 @@ static inline const char *{name}_label(const {index} *indices, const {real} *val
 """
 
 
+#: The length of a row, for models that normalise; the root is Newton's, as the mathematical library need not be there.
+_LENGTH = """\
+static inline {real} {name}_length(const {index} *indices, const {real} *values, size_t n) {{
+    double sum = 0, root;
+    uint64_t bits;
+    for (size_t i = 0; i < n; i++) {{
+{scaled}        sum += x * x;
+    }}
+    if (!(sum > 0)) {{
+        return 1;
+    }}
+    memcpy(&bits, &sum, sizeof bits);
+    bits = (bits >> 1) + 0x1ff8000000000000ULL;
+    memcpy(&root, &bits, sizeof root);
+    for (int step = 0; step < 5; step++) {{
+        root = 0.5 * (root + sum / root);
+    }}
+    return ({real})root;
+}}
+
+"""
+
+_AS_IT_IS = """\
+        double x = values[i];
+        (void)indices;
+"""
+
+_SCALED = """\
+{search}        if (low == sizeof {table} / sizeof {table}[0] || {table}[low] != indices[i]) {{
+            continue;
+        }}
+        double x = values[i] / {name}_scales[low];
+"""
+
+_OVER_LENGTH = """\
+    {real} length = {name}_length(indices, values, n);
+    for (size_t k = 0; k < {n_classes}; k++) {{
+        scores[k] = scores[k] / length + {name}_intercepts[k];
+    }}
+"""
+
+
 def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     """Sorted tables, a binary search and the functions ``NAME_weight``, ``_score``, ``_predict`` and ``_label``.
 
@@ -124,7 +166,8 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     If the model crosses columns, the header says so: the functions take rows that are crossed already.
 
     Of more than two classes the functions are ``NAME_scores``, ``_predict`` and ``_label``, and the labels
-    ``NAME_labels``, ``NAME_N_CLASSES`` of them.
+    ``NAME_labels``, ``NAME_N_CLASSES`` of them. Where rows are normalised, ``NAME_length`` is that of a row, and scores
+    are divided by it.
     """
     model = model.check()
     order = np.lexsort((model.rows, model.indices))
@@ -132,7 +175,8 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     if not len(columns):  # C has no empty arrays
         columns, rows, weights = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, weights.dtype)
     indices, starts = np.unique(columns, return_index=True)
-    name, wide, labels = identifier(name), int(indices[-1]) >= 2**32, [string(str(label)) for label in model.classes]
+    last = max([int(indices[-1]), *([] if model.scales is None else model.scales.indices[-1:].tolist())])
+    name, wide, labels = identifier(name), last >= 2**32, [string(str(label)) for label in model.classes]
     about = [f"thinstream {model.algorithm} {json.dumps(model.parameters)}"]
     if crosses := model.feature_space.get("cross"):
         about.append(f"Rows must be hashed and crossed before they are scored: {json.dumps(crosses)}")
@@ -142,13 +186,13 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
         "upper": name.upper(),
         "guard": f"THINSTREAM_{name.upper()}_H",
         "n_features": model.n_features,
+        "includes": "" if model.normalize is None else "#include <string.h>\n",
         "n_classes": len(labels),
         "negative": labels[0],
         "positive": labels[1],
         "real": "float" if weights.dtype == np.float32 else "double",
         "index": "uint64_t" if wide else "uint32_t",
         "zero": hexadecimals(np.zeros(1, weights.dtype))[0],
-        "intercept": hexadecimals(model.intercepts)[0],
         "cut": hexadecimals(np.array([model.threshold], weights.dtype))[0] if model.threshold else "0",
     }
     words["opening"] = _GUARD.format(**words)
@@ -171,8 +215,33 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
             table(f"uint32_t {name}_classes", [f"{k}U" for k in rows.tolist()]),
             table(f"{real} {name}_weights", values),
         ]
-    words["search"] = indent(_SEARCH.format(name=name, sought=sought), "    " * depth)
+    words["search"] = indent(_SEARCH.format(table=f"{name}_indices", sought=sought), "    " * depth)
+    words |= _lengths(model, words)
+    if model.scales is not None:
+        where, scales = model.scales
+        tables += [
+            table(f"{index} {name}_learned", [f"{j}{suffix}" for j in where.tolist()] or [f"0{suffix}"]),
+            table(f"double {name}_scales", hexadecimals(scales) or ["1"]),
+        ]
     file.write("".join([head.format(**words), *tables, code.format(**words)]).encode("ascii"))
+
+
+def _lengths(model: LinearModel, words: dict[str, Any]) -> dict[str, str]:
+    """What the code has where scores begin, end, and are divided."""
+    own = f"{words['name']}_intercepts[k]" if not model.is_binary else hexadecimals(model.intercepts)[0]
+    if model.normalize is None:
+        return {"length": "", "start": own, "sum": "sum", "over_length": ""}
+    scaled = _AS_IT_IS
+    if model.scales is not None:
+        place = f"{words['name']}_learned"
+        search = indent(_SEARCH.format(table=place, sought="indices[i]"), "    " * 2)
+        scaled = _SCALED.format(**words | {"search": search, "table": place})
+    return {
+        "length": _LENGTH.format(scaled=scaled, **words),
+        "start": words["zero"],
+        "sum": f"sum / {words['name']}_length(indices, values, n) + {own}",
+        "over_length": _OVER_LENGTH.format(**words),
+    }
 
 
 def table(declaration: str, entries: list[str], comments: list[str] | None = None) -> str:

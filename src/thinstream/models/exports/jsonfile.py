@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.models.exports.linear import LinearModel, decimals
+from thinstream.models.model import NORMALIZED
 
 EXTENSIONS = (".json",)
 
@@ -16,8 +17,12 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
 
     ``classes`` is [negative, positive], ``indices`` are sorted columns, the first being 0, and ``names`` maps columns
     (as text: JSON has no other keys) to names. ``space`` says how features were numbered: {} by their column, else how
-    names were hashed and crossed, and rows scaled: weights are for rows prepared like that. Numbers read back to the
-    same bits. A row is positive if its score is above ``threshold``, or above 0 where there is none.
+    names were hashed and crossed: weights are for rows prepared like that. Numbers read back to the same bits. A row is
+    positive if its score is above ``threshold``, or above 0 where there is none.
+
+    With ``"normalize": "l2"`` in ``space`` a score is the sum of weights times values over the length of the row, plus
+    the intercept. Where there are ``scales``, values are divided by those of their columns for that length alone, and
+    columns without one are no part of it; a length of 0 counts as 1.
 
     Of more than two classes, ``classes`` are all, and ``models`` has intercept, indices and weights of each. The class
     of highest score is predicted, the first of several.
@@ -37,8 +42,11 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
         "n_features": _json(model.n_features),
         **weights,
         "names": _json({str(j): model.names[j] for j in sorted(model.names)}),
-        "space": _json(model.feature_space),
+        "space": _json(model.feature_space | ({NORMALIZED: model.normalize} if model.normalize else {})),
     }
+    if model.scales is not None:
+        where, scales = model.scales
+        members["scales"] = f'{{"indices": {_json(where.tolist())}, "values": [{", ".join(decimals(scales))}]}}'
     lines = ",\n".join(f'  "{key}": {value}' for key, value in members.items())
     file.write(f"{{\n{lines}\n}}\n".encode("ascii"))
 

@@ -7,14 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
-from thinstream.models.model import Model
+from thinstream.models.model import NORMALIZED, Model
+from thinstream.preparing import Preparation
+
+
+class Scales(NamedTuple):
+    """Of the features that were learned; others are no part of a row's length."""
+
+    indices: NDArray[np.int64]  # columns, sorted
+    values: NDArray[np.float64]
 
 
 class LinearModel(NamedTuple):
     """Weights of a model, without what it needs to go on learning.
 
     There is a row of weights for two classes, whose score speaks for the second, and one for each of more. The row of
-    highest score wins, the first of several.
+    highest score wins, the first of several. A score is weights·x + intercept; of a model that normalises, weights·x
+    over the length of x, plus the intercept, where x is divided by ``scales`` first if there are any.
 
     Examples
     --------
@@ -36,11 +45,13 @@ class LinearModel(NamedTuple):
     names: dict[int, str]  # of columns, where known
     feature_space: dict[str, Any] = {}  # noqa: RUF012 (what feature numbers mean; {}: they are column numbers)
     threshold: float = 0.0  # of two classes: a score above it is positive
+    normalize: str | None = None  # "l2": rows are divided by their length
+    scales: Scales | None = None  # what values are divided by in that length; None: by nothing
 
     @classmethod
     def of(cls, model: Model) -> Self:
         """That of a model; names of features without a weight are left out."""
-        learner, models = model.learner, list(model.learner.models)
+        learner, models, preparation = model.learner, list(model.learner.models), model.preparation
         indices, weights = zip(*(one.sparse_weights() for one in models), strict=True)
         columns = np.concatenate(indices)
         names = {} if model.names is None else model.names.as_dict()
@@ -54,8 +65,10 @@ class LinearModel(NamedTuple):
             weights=np.concatenate(weights),
             intercepts=np.array([one.intercept for one in models], dtype=weights[0].dtype),
             names={j: str(names[j]) for j in np.unique(columns).tolist() if j in names} if names else {},
-            feature_space=dict(model.feature_space),
+            feature_space={name: kept for name, kept in model.feature_space.items() if name != NORMALIZED},
             threshold=model.threshold,
+            normalize=preparation.normalize or model.feature_space.get(NORMALIZED),
+            scales=_scales(preparation, learner.n_features) if preparation.normalize else None,
         )
 
     @property
@@ -98,6 +111,14 @@ class LinearModel(NamedTuple):
     def largest_first(self) -> NDArray[np.int64]:
         """Places in ``weights``, by size, ties in their order."""
         return np.argsort(-np.abs(self.weights), kind="stable").astype(np.int64, copy=False)
+
+
+def _scales(preparation: Preparation, n_features: int) -> Scales | None:
+    if preparation.scales is None:
+        return None
+    m = preparation.divisors(n_features)
+    where = np.flatnonzero(m)
+    return Scales(where, m[where])
 
 
 def json_value(value: Any) -> Any:

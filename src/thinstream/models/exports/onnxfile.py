@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.errors import MissingPackageError
 from thinstream.models.exports.linear import LinearModel
+from thinstream.models.model import NORMALIZED
 
 EXTENSIONS = (".onnx",)
 #: The oldest that has every operator in the form used here: the file runs in old runtimes too.
@@ -27,7 +28,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     The property ``space`` says what columns mean, as JSON: rows must be hashed and crossed like that beforehand.
 
     The weights are a sparse initialiser that ends at the last non-zero weight; a runtime may unfold it in memory
-    (onnxruntime does).
+    (onnxruntime does). Where rows are normalised, their lengths are a part of the graph, in double.
     """
     model = model.check()
     order = np.lexsort((model.rows, model.indices))
@@ -84,16 +85,26 @@ def _made(model: LinearModel, graph: _Graph, places: NDArray[np.int64], weights:
         "threshold": np.array(model.threshold, dtype=dtype),
         "intercept": graph.intercept,
         "classes": labels,
+        "nothing": np.array(0.0),
+        "one": np.array(1.0),
     }
-    sparse = helper.make_sparse_tensor(
-        numpy_helper.from_array(weights, "weights"), numpy_helper.from_array(places), graph.shape
-    )
+    tables = {"weights": (weights, places, graph.shape)}
+    if model.scales is not None:  # 1/m, and 0 where unknown columns lead
+        where, scales = model.scales
+        width = int(where[-1]) + 2 if len(where) else 1
+        constants["last_scale"] = np.array(width - 1, dtype=np.int64)
+        tables["rates"] = (1.0 / scales, where, [width])
+    sparse = [
+        helper.make_sparse_tensor(numpy_helper.from_array(values, key), numpy_helper.from_array(at), shape)
+        for key, (values, at, shape) in tables.items()
+    ]
     steps = [
         ("Clip", ["indices", "before", "slot"], "places", {}),  # Gather takes -1 as the last, the slot
         ("Gather", ["weights", "places"], "found", {"axis": 0}),
         *graph.sums,
         ("ReduceSum", ["products", "row"], "sums", {"keepdims": 0}),
-        ("Add", ["sums", "intercept"], "scores", {}),
+        *_over_lengths(model, real, TensorProto.DOUBLE),
+        ("Add", ["sums" if model.normalize is None else "shares", "intercept"], "scores", {}),
         *graph.decision,
         ("Gather", ["classes", "which"], "labels", {"axis": 0}),
     ]
@@ -111,7 +122,7 @@ def _made(model: LinearModel, graph: _Graph, places: NDArray[np.int64], weights:
             helper.make_tensor_value_info("labels", kind, ["rows"]),
         ],
         [numpy_helper.from_array(value, key) for key, value in constants.items() if key in used],
-        sparse_initializer=[sparse],
+        sparse_initializer=sparse,
     )
     made = helper.make_model(
         nodes, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="thinstream"
@@ -123,10 +134,34 @@ def _made(model: LinearModel, graph: _Graph, places: NDArray[np.int64], weights:
             "parameters": json.dumps(model.parameters),
             "classes": json.dumps(model.classes),
             "n_features": str(model.n_features),
-            "space": json.dumps(model.feature_space),
+            "space": json.dumps(model.feature_space | ({NORMALIZED: model.normalize} if model.normalize else {})),
         },
     )
     return made
+
+
+def _over_lengths(model: LinearModel, real: int, double: int) -> list[tuple[str, list[str], str, dict[str, Any]]]:
+    """From sums to sums over the lengths of their rows."""
+    if model.normalize is None:
+        return []
+    steps: list[tuple[str, list[str], str, dict[str, Any]]] = [("Cast", ["values"], "precise", {"to": double})]
+    if model.scales is not None:
+        steps += [
+            ("Clip", ["indices", "before", "last_scale"], "scale_places", {}),
+            ("Gather", ["rates", "scale_places"], "own_rates", {"axis": 0}),
+            ("Mul", ["precise", "own_rates"], "scaled", {}),
+        ]
+    squares = "precise" if model.scales is None else "scaled"
+    steps += [
+        ("Mul", [squares, squares], "squares", {}),
+        ("ReduceSum", ["squares", "row"], "total", {"keepdims": 0 if model.is_binary else 1}),
+        ("Sqrt", ["total"], "root", {}),
+        ("Greater", ["root", "nothing"], "any", {}),
+        ("Where", ["any", "root", "one"], "precise_length", {}),
+        ("Cast", ["precise_length"], "length", {"to": real}),
+        ("Div", ["sums", "length"], "shares", {}),
+    ]
+    return steps
 
 
 def _labels(classes: tuple[Any, ...]) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from typing import BinaryIO
 
+from thinstream.errors import InvalidInputError
 from thinstream.models.exports.linear import LinearModel, decimals
 
 EXTENSIONS = (".txt", ".tsv")
@@ -20,6 +21,9 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     backslash are written ``\t``, ``\n``, ``\r`` and ``\\``; a name that would read as a column or as a head line has a
     backslash before it, and bytes that were no UTF-8 are ``\udcXX``. Weights read back to the same bits.
 
+    Of a model that normalises rows the head says so; one that scales features as well needs the scales of all of them,
+    and is refused.
+
     >>> import io
     >>> import numpy as np
     >>> file, weights = io.BytesIO(), np.array([0.1, -2.0, 0.5], dtype=np.float32)
@@ -36,7 +40,12 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     7           -2.0
     offer       0.1
     """
-    model = model.check()
+    model, unit = model.check(), model.normalize is not None
+    if model.scales is not None:
+        raise InvalidInputError(
+            f"{model.algorithm} scales features and then normalizes rows: a row's length takes the scales of all "
+            "features, which text has no place for; export it as .json, .onnx or .h"
+        )
     labels, intercepts = [str(label).translate(_ESCAPES) for label in model.classes], decimals(model.intercepts)
     if model.is_binary:
         of, tags = "", [""]
@@ -50,6 +59,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     head = [
         f"thinstream {model.algorithm}: {len(model.weights)} of {model.n_weights} weights{of} are not zero",
         "features without a name are given by their column, the first column is 0",
+        *(["the score of a row is its weights times values, over the row's length, plus the intercept"] * unit),
         *facts,
     ]
     _put(file, [f"# {line}" for line in head])

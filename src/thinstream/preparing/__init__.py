@@ -1,0 +1,21 @@
+"""Preparing rows as a part of the model: features divided by a scale that is learned along, rows of unit length.
+
+A row's non-zeros first update the scales of their features, then are divided by them; `PreparedLearner` does that
+around any online learner, of two classes or more, which knows nothing of it.
+"""
+
+from thinstream.preparing.learner import PreparedLearner, PreparedModel, plain_learner, preparation_of, prepared
+from thinstream.preparing.merging import merge
+from thinstream.preparing.preparation import NORMALIZE, SCALE, Preparation
+
+__all__ = [
+    "NORMALIZE",
+    "SCALE",
+    "Preparation",
+    "PreparedLearner",
+    "PreparedModel",
+    "merge",
+    "plain_learner",
+    "preparation_of",
+    "prepared",
+]

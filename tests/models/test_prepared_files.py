@@ -1,0 +1,121 @@
+"""Files of models that prepare their rows: the same bytes after going on, weights only, what older versions wrote."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import thinstream as ts
+from tests.models.test_prepared_exports import TABLE, WIDTH, rows, trained
+from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
+from thinstream.learners import Classes
+from thinstream.models import packing
+from thinstream.models.container import get
+from thinstream.models.file import read, write
+from thinstream.models.model import Model
+from thinstream.preparing.unit_rows import unit_rows
+
+KINDS = list(TABLE)[1:]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("labels", [(-1, 1), ("a", "b", "c")])
+def test_a_model_goes_on_with_the_same_bytes(kind, labels, tmp_path):
+    one, two = rows(200, len(labels), WIDTH, "float32", 5), rows(200, len(labels), WIDTH, "float32", 6)
+    whole, parts = trained(*kind, labels, "float32"), trained(*kind, labels, "float32")
+    for batch in (one, two):
+        whole.learner.learn(batch)
+    parts.learner.learn(one)
+    write(tmp_path / "part.ts", parts)
+    parts = read(tmp_path / "part.ts")
+    parts.learner.learn(two)
+    write(tmp_path / "a.ts", whole)
+    write(tmp_path / "b.ts", parts)
+    assert (tmp_path / "a.ts").read_bytes() == (tmp_path / "b.ts").read_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("labels", [(-1, 1), ("a", "b", "c")])
+def test_weights_alone_predict_the_same_bits(kind, labels, tmp_path):
+    model = trained(*kind, labels, "float32")
+    write(tmp_path / "m.ts", model, "weights")
+    found, batch = read(tmp_path / "m.ts"), rows(100, len(labels), WIDTH + 3, "float32", 7)
+    assert found.learner.weights_only
+    assert found.learner.scores(batch).tobytes() == model.learner.scores(batch).tobytes()
+    assert found.learner.weights().tobytes() == model.learner.weights().tobytes()
+    write(tmp_path / "again.ts", found, "weights")
+    assert (tmp_path / "again.ts").read_bytes() == (tmp_path / "m.ts").read_bytes()
+
+
+def test_of_sparse_weights_only_their_scales_are_kept(tmp_path):
+    model = Model.fresh("fsol", Classes(-1, 1), n_features=WIDTH, scale="max", parameters={"l1": 3.0})
+    model.learner.learn(rows(300, 2, WIDTH, "float32", 1))
+    assert 0 < model.learner.nnz < WIDTH // 2
+    write(tmp_path / "m.ts", model, "weights")
+    assert len(get(tmp_path / "m.ts")[1]["scales/max"]) == model.learner.nnz
+
+
+def test_what_older_versions_wrote_of_normalised_streams(tmp_path):
+    """There the stream normalised, and the feature space said so; now the model does, with the same bits."""
+    path, old = tmp_path / "m.ts", Model.fresh("arow", Classes(-1, 1), n_features=WIDTH)
+    batch, new = rows(100, 2, WIDTH, "float32", 1), rows(50, 2, WIDTH + 4, "float32", 2)
+    first, second = (np.empty_like(each.values) for each in (batch, new))
+    for each, values in ((batch, first), (new, second)):
+        unit_rows(each.indptr.astype(np.int64), each.values, values)
+    old.learner.learn(_with(batch, first))
+    write(path, Model(old.learner, old.classes, {"normalize": "l2"}))
+    assert packing.oldest_format(old.learner) == 1
+    found = read(path)
+    assert (found.feature_space, found.preparation.kinds) == ({}, {"scale": None, "normalize": "l2"})
+    assert found.learner.scores(new).tobytes() == old.learner.scores(_with(new, second)).tobytes()
+    again = read(path)
+    again.learner.learn(batch)
+    old.learner.learn(_with(batch, first))
+    assert again.learner.inner.weights().tobytes() == old.learner.weights().tobytes()
+    assert ts.load(path).get_params()["normalize"] == "l2"
+
+
+def _with(batch, values):
+    return replace(batch, values=values)
+
+
+@pytest.mark.parametrize("kind", ["max", "rms"])
+def test_damaged_scales_are_refused(kind, tmp_path):
+    model = trained(kind, None, (-1, 1), "float32")
+    head, arrays = packing.describe(model.learner), packing.pack(model.learner, "full")
+    head |= {"grade": "full", "classes": [-1, 1]}
+    name = f"scales/{'max' if kind == 'max' else 'squares'}"
+    assert packing.unpack(head, arrays).weights().tobytes() == model.learner.weights().tobytes()
+    for changed, message in (
+        ({name: arrays[name][1:]}, "its array"),
+        ({name: arrays[name].astype(np.float32)}, "is float32"),
+        ({name: -arrays[name]}, "not all 0 or above"),
+        ({"scales/indices": arrays["scales/indices"][::-1]}, "not sorted"),
+        ({"scales/indices": arrays["scales/indices"] + 1000}, "not sorted and unique from 0 to"),
+    ):
+        with pytest.raises(ModelFileError, match=message):
+            packing.unpack(head, arrays | changed)
+    with pytest.raises(ModelFileError, match="and not how"):
+        packing.unpack(head | {"preparation": {"scale": None, "normalize": None}}, arrays)
+    with pytest.raises(InvalidParameterError, match="scale must be"):
+        packing.unpack(head | {"preparation": {"scale": "no", "normalize": None}}, arrays)
+
+
+def test_asking_both_the_stream_and_the_model_is_an_error(tmp_path):
+    path = tmp_path / "d.svm"
+    path.write_text("1 1:3 2:4\n-1 1:1\n" * 20)
+    stream = ts.open_stream(path, normalize="l2")
+    for given in ({"normalize": "l2"}, {"scale": "max"}):
+        with pytest.raises(InvalidParameterError, match="leave the stream's out"):
+            ts.FSOL(**given).fit_stream(stream)
+    one, other = ts.FSOL().fit_stream(stream), ts.FSOL(normalize="l2").fit_stream(ts.open_stream(path))
+    assert np.array_equal(one.coef_, other.coef_)
+    with pytest.raises(InvalidParameterError, match="leave the stream's out"):
+        next(other.predict_stream(stream))
+    with pytest.raises(InvalidInputError, match="they would not mean the same"):
+        next(one.predict_stream(ts.open_stream(path)))
+    one.save(tmp_path / "m.ts")
+    loaded = ts.load(tmp_path / "m.ts")
+    assert loaded.normalize == "l2"
+    (found,) = loaded.predict_stream(loaded.open_stream(path))
+    assert found.tolist() == [1, -1] * 20
