@@ -47,7 +47,7 @@ class Preparation:
                 raise InvalidParameterError(f"{name} must be {listed(allowed)}, got {value!r}")
         self.scale, self.normalize = scale, normalize
         self.scales: Scales | None = None if scale is None else KINDS[scale].fresh()
-        self._room = _NOTHING  # for what `take_back` needs; fresh memory would cost as much as filling it
+        self._before, self._values = _NOTHING, np.empty(0, np.float32)  # used again: fresh memory costs as much again
 
     def __bool__(self) -> bool:
         return self.scale is not None or self.normalize is not None
@@ -77,19 +77,21 @@ class Preparation:
         return np.ones(n_features) if self.scales is None else self.scales.divisors(n_features)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_room": _NOTHING}
+        return self.__dict__ | {"_before": _NOTHING, "_values": np.empty(0, np.float32)}
 
     def learn(self, batch: Batch, dtype: np.dtype[Any]) -> tuple[Batch, Numbers]:
-        """The rows as they are to be learned, and what `take_back` needs, good until the next call.
+        """The rows as they are to be learned, and what `take_back` needs; both are good until the next call.
 
         Rows of weight 0 leave no trace.
         """
         weights = EVERY_WEIGHT_1 if batch.weights is None else batch.weights
         needed = 0 if self.scales is None else batch.nnz * self.scales.width
-        if needed > len(self._room):
-            self._room = np.empty(needed)
-        before = self._room[:needed]
-        return self._prepared(batch, dtype, weights, before), before
+        if needed > len(self._before):
+            self._before = np.empty(needed)
+        if batch.nnz > len(self._values) or dtype != self._values.dtype:
+            self._values = np.empty(batch.nnz, dtype)
+        before = self._before[:needed]
+        return self._prepared(batch, dtype, weights, before, self._values[: batch.nnz]), before
 
     def take_back(self, batch: Batch, before: Numbers, row: int = 0) -> None:
         """Forgets what `learn` learned of the rows from ``row`` on."""
@@ -100,13 +102,14 @@ class Preparation:
     def apply(self, batch: Batch, dtype: np.dtype[Any]) -> Batch:
         """The rows as they are to be scored, with the scales as they stand; features without one are left out."""
         known = batch if self.scales is None else batch.narrowed(len(self.scales))
-        return self._prepared(known, dtype, AS_THEY_STAND, _NOTHING)
+        return self._prepared(known, dtype, AS_THEY_STAND, _NOTHING, np.empty(known.nnz, dtype))
 
-    def _prepared(self, batch: Batch, dtype: np.dtype[Any], weights: NDArray[Any], before: Numbers) -> Batch:
+    def _prepared(
+        self, batch: Batch, dtype: np.dtype[Any], weights: NDArray[Any], before: Numbers, out: NDArray[Any]
+    ) -> Batch:
         most = _MOST[dtype.name]
         batch.require_below(most, f"scale and normalize allow {most:g} in {dtype.name}: sums of squares would overflow")
         indptr, values, largest = _long(batch.indptr), batch.values.astype(dtype, copy=False), batch.largest
-        out = np.empty(batch.nnz, dtype)
         if self.scales is not None:
             run = type(self.scales).scale
             largest = float(run(indptr, batch.indices, values, weights, self.scales.state, before, out))

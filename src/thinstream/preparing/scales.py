@@ -50,8 +50,7 @@ def _scale_by_max(indptr: Any, indices: Any, values: Any, weights: Any, m: Any, 
                 j, size = np.uint64(indices[k]), np.float64(abs(values[k]))
                 old = m[j]
                 before[k] = old
-                if size > old:
-                    m[j] = size
+                m[j] = size if size > old else old  # a branch would be guessed wrong as long as scales grow
             for k in range(first, last):
                 x = np.float64(values[k])
                 out[k] = over(x, max(before[k], abs(x)))

@@ -10,12 +10,13 @@ from thinstream.jit import compiled
 @compiled()
 def _unit_rows(indptr: Any, values: Any, out: Any) -> None:
     for i in range(len(indptr) - 1):
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])  # unsigned: no checks, so that divisions are SIMD
         total = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
+        for k in range(first, last):
             total += np.float64(values[k]) * np.float64(values[k])
         length = np.sqrt(total)
         by = length if 0.0 < length < np.inf else 1.0
-        for k in range(indptr[i], indptr[i + 1]):
+        for k in range(first, last):
             out[k] = values[k] / by
 
 
