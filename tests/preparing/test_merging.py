@@ -49,8 +49,11 @@ FULL = [
 ]
 
 
+FORGETTING = [(name, {**MERGED[name], "half_life": 20.0}) for name in ("FSOL", "AdaRDA", "SSOL", "AROW")]
+
+
 @pytest.mark.interpreted
-@pytest.mark.parametrize(("name", "more"), [*MERGED.items(), *FULL])
+@pytest.mark.parametrize(("name", "more"), [*MERGED.items(), *FULL, *FORGETTING])
 def test_under_other_scales_scores_and_variances_stay(name, more):
     model, other = learned(("max", None), rows(50, 1), name, **more), learned(("max", None), rows(50, 2, 7.0))
     scales = type(model.preparation.scales).merged([model.preparation.scales, other.preparation.scales])

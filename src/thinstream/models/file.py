@@ -34,7 +34,7 @@ from thinstream.models.model import NORMALIZED, Model, Names
 from thinstream.preparing import Preparation, plain_learner, prepared
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
-#: classes that come later, thresholds and rows that the model prepares with 4; what needs no more is still written as 1.
+#: classes that come later, thresholds and rows that the model prepares with 4; what needs no more is written as 1.
 FORMAT = 4
 GRADES = ("full", "weights")
 Grade = Literal["full", "weights"]

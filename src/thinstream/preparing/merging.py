@@ -85,6 +85,8 @@ def _brought(model: Learner, ratio: NDArray[np.float64]) -> Learner:
     rule, powers = model.rule.merge_rule(), powers_of(model)
     new, r = copy_wide(model, model.n_features), np.concatenate([np.ones(model.offset), ratio])
     fields: dict[str, Any] = field_views(new.algorithm, new.memory, 0, len(r))._asdict()
+    for name, values in model.coordinates(0, len(r))._asdict().items():  # what is to be forgotten by now, forgotten
+        fields[name][:] = values
     if rule.weight:  # all thresholds taken
         fields[rule.weight][:] = model._weight_block(0, len(r))
         for name, value in rule.clocks(model.t, model.rule.read_totals(model.memory.totals)).items():
