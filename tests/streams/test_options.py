@@ -54,6 +54,7 @@ OTHER = {
     "signed": True,
     "cross": (("age", "zip"), ("user", "item", "day")),
     "names": 1,
+    "id": "key",
     "dtype": "float64",
     "labels": False,
     "strict": False,

@@ -195,11 +195,11 @@ class Lines(Observer):
 def test_lines_are_told(tmp_path):
     watch = Lines()
     state = learn_features(Threads(2), Everything(), model(), checkpoint=tmp_path, segment=30, watch=watch)
-    assert [line.total.rows for line in watch.lines_] == [1, 2, 4, 8, 16, 32, 64, ROWS]
+    assert [line.total.rows for line in watch.lines_] == [64, ROWS]
     assert sum(line.since.rows for line in watch.lines_) == ROWS
     assert watch.moves == [30, 60, 90, 0]
     assert all(line.n_features == WIDTH for line in watch.lines_)
-    assert watch.lines_[0].nnz == np.count_nonzero(X[0])
+    assert watch.lines_[0].nnz == np.count_nonzero(X[:64].any(axis=0))
     assert watch.lines_[-1].nnz == state.model.learner.nnz > 0
 
 
