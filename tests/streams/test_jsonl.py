@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.streams.formats import as_text, check, hashed, in_pieces, parse_error, rows_of
-from thinstream.errors import InvalidParameterError
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.streams import open_stream
 from thinstream.streams.text.hashing import Hashing
 from thinstream.streams.text.jsonl import JSONLines
 from thinstream.streams.text.names import NameTable
@@ -176,3 +177,18 @@ def test_parameters_are_checked():
         JSONLines(text=[3])
     with pytest.raises(InvalidParameterError, match=r"classes must be two different labels .* got \('a', 'a'\)"):
         JSONLines(classes=("a", "a"))
+
+
+def test_a_record_without_the_key_of_the_label_is_refused_by_its_name(tmp_path):
+    """Where labels are needed; null is a label that is missing."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"label": 1, "a": 2}\n{"lable": 0, "a": 3}\n')
+    with pytest.raises(
+        InvalidInputError,
+        match=r'line 2, column 1: a record must have its label under the key "label", got none; did you mean \'lable\'',
+    ):
+        list(open_stream(path).batches())
+    with pytest.raises(InvalidInputError, match=r"under the key \"y\", got none; there are 'label' or 'a'"):
+        list(open_stream(path, label="y").batches())
+    assert sum(map(len, open_stream(path, on_error="skip").batches())) == 1
+    assert sum(map(len, open_stream(path, labels=False).batches())) == 2

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.errors import meant
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.spelling import Members, spelled
@@ -135,6 +136,11 @@ class _Features:
 class JSONLines(ColumnFormat):
     r"""JSON Lines; keys are columns, those inside an object are written with points. A label may be true or false.
 
+    Parameters
+    ----------
+    labels : bool
+        Whether every record must have the key of the label; where its value is null there is none.
+
     Examples
     --------
     >>> from thinstream.streams.text.hashing import Hashing
@@ -146,6 +152,7 @@ class JSONLines(ColumnFormat):
 
     """
 
+    labels: bool = False
     met: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @property
@@ -209,6 +216,11 @@ class JSONLines(ColumnFormat):
         """Label and weight of a line; its features are added, and what it is called where that is asked for."""
         entries = _decoded(line, _decoder if ids is None else _exact_decoder)
         called = "" if self.id is None else _as_written(entries.get(self.id, ""))
+        if self.labels and self.label is not None and self.label not in entries:
+            raise _Refused(
+                f"a record must have its label under the key {_shown(self.label)}, got none; "
+                f"{meant(self.label, [*entries][:20])} (label= or --label names the key)"
+            )
         label = math.nan if self.label is None else self._label(entries.pop(self.label, None), features)
         weight = 1.0 if self.weight is None else self._weight(entries.pop(self.weight, None))
         for key, value in entries.items():
