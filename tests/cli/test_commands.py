@@ -247,10 +247,12 @@ def test_evaluate(data, model, thin):
     assert thin("evaluate", data, "-m", model).startswith(f"examples           {ROWS} (")
     Path("e.vw").write_text("|f a\n")
     thin("train", data, "-m", "m.ts", "-q")
-    Path("e.jsonl").write_text('{"a": 1}\n')
+    Path("e.jsonl").write_text('{"a": 1, "label": null}\n')
+    Path("f.jsonl").write_text('{"a": 1}\n')
     Path("l.jsonl").write_text('{"a": 1, "label": 1}\n')
     thin("train", "l.jsonl", "-m", "l.ts", "-q")
     assert "need labels, row 0 has none" in thin("evaluate", "e.jsonl", "-m", "l.ts", code=1).errors
+    assert 'its label under the key "label", got none' in thin("evaluate", "f.jsonl", "-m", "l.ts", code=1).errors
 
 
 def test_inspect(data, model, thin):

@@ -372,6 +372,8 @@ def test_a_model_takes_its_crosses_along(tmp_path):
         InvalidParameterError, match=r"learned with cross age,size and .* it cannot be used with user,item"
     ):
         model.open_stream(path, cross=[("user", "item")])
+    dicts = [{name: value for name, value in row.items() if name != "label"} for row in ROWS]
+    assert model.predict(dicts).tolist() == predicted.tolist()
     ts.save(model, tmp_path / "m.ts")
     assert ts.load(tmp_path / "m.ts").open_stream(path).feature_space == opened.feature_space
     # a frame of the same columns is another format of the same features
