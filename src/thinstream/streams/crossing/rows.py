@@ -40,7 +40,7 @@ def cross_rows(
     >>> members = spelled(names, crosses.slots_of(["user", "age"]), np.array([1.0, 31.0]), ends)
     >>> found = cross_rows(crosses, (ends, np.array([5, 9], np.int32), members.values), members)
     >>> found.indices, found.values, Hashing(bits=18).index("user=ann × age")
-    (array([     5,      9, 201797], dtype=int32), array([ 1., 31., 31.]), 201797)
+    (array([    5,     9, 64464], dtype=int32), array([ 1., 31., 31.]), 64464)
     """
     indptr, hashing = np.zeros(len(members.indptr), np.int64), crosses.hashing
     rows = _sizes(members.indptr, members.slots, crosses.plan, plain[0], len(crosses.names), MOST, indptr)
