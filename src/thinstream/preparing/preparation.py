@@ -118,7 +118,7 @@ class Preparation:
                 self.take_back(batch, before) if len(before) else None
                 raise self._too_large(batch, out, LARGEST[dtype.name])
         if self.normalize is not None:
-            unit_rows(indptr, values, out)
+            unit_rows(indptr, values, None if values is out else out)
             largest = _UNIT
         return replace(batch, values=out, largest=largest)
 
