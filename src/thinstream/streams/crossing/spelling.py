@@ -64,16 +64,17 @@ def of_namespaces(
     """
     names, ends = encode_names(crosses.names)
     single = np.array([len(name) == 1 for name in crosses.names])
-    room = int(np.sum(spans[:, 1] - spans[:, 0] + 1 + spans[:, 3] - spans[:, 2]))
-    found = _room(len(spans), room, values, indptr)
     begins = np.concatenate([[0], ends]).astype(np.int64)
-    _spell_namespaces(text, spans, np.frombuffer(bytearray(names), np.uint8), begins, single, found)
+    found = _room(len(spans), 0, values, indptr)
+    size = _measure_namespaces(text, spans, np.frombuffer(bytearray(names), np.uint8), begins, single, found)
+    found = found._replace(text=np.empty(size, np.uint8))
+    _spell_namespaces(text, spans, found)
     return found
 
 
 def _room(features: int, size: int, values: NDArray[np.float64], indptr: NDArray[np.int64]) -> Members:
-    starts, stops = np.zeros(features, np.int64), np.zeros(features, np.int64)
-    return Members(indptr, np.zeros(features, np.uint64), np.empty(size, np.uint8), starts, stops, values)
+    starts, stops = np.empty(features, np.int64), np.empty(features, np.int64)
+    return Members(indptr, np.empty(features, np.uint64), np.empty(size, np.uint8), starts, stops, values)
 
 
 @scalar
@@ -119,20 +120,30 @@ def _meant(text: Any, start: Any, stop: Any, names: Any, begin: Any, end: Any, s
 
 
 @compiled()
-def _spell_namespaces(text: Any, spans: Any, names: Any, begins: Any, single: Any, found: Any) -> None:
-    at, space, slots = 0, np.int64(-1), np.uint64(0)
+def _measure_namespaces(text: Any, spans: Any, names: Any, begins: Any, single: Any, found: Any) -> Any:
+    """Which features are crossed, and where they will be spelled; returns how much room that takes."""
+    at, space, slots, head = 0, np.int64(-1), np.uint64(0), 0
     for k in range(len(spans)):
-        stop = spans[k, 1]
         if spans[k, 0] != space:
-            space, slots = spans[k, 0], np.uint64(0)
+            space, stop, slots = spans[k, 0], spans[k, 1], np.uint64(0)
             for name in range(len(single)):
                 if _meant(text, space, stop, names, begins[name], begins[name + 1], single[name]):
                     slots |= np.uint64(1) << np.uint64(name)
+            if slots != 0:
+                head = stop - space + (1 if text[stop - 1] != _EQUALS else 0)
         found.slots[k], found.starts[k] = slots, at
         if slots != 0:
-            at = _copied(text, space, stop, found.text, at)
-            if text[stop - 1] != _EQUALS:
+            at += head + spans[k, 3] - spans[k, 2]
+        found.stops[k] = at
+    return at
+
+
+@compiled()
+def _spell_namespaces(text: Any, spans: Any, found: Any) -> None:
+    for k in range(len(spans)):
+        if found.slots[k] != 0:
+            at = _copied(text, spans[k, 0], spans[k, 1], found.text, found.starts[k])
+            if text[spans[k, 1] - 1] != _EQUALS:
                 found.text[at] = _CARET
                 at += 1
-            at = _copied(text, spans[k, 2], spans[k, 3], found.text, at)
-        found.stops[k] = at
+            _copied(text, spans[k, 2], spans[k, 3], found.text, at)

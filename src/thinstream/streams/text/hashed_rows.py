@@ -22,7 +22,7 @@ from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Tex
 _WORD = re.compile(r"\w+")
 BYTE_ORDER = b"\xef\xbb\xbf"  # some editors put it at the head of a file
 #: Bytes parsed at a time where features are crossed.
-PIECE = 1 << 17
+PIECE = 1 << 18
 Class = str | float | bool
 
 
