@@ -166,3 +166,10 @@ def test_cost_curves(rows, thin):
     assert told[0]["weighted_sum_rho"] == 3.0
     assert "between 0 and 1" in thin("costs", rows, "--weights", "0.5,high", code=2).errors
     assert "between 0 and 1" in thin("costs", rows, "--weights", "0.5,1", code=2).errors
+
+
+def test_a_best_value_at_an_end_is_said(data, thin):
+    said = thin("path", data, "-a", "fsol", "--l1", "100..1000", "-n", "2")
+    assert "the best model has the highest l1 of the sweep" in said.errors or "the lowest l1" in said.errors
+    assert "beyond it, --l1 " in said.errors
+    assert "of the sweep" not in thin("path", data, "-a", "fsol", "--l1", "100..1000", "-n", "2", "-q").errors

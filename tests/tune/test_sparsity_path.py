@@ -21,7 +21,7 @@ from thinstream.evaluate.observer import Observer
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
 from thinstream.tune import peekable
-from thinstream.tune.l1_range import GRID, find_l1_range
+from thinstream.tune.l1_range import GRID, _ends, find_l1_range
 from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.peekable import HoldoutStream, PeekableStream
 from thinstream.tune.scoring import COLUMNS, metric_values, standard_errors
@@ -386,3 +386,21 @@ def test_a_small_compressed_file_is_counted(tmp_path):
     stream.look(10)
     assert stream.length() == 6000
     assert sum(len(batch) for batch in stream.batches()) == 6000
+
+
+def test_weights_that_vanish_and_come_back_are_no_dense_end():
+    """SSOL's λ/t on mail: fewer weights, more, and fewer again as l1 grows; dense is what lies before all that."""
+    nnz = np.concatenate([[1000], np.select([GRID < 1e-3, GRID < 1e1, GRID < 1e3], [1000, 700, 990], 0)])
+    low, high = _ends(nnz)
+    assert -3.6 < low < -3.0
+    assert 2.9 < high < 3.6
+
+
+def test_the_range_begins_where_learning_is_not_held_up():
+    """SSOL's first thresholds are above all sums if l1 is large: its weights come late, not sparse."""
+    X, y = drawn(20_000)
+    path = sweep_stream(streamed(X, y, size=5000), StudyConfig("ssol"), Trial({}), Sweep(6))
+    free = sweep_stream(streamed(X, y, size=5000), StudyConfig("ssol"), Trial({}), Sweep(2, 1e-9, 1e-8))
+    assert path.progressive("error")[0] <= 1.1 * free.progressive("error")[0]
+    assert path.nnz[0] >= 0.9 * free.nnz[0]
+    assert path.nnz[-1] <= 1

@@ -3,7 +3,8 @@
 What l1 does depends on the algorithm, its schedule, its rate, the scale of the values and the length of the stream
 (FSOL's threshold stands still while its sums grow; Ada-RDA's grows with the rounds). So it is measured: the l1 at which
 weights begin to vanish, and at which next to none are left, after a quarter of the rows looked at and after all of
-them. Both are carried on to the length of the stream by the power law through the two.
+them. Both are carried on to the length of the stream by the power law through the two, outwards only: an l1 that takes
+no weight in the end may still have held up learning for as long as its threshold was above the sums (λ/t of SSOL).
 """
 
 import math
@@ -52,6 +53,8 @@ def find_l1_range(stream: PeekableStream, config: StudyConfig, trial: Trial) -> 
         return L1Range(*FALLBACK)
     early, late = ends[0] or ends[-1], ends[-1]
     low, high = (_carried(a, b, len(rows), length) for a, b in zip(early, late, strict=True))
+    # a schedule that bears down on the first rounds costs more than weights: what was dense here is tried, too
+    low, high = min(low, 10.0 ** late[0]), max(high, 10.0 ** late[1])
     # a little beyond both: counts of few weights are rough
     return L1Range(_rounded(low / 2.0, math.floor), _rounded(max(2.0 * high, 10.0 * low), math.ceil))
 
@@ -76,7 +79,9 @@ def _ends(nnz: NDArray[np.int64]) -> tuple[float, float] | None:
     if most <= least:
         return None
     left = (nnz[1:] - least) / (most - least)
-    return _crossing(left, DENSE), _crossing(left, THIN)
+    # weights may become fewer, more, and fewer again: dense is what lies before the first loss, thin behind the last
+    dense = np.minimum.accumulate(left)
+    return _crossing(dense, DENSE), _crossing(left, THIN)
 
 
 def _crossing(left: NDArray[np.float64], level: float) -> float:

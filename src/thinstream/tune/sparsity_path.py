@@ -160,6 +160,11 @@ class PathResult:
             errors, sign = standard_errors(counted, scoring, self.tradeoff), MEASURES[scoring].sign
         return select_model(values, errors, self.nnz, self.n_features, sign=sign, rule=rule, limits=limits)
 
+    def best_at_edge(self, scoring: str = "error", limits: Limits = UNLIMITED) -> int | None:
+        """The number of the best model if it is the first or the last: beyond that end there may be better ones."""
+        best = self.pick(scoring, "best", limits)
+        return best if best in (0, len(self.l1) - 1) else None
+
 
 def sweep_stream(
     stream: Stream,

@@ -123,6 +123,8 @@ def path(
         _save(model, choice, swept.passes, output.quiet)
     _show(swept, chosen, choice, study, output)
     if not output.quiet:
+        if chosen is not None:
+            _remark_on_edge(swept, choice)
         report_skipped(stream, output.quiet)
         remark_on_labels(swept.rows, int(swept.learned.counts[POSITIVES, 0]), swept.looks_sorted)
     if trouble is not None:
@@ -186,6 +188,18 @@ def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study,
     print(f"\n* l1 = {short(swept.l1[chosen])}, {swept.nnz[chosen]:,} of {swept.n_features:,} weights: {rule}")
     print(f"  by {name} on {on}{_within(choice.limits())}; to train it alone: --l1 {float(swept.l1[chosen])!r}")
     say_places(study, choice.model)
+
+
+def _remark_on_edge(swept: "PathResult", choice: Choice) -> None:
+    """Says so if the best model is at an end of the range: beyond it there may be a better one."""
+    from thinstream.cli.render import say
+
+    edge = swept.best_at_edge(choice.scoring, choice.limits())
+    if edge is None:
+        return
+    low, high = float(swept.l1[0]), float(swept.l1[-1])
+    which, wider = ("lowest", f"{low / 1000:g}..{low:g}") if edge == 0 else ("highest", f"{high:g}..{high * 1000:g}")
+    say(f"thinstream: the best model has the {which} l1 of the sweep: there may be better ones beyond it, --l1 {wider}")
 
 
 def _within(limits: "Limits") -> str:
