@@ -138,7 +138,10 @@ def test_an_error_of_nothing_is_not_negative(data, thin):
 def test_an_option_of_other_algorithms_is_explained(data, thin):
     for command in ("train", "tune"):
         errors = thin(command, data, "-a", "arow", "--l1", "1", code=2).errors
-        assert "AROW has no --l1, it has --r, --a, --covariance, --diagonal; --l1 is an option of AdaFOBOS" in errors
+        assert (
+            "AROW has no --l1, it has --r, --a, --covariance, --diagonal, --half-life; --l1 is an option of AdaFOBOS"
+            in errors
+        )
     assert "No such option: --l17" in thin("train", data, "--l17", "1", code=2).errors
 
 

@@ -212,7 +212,7 @@ def test_files_with_the_same_columns_in_another_order():
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        (b"a,b\n", "label: there is no column 'label' among 'a', 'b'; for rows without labels say label=None"),
+        (b"a,b\n", "label: there is no column 'label' among 'a', 'b'; --label (label=…) names it"),
         (b"label,a,a\n", "columns of a CSV file must have different names, got 'a' twice"),
         (b"\nlabel\n", "the first line of a CSV file must name its columns, got an empty line"),
         (b'label,"a\n', "the header of a CSV file must have its quotes closed"),

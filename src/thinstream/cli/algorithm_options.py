@@ -9,19 +9,32 @@ from thinstream.cli.declared import option
 
 
 def named_algorithm(arguments: list[str], default: str) -> str:
-    """The value of ``--algorithm`` (``-a``) on a command line, or the default.
+    """The value of ``--algorithm`` (``-a``) on a command line, or the algorithm of the model it goes on from.
 
     >>> named_algorithm(["train", "day.svm", "-a", "fsol"], "adarda")
     'fsol'
     """
+    found = _value_of("--algorithm", "-a", arguments)
+    if found is not None:
+        return found
+    start = _value_of("--from", None, arguments)
+    if start is None:
+        return default
+    from thinstream.models.container import algorithm_in
+
+    return algorithm_in(start) or default
+
+
+def _value_of(long: str, short: str | None, arguments: list[str]) -> str | None:
+    """The value of an option, wherever it stands."""
     for i, argument in enumerate(arguments):
-        if argument in ("--algorithm", "-a") and i + 1 < len(arguments):
+        if argument in (long, short) and i + 1 < len(arguments):
             return arguments[i + 1]
-        if argument.startswith("--algorithm="):
+        if argument.startswith(f"{long}="):
             return argument.partition("=")[2]
-        if argument.startswith("-a") and len(argument) > 2:
-            return argument.removeprefix("-a")
-    return default
+        if short is not None and argument.startswith(short) and len(argument) > 2:
+            return argument.removeprefix(short)
+    return None
 
 
 def algorithm_options(name: str, *, without: Collection[str] = ()) -> list[inspect.Parameter]:

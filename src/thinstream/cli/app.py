@@ -55,9 +55,8 @@ def expand_command(name: str, arguments: list[str]) -> "Expanded":
         return Expanded(command)
     from thinstream.cli.algorithm_options import algorithm_options, named_algorithm
 
-    return Expanded(
-        command, algorithm_options(named_algorithm(arguments, parameters["algorithm"].default), without=parameters)
-    )
+    algorithm = named_algorithm(arguments, parameters["algorithm"].default)
+    return Expanded(command, algorithm_options(algorithm, without=parameters), algorithm)
 
 
 def _perform(arguments: list[str]) -> Any:

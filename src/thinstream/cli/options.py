@@ -71,7 +71,8 @@ class Expanded:
     Options of the algorithm, ``own``, reach the command as values in a dictionary, its parameter ``parameters``.
     """
 
-    def __init__(self, command: Callable[..., Any], own: Sequence[inspect.Parameter] = ()) -> None:
+    def __init__(self, command: Callable[..., Any], own: Sequence[inspect.Parameter] = (), algorithm: str = "") -> None:
+        self.algorithm = algorithm  # whose options they are
         self.command, self._hints = command, get_type_hints(command, include_extras=True)
         taken = {name for each in own for name in declared_in(each.annotation)[1].names}
         self._groups: dict[str, Any] = {name: hint for name, hint in self._hints.items() if is_dataclass(hint)}
@@ -101,7 +102,7 @@ class Expanded:
         if PARAMETERS in self._hints:
             from thinstream.cli.algorithm_options import parse_parameters
 
-            plain[PARAMETERS] = parse_parameters(plain["algorithm"], packed[PARAMETERS])
+            plain[PARAMETERS] = parse_parameters(self.algorithm, packed[PARAMETERS])
         plain |= {name: _fill(self._groups[name], packed[name]) for name in self._groups}
         with guarded_output(), _say_if_compiling(plain.get("output")):
             return self.command(**plain)

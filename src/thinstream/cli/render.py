@@ -104,6 +104,22 @@ def _rows(table: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
     return zip(*(np.asarray(column, dtype=object).tolist() for column in table.values()), strict=True)
 
 
+#: Rows from which on a share of mistakes says something.
+ENOUGH = 200
+
+
+def remark_on_error(report: Any, classes: Sequence[Any]) -> None:
+    """Says so if always answering the same would have been wrong less often."""
+    if report.rows < ENOUGH or not report.error > report.baseline:
+        return
+    most = classes[max(range(len(classes)), key=report.examples.__getitem__)]
+    say(
+        f"thinstream: always answering {most!r} would be wrong in {100 * report.baseline:.2f} % of all rows, this "
+        f"model was in {100 * report.error:.2f} %; --scale max helps where columns are of different size, "
+        "thinstream tune finds parameters, thinstream diagnose what is wrong"
+    )
+
+
 def remark_on_labels(rows: int, positives: int | None, looks_sorted: bool) -> bool:
     """Says so if the labels look odd; returns whether it did."""
     if positives in (0, rows):

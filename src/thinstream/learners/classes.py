@@ -50,6 +50,9 @@ class Classes(tuple[Any, ...]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self))})"
 
+    def __str__(self) -> str:
+        return ", ".join(map(repr, self))
+
     @property
     def n_models(self) -> int:
         """Rows of weights a model of them has: one for two classes, else one for each class against the rest."""

@@ -106,10 +106,22 @@ def get(path: Path) -> tuple[str, Arrays]:
         with safe_open(str(path), framework="np") as file:
             text = (file.metadata() or {}).get(KEY)
             if text is None:
-                raise ModelFileError("is a safetensors file, but not one of thinstream")
+                raise ModelFileError("is not a model file: a safetensors file, but not one of thinstream")
             return text, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, TypeError, AttributeError) as error:  # the latter: types numpy has not
-        raise ModelFileError(f"is not a safetensors file, or a damaged one ({error})") from None
+        raise ModelFileError(f"is not a model file, or a damaged one ({error})") from None
+
+
+def algorithm_in(path: str | Path) -> str | None:
+    """The algorithm that the head of a model file names, without a look at the rest; None of what is no model."""
+    try:
+        with Path(path).open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            head = json.loads(file.read(size)) if size <= LARGEST_HEADER else {}
+        found = json.loads(head["__metadata__"][KEY])["algorithm"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def storable(array: Any, name: str) -> NDArray[Any]:

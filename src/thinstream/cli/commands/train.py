@@ -348,7 +348,7 @@ def _costs_in_words(learner: "AnyLearner") -> str:
 
 def _show_end(training: Training, output: Output, run: Any, report: Any, asked: list[str]) -> None:
     """Shows all metrics, what was passed over, what looks odd, where the model is."""
-    from thinstream.cli.render import remark_on_labels, say, say_skipped, show_json
+    from thinstream.cli.render import remark_on_error, remark_on_labels, say, say_skipped, show_json
     from thinstream.cli.terminal import printable
     from thinstream.evaluate.showing import describe
 
@@ -386,6 +386,7 @@ def _show_end(training: Training, output: Output, run: Any, report: Any, asked: 
         say(f"thinstream: {remark}")
     if run.stream.names is not None and run.stream.names.full:
         say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
+    remark_on_error(report, model.classes)
     if report.rows and not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:
         labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")

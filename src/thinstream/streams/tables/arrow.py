@@ -243,7 +243,7 @@ class _Reading:
         self.weight = stream.weight or ("weight" if self.lists and "weight" in names else None)
         for name in (stream.label, self.weight, stream.row_id):
             if name is not None and name not in names:
-                more = "; label=None reads rows without labels" if name == stream.label else ""
+                more = "; --label (label=…) names it" if name == stream.label else ""
                 raise InvalidInputError(f"{path} has no column {name!r}, only {listed(names or [''])}{more}")
         if missing := [name for name in stream.required if name not in names]:
             raise InvalidInputError(f"{path}: the model has learned from columns that are missing: {listed(missing)}")

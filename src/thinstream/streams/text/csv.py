@@ -132,7 +132,7 @@ class CSV(ColumnFormat):
                 if name is None or (name not in kinds and (lenient or (role == "label" and not self.labels))):
                     continue
                 if name not in kinds:
-                    hint = "; for rows without labels say label=None" if role == "label" else ""
+                    hint = "; --label (label=…) names it" if role == "label" else ""
                     raise InvalidInputError(f"{role}: there is no column {name!r} among {_some(order)}{hint}")
                 kinds[name] = parser.KINDS[role]
         if self.strict:
