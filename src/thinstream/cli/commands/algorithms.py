@@ -1,7 +1,8 @@
 """``thinstream algorithms``: what can learn, and with which options."""
 
 import inspect
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -10,10 +11,7 @@ def algorithms(
     name: Annotated[str | None, typer.Argument(help="Show this one in full.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
 ) -> None:
-    """List the algorithms, or show one: equations, parameters with their ranges, paper.
-
-    Those marked as batch need all rows at once, or several passes over them; the others learn row by row.
-    """
+    """List the algorithms by what they are for, with advice, or show one: equations, parameters, ranges, paper."""
     from thinstream.cli.render import show_json
     from thinstream.learners.registry import algorithms as known
     from thinstream.learners.registry import find
@@ -27,9 +25,7 @@ def algorithms(
             entry = {"name": algorithm.name, "kind": algorithm.kind, "paper": algorithm.paper, "order": algorithm.order}
             show_json({**entry, "summary": algorithm.summary, "parameters": parameters})
     elif name is None:
-        for algorithm in chosen:
-            kind = "batch" if algorithm.kind == "batch" else ""
-            print(f"{algorithm.name:<24}{algorithm.paper:<24}{algorithm.order:<8}{kind:<7}{algorithm.summary}")
+        _show_by_purpose(chosen)
     else:
         (algorithm,) = chosen
         kind = ", batch method" if algorithm.kind == "batch" else ""
@@ -40,3 +36,18 @@ def algorithms(
         for parameter in algorithm.parameters:
             option = f"--{parameter.name.replace('_', '-')}"
             print(f"{option:<16} {parameter.constraint.allowed()}; default {parameter.default}")
+
+
+def _show_by_purpose(algorithms: Sequence[Any]) -> None:
+    """A line for each, under what it is for; what nobody has said anything of comes last."""
+    from thinstream.cli.purposes import PURPOSES
+
+    known = {algorithm.name: algorithm for algorithm in algorithms}
+    told = {name for group in PURPOSES.values() for name in group}
+    rest = {name: algorithm.summary for name, algorithm in known.items() if name not in told}
+    for title, group in {**PURPOSES, "Others": rest}.items():
+        present = {name: advice for name, advice in group.items() if name in known}
+        if present:
+            print(f"{title}:")
+        for name, advice in present.items():
+            print(f"  {name:<24}{known[name].paper:<24}{advice}")
