@@ -152,6 +152,10 @@ def test_parameters_that_need_the_dimension():
     check_bits("SMIDAS", 5, None, False, [13])
 
 
+def test_models_that_forget():
+    check_bits("AROW", 2, COSTS[2], weighted=True, cuts=[10, 33], half_life=20.0)
+
+
 def test_a_model_that_grows_in_width_too():
     X, y = late(8)
     X = np.hstack([X, np.zeros((len(y), 2))])
