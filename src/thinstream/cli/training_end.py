@@ -1,0 +1,68 @@
+"""The last words of ``thinstream train``."""
+
+from typing import TYPE_CHECKING, Any
+
+from thinstream.cli import late_labels
+from thinstream.cli.options import Output
+from thinstream.cli.render import remark_on_error, remark_on_labels, say, say_skipped, show_json
+from thinstream.cli.terminal import printable
+from thinstream.evaluate.showing import describe, percent
+
+if TYPE_CHECKING:
+    from thinstream.cli.commands.train import Training
+
+
+def show_end(training: "Training", output: Output, run: Any, report: Any, asked: list[str]) -> None:
+    """Shows all metrics, what was passed over, what looks odd, where the model is."""
+    model, learner, skipped = run.state.model, run.state.model.learner, run.skipped
+    late = hasattr(run.stream, "waiting")
+    if output.json:
+        found = {"model": training.model and str(training.model), "skipped": skipped, "updates": learner.n_updates}
+        found |= {"threshold": model.threshold} if model.threshold else {}
+        counted = report.as_dict() if report.rows else {"rows": learner.t}
+        joined = {"late_labels": late_labels.counts_of(run.stream)} if late else {}
+        show_json({**found, "non_zeros": learner.nnz, "features": learner.n_features, **counted, **joined})
+    else:
+        if training.passes > 1:
+            print("\nall passes together: from the second on, rows had been learned before")
+        if report.rows:  # a learner that holds its rows has no scores of them before it learns
+            print(f"\n{describe(report, [printable(str(label)) for label in model.classes], asked)}")
+        if model.threshold:
+            print(f"{'threshold':<18} {_threshold_in_words(model.threshold, run)}")
+        if late:
+            print(late_labels.describe(run.stream))
+        print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
+        if training.model is not None:
+            kept = "weights" if training.weights_only else "full"
+            print(f"{'model':<18} {training.model} ({training.model.stat().st_size:,} bytes, {kept})")
+    if training.goal is not None and run.chosen is None:
+        say("thinstream: no threshold was chosen: no row of the class it is about came in the later part of the stream")
+    for remark in late_labels.remarks(run.stream) if late else ():
+        say(remark)
+    if skipped:
+        say_skipped(skipped, _first_reason(run))
+    unmet = getattr(getattr(run.stream, "form", None), "unmet", [])
+    if unmet:
+        say(f"thinstream: no record has {', '.join(map(repr, unmet))}, named in --text or --ignore")
+    for remark in [] if training.resume else getattr(run.stream, "remarks", []):
+        say(f"thinstream: {remark}")
+    if run.stream.names is not None and run.stream.names.full:
+        say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
+    remark_on_error(report, model.classes)
+    if report.rows and not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:
+        labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
+        say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
+
+
+def _threshold_in_words(threshold: float, run: Any) -> str:
+    """The threshold, and what it does to the rows it was chosen on."""
+    found = getattr(run, "chosen", None)
+    if found is None:
+        return f"score {threshold:.6g}"
+    shares = f"recall {percent(found.recall)} %, false alarms {percent(found.false_alarms)} %"
+    return f"score {threshold:.6g}: {shares}, precision {percent(found.precision)} % of the last {found.rows:,} rows"
+
+
+def _first_reason(run: Any) -> str:
+    reasons = run.stream.skipped.reasons if run.stream.skipped else []
+    return reasons[0] if reasons else "before the checkpoint, or in a worker"
