@@ -12,13 +12,15 @@ from thinstream.cli.terminal import printable
 FULL = Path("/dev/full")
 
 
-def test_an_encoding_without_the_characters(data, model, monkeypatch):
+def test_an_encoding_without_the_characters(data, model, thin, monkeypatch):
+    nothing_called = ("train", data, "--threshold", "1e6")  # no row: its precision is undefined
+    thin(*nothing_called, "-m", model, "-q")
     for encoding in ("latin-1", "ascii"):
         monkeypatch.setenv("PYTHONIOENCODING", encoding)
-        child = process("train", data, "-m", "e.ts")
+        child = process(*nothing_called, "-m", "e.ts")
         out, errors = child.communicate(timeout=60)
         assert (child.returncode, errors) == (0, b"")
-        assert rb"\u2013" in out  # the dash of what is undefined so far
+        assert rb"\u2013" in out  # the dash of what is undefined
         assert Path("e.ts").read_bytes() == Path(model).read_bytes()
 
 
@@ -48,7 +50,7 @@ def test_a_reader_that_leaves_does_not_cost_the_model(data, model):
 def test_without_a_model_it_ends_with_its_reader(data):
     child = process("train", "-", stdin=subprocess.PIPE)
     child.stdout.close()
-    child.stdin.write(Path(data).read_bytes())
+    child.stdin.write(4 * Path(data).read_bytes())  # enough for a line of the table
     child.stdin.flush()  # and more could come
     assert child.wait(60) == 141
     child.stdin.close()
