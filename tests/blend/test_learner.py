@@ -82,7 +82,7 @@ def test_any_cut_gives_the_same_bits(seed, cuts, weighted):
 
 
 def test_threads_give_the_same_bits():
-    one, two = Blend(n_features=FEATURES), Blend(n_features=FEATURES, threads=2)
+    one, two = Blend(FEW, n_features=FEATURES), Blend(FEW, n_features=FEATURES, threads=2)
     assert one.learn(rows(3, 500)).tobytes() == two.learn(rows(3, 500)).tobytes()
     assert bits(one) == bits(two)
 
@@ -112,6 +112,7 @@ def test_a_model_that_is_not_finite_is_out_and_the_blend_goes_on():
     assert blend.n_mistakes < alone.n_mistakes * 1.2
 
 
+@pytest.mark.slow
 def test_is_better_than_its_models_alone():
     blend = Blend(n_features=FEATURES)
     blend.learn(rows(6, 5000))

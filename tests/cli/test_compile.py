@@ -25,6 +25,7 @@ def train(*options):
     return child.returncode, errors.decode()
 
 
+@pytest.mark.slow
 def test_first_use_says_so_where_no_terminal_is(data, fresh):
     assert train() == (0, f"{COMPILING}\n")
     assert train() == (0, "")

@@ -69,7 +69,7 @@ def test_one_class_is_a_model_too(there, thin):
     thin("inspect", "m.ts")
 
 
-@pytest.mark.parametrize("stop", [31, 93, 186, 300])
+@pytest.mark.parametrize("stop", [93, *(pytest.param(row, marks=pytest.mark.slow) for row in (31, 186, 300))])
 def test_stopped_before_and_after_a_class_comes(colours, thin, monkeypatch, stop):
     """Resumed: the same bytes."""
     common = [colours, "--grow-classes", "-q", "--checkpoint-every", "31", "--passes", "2"]

@@ -69,6 +69,7 @@ def test_forgetting_follows_and_tuning_finds_how_fast(turning, thin):
     assert read("best.ts").learner.weights().tobytes() == forgets.weights().tobytes()
 
 
+@pytest.mark.slow
 def test_half_lives_on_a_path_and_over_a_stop(turning, thin):
     thin(
         "path",

@@ -30,7 +30,9 @@ def test_every_example_is_tested_and_described():
         assert (FOLDER / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "one_pass_tuning" else ()) for name in STORIES]
+)
 def test_example(name, tmp_path, capsys, monkeypatch):
     needed, said = STORIES[name]
     if not is_here(needed):

@@ -8,8 +8,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import thinstream as ts
+from tests.rules.golden import COMPILED_DAILY
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.engine.parameters import OneOf
@@ -41,7 +43,8 @@ def variants(name, dtype, covariance):
     """Every value of every parameter that is a choice, one at a time; kinds of code only where they are compiled."""
     found = [{}]
     algorithm = next(a for a in algorithms("online") if a.name == name)
-    if algorithm.forgetting and covariance == "diagonal" and dtype == "float64":
+    daily = name in COMPILED_DAILY or settings.default.max_examples > 100
+    if algorithm.forgetting and covariance == "diagonal" and dtype == "float64" and daily:
         exact = {"diagonal": "exact"} if name == "SSOL" else {}
         found += [{"half_life": half_life, **exact} for half_life in (1.0, 1e9)]
     for parameter in algorithm.parameters:

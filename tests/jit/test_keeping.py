@@ -131,6 +131,7 @@ def test_code_of_another_function_is_refused(tmp_path, monkeypatch):
     assert (one.find(), other.find()) == (b"code of one", None)
 
 
+@pytest.mark.slow
 def test_other_surroundings_other_code(package):
     """Another processor, or a setting of numba that changes code: each has code of its own beside the others'."""
     cache = package / "cache"
@@ -146,6 +147,7 @@ def test_other_surroundings_other_code(package):
     assert answer(start(package, cache)) == {"weights": [-1.0, 2.0], **KEPT}
 
 
+@pytest.mark.slow
 def test_two_cold_starts_at_once(package):
     """Processes that compile into the same empty cache end with right results and a whole cache."""
     cache, names = package / "cache", ["fsol", "perceptron", "fsol", "perceptron"]
@@ -157,6 +159,7 @@ def test_two_cold_starts_at_once(package):
     assert not [file for file in cache.rglob("*") if file.is_file() and file.suffix not in (".code", ".lock")]
 
 
+@pytest.mark.slow
 def test_no_folder_to_write_is_no_error(package):
     """Without a usable cache folder everything is compiled in memory."""
     assert answer(start(package, "/dev/null/nowhere")) == {"weights": [-1.0, 2.0], **COMPILED}

@@ -15,7 +15,7 @@ from tools.generate import merge_table
 
 import thinstream as ts
 from tests.rules.conformance import TOLERANCE, class_weights, streams
-from tests.rules.golden import twins
+from tests.rules.golden import daily, twins
 from thinstream.batch import Batch
 from thinstream.datasets import sparse_gaussian
 from thinstream.engine import heap
@@ -166,8 +166,7 @@ def test_merged_models_and_their_future_are_those_of_the_definition(name):
     some(given(case=cases(name))(lambda case: assert_merges_as_defined(name, case)))()
 
 
-@pytest.mark.twin
-@pytest.mark.parametrize("name", FORGETFUL)
+@pytest.mark.parametrize("name", [*map(daily, FORGETFUL)])
 def test_models_that_forget_are_merged_as_they_stand(name):
     """Each after its own last row; T adds."""
     fixed = {"diagonal": st.just("exact")} if "diagonal" in TWINS[name][1] else {}

@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import tests.rules
 from tests.rules.conformance import TWINS, Stream, run_twin
@@ -58,6 +59,16 @@ def table() -> dict:
         if can_forget(twin):
             found[f"{name} half_life"] = row(run_twin(twin, stream(), FORGETTING[name], None))
     return found
+
+
+#: Those whose form that forgets is compiled every day; the others' is interpreted, and compiled by the slow tests.
+COMPILED_DAILY = ("FSOL", "AROW")
+
+
+def daily(name, *values, when=True):
+    """A parameter of a test of an algorithm that forgets, if ``when`` says so."""
+    mark = pytest.mark.interpreted if when and name not in COMPILED_DAILY else pytest.mark.twin
+    return pytest.param(*(values or (name,)), marks=mark)
 
 
 def can_forget(twin) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import thinstream as ts
 from tests.rules.conformance import TWINS, Stream, assert_same_bits, check, class_weights, streams
-from tests.rules.golden import can_forget, twins
+from tests.rules.golden import can_forget, daily, twins
 from tests.rules.test_adarda import NaiveAdaRDA
 from thinstream.errors import InvalidParameterError, ModelFileError
 from thinstream.learners import make_learner
@@ -25,8 +25,7 @@ def own(name, **parameters):
     return {**parameters, "diagonal": "exact"} if "diagonal" in TWINS[name][1] else parameters
 
 
-@pytest.mark.twin
-@pytest.mark.parametrize("name", FORGETFUL)
+@pytest.mark.parametrize("name", [*map(daily, FORGETFUL)])
 @settings(
     max_examples=settings.default.max_examples // 2,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
@@ -65,7 +64,7 @@ def assert_lazy_is_dense(name, n, half_life):
 
 
 @pytest.mark.parametrize("half_life", [1.0, 50.0, 1e6])
-@pytest.mark.parametrize("name", FORGETFUL)
+@pytest.mark.parametrize("name", [*map(daily, FORGETFUL)])
 def test_lazy_is_dense_over_many_rows(name, half_life):
     assert_lazy_is_dense(name, 400, half_life)
 
@@ -115,7 +114,7 @@ def test_what_turned_around_is_learned_again():
     assert errors[200] < 0.15 < errors[None]
 
 
-@pytest.mark.parametrize("name", ["FSOL", "SSOL", "AROW"])
+@pytest.mark.parametrize("name", [*map(daily, ["FSOL", "SSOL", "AROW"])])
 def test_saved_and_resumed_pickled_and_grown(name, tmp_path):
     X, y = standing(300)
     parameters = own(name, half_life=20, class_weight="balanced", dtype="float64", grow=True)

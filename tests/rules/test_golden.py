@@ -7,7 +7,7 @@ import pytest
 
 import thinstream as ts
 from tests.rules.conformance import run_library
-from tests.rules.golden import FORGETTING, TABLE, can_forget, stream, table, twins
+from tests.rules.golden import FORGETTING, TABLE, can_forget, daily, stream, table, twins
 
 GOLDEN = json.loads(TABLE.read_text())
 
@@ -28,8 +28,7 @@ def test_the_twins_still_make_the_table():
         assert numbers == pytest.approx(GOLDEN[key], rel=1e-12, abs=1e-12), key
 
 
-@pytest.mark.twin
-@pytest.mark.parametrize("key", GOLDEN)
+@pytest.mark.parametrize("key", [daily(key.split()[0], key, when=key.endswith("half_life")) for key in GOLDEN])
 def test_the_library_makes_the_table(key):
     """A change of the library shows."""
     name, setting = key.split()

@@ -205,7 +205,7 @@ BAD = {
     "no lists": (lists(values=[1.0, 2.0]), {}, "column 'values' must hold lists, got double"),
     "lists of text": (lists(values=[["a"], ["b"]]), {}, "column 'values' must hold numbers, got string"),
     "fractions": (lists(indices=[[0.5], [1.0]]), {}, "column 'indices' must hold lists of whole numbers, got double"),
-    "no label": (lists(), {"label": "spam"}, "no column 'spam', only 'label', 'indices' or 'values'; label=None"),
+    "no label": (lists(), {"label": "spam"}, "no column 'spam', only 'label', 'indices' or 'values'; --label "),
     "no weight": (lists(), {"weight": "w"}, "no column 'w', only"),
     "some labels": (lists(label=[1, None]), {}, "row 1 has no label, but others have"),
     "some text labels": (lists(label=["a", None]), {"classes": ("a", "b")}, "row 1 has no label"),

@@ -39,6 +39,10 @@ def stream(rows):
     return from_memory(X, rows.y, rows.weights, rows_per_batch=100)
 
 
+#: What lanes do not count: their scores are not kept in bins.
+UNCOUNTED = dict.fromkeys(("auc", "auc_bound", "average_precision", "average_precision_bound"), 0.0)
+
+
 def alone(batch, mask, parameters):
     """The reports of one model that learns where the mask says: on what it learned, and on the rest."""
     learned = batch.weights * mask
@@ -47,12 +51,12 @@ def alone(batch, mask, parameters):
     for counted in (learned, batch.weights * ~mask):
         progress = Progress()
         progress.update(scores, batch.y, counted)
-        reports.append(replace(progress.report(), auc=0.0, auc_bound=0.0))
+        reports.append(replace(progress.report(), **UNCOUNTED))
     return reports
 
 
 def reports(learned, held_out, lane):
-    return [replace(counted.report(lane), auc=0.0, auc_bound=0.0) for counted in (learned, held_out)]
+    return [replace(counted.report(lane), **UNCOUNTED) for counted in (learned, held_out)]
 
 
 def same(one, other):

@@ -48,7 +48,7 @@ class Blend(ReadsOnce, SingleModel):
     >>> rows = Batch.of(np.arange(5), np.array([0, 1, 0, 1]), np.ones(4), 2, y=np.array([-1, 1, -1, 1], np.int8))
     >>> model = Blend([Member("fsol", {}), Member("arow", {})], n_features=2)
     >>> model.learn(rows).round(2)
-    array([0.  , 0.  , 0.  , 2.62], dtype=float32)
+    array([0., 0., 0., 6.], dtype=float32)
     >>> model.weights()[0] < 0 < model.weights()[1]
     np.True_
 

@@ -90,9 +90,9 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     >>> train, test = sparse_gaussian(10_000, 1000, n_features=100, n_informative=10, n_noise=20)
     >>> path = ts.SparsityPath(ts.FSOL(fit_intercept=False), n=12).fit(train.X, train.y)
     >>> path.path_["nnz"]
-    array([99, 92, 83, 51, 32, 14, 10,  8,  7,  6,  1,  0])
+    array([98, 96, 85, 60, 26, 19,  9,  8,  7,  6,  2,  0])
     >>> path.best_estimator_.nnz_, path.score(test.X, test.y)
-    (14, 0.97)
+    (9, 0.987)
 
     """
 

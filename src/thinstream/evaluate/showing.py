@@ -82,7 +82,7 @@ def describe(report: Report, classes: Sequence[str], asked: Iterable[str] = ()) 
     examples           2
     error              50.00 % (always answering news: 50.00 %)
     precision          50.00 %, recall 50.00 %, F1 50.00 % (means of the classes)
-    average precision  0.5000 (±0, scores in bins)
+    average precision  0.7500 (±0, scores in bins)
     <BLANKLINE>
     class                 examples  precision %  recall %      F1 %      AP
     ham                          0         0.00         –      0.00       –
