@@ -96,6 +96,7 @@ def test_validation_takes_the_later_half_or_the_last_fifth():
     assert (in_time.cut, in_time.validation(scores)) == (8, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["farm-ads", "elec2"])
 def test_lanes_score_as_single_runs_do(data, name):
     """The trial of a candidate among others is that of a learner of its own, which stands still behind the cut."""

@@ -73,7 +73,7 @@ def test_any_cut_gives_the_same_bits(seed, cuts, weighted):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blending, "FIRST_LOOK", 32)
         patch.setattr(blending, "WORTH", 0.2)  # so that models go
-        whole, cut = (Blend(FEW, n_features=FEATURES) for _ in range(2))
+        whole, cut = (Blend(FEW, n_features=FEATURES, dtype="float64") for _ in range(2))
         z = whole.learn(batch)
         edges = [0, *sorted(cuts), 400]
         found = [cut.learn(batch.until(b).after(a)) for a, b in pairwise(edges)]
@@ -82,7 +82,7 @@ def test_any_cut_gives_the_same_bits(seed, cuts, weighted):
 
 
 def test_threads_give_the_same_bits():
-    one, two = Blend(FEW, n_features=FEATURES), Blend(FEW, n_features=FEATURES, threads=2)
+    one, two = (Blend(FEW, n_features=FEATURES, dtype="float64", threads=threads) for threads in (1, 2))
     assert one.learn(rows(3, 500)).tobytes() == two.learn(rows(3, 500)).tobytes()
     assert bits(one) == bits(two)
 
@@ -90,7 +90,7 @@ def test_threads_give_the_same_bits():
 def test_models_without_a_share_are_left_out():
     batch = rows(4, 20_000)
     useless = Member("fsol", {"eta": 1e-30, "l1": 1e30})
-    blend, kept = (Blend([*FEW, useless], n_features=FEATURES, drop=drop) for drop in (True, False))
+    blend, kept = (Blend([*FEW, useless], n_features=FEATURES, dtype="float64", drop=drop) for drop in (True, False))
     for model in (blend, kept):
         model.learn(batch)
     assert useless not in blend.members
@@ -99,8 +99,8 @@ def test_models_without_a_share_are_left_out():
 
 
 def test_a_model_that_is_not_finite_is_out_and_the_blend_goes_on():
-    batch, wild = rows(5, 600), Member("fsol", {"eta": 3e38})
-    blend, alone = (Blend(members, n_features=FEATURES, drop=False) for members in ([wild, *FEW], FEW))
+    batch, wild = rows(5, 600), Member("fsol", {"eta": 1.5e308})
+    blend, alone = (Blend(members, n_features=FEATURES, dtype="float64", drop=False) for members in ([wild, *FEW], FEW))
     z = blend.learn(batch)
     assert np.isfinite(z).all()
     assert np.isfinite(blend.weights()).all()
@@ -120,11 +120,11 @@ def test_is_better_than_its_models_alone():
 
 
 def test_grows():
-    blend = Blend(FEW, n_features=2, grow=True)
+    blend = Blend(FEW, n_features=2, dtype="float64", grow=True)
     blend.learn(rows(7, 50))
     assert blend.n_features == FEATURES
     with pytest.raises(InvalidInputError, match="grow=True"):
-        Blend(FEW, n_features=2).learn(rows(7, 50))
+        Blend(FEW, n_features=2, dtype="float64").learn(rows(7, 50))
 
 
 def test_names_what_it_is_made_of():

@@ -36,6 +36,7 @@ def test_quiet_first_use(data, fresh):
     assert train("-q") == (0, "")
 
 
+@pytest.mark.slow
 def test_ahead(data, fresh):
     child = process("compile", "perceptron", "-j", "1")
     out, errors = child.communicate(timeout=110)

@@ -31,7 +31,11 @@ def test_every_example_is_tested_and_described():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "one_pass_tuning" else ()) for name in STORIES]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ("one_pass_tuning", "five_hundred_words") else ())
+        for name in STORIES
+    ],
 )
 def test_example(name, tmp_path, capsys, monkeypatch):
     needed, said = STORIES[name]

@@ -95,6 +95,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 def test_damaged_code_is_thrown_away(package):
     """Code that is not what was written is never run, and is replaced by the first who meets it."""
     cache = package / "cache"

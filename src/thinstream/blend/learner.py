@@ -46,9 +46,9 @@ class Blend(ReadsOnce, SingleModel):
     --------
     >>> from thinstream.blend.portfolio import Member
     >>> rows = Batch.of(np.arange(5), np.array([0, 1, 0, 1]), np.ones(4), 2, y=np.array([-1, 1, -1, 1], np.int8))
-    >>> model = Blend([Member("fsol", {}), Member("arow", {})], n_features=2)
+    >>> model = Blend([Member("fsol", {}), Member("arow", {})], n_features=2, dtype="float64")
     >>> model.learn(rows).round(2)
-    array([0., 0., 0., 6.], dtype=float32)
+    array([0., 0., 0., 6.])
     >>> model.weights()[0] < 0 < model.weights()[1]
     np.True_
 
