@@ -1,7 +1,7 @@
 """The one module that imports matplotlib, when a picture is asked for."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ def matplotlib() -> Any:
     return matplotlib
 
 
-def check_picture(path: str | os.PathLike[str]) -> Path:
+def check_picture(path: str | os.PathLike[str], extensions: Sequence[str] = EXTENSIONS) -> Path:
     """The path of a picture, if its kind is known and can be drawn here; else raises."""
     path = Path(path)
-    if path.suffix.lower() not in EXTENSIONS:
-        raise UnknownNameError(f"{path}: the extension must be {listed(EXTENSIONS)}, got {path.suffix!r}")
+    if path.suffix.lower() not in extensions:
+        raise UnknownNameError(f"{path}: the extension must be {listed(extensions)}, got {path.suffix!r}")
     matplotlib()
     return path
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from thinstream.engine.loop import Costs
 from thinstream.engine.rule import TINY
 from thinstream.jit import compiled
+from thinstream.learners.learner import EQUAL_COSTS
 
 #: |x_k| at most, and the least curvature p(1 − p) that counts.
 CLIP, FLAT = 10.0, 0.01
@@ -108,7 +109,7 @@ class Head:
 
     """
 
-    def __init__(self, models: int, costs: Costs = Costs()) -> None:  # noqa: B008 (a record that never changes)
+    def __init__(self, models: int, costs: Costs = EQUAL_COSTS) -> None:
         self.costs = costs
         self.w, self.P = np.full(models, 2.0 / models), np.eye(models)
         self.sums, self.gone = np.zeros(models), np.zeros(models, np.bool_)

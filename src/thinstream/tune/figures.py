@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.atomic import replacing
-from thinstream.errors import UnknownNameError, listed
 from thinstream.models.picture import percent
-from thinstream.plotting import matplotlib
+from thinstream.plotting import check_picture, matplotlib
 from thinstream.tune.cost_curves import CostCurves
 from thinstream.tune.sparsity_path import PathResult
 from thinstream.tune.text_tables import TextTable, compared_as, cost_table, path_table, scoring_name, short
@@ -28,11 +27,7 @@ _NONE = 0.4
 
 def check_picture_path(path: str | os.PathLike[str]) -> Path:
     """The path of a picture, if its kind is known and can be drawn here; else raises."""
-    path = Path(path)
-    if path.suffix.lower() not in EXTENSIONS:
-        raise UnknownNameError(f"{path}: the extension must be {listed(EXTENSIONS)}, got {path.suffix!r}")
-    matplotlib()
-    return path
+    return check_picture(path, EXTENSIONS)
 
 
 def draw_path(path: PathResult, scoring: str, chosen: int | None, file: str | os.PathLike[str]) -> None:
