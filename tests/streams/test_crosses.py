@@ -66,11 +66,12 @@ def test_json(rows, cross, how, dtype, cuts):
 
 
 vw_words = st.text("xyé=^.", min_size=1, max_size=4)
+vw_numbers = st.integers(-20, 20) | st.floats(-100, 100)  # three scaled values multiply to less than a row may hold
 vw_rows = st.lists(
     st.tuples(
         st.sampled_from(["a", "ab", "b", "b.c", "b[0]", "b=", "é", ""]),
-        st.none() | numbers,
-        st.lists(st.tuples(vw_words, st.none() | numbers), max_size=4),
+        st.none() | vw_numbers,
+        st.lists(st.tuples(vw_words, st.none() | vw_numbers), max_size=4),
     ),
     min_size=1,
     max_size=3,
@@ -102,6 +103,14 @@ def test_vw(rows, cross, how, cuts):
     assert parsed.error is None
     assert vw_disagreement(parsed, data, form) is None
     assert in_pieces(form, data, cuts) == list(rows_of(parsed))
+
+
+def test_a_cross_larger_than_a_row_may_hold():
+    form = VW(cross=[("a", "b")], hashing=Hashing(22, False))
+    parsed = form.parse(as_text(b"1 |a x:1e5 |b y:1e5\n1 |a x:1e8 |b y:1e8\n"))
+    assert len(parsed.labels) == 1
+    assert parsed.error.offset == 20
+    assert "at most 1e+15" in parsed.error.message
 
 
 def csv_features(record):
