@@ -9,12 +9,14 @@ import textwrap
 from pathlib import Path
 
 import thinstream as ts
+from thinstream.blend.auto import TrueOrFalse
+from thinstream.blend.member import Portfolio
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.parameters import Interval, OneOf, Parameter, WholeNumbers
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import named
 from thinstream.learners.merging import FULL
-from thinstream.learners.registry import rule_of
+from thinstream.learners.registry import find, rule_of
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- algorithms: begin (generated, see tools/generate.py) -->", "<!-- algorithms: end -->"
@@ -37,6 +39,7 @@ from thinstream import theory as theory
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import ModelClassifier, OnlineClassifier
 from thinstream.estimators.batch import BatchClassifier, BufferedClassifier, RepeatingClassifier, Selecting
+from thinstream.estimators.blend import BlendClassifier
 from thinstream.estimators.cost_curve import cost_curve as cost_curve
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
 from thinstream.estimators.sparsity_path import SparsityPath as SparsityPath
@@ -92,6 +95,7 @@ COMMON = {
     "random_state": "Any",
     "dtype": 'Literal["float32", "float64"]',
     "grow": "bool",
+    "n_jobs": "int | None",
 }
 
 
@@ -170,7 +174,7 @@ def _own_text(algorithm: Algorithm) -> str:
 def stub() -> str:
     """src/thinstream/__init__.pyi."""
     parts = [STUB_HEAD, *(f"{head}\n{_docstring(getattr(ts, name))}    ...\n" for name, head in FUNCTIONS.items())]
-    for algorithm in ts.algorithms():
+    for algorithm in (find("Auto"), *ts.algorithms()):
         own = [f"{p.name}: {_type(p)} = {_literal(p.default)}," for p in algorithm.parameters]
         defaults = inspect.signature(named(algorithm.name)).parameters
         shared = [f"{n}: {k} = {_literal(defaults[n].default)}," for n, k in COMMON.items() if n in defaults]
@@ -204,6 +208,10 @@ def _type(parameter: Parameter) -> str:
     constraint = parameter.constraint
     if isinstance(constraint, OneOf):
         return f"Literal[{', '.join(_literal(name) for name in constraint.choices)}]"
+    if isinstance(constraint, Portfolio):
+        return "Sequence[OnlineClassifier] | None"
+    if isinstance(constraint, TrueOrFalse):
+        return "bool"
     if isinstance(constraint, WholeNumbers):
         return "Sequence[int] | NDArray[Any] | None"
     assert isinstance(constraint, Interval)

@@ -40,4 +40,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from thinstream.learners.registry import algorithms
 
-    return sorted([*(a.name for a in algorithms()), *_PLACES, *_MODULES, "__version__"])
+    return sorted(["Auto", *(a.name for a in algorithms()), *_PLACES, *_MODULES, "__version__"])

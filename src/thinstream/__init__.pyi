@@ -16,6 +16,7 @@ from thinstream import theory as theory
 from thinstream.engine.rule import Algorithm
 from thinstream.estimators import ModelClassifier, OnlineClassifier
 from thinstream.estimators.batch import BatchClassifier, BufferedClassifier, RepeatingClassifier, Selecting
+from thinstream.estimators.blend import BlendClassifier
 from thinstream.estimators.cost_curve import cost_curve as cost_curve
 from thinstream.estimators.grid_search import OnlineGridSearchCV as OnlineGridSearchCV
 from thinstream.estimators.sparsity_path import SparsityPath as SparsityPath
@@ -55,6 +56,25 @@ def save(
 
     ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters."""
     ...
+
+class Auto(BlendClassifier):
+    """Many untuned models learn along in one pass, and a head learns what their scores are worth together.
+
+    ::
+
+        s₁ … s_K the models' scores of a row before they learn it;   x_k = s_k over the mean of |s_k| so far
+        z = w·x,  p = 1/(1 + e^−z);  w by an online Newton step on the logistic loss
+        at any time one linear model:  v = Σ (w_k/m_k)·v_k
+
+    Nothing is to be tuned: the portfolio has several algorithms at several rates, and models without a share are left
+    out as the stream goes on. Probabilities are calibrated.
+
+    - portfolio: list of estimators or None, default=None. The models, estimators that learn online; None: ours.
+    - max_nnz: int or None, default=None. Most weights of ``coef_``: those of largest importance stay. Learning goes on with all.
+    - max_density: float or None, default=None. The same as a share of all weights.
+    - drop: bool, default=True. Whether models without a share are left out, and their memory is returned."""
+
+    def __init__(self, *, portfolio: Sequence[OnlineClassifier] | None = None, max_nnz: int | None = None, max_density: float | None = None, drop: bool = True, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, n_jobs: int | None = None,) -> None: ...
 
 class AdaFOBOS(OnlineClassifier):
     """Adaptive forward-backward splitting (AdaGrad with the l1 norm).

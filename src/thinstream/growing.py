@@ -14,7 +14,6 @@ from thinstream.learners import Learner, find, make_learner, require_distinct
 from thinstream.learners import merge as merge_two_class
 from thinstream.learners.growing_classes import GrowingClasses, called, known_before
 from thinstream.learners.learner import require_range
-from thinstream.learners.memory import require_room
 from thinstream.one_vs_rest import OneVsRest, class_numbers
 
 
@@ -78,7 +77,7 @@ class Growing(OneVsRest):
         costs = [*classes.costs, *spare_costs]
         models = [make_learner(algorithm, costs=each, **options) for each in costs]
         first = models[0]
-        require_room(declared, first.rule, first.n_features + first.offset, first.dtype, len(models))
+        first.require_room(first.n_features, len(models))
         return cls(models[: len(classes)], models[len(classes) :])
 
     @property
@@ -115,8 +114,7 @@ class Growing(OneVsRest):
         if many == len(self):
             return
         self._require_spares()
-        width = self.n_features + self.offset
-        require_room(self.algorithm, self._rule, width, self.dtype, many + len(self.spare_costs))
+        self._require_room(self.n_features, many + len(self.spare_costs))
         held = list(self._held)
         models, spares = held[: len(self)], held[len(self) :]
         costs = [self.to_come.get(k, self.spare_costs[0]) for k in range(len(self), many)]

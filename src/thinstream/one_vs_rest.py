@@ -67,7 +67,7 @@ class OneVsRest(ReadsOnce):
     def fresh(cls, algorithm: str, costs: Sequence[Costs], **options: Any) -> Self:
         """A model that has seen nothing; ``options`` are those of each `Learner`."""
         first = make_learner(algorithm, costs=costs[0], **options)
-        require_room(first.algorithm, first.rule, first.n_features + first.offset, first.dtype, len(costs))
+        first.require_room(first.n_features, len(costs))
         return cls([first, *(make_learner(algorithm, costs=each, **options) for each in costs[1:])])
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class OneVsRest(ReadsOnce):
     def _learn_all(self, batch: Batch, scores: bool) -> NDArray[Any]:
         """Takes rows that are sound."""
         if self.grow and batch.n_features > self.n_features:
-            require_room(self.algorithm, self._rule, batch.n_features + self.offset, self.dtype, len(self._held))
+            self._require_room(batch.n_features, len(self._held))
         self._gather(batch.nnz * len(self._held))
         out = np.empty((len(batch) if scores else 0, len(self)), dtype=self.dtype)
         for start, stop in self._cuts(batch):
@@ -151,7 +151,7 @@ class OneVsRest(ReadsOnce):
         self._work += work
         if not isinstance(self._held, list) or self._work < self.enough or len(self._held) < self.fewest:
             return
-        if self.weights_only:
+        if self.weights_only or self.algorithm.kind != "online":
             return
         from thinstream.lanes import Lanes  # on demand: most models never need them
 
@@ -161,6 +161,13 @@ class OneVsRest(ReadsOnce):
         )
         if not len(self._held[0].memory.extra) and 2 * needed < 0.7 * physical_memory():
             self._held = Lanes.of(self._held)
+
+    def _require_room(self, n_features: int, models: int) -> None:
+        """Raises if so many models this wide would not fit."""
+        if isinstance(self._held, list):
+            self._held[0].require_room(n_features, models)
+        else:
+            require_room(self.algorithm, self._rule, n_features + self.offset, self.dtype, models)
 
     # Reading ----------------------------------------------------------------------------------------------------------
 

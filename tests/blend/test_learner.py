@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 
 from tests.blend.test_head import state, twin
 from thinstream.batch import Batch
+from thinstream.blend import group as grouping
 from thinstream.blend import learner as blending
 from thinstream.blend.learner import Blend
-from thinstream.blend.portfolio import PORTFOLIO, Member
+from thinstream.blend.member import Member
+from thinstream.blend.portfolio import PORTFOLIO
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
 from thinstream.learners import make_learner
+from thinstream.preparing import Preparation, prepared
 
 FEW = [Member("fsol", {"eta": 1.0}), Member("arow", {"r": 0.1}), Member("fsol", {"eta": 0.01}), Member("coin", {})]
 FEATURES = 12
@@ -34,7 +37,7 @@ def rows(seed, n, weighted=False):
 
 def bits(blend):
     models = b"".join(array.tobytes() for model in blend.lanes for array in model.memory)
-    own = (blend.counts, blend.mistakes, blend.weak)
+    own = (blend.counts, blend.weak, *blend.record.arrays().values(), *(part.squares for part in blend.parts))
     return models, state(blend.head), b"".join(array.tobytes() for array in own), tuple(map(str, blend.members))
 
 
@@ -62,7 +65,7 @@ def test_is_the_naive_blend_of_its_models(costs, intercept):
     counted = batch.weights != 0
     assert blend.t == np.count_nonzero(counted)
     assert blend.n_mistakes == np.count_nonzero((expected[counted] > 0) != (batch.y[counted] > 0))
-    assert blend.mistakes.tolist() == [model.n_mistakes for model in alone]
+    assert blend.record.mistakes.tolist() == [model.n_mistakes for model in alone]
     assert blend.cumulative_loss == pytest.approx(loss)
 
 
@@ -72,6 +75,7 @@ def test_any_cut_gives_the_same_bits(seed, cuts, weighted):
     batch = rows(seed, 400, weighted)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blending, "FIRST_LOOK", 32)
+        patch.setattr(blending, "FIRST_NOTE", 8)
         patch.setattr(blending, "WORTH", 0.2)  # so that models go
         whole, cut = (Blend(FEW, n_features=FEATURES, dtype="float64") for _ in range(2))
         z = whole.learn(batch)
@@ -79,6 +83,108 @@ def test_any_cut_gives_the_same_bits(seed, cuts, weighted):
         found = [cut.learn(batch.until(b).after(a)) for a, b in pairwise(edges)]
     assert np.concatenate(found).tobytes() == z.tobytes()
     assert bits(cut) == bits(whole)
+
+
+def test_rows_of_weight_0_are_no_reason_to_look_again(monkeypatch):
+    """Nobody is left out because rows without weight came in a batch of their own."""
+    monkeypatch.setattr(blending, "FIRST_LOOK", 64)
+    monkeypatch.setattr(blending, "WORTH", 0.2)
+    blend, batch = Blend(FEW, n_features=FEATURES, dtype="float64"), rows(8, 66)
+    blend.learn(batch.until(64))
+    assert blend.weak.any()
+    before = bits(blend)
+    blend.learn(batch.after(64).labelled(batch.y[64:], np.zeros(2)))
+    assert bits(blend) == before
+
+
+@pytest.mark.parametrize("few", [0, 3])
+def test_models_run_for_themselves_or_side_by_side_with_the_same_bits(few, monkeypatch):
+    monkeypatch.setattr(grouping, "FEW", few)
+    blend = Blend(FEW, n_features=FEATURES, dtype="float64")
+    blend.learn(rows(9, 300))
+    alone = [make_learner(m.algorithm, n_features=FEATURES, dtype="float64", **m.parameters) for m in blend.members]
+    for model, one in zip(alone, blend.lanes, strict=True):
+        model.learn(rows(9, 300))
+        assert model.weights().tobytes() == one.weights().tobytes()
+
+
+def test_lanes_that_become_few_go_on_as_they_were():
+    members = [Member("fsol", {"eta": eta}) for eta in (1.0, 0.1, 1.5e308, 0.01, 0.3)]
+    kept = np.array([1, 2, 3])
+    blend, alone = (
+        Blend(each, n_features=FEATURES, dtype="float64", drop=False) for each in (members, [members[k] for k in kept])
+    )
+    blend.learn(rows(10, 200))
+    blend.keep(kept)
+    alone.learn(rows(10, 200))
+    for model in (blend, alone):
+        model.learn(rows(11, 200))
+    assert blend.head.gone.tolist() == [False, True, False]
+    one, two = (b"".join(a.tobytes() for m in each.lanes for a in m.memory) for each in (blend, alone))
+    assert one == two
+
+
+def test_rows_are_prepared_once_for_those_who_want_it():
+    """Each model as if it learned alone; of several preparations the scores add up, and there is no one vector."""
+    members = [
+        Member("fsol", {}),
+        Member("arow", {}, normalize="l2"),
+        Member("arow", {}, scale="rms"),
+        Member("fsol", {}, "max", "l2"),
+    ]
+    batch = rows(12, 200, weighted=True)
+    blend = Blend(members, n_features=FEATURES, dtype="float64")
+    blend.learn(batch)
+    alone = [
+        prepared(make_learner(m.algorithm, n_features=FEATURES, dtype="float64", **m.parameters), Preparation(*m[2:]))
+        for m in blend.members
+    ]
+    scores = np.column_stack([model.learn(batch) for model in alone])
+    _, w, _, m, _, _ = twin(scores, batch.y, batch.weights, Costs())
+    new = rows(13, 40)
+    expected = np.column_stack([model.scores(new) for model in alone]) @ (w / m)
+    np.testing.assert_allclose(blend.scores(new), expected, rtol=1e-9, atol=1e-9)
+    with pytest.raises(InvalidInputError, match="rows of 3 preparations"):
+        blend.weights()
+    blend.keep(np.flatnonzero([each.normalize is None for each in blend.members]))
+    v = blend.weights()
+    dense = np.eye(FEATURES)
+    unit = Batch.of(np.arange(FEATURES + 1), np.arange(FEATURES, dtype=np.int32), np.ones(FEATURES), FEATURES)
+    np.testing.assert_allclose(blend.scores(unit), dense @ v, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("most", [{"max_nnz": 3}, {"max_density": 0.26}, {"max_nnz": 3, "max_density": 0.9}])
+def test_most_important_weights_stay(most):
+    """|v|·q^½ with q = √Σx², [§15]; the models know nothing of it."""
+    batch = rows(14, 300, weighted=True)
+    blend, whole = (Blend(FEW, n_features=FEATURES, dtype="float64", **options) for options in (most, {}))
+    z = [model.learn(batch).tobytes() for model in (blend, whole)]
+    assert z[0] == z[1]
+    row = np.repeat(np.arange(300), np.diff(batch.indptr))
+    q = np.sqrt(np.bincount(batch.indices, batch.values**2 * (batch.weights[row] > 0), FEATURES))
+    v = whole.weights()
+    kept = np.argsort(-np.abs(v) * np.sqrt(q))[:3]
+    expected = np.zeros(FEATURES)
+    expected[kept] = v[kept]
+    assert blend.weights().tolist() == expected.tolist()
+    assert blend.nnz == 3
+
+
+def test_tells_what_became_of_each_model():
+    wild, useless = Member("fsol", {"eta": 1.5e308}), Member("fsol", {"eta": 1e-30, "l1": 1e30})
+    blend = Blend([*FEW, wild, useless], n_features=FEATURES, dtype="float64")
+    blend.learn(rows(15, 9000))
+    table = blend.table()
+    assert [line["learner"] for line in table] == ["FSOL"] * 4 + ["AROW", "Coin"]
+    assert table[0]["parameters"]["eta"] == 1.0
+    assert sum(line["share"] for line in table) == pytest.approx(1.0)
+    assert table[2]["out"] == table[3]["out"] == "no share after 8,192 rows"
+    assert 0.0 < table[0]["error"] < 0.5
+    assert blend.news == ["fsol eta=1.5e+308 is out of the blend: its numbers would not be finite"]
+    rows_noted, mistakes = blend.record.noted.T
+    assert rows_noted.tolist() == [64 << k for k in range(8)]
+    assert mistakes[-1] <= blend.n_mistakes
+    assert (blend.record.noted_shares[-1] > 0).tolist() == [True, True, False, False, True, True]
 
 
 def test_threads_give_the_same_bits():
@@ -116,7 +222,7 @@ def test_a_model_that_is_not_finite_is_out_and_the_blend_goes_on():
 def test_is_better_than_its_models_alone():
     blend = Blend(n_features=FEATURES)
     blend.learn(rows(6, 5000))
-    assert blend.n_mistakes < 1.05 * blend.mistakes.min()
+    assert blend.n_mistakes < 1.05 * blend.record.mistakes.min()
 
 
 def test_grows():

@@ -17,7 +17,7 @@ def test_generated_files_are_up_to_date():
         assert file.read_text() == content, f"{file.name}: run `make docs`"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["Auto", *NAMES])
 def test_docstrings_list_the_parameters_of_the_signature(name):
     """Names and defaults in the docstring are those of the signature, in its order."""
     cls = getattr(ts, name)

@@ -11,6 +11,7 @@ MODELS = [ts.make(algorithm.name) for algorithm in ts.algorithms()] + [
     ts.SSOL(diagonal="exact", update_on="loss"),
     ts.AROW(covariance="full"),
     ts.SSOL(covariance="full"),
+    ts.Auto(portfolio=[ts.AROW(), ts.FSOL()]),
 ]
 
 ONLINE = "a row of weight 2 is one step of double length, not two steps"

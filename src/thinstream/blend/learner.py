@@ -4,7 +4,7 @@ Specification §15. A row is scored by all models before any of them learns it; 
 learns too, and the models go on. At any time the blend is one linear model, v = Σ (w_k/m_k)·v_k.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,13 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.blend.group import Group
 from thinstream.blend.head import Head
-from thinstream.blend.portfolio import PORTFOLIO, Member
+from thinstream.blend.linear import Station, most_important, parts_of
+from thinstream.blend.member import Member, members_of
+from thinstream.blend.portfolio import PORTFOLIO
+from thinstream.blend.record import FIRST_NOTE, Record
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
-from thinstream.lanes import Lanes
-from thinstream.learners import Learner
+from thinstream.errors import InvalidInputError
+from thinstream.learners import Frozen, Learner, find
 from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, require_range, require_signs
+from thinstream.learners.limits import physical_memory
 from thinstream.learners.protocol import ReadsOnce
+from thinstream.learners.registry import rule_of
+from thinstream.preparing import Preparation, prepared
 
 #: Rows after which a model that is worth nothing may be left out for the first time; then whenever they have doubled.
 FIRST_LOOK = 1 << 12
@@ -26,6 +33,7 @@ FIRST_LOOK = 1 << 12
 WORTH = 0.005
 #: Non-zeros all models learn before the head does: they are still in the cache, and scores take little room.
 BLOCK = 1 << 18
+_NAME = "Auto"
 
 
 class Blend(ReadsOnce, SingleModel):
@@ -33,18 +41,20 @@ class Blend(ReadsOnce, SingleModel):
 
     Parameters
     ----------
-    portfolio : sequence of Member
-        The models.
+    portfolio : sequence of Member (or of estimators), or None
+        The models; None: ours.
     n_features, costs, dtype, grow, fit_intercept
         As of a `Learner`, for all models; the head has the costs, too.
     drop : bool
         Whether models without a share of the blend are left out as the stream goes on.
+    max_nnz, max_density : int or None, float or None
+        Most weights of the linear model it is, and their share of all; the models themselves stay as they are.
     threads : int
         Threads a call may use.
 
     Examples
     --------
-    >>> from thinstream.blend.portfolio import Member
+    >>> from thinstream.blend.member import Member, members_of
     >>> rows = Batch.of(np.arange(5), np.array([0, 1, 0, 1]), np.ones(4), 2, y=np.array([-1, 1, -1, 1], np.int8))
     >>> model = Blend([Member("fsol", {}), Member("arow", {})], n_features=2, dtype="float64")
     >>> model.learn(rows).round(2)
@@ -58,7 +68,7 @@ class Blend(ReadsOnce, SingleModel):
 
     def __init__(
         self,
-        portfolio: Sequence[Member] = PORTFOLIO,
+        portfolio: Sequence[Any] | None = None,
         *,
         n_features: int,
         costs: Costs = EQUAL_COSTS,
@@ -66,29 +76,53 @@ class Blend(ReadsOnce, SingleModel):
         grow: bool = False,
         fit_intercept: bool = False,
         drop: bool = True,
+        max_nnz: int | None = None,
+        max_density: float | None = None,
         threads: int = 1,
     ) -> None:
-        self.dtype, self.costs, self.offset = dtype_of(dtype, "a blend"), costs, int(fit_intercept)
-        self.drop, self.threads = drop, threads
-        algorithms = list(dict.fromkeys(member.algorithm for member in portfolio))
-        self.members = [member for name in algorithms for member in portfolio if member.algorithm == name]
-        self._runs = [
-            Lanes(
-                name,
-                [member.parameters for member in self.members if member.algorithm == name],
-                n_features=n_features,
-                dtype=self.dtype.name,
-                grow=grow,
-                fit_intercept=fit_intercept,
-                costs=[costs] * sum(member.algorithm == name for member in self.members),
-            )
-            for name in algorithms
-        ]
-        self.head = Head(len(self.members), costs)
+        self.algorithm = find(_NAME)
+        given = {"portfolio": portfolio, "max_nnz": max_nnz, "max_density": max_density, "drop": drop}
+        self.rule: Any = rule_of(self.algorithm, given)
+        members = None if portfolio is None else members_of(self.rule.portfolio)
+        named = None if members is None else [member.described for member in members]
+        self.parameters: dict[str, Any] = given | {"portfolio": named, "drop": self.rule.drop}
+        self.dtype, self.costs, self.offset = dtype_of(dtype, _NAME), costs, int(fit_intercept)
+        self.grow, self.threads, self.n_features = grow, threads, n_features
+        self._begin(PORTFOLIO if members is None else members)
+
+    def _begin(self, portfolio: Sequence[Member]) -> None:
+        """Fresh models, those of one preparation and algorithm together."""
+        ordered: list[Member] = []
+        self.stations: list[Station] = []
+        for kind in dict.fromkeys((member.scale, member.normalize) for member in portfolio):
+            here = [member for member in portfolio if (member.scale, member.normalize) == kind]
+            together = {name: [m for m in here if m.algorithm == name] for name in dict.fromkeys(m[0] for m in here)}
+            self.stations.append(Station(Preparation(*kind), [self._group(*each) for each in together.items()]))
+            ordered += [member for members in together.values() for member in members]
+        self.parts, self.record = parts_of(self.stations), Record(ordered)
+        self.require_room(self.n_features)
+        self._make_room(self.n_features)
+        self.head = Head(len(self.record.members), self.costs)
         self.counts = np.zeros(5, np.int64)
-        self.mistakes = np.zeros(len(self.members), np.int64)  # of each model
-        self.weak = np.zeros(len(self.members), np.bool_)  # which were worth nothing at the last look
-        self.version = 0
+        self.weak = np.zeros(len(self.head), np.bool_)  # which were worth nothing at the last look
+        self.news: list[str] = []  # what there is to tell since somebody looked
+        self.version, self._linear = 0, (-1, list[Any]())
+
+    def _group(self, algorithm: str, members: Sequence[Member]) -> Group:
+        return Group(
+            algorithm,
+            [member.parameters for member in members],
+            n_features=self.n_features,
+            dtype=self.dtype.name,
+            grow=self.grow,
+            fit_intercept=bool(self.offset),
+            costs=[self.costs] * len(members),
+        )
+
+    def leave_rows(self) -> None:
+        """Its models, which have seen nothing, take rows as they come: somebody else prepares them for all."""
+        plain = [member._replace(scale=None, normalize=None) for member in self.record.members]
+        self._begin([member for k, member in enumerate(plain) if member not in plain[:k]])
 
     # Learning and predicting ------------------------------------------------------------------------------------------
 
@@ -101,12 +135,16 @@ class Blend(ReadsOnce, SingleModel):
         require_signs(batch)
         require_range(batch, self.dtype)
         self.version += 1
+        self._widen(batch.n_features)
         found = [self._learn(rows) for rows in self._pieces(batch)]
         return np.concatenate(found).astype(self.dtype) if scores else np.empty(0, self.dtype)
 
     def _learn(self, rows: Batch) -> NDArray[np.float64]:
-        y = require_signs(rows)
-        each = self._each(lambda lanes: lanes.learn(rows), len(rows))
+        y, before, gone = require_signs(rows), self.t, self.head.gone.copy()
+        ready = self._prepared(rows)
+        each = self._each(lambda group, own: group.learn(own), ready)
+        for part in self.parts:
+            part.add(ready[self.stations.index(part.stations[0])] if part.preparation else rows)
         z = self.head.learn(each, y, rows.weights)
         counts = np.ones(len(rows), np.bool_) if rows.weights is None else rows.weights != 0.0
         positive, called = y[counts] > 0, z[counts] > 0.0
@@ -115,20 +153,38 @@ class Blend(ReadsOnce, SingleModel):
         self.counts[POSITIVES] += np.count_nonzero(positive)
         self.counts[FALSE_NEGATIVES] += np.count_nonzero(positive & ~called)
         self.counts[FALSE_POSITIVES] += np.count_nonzero(called & ~positive)
-        with np.errstate(invalid="ignore"):
-            self.mistakes += np.count_nonzero((each[counts] > 0.0) != positive[:, np.newaxis], axis=0)
-        if self.drop and self.t == self._next_look(self.t):
-            self._look()
+        self.record.count(each[counts], positive)
+        for k in np.flatnonzero(self.head.gone & ~gone).tolist():
+            self.news.append(f"{self.members[k]} is out of the blend: its numbers would not be finite")
+        if self.t > before and self.t == _doubling(self.t):
+            self.record.note(self.t, self.n_mistakes, self.head.share())
+            if self.drop and self.t >= FIRST_LOOK:
+                self._look()
         return z
 
-    def _each(self, run: Any, rows: int) -> NDArray[Any]:
+    def _prepared(self, rows: Batch) -> list[Batch]:
+        """The rows as each station learns them; where one cannot, nothing was learned of them."""
+        found: list[tuple[Batch, Any]] = []
+        try:
+            for station in self.stations:
+                each = station.preparation.learn(rows, self.dtype) if station.preparation else (rows, None)
+                found.append(each)
+        except BaseException:
+            for station, (_, before) in zip(self.stations, found, strict=False):
+                if before is not None:
+                    station.preparation.take_back(rows, before)
+            raise
+        return [ready for ready, _ in found]
+
+    def _each(self, run: Callable[[Group, Batch], NDArray[Any]], rows: Sequence[Batch]) -> NDArray[Any]:
         """Scores of every model, rows × models."""
-        if self.threads == 1 or len(self._runs) == 1:
-            found = [run(lanes) for lanes in self._runs]
+        work = [(group, own) for station, own in zip(self.stations, rows, strict=True) for group in station.groups]
+        if self.threads == 1 or len(work) == 1:
+            found = [run(*one) for one in work]
         else:
             with ThreadPoolExecutor(self.threads) as pool:
-                found = list(pool.map(run, self._runs))
-        return np.concatenate(found, axis=1) if found else np.empty((rows, 0))
+                found = list(pool.map(lambda one: run(*one), work))
+        return np.concatenate(found, axis=1)
 
     def _pieces(self, batch: Batch) -> Iterator[Batch]:
         """The rows in pieces that end where models may be left out."""
@@ -136,21 +192,11 @@ class Blend(ReadsOnce, SingleModel):
         start, first = 0, self.t
         while True:
             stop = max(int(np.searchsorted(batch.indptr, batch.indptr[start] + BLOCK, side="right")) - 1, start + 1)
-            look = self._next_look(first + int(seen[start]) + 1) - first
-            stop = min(stop, int(np.searchsorted(seen, look)), len(batch))
+            stop = min(stop, int(np.searchsorted(seen, _doubling(first + int(seen[start]) + 1) - first)), len(batch))
             yield batch.until(stop).after(start)
             if stop == len(batch):
                 return
             start = stop
-
-    @staticmethod
-    def _next_look(t: int) -> int:
-        """The first look at or after row t.
-
-        >>> [Blend._next_look(t) for t in (1, 4096, 4097, 9000)]
-        [4096, 4096, 8192, 16384]
-        """
-        return max(FIRST_LOOK, 1 << (t - 1).bit_length()) if t > 0 else FIRST_LOOK
 
     def _look(self) -> None:
         """Leaves out who is worth nothing, and was when the stream was half as long; one model stays in any case."""
@@ -164,72 +210,137 @@ class Blend(ReadsOnce, SingleModel):
 
     def keep(self, models: NDArray[np.intp]) -> None:
         """Goes on with these models alone; the memory of others is returned."""
-        runs, first = [], 0
-        for lanes in self._runs:
-            here = [int(k) - first for k in models if first <= k < first + len(lanes)]
-            first += len(lanes)
-            if here:
-                lanes.keep(here)
-                runs.append(lanes)
-        self._runs, self.head = runs, self.head.keep(models)
-        self.members = [self.members[k] for k in models]
-        self.mistakes, self.weak = self.mistakes[models], self.weak[models]
+        self.version += 1
+        first = 0
+        for station in self.stations:
+            for group in list(station.groups):
+                here = [int(k) - first for k in models if first <= k < first + len(group)]
+                first += len(group)
+                if not here:
+                    station.groups.remove(group)
+                elif len(here) < len(group):
+                    group.keep(here)
+        self.stations = [station for station in self.stations if station.groups]
+        for part in self.parts:
+            part.stations = [station for station in part.stations if station.groups]
+        self.parts = [part for part in self.parts if part.stations]
+        self.head, self.weak = self.head.keep(models), self.weak[models]
+        self.record.keep(models, self.t)
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """The blend's, v·x + b. Nothing changes."""
-        batch = batch.check().narrowed(self.n_features)
-        each = self._each(lambda lanes: lanes.scores(batch), len(batch)).astype(np.float64)
-        coefficients = self.head.coefficients()
-        there = coefficients != 0.0
-        found: NDArray[Any] = each[:, there] @ coefficients[there]
-        return found.astype(self.dtype)
+        parts = self.linear()
+        if len(parts) == 1:
+            found: NDArray[Any] = parts[0].scores(batch)
+            return found
+        each = [part.scores(batch).astype(np.float64) for part in parts]
+        together: NDArray[Any] = np.sum(each, axis=0).astype(self.dtype)
+        return together
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
     @property
+    def members(self) -> list[Member]:
+        """What the models are."""
+        return [self.record.members[k] for k in self.record.places]
+
+    @property
+    def groups(self) -> Iterator[Group]:
+        """The models of each algorithm on each kind of rows."""
+        return (group for station in self.stations for group in station.groups)
+
+    @property
     def lanes(self) -> Iterator[Learner]:
         """The models, each a copy."""
-        return (model for lanes in self._runs for model in lanes)
+        return (model for station in self.stations for model in station.models)
+
+    @property
+    def drop(self) -> bool:
+        """Whether models without a share are left out."""
+        return bool(self.parameters["drop"])
+
+    def table(self) -> list[dict[str, Any]]:
+        """A line for each model: learner, parameters, progressive error, share, and why it is out where it is."""
+        return self.record.table(self.head.share(), self.head.gone)
+
+    def linear(self) -> list[Any]:
+        """What it predicts with: a model of weights for each kind of rows, of which there is one as a rule."""
+        if self._linear[0] != self.version:
+            self._linear = self.version, self._make_linear()
+        return self._linear[1]
+
+    def _make_linear(self) -> list[Any]:
+        coefficients, places = self.head.coefficients(), self._places()
+        found = [part.vector(coefficients[own], self.n_features) for part, own in zip(self.parts, places, strict=True)]
+        vectors = [vector.astype(self.dtype) for vector, _ in found]
+        most = self.most
+        if most is not None:
+            most_important(vectors, [part.squares for part in self.parts], most)
+        return [
+            prepared(self._frozen(v, b), part.preparation)
+            for v, (_, b), part in zip(vectors, found, self.parts, strict=True)
+        ]
+
+    def _places(self) -> list[list[int]]:
+        """Numbers of the models of each part, in their order there."""
+        ends = np.cumsum([0, *(len(station) for station in self.stations)]).tolist()
+        of = {id(station): range(ends[k], ends[k + 1]) for k, station in enumerate(self.stations)}
+        return [[k for station in part.stations for k in of[id(station)]] for part in self.parts]
+
+    def _frozen(self, weights: NDArray[Any], intercept: float) -> Frozen:
+        where = np.flatnonzero(weights)
+        return Frozen(
+            _NAME,
+            self.parameters,
+            n_features=self.n_features,
+            where=where,
+            values=weights[where],
+            intercept=intercept,
+            counts=self.counts,
+            loss=self.cumulative_loss,
+            costs=self.costs,
+            dtype=self.dtype.name,
+            grow=self.grow,
+            fit_intercept=bool(self.offset),
+        )
+
+    @property
+    def most(self) -> int | None:
+        """Weights the linear model may have; None: all."""
+        counts = [self.parameters["max_nnz"]]
+        if self.parameters["max_density"] is not None:
+            counts.append(int(self.parameters["max_density"] * self.n_features))
+        return min((count for count in counts if count is not None), default=None)
+
+    def the_linear(self) -> Any:
+        """The linear model it is; InvalidInputError where its models need rows of several preparations."""
+        found = self.linear()
+        if len(found) > 1:
+            raise InvalidInputError(
+                f"{_NAME}: the models of this portfolio learn rows of {len(found)} preparations, so it is no single "
+                "vector of weights; a portfolio with one normalize for all has one"
+            )
+        return found[0]
 
     def weights(self) -> NDArray[Any]:
         """Of the blend, v, dense."""
-        total = np.zeros(self.n_features)
-        for coefficient, model in zip(self.head.coefficients(), self.lanes, strict=True):
-            if coefficient != 0.0:
-                total += coefficient * model.weights()
-        return total.astype(self.dtype)
+        found: NDArray[Any] = self.the_linear().weights()
+        return found
 
     def sparse_weights(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Features of non-zero weight, and their weights."""
-        weights = self.weights()
-        where = np.flatnonzero(weights)
-        return where, weights[where]
+        found: tuple[NDArray[np.int64], NDArray[Any]] = self.the_linear().sparse_weights()
+        return found
 
     @property
     def intercept(self) -> float:
         """Of the blend, b."""
-        models = zip(self.head.coefficients(), self.lanes, strict=True)
-        return float(sum(coefficient * model.intercept for coefficient, model in models if coefficient != 0.0))
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """Width of the models."""
-        return self._runs[0].n_features
-
-    @property
-    def grow(self) -> bool:
-        """Whether a wider batch extends the models instead of raising."""
-        return self._runs[0].grow
-
-    @grow.setter
-    def grow(self, grow: bool) -> None:
-        for lanes in self._runs:
-            lanes.grow = grow
+        return float(sum(part.intercept for part in self.linear()))
 
     @property
     def nnz(self) -> int:
         """Non-zero weights, the intercept not counted."""
-        return int(np.count_nonzero(self.weights()))
+        return sum(part.nnz for part in self.linear())
 
     @property
     def cumulative_loss(self) -> float:
@@ -238,3 +349,53 @@ class Blend(ReadsOnce, SingleModel):
 
     def _counts(self) -> NDArray[np.int64]:
         return self.counts
+
+    # Room -------------------------------------------------------------------------------------------------------------
+
+    def require_room(self, n_features: int, models: int = 1) -> None:
+        """Raises if so many blends this wide would not fit into the machine."""
+        needed = models * (sum(group.needed(n_features) for group in self.groups) + 16 * n_features)
+        if needed > 0.7 * physical_memory():
+            of = f" of {models} classes" if models > 1 else ""
+            raise InvalidInputError(
+                f"{_NAME}{of} with {sum(map(len, self.groups))} models and {n_features:,} features needs "
+                f"{needed / 1e9:,.1f} GB, this machine has {physical_memory() / 1e9:,.1f} GB; a smaller portfolio, "
+                "features numbered more densely or hashed into fewer need less"
+            )
+
+    def _widen(self, n_features: int) -> None:
+        if n_features <= self.n_features:
+            return
+        if not self.grow:
+            raise InvalidInputError(
+                f"X has {n_features} features, but the model has {self.n_features}; grow=True would extend it"
+            )
+        self.require_room(n_features)
+        self._make_room(n_features)
+        self.n_features = n_features
+
+    def _make_room(self, n_features: int) -> None:
+        for station in self.stations:
+            station.preparation.widen(n_features)
+            for group in station.groups:
+                group.widen(n_features)
+        for part in self.parts:
+            part.widen(n_features)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__ | {"_linear": (-1, [])}
+        del state["algorithm"]  # classes of a rule are found by name
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.algorithm = find(_NAME)
+
+
+def _doubling(t: int) -> int:
+    """The first row at or after t at which shares are noted.
+
+    >>> [_doubling(t) for t in (1, 64, 65, 9000)]
+    [64, 64, 128, 16384]
+    """
+    return max(FIRST_NOTE, 1 << (t - 1).bit_length()) if t > 0 else FIRST_NOTE

@@ -1,21 +1,13 @@
-"""The models a blend is made of, unless a user names others: learner, parameters.
+"""The models a blend is made of, unless a user names others: learner, parameters, preparation of rows.
 
 Nothing here is tuned for a stream. Rates a factor of four to five apart stand in for tuning; the head finds out which
 of them the stream likes.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Member(NamedTuple):
-    """One model of a portfolio."""
-
-    algorithm: str
-    parameters: dict[str, Any]
-
-    def __str__(self) -> str:
-        return " ".join([self.algorithm, *(f"{name}={value}" for name, value in self.parameters.items())])
+from thinstream.blend.member import Member
 
 
 def _members(algorithm: str, *parameters: dict[str, Any]) -> Iterable[Member]:

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from thinstream.blend.member import same_portfolio
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names
 from thinstream.learners import Classes, class_weight_of, find
@@ -378,6 +379,8 @@ def _pairs(class_weight: Any) -> Any:
 def _same(name: str, value: Any, was: Any) -> bool:
     if name == "dtype":
         return bool(np.dtype(value).name == was)
+    if name == "portfolio":
+        return same_portfolio(value, was)
     if np.ndim(value) or np.ndim(was):
         return bool(np.array_equal(value, was))
     return value is was or bool(value == was)

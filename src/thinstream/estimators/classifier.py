@@ -39,7 +39,7 @@ PIECE = 8192
 
 
 def _is_logistic(estimator: "OnlineClassifier") -> bool:
-    if getattr(estimator, "loss", None) == "logistic":
+    if estimator._gives_probabilities or getattr(estimator, "loss", None) == "logistic":
         return True
     raise AttributeError("predict_proba needs loss='logistic'")
 
@@ -104,6 +104,8 @@ class OnlineClassifier(StreamClassifier):
     new class may come in between. A class can be predicted once it was met: its first row is a mistake.
 
     """
+
+    _gives_probabilities = False  # whatever its loss
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from scratch, in ``n_passes`` passes over the rows."""

@@ -23,6 +23,7 @@ from thinstream.estimators.batch import (
     Selecting,
     found_attribute,
 )
+from thinstream.estimators.blend import BlendClassifier, estimators_of
 from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
 from thinstream.learners import find
 from thinstream.models import Model, read, write
@@ -95,6 +96,8 @@ def estimator_of(model: Model) -> ModelClassifier:
     """The fitted estimator of a model: the face of its algorithm, with the parameters it has learned with."""
     face, known = named(model.learner.algorithm.name), model.extra.get(KEY, {})
     parameters = learned_parameters(model) | {name: known[name] for name in ONLY_FIT if name in known}
+    if parameters.get("portfolio") is not None:
+        parameters["portfolio"] = estimators_of(parameters["portfolio"], make)
     estimator: ModelClassifier = face()
     allowed = estimator.get_params(deep=False)
     estimator.set_params(**{name: value for name, value in parameters.items() if name in allowed})
@@ -105,7 +108,9 @@ def estimator_of(model: Model) -> ModelClassifier:
 def _estimator(algorithm: Algorithm) -> type[ModelClassifier]:
     if algorithm.kind == "online":
         return _made(algorithm, (OnlineClassifier,), tuple(COMMON_PARAMETERS), {})
-    learner = algorithm.learner
+    learner: Any = algorithm.learner
+    if not hasattr(learner, "selects"):  # no batch learner: made of others
+        return _made(algorithm, (BlendClassifier,), (*COMMON_PARAMETERS, "n_jobs"), {})
     base = next(face for kind, face in _FACES if issubclass(learner, kind))
     names = (*base._common, "random_state") if getattr(learner, "draws", False) else base._common
     own = {f"{name}_": found_attribute(name) for name in getattr(learner, "attributes", {})}
@@ -117,7 +122,7 @@ def _made(
 ) -> type[ModelClassifier]:
     """The class, from source that can be looked at."""
     own = {parameter.name: parameter.default for parameter in algorithm.parameters}
-    defaults = own | {name: COMMON_PARAMETERS[name] for name in common}
+    defaults = own | {name: COMMON_PARAMETERS.get(name) for name in common}
     if algorithm.kind == "batch":  # where a constant would be one of the features to choose from
         defaults["fit_intercept"] = False
     body = [

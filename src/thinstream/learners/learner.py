@@ -14,7 +14,7 @@ from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, 
 from thinstream.engine.records import Memory
 from thinstream.engine.rows import Bounds, Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, NumericalError, listed
-from thinstream.learners.memory import allocate, field_views, widen
+from thinstream.learners.memory import allocate, field_views, require_room, widen
 from thinstream.learners.protocol import ReadsOnce
 from thinstream.learners.registry import described_by, find, rule_of
 
@@ -319,6 +319,10 @@ class Learner(ReadsOnce, SingleModel):
     def cumulative_loss(self) -> float:
         """Sum of the algorithm's own loss."""
         return float(self.memory.totals[0])
+
+    def require_room(self, n_features: int, models: int = 1) -> None:
+        """Raises if so many models like it, this wide, would not fit into the machine."""
+        require_room(self.algorithm, self.rule, n_features + self.offset, self.dtype, models)
 
     def _widen(self, n_features: int) -> None:
         if n_features <= self.n_features:

@@ -17,6 +17,8 @@ from thinstream.errors import InvalidParameterError, UnknownNameError, listed, m
 #: Where the algorithms of each kind are.
 PACKAGES = {"online": "thinstream.rules", "batch": "thinstream.batch_learners"}
 KINDS = ("all", *PACKAGES)
+#: Where what is made of several algorithms is: found by its name, and none of those listed.
+BLENDS = "thinstream.blend"
 
 
 def algorithms(kind: str = "all") -> tuple[Algorithm, ...]:
@@ -31,7 +33,8 @@ def algorithms(kind: str = "all") -> tuple[Algorithm, ...]:
         raise InvalidParameterError(f"algorithms: kind must be {listed(KINDS)}, got {kind!r}")
     for each in PACKAGES if kind == "all" else (kind,):
         _load_all(PACKAGES[each])
-    return tuple(REGISTRY[name] for name in sorted(REGISTRY) if kind in ("all", REGISTRY[name].kind))
+    wanted = tuple(PACKAGES) if kind == "all" else (kind,)
+    return tuple(REGISTRY[name] for name in sorted(REGISTRY) if REGISTRY[name].kind in wanted)
 
 
 def find(name: str) -> Algorithm:
@@ -115,7 +118,7 @@ def make_learner_like(learner: Any, **changes: Any) -> Any:
 
 def _load(key: str) -> None:
     """Imports the file of an algorithm, which declares it, if there is one."""
-    for package in PACKAGES.values():
+    for package in (*PACKAGES.values(), BLENDS):
         if key.isidentifier() and importlib.util.find_spec(f"{package}.{key}") is not None:
             importlib.import_module(f"{package}.{key}")
             return

@@ -18,6 +18,7 @@ import numpy as np
 
 from thinstream import __version__
 from thinstream.atomic import replacing
+from thinstream.blend.serving import served
 from thinstream.errors import (
     InvalidInputError,
     InvalidParameterError,
@@ -34,8 +35,11 @@ from thinstream.models.model import NORMALIZED, Model, Names
 from thinstream.preparing import Preparation, plain_learner, prepared
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
-#: classes that come later, thresholds and rows that the model prepares with 4; what needs no more is written as 1.
-FORMAT = 4
+#: classes that come later, thresholds and rows that the model prepares with 4, blends with 5; what needs no more is
+#: written as 1.
+FORMAT = 5
+#: The version that thresholds came with.
+_THRESHOLDS = 4
 GRADES = ("full", "weights")
 Grade = Literal["full", "weights"]
 
@@ -63,7 +67,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
     """
     if grade not in GRADES:
         raise InvalidParameterError(f"grade must be {listed(GRADES)}, got {grade!r}")
-    learner = model.learner
+    learner = model.learner if grade == "full" else served(model.learner)
     if grade == "full" and learner.weights_only:
         raise WeightsOnlyError(
             f"{os.fspath(path)}: this {learner.algorithm.name} has its weights only and cannot be saved in full; "
@@ -81,7 +85,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
     arrays |= _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
     head = packing.describe(learner) | {
-        "format": FORMAT if model.threshold else packing.oldest_format(learner),
+        "format": max(_THRESHOLDS if model.threshold else 1, packing.oldest_format(learner)),
         "library": __version__,
         "grade": grade,
         "classes": [label(each) for each in model.classes],

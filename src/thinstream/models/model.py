@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.blend.serving import blends_of
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.growing import Growing, merge_growing
 from thinstream.learners.classes import Classes
@@ -147,6 +148,8 @@ class Model:
             learner: AnyLearner = Growing.begin(algorithm, classes, **options)
         else:
             learner = model_for(algorithm, classes, class_weight, **options)
+        for blend in blends_of(learner) if preparation else ():
+            blend.leave_rows()
         return cls(prepared(learner, preparation), classes, dict(feature_space or {}), names)
 
     @property
@@ -183,8 +186,8 @@ class Model:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether its scores are log-odds: it has learned with the logistic loss."""
-        return self.learner.parameters.get("loss") == "logistic"
+        """Whether its scores are log-odds: it has learned with the logistic loss, or is a blend."""
+        return self.learner.parameters.get("loss") == "logistic" or self.learner.algorithm.name == "Auto"
 
     def with_threshold(self, score: float) -> Self:
         """The same, positive above this score, which is rounded to the precision of its scores; for two classes."""

@@ -60,7 +60,8 @@ class PreparedLearner(ReadsOnce):
         self.inner, self.preparation = inner, preparation
         preparation.widen(inner.n_features)
         rule = inner._rule if isinstance(inner, OneVsRest) else inner.rule
-        self._may_stop = type(rule).stopped.__module__ != rules.__name__  # for good, in the middle of a stream
+        stops = getattr(type(rule), "stopped", None)
+        self._may_stop = stops is not None and stops.__module__ != rules.__name__  # for good, in the middle of a stream
 
     @property
     def grow(self) -> bool:

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.blend.serving import served
 from thinstream.errors import InvalidInputError
 from thinstream.models.model import NORMALIZED, Model
-from thinstream.preparing import Preparation
+from thinstream.preparing import Preparation, preparation_of
 
 
 class Scales(NamedTuple):
@@ -51,7 +52,8 @@ class LinearModel(NamedTuple):
     @classmethod
     def of(cls, model: Model) -> Self:
         """That of a model; names of features without a weight are left out."""
-        learner, models, preparation = model.learner, list(model.learner.models), model.preparation
+        learner = served(model.learner)
+        models, preparation = list(learner.models), preparation_of(learner)
         indices, weights = zip(*(one.sparse_weights() for one in models), strict=True)
         columns = np.concatenate(indices)
         names = {} if model.names is None else model.names.as_dict()

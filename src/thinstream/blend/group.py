@@ -1,0 +1,63 @@
+"""Models of one algorithm on the same rows: side by side as lanes, or each for itself where they are few."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.lanes import Lanes
+from thinstream.lanes.single import SingleLane
+
+#: So many models run each for itself: a block has room for sixteen, and reads and writes it all (docs/auto.md).
+FEW = 3
+
+
+class Group(Lanes):
+    """`Lanes`; a few of them are single loops, with the same bits."""
+
+    def _build(self) -> None:
+        if len(self._lanes) <= FEW:
+            self._kind = SingleLane
+        super()._build()
+
+    def keep(self, lanes: Sequence[int]) -> None:
+        """Keeps these models, in the order given; the memory of others is returned."""
+        if len(lanes) > FEW or self._kind is SingleLane:
+            super().keep(lanes)
+            return
+        out = self.out()[list(lanes)]
+        models, rows = [self[k] for k in lanes], [self.failed.get(k, 0) for k in lanes]
+        self._lanes, self.failed = [self._lanes[k] for k in lanes], {}
+        self._build()
+        self.put([model.memory for model in models])
+        for k in np.flatnonzero(out).tolist():
+            self.fail(k, rows[k])
+
+    def put(self, memories: Sequence[Any]) -> None:
+        """The models become what these memories of `Learner` s say, which are as wide."""
+        for block, numbers in zip(self._blocks, self._numbers, strict=True):
+            block.put([memories[k] for k in numbers], self._width(numbers))
+
+    def out(self) -> NDArray[np.bool_]:
+        """Which of them have come to a row they cannot learn, and learn no more."""
+        found = np.zeros(len(self), np.bool_)
+        for block, numbers in zip(self._blocks, self._numbers, strict=True):
+            found[numbers] = block.failed[: len(numbers)] >= 0
+        return found
+
+    def fail(self, lane: int, row: int = 0) -> None:
+        """A model learns no more, from that row on."""
+        for block, numbers in zip(self._blocks, self._numbers, strict=True):
+            if lane in numbers:
+                block.failed[numbers.index(lane)] = 0
+        self.failed[lane] = row
+
+    def widen(self, n_features: int) -> None:
+        """Room for so many features."""
+        self.grow = True
+        self._widen(n_features)
+
+    def needed(self, n_features: int) -> int:
+        """Bytes of models this wide."""
+        return self._needed(n_features)

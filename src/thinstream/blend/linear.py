@@ -1,0 +1,105 @@
+"""The one linear model that a blend is, v = Σ (w_k/m_k)·v_k, and its weights by importance.
+
+Models that learn rows as they are, or of scaled features, add up to one vector in the units of the caller. On rows of
+unit length a score is no linear function of the row: such models add up to a vector of their own, for prepared rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.blend.group import Group
+from thinstream.jit import compiled
+from thinstream.learners import Learner
+from thinstream.learners.learner import EVERY_WEIGHT_1
+from thinstream.preparing import Preparation
+
+
+class Station:
+    """Models whose rows are prepared in the same way, in groups of one algorithm each."""
+
+    def __init__(self, preparation: Preparation, groups: Sequence[Group]) -> None:
+        self.preparation, self.groups = preparation, list(groups)
+
+    def __len__(self) -> int:
+        return sum(len(group) for group in self.groups)
+
+    @property
+    def models(self) -> Iterator[Learner]:
+        """Each a copy."""
+        return (model for group in self.groups for model in group)
+
+
+class Part:
+    """Stations that add up to one vector, and Σx_j² of the rows it is multiplied with."""
+
+    def __init__(self, stations: Sequence[Station]) -> None:
+        self.stations, self.squares = list(stations), np.zeros(0)
+
+    @property
+    def preparation(self) -> Preparation:
+        """What is done to rows before they are multiplied with the vector."""
+        first = self.stations[0].preparation
+        return first if first.normalize else Preparation()
+
+    def widen(self, n_features: int) -> None:
+        """Room for so many features."""
+        if n_features > len(self.squares):
+            room = max(n_features, len(self.squares) + len(self.squares) // 2)
+            self.squares = np.concatenate([self.squares, np.zeros(room - len(self.squares))])
+
+    def add(self, rows: Batch) -> None:
+        """Rows that were learned, prepared for this part."""
+        weights = EVERY_WEIGHT_1 if rows.weights is None else rows.weights
+        _add_squares(rows.indptr.astype(np.int64, copy=False), rows.indices, rows.values, weights, self.squares)
+
+    def vector(self, coefficients: NDArray[np.float64], n_features: int) -> tuple[NDArray[np.float64], float]:
+        """The sum of its models, v and b."""
+        total, intercept, k = np.zeros(n_features), 0.0, 0
+        for station in self.stations:
+            m = None if self.preparation or not station.preparation else station.preparation.divisors(n_features)
+            for model in station.models:
+                if coefficients[k] != 0.0:
+                    weights = model.weights().astype(np.float64)
+                    total += coefficients[k] * (weights if m is None else _over(weights, m))
+                    intercept += coefficients[k] * model.intercept
+                k += 1
+        return total, intercept
+
+
+def parts_of(stations: Sequence[Station]) -> list[Part]:
+    """The fewest vectors that these stations add up to."""
+    plain = [station for station in stations if station.preparation.normalize is None]
+    unit = [Part([station]) for station in stations if station.preparation.normalize is not None]
+    return [*([Part(plain)] if plain else []), *unit]
+
+
+def most_important(vectors: Sequence[NDArray[Any]], squares: Sequence[NDArray[np.float64]], most: int) -> None:
+    """Leaves so many weights of all vectors, those of largest |v_j|·q_j^½, q_j = √Σx_j²; others become 0."""
+    sizes = [np.abs(v) * q[: len(v)] ** 0.25 for v, q in zip(vectors, squares, strict=True)]
+    importance = np.concatenate(sizes)
+    if np.count_nonzero(importance) <= most:
+        return
+    kept = np.zeros(len(importance), np.bool_)
+    kept[np.argsort(-importance, kind="stable")[:most]] = True
+    first = 0
+    for v in vectors:
+        v[~kept[first : first + len(v)]] = 0.0
+        first += len(v)
+
+
+def _over(weights: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(weights, m, out=np.zeros_like(weights), where=m > 0.0)
+
+
+@compiled()
+def _add_squares(indptr: Any, indices: Any, values: Any, weights: Any, squares: Any) -> None:
+    """Rows of weight 0 count nothing."""
+    for i in range(len(indptr) - 1):
+        if weights.size == 0 or weights[i] != 0.0:
+            for k in range(indptr[i], indptr[i + 1]):
+                x = np.float64(values[k])
+                squares[np.uint64(indices[k])] += x * x
