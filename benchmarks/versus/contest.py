@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from benchmarks.versus.sets import SETS, TRIAL_ROWS, Files, Set, learned, prepared
+from benchmarks.versus.sets import TRIAL_ROWS, Files, Set, learned, prepared, set_of
 from numpy.typing import NDArray
 
 Scores = NDArray[Any]
@@ -112,7 +112,7 @@ class Tool(Protocol):
 def open_contest(name: str, scratch: Path, smoke: bool) -> Contest:
     """A set with its labels."""
     files = prepared(name, scratch, smoke=smoke)
-    return Contest(SETS[name], files, labels(files("train", False)), labels(files("test", False)))
+    return Contest(set_of(name), files, labels(files("train", False)), labels(files("test", False)))
 
 
 def labels(path: Path) -> NDArray[np.bool_]:

@@ -54,6 +54,15 @@ SETS = {
 }
 
 
+def set_of(name: str) -> Set:
+    """A set of the list, or any other of the data folder, in random order.
+
+    >>> set_of("elec2").in_time, set_of("spambase")
+    (True, Set(name='spambase', text=False, in_time=False, rare=False))
+    """
+    return SETS.get(name, Set(name))
+
+
 def source(name: str) -> str:
     """The name under which the data folder has it: ``trec07p.first`` is the only part of trec07p that is there."""
     return name.split(".")[0]
@@ -85,7 +94,7 @@ def prepared(name: str, scratch: Path, *, smoke: bool = False, seed: int = 0) ->
             files(part, unit, "vw").write_bytes(b"\n".join(map(as_wabbit, rows)) + b"\n")
             if part == "train":  # Vowpal Wabbit only predicts rows without a label
                 rows = rows[:TRIAL_ROWS]
-                cut = learned(len(rows), SETS[name])
+                cut = learned(len(rows), set_of(name))
                 trial = [*map(as_wabbit, rows[:cut]), *(as_wabbit(row)[2:] for row in rows[cut:])]
                 files("trial", unit, "vw").write_bytes(b"\n".join(trial) + b"\n")
     done.touch()
@@ -106,7 +115,7 @@ def split(name: str, *, smoke: bool, seed: int) -> tuple[list[bytes], list[bytes
 
     parts = [lines_of(path) for path in find(source(name))]
     rng = np.random.default_rng(seed)
-    if not SETS[name].in_time:
+    if not set_of(name).in_time:
         parts[0] = [parts[0][i] for i in rng.permutation(len(parts[0]))]
     if len(parts) == 1:
         cut = round(SHARE * len(parts[0]))
