@@ -65,6 +65,18 @@ class PeerLostError(ThinstreamError, ConnectionError):
     """A worker that talks to others lost one of them: it died, or did not answer in time."""
 
 
+class ThinstreamWarning(UserWarning):
+    """Base of every warning this library gives."""
+
+
+class SortedRowsWarning(ThinstreamWarning):
+    """Labels come in long runs: an online learner takes rows in their order and leans to the last class."""
+
+
+class EdgeWarning(ThinstreamWarning):
+    """The best model of a sweep is the first or the last: beyond it there may be better ones."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they appear in messages.
 

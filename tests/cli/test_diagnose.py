@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.stability.test_diagnosis import columns_apart
 from thinstream.cli.commands.diagnose import first
 from thinstream.streams.opening import open_stream
 
@@ -36,6 +37,18 @@ def test_a_sick_one(rows, thin):
     assert found["findings"][0]["level"] == "problem"
     assert found["findings"][0]["about"] == "dynamic range"
     assert "p=200 is too large" in found["findings"][0]["do"]
+
+
+def test_columns_of_very_different_scales(there, thin):
+    rows, y = columns_apart()
+    lines = [",".join([str(label), *map(repr, row)]) for label, row in zip(y.tolist(), rows.tolist(), strict=True)]
+    Path("wide.csv").write_text("label,a,b,c,d,e,f,g,h\n" + "\n".join(lines) + "\n")
+    thin("train", "wide.csv", "--label", "label", "-a", "fsol", "-m", "f.ts", "-q")
+    said = thin("diagnose", "wide.csv", "-m", "f.ts")
+    assert said.startswith("FSOL: 1 problem\n  problem  scales: ")
+    assert "--scale max" in said
+    thin("train", "wide.csv", "--label", "label", "-a", "fsol", "--scale", "max", "-m", "f.ts", "-q")
+    assert thin("diagnose", "wide.csv", "-m", "f.ts").startswith("FSOL: nothing wrong")
 
 
 def test_a_model_of_weights_only(rows, thin):

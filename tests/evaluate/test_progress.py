@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate import Progress, Tradeoff
-from thinstream.evaluate.progress import LabelOrder
+from thinstream.evaluate.label_order import LabelOrder
 from thinstream.evaluate.tally import BINS
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)

@@ -131,6 +131,41 @@ def test_scales():
     assert "from 2^-29 to 2^0" in str(found)
 
 
+def columns_apart(n=1200, d=8):
+    """Columns from 1 to 1e5, all of them needed."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n, d))
+    return rows * np.geomspace(1.0, 1e5, d), np.where(rows @ rng.normal(size=d) > 0, 1, -1)
+
+
+def test_columns_of_very_different_scales():
+    rows, y = columns_apart()
+    found = diagnose(ts.FSOL().fit(rows, y), rows, y)
+    assert found.level("scales") == "problem"
+    scaled = ts.FSOL(scale="max").fit(rows, y)
+    wrong = f"{scaled.n_mistakes_ / len(y):.1%} where features are scaled"  # it was tried, not guessed
+    assert wrong in str(found)
+    assert "scale='max', --scale max" in str(found)
+    assert diagnose(ts.FSOL().fit(rows, y), rows).level("scales") == "note"  # without labels nothing can be tried
+    assert "scales" not in told(diagnose(scaled, rows, y))
+    assert diagnose(ts.AROW().fit(rows, y), rows, y).level("scales") == "fine"  # it does without
+
+
+def test_few_tiny_features_do_no_harm():
+    rows = np.ones((10, 30))
+    rows[:, 0] = 1e-9
+    assert "scales" not in told(diagnose(np.ones(30), rows))
+    assert diagnose(np.ones(30), rows * np.where(np.arange(30) == 1, 1e6, 1.0)).level("scales") == "note"
+
+
+def test_a_model_worse_than_a_constant():
+    y = np.where(np.arange(400) % 20 == 0, 1, -1)
+    rows = np.random.default_rng(0).normal(size=(400, 50))
+    found = diagnose(ts.FSOL().fit(rows, y), rows, y)
+    assert found.level("error") == "note"
+    assert "5.0% would be by always answering the same" in str(found)
+
+
 def test_coordinate_descent():
     """β below the curvature, and at it."""
     found = diagnose(ts.SCD(random_state=0, fit_intercept=False).fit(X, Y), X)

@@ -120,6 +120,7 @@ class JsonLines(Timed):
         """Writes it."""
         seconds = self.clock.seconds
         found = {"since": line.since.as_dict(), "non_zeros": line.nnz, "features": line.n_features}
+        found |= {} if line.n_weights_met is None else {"weights_met": line.n_weights_met}
         show_json({**line.total.as_dict(), **found, "seconds": round(seconds, 3)})
 
 

@@ -42,7 +42,7 @@ def fit_columns(columns: Iterable[str], width: int | None = None) -> dict[str, i
 def cells(line: Line, rate: float, metrics: Iterable[str]) -> dict[str, str]:
     """A line of the table with these metrics, by column; what is undefined so far is a dash."""
     total, since = line.total, line.since.error
-    weights = line.n_features * total.n_models
+    weights = line.n_features * total.n_models if line.n_weights_met is None else line.n_weights_met
     sparsity = None if line.nnz is None or not weights else 100.0 * (1.0 - line.nnz / weights)
     return {
         "examples": f"{total.rows:,}",
@@ -126,10 +126,9 @@ def remark_on_labels(rows: int, positives: int | None, looks_sorted: bool) -> bo
         kind = "positive" if positives else "negative"
         say(f"thinstream: all {rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
     elif looks_sorted:
-        say(
-            "thinstream: labels come in long runs, as in rows sorted by class: progressive numbers are too good, and "
-            "models lean to the last class; thinstream shuffle first"
-        )
+        from thinstream.evaluate.label_order import SORTED
+
+        say(f"thinstream: {SORTED}; thinstream shuffle first")
     else:
         return False
     return True

@@ -21,7 +21,9 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
         found |= {"threshold": model.threshold} if model.threshold else {}
         counted = report.as_dict() if report.rows else {"rows": learner.t}
         joined = {"late_labels": late_labels.counts_of(run.stream)} if late else {}
-        show_json({**found, "non_zeros": learner.nnz, "features": learner.n_features, **counted, **joined})
+        size = {"non_zeros": learner.nnz, "features": learner.n_features}
+        size |= {} if model.n_weights_met is None else {"weights_met": model.n_weights_met}
+        show_json({**found, **size, **counted, **joined})
     else:
         if training.passes > 1:
             print("\nall passes together: from the second on, rows had been learned before")
@@ -31,7 +33,7 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
             print(f"{'threshold':<18} {_threshold_in_words(model.threshold, run)}")
         if late:
             print(late_labels.describe(run.stream))
-        print(f"{'non-zeros':<18} {learner.nnz:,} of {learner.n_weights:,} weights")
+        print(f"{'non-zeros':<18} {_of_weights(model)}")
         if training.model is not None:
             kept = "weights" if training.weights_only else "full"
             print(f"{'model':<18} {training.model} ({training.model.stat().st_size:,} bytes, {kept})")
@@ -52,6 +54,14 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
     if report.rows and not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:
         labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
+
+
+def _of_weights(model: Any) -> str:
+    """Non-zeros and weights; where features are hashed those of features met, which are far fewer than the numbers."""
+    learner, met = model.learner, model.n_weights_met
+    if met is None:
+        return f"{learner.nnz:,} of {learner.n_weights:,} weights"
+    return f"{learner.nnz:,} of {met:,} weights of features met (hashed into {learner.n_weights:,} numbers)"
 
 
 def _threshold_in_words(threshold: float, run: Any) -> str:

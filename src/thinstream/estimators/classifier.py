@@ -16,6 +16,7 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.base import KEY, as_before_on_error
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
 from thinstream.estimators.streams import StreamClassifier
+from thinstream.evaluate.label_order import LabelOrder, warn_of_sorted
 from thinstream.models import Names
 from thinstream.models.probabilities import probabilities
 from thinstream.preparing import Preparation
@@ -126,6 +127,11 @@ class OnlineClassifier(StreamClassifier):
         # one pass can check as it learns: on an error the new model is thrown away
         batch = Batch.unchecked(*X) if self.n_passes == 1 and not self.shuffle else Batch.of(*X)
         batch = batch.labelled(coded, weights)
+        if not self.shuffle:
+            order = LabelOrder()
+            order.update(coded)
+            if order.looks_sorted:
+                warn_of_sorted("shuffle=True takes them in random order", stacklevel=3)
         generator = check_random_state(self.random_state)
         for _ in range(self.n_passes):
             for rows in self._in_order(batch, generator):

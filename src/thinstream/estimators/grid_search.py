@@ -21,6 +21,7 @@ from thinstream.estimators.scorers import score_of, scoring_for, threads_of
 from thinstream.estimators.splits import check_folds, is_number, splits_of
 from thinstream.estimators.streams import classes_for
 from thinstream.estimators.study_inputs import labelled_csr, require_known_classes
+from thinstream.evaluate.label_order import warn_of_sorted
 from thinstream.learners import Classes
 from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
@@ -269,6 +270,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.cv_results_, self.n_splits_, self.n_study_passes_ = results, folds, outcome.passes
         self.best_index_, self.best_params_ = outcome.best, settings[outcome.best]
         self.best_score_ = float(outcome.mean[outcome.best])
+        if outcome.looks_sorted and (outcome.models or not self.refit):  # else learning the best says so
+            warn_of_sorted("shuffle them first", stacklevel=3)
 
     def _best(self) -> OnlineClassifier:
         """The best estimator, not fitted yet."""

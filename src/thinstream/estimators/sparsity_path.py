@@ -1,6 +1,7 @@
 """The whole curve from dense to sparse in one pass, and the model to take from it."""
 
 import os
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from thinstream.errors import EdgeWarning
 from thinstream.estimators.base import as_before_on_error
 from thinstream.estimators.scorers import is_scorer, score_of, scoring_for, threads_of
 from thinstream.estimators.study_inputs import (
@@ -21,11 +23,15 @@ from thinstream.estimators.study_inputs import (
     rows_to_test,
     trial_of,
 )
+from thinstream.evaluate.label_order import warn_of_sorted
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.streams.stream import Stream
 from thinstream.tune.scoring import PredictionScoring, check_metric
 from thinstream.tune.selection import Limits, check_rule
 from thinstream.tune.sparsity_path import Sweep, sweep_stream
+
+#: With fewer rows than this it is not warned of where the best model is.
+TELLING = 200
 
 
 def _tells_probabilities(path: "SparsityPath") -> bool:
@@ -151,6 +157,8 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tradeoff=self.tradeoff or P3,
             scoring=scoring,
         )
+        if path.looks_sorted:
+            warn_of_sorted("shuffle them first", stacklevel=3)
         names = getattr(self, "feature_names_in_", None)
         self._path, self.path_ = path, path.columns()
         self.models_ = Models(base, path, source, names)
@@ -172,9 +180,14 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _choose(self, rule: str, max_nnz: int | None, max_density: float | None, scoring: Any) -> Self:
         scoring = "score" if callable(scoring) else scoring
-        self.best_index_ = self._path.pick(scoring, rule, Limits(max_nnz, max_density))
+        limits = Limits(max_nnz, max_density)
+        self.best_index_ = self._path.pick(scoring, rule, limits)
         self.best_estimator_ = self.models_[self.best_index_]
         self._judged_by = scoring
+        edge = self._path.edge(scoring, limits)
+        if edge is not None and self._path.rows >= TELLING and self.n > 2:
+            low, high = edge.beyond
+            warnings.warn(f"{edge}, l1_min={low:g}, l1_max={high:g}", EdgeWarning, stacklevel=3)
         return self
 
     def plot(self, path: str | os.PathLike[str]) -> None:

@@ -16,6 +16,7 @@ class Line(NamedTuple):
     since: Report
     nnz: int | None  # None where counting it would hold up the run
     n_features: int
+    n_weights_met: int | None = None  # of hashed features: weights that examples have changed, as far as it is known
 
 
 class Step(NamedTuple):

@@ -14,7 +14,7 @@ from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, 
 from thinstream.engine.records import Memory
 from thinstream.engine.rows import Bounds, Rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, NumericalError, listed
-from thinstream.learners.memory import allocate, field_views, require_room, widen
+from thinstream.learners.memory import allocate, field_views, is_full, require_room, touched_coordinates, widen
 from thinstream.learners.protocol import ReadsOnce
 from thinstream.learners.registry import described_by, find, rule_of
 
@@ -298,6 +298,14 @@ class Learner(ReadsOnce, SingleModel):
     def nnz(self) -> int:
         """Non-zero weights, the intercept not counted."""
         return sum(int(np.count_nonzero(block)) for _, block in self._weights(self.offset))
+
+    @property
+    def n_met(self) -> int | None:
+        """Features whose record an example has changed, the weight of any other is 0; None where there is none."""
+        if self.weights_only or is_full(self.rule):
+            return None
+        touched = touched_coordinates(self.algorithm, self.rule, self.memory, self.n_features + self.offset)
+        return int(np.count_nonzero(touched >= self.offset))
 
     @property
     def has_variance(self) -> bool:

@@ -163,6 +163,17 @@ class Model:
         return getattr(self.classes, "class_weight", None)
 
     @property
+    def n_weights_met(self) -> int | None:
+        """Weights of hashed features that examples have changed: most other numbers belong to no feature.
+
+        None where features are not hashed, and where nothing tells, as in a file of weights only.
+        """
+        if "hashing" not in self.feature_space:
+            return None
+        met: list[Any] = [getattr(model, "n_met", None) for model in plain_learner(self.learner).models]
+        return None if None in met else sum(met)
+
+    @property
     def reading_options(self) -> dict[str, Any]:
         """How its data is read, whatever columns that had."""
         return {name: value for name, value in self.reading.items() if name != "columns"}

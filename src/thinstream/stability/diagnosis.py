@@ -55,9 +55,10 @@ class Subject(NamedTuple):
 
 
 def diagnose(model: Any, X: Any, y: Any = None) -> Diagnosis:
-    """Looks for lost weights, a wide dynamic range, growing density and divergence of a fitted model on some rows.
+    """Looks for lost weights, a wide dynamic range, columns of different scales, growing density and divergence.
 
-    With labels an online learner is run once more over the rows, from scratch, to see where it is heading.
+    With labels an online learner is run once more over the rows, from scratch, to see where it is heading, and again
+    with scaled features where they are of very different size.
 
     Parameters
     ----------
@@ -104,7 +105,8 @@ def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
     found = [
         findings.dynamic_range(name, w, parameters, _underflown(learner)),
         findings.lost_weights(batch, w),
-        findings.scales(batch),
+        findings.error(run, batch.y),
+        findings.scales(batch, run, lambda: replay(learner, scaled(learner, batch))),
         findings.density(w, parameters, run),
         findings.divergence(run),
     ]
@@ -143,6 +145,13 @@ def _underflown(learner: Any) -> int:
         return 0
     state = learner.memory.state
     return int(np.count_nonzero(state[::2])) - int(np.count_nonzero(state[1::2]))
+
+
+def scaled(learner: Any, batch: Batch) -> Batch:
+    """The rows as a model with ``scale="max"`` would have met them."""
+    preparation = Preparation("max")
+    preparation.widen(batch.n_features)
+    return preparation.learn(batch, learner.dtype)[0]
 
 
 def replay(learner: Any, batch: Batch) -> Run | None:

@@ -1,6 +1,7 @@
 """Single things that can be wrong with a model: how each is recognised, and what can be done about it."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +15,9 @@ Level = Literal["problem", "note", "fine"]  # the worst first
 
 #: Shares below which something counts as rare.
 FEW, RARE = 0.1, 0.01
+#: How many times as large as others features may be.
+APART = 1000.0
+SCALE = "scale the features, each by its largest value: scale='max', --scale max of the command line"
 PARTS = 4
 
 
@@ -29,6 +33,12 @@ class Part(NamedTuple):
 
 #: A run, looked at in PARTS parts.
 Run = tuple[Part, ...]
+
+
+def share_wrong(run: Run) -> float:
+    """Of all its rows."""
+    sizes = np.diff([0, *(part.rows for part in run)])
+    return float(np.dot(sizes, [part.error for part in run]) / run[-1].rows)
 
 
 class Finding(NamedTuple):
@@ -97,15 +107,40 @@ def lost_weights(batch: Batch, w: NDArray[Any]) -> Finding | None:
                    "them the model is smaller and predicts the same but for rounding")  # fmt: skip
 
 
-def scales(batch: Batch) -> Finding | None:
-    """Features of very different sizes: the large ones decide, the small ones hardly learn."""
+def error(run: Run | None, y: NDArray[Any] | None) -> Finding | None:
+    """Whether always answering the same would be wrong less often."""
+    if run is None or y is None:
+        return None
+    positives = float(np.mean(y > 0))
+    wrong, constant = share_wrong(run), min(positives, 1.0 - positives)
+    says = f"{wrong:.1%} of these rows were called wrong before they were learned, {constant:.1%} would be by always "
+    says += "answering the same"
+    if wrong <= constant:
+        return Finding("fine", "error", says)
+    return Finding("note", "error", says, "where no class costs ask for it: other parameters (thinstream tune)")
+
+
+def scales(batch: Batch, run: Run | None, scaled_run: Callable[[], Run | None]) -> Finding | None:
+    """Features of very different sizes: the large ones decide, the small ones hardly learn.
+
+    With labels it is tried what scaling changes; some algorithms do without.
+    """
     largest = np.zeros(batch.n_features)
     np.maximum.at(largest, batch.indices, np.abs(batch.values.astype(np.float64)))
-    found = exponents(largest)
-    if found.nonzero == 0 or found.largest - found.smallest <= 20:
+    sizes = largest[largest > 0]
+    if not len(sizes) or sizes.max() <= APART * np.quantile(sizes, FEW, method="lower"):  # a few tiny ones do no harm
         return None
-    return Finding("note", "scales", f"the largest values of features reach from 2^{found.smallest} to "
-                   f"2^{found.largest}", "scale the features, each by its largest value, say")  # fmt: skip
+    found, about = exponents(largest), "scales"
+    says = f"the largest values of features reach from 2^{found.smallest} to 2^{found.largest}"
+    scaled = None if run is None else scaled_run()
+    if run is None or scaled is None:
+        return Finding("note", about, says, SCALE)
+    says += (
+        f"; {share_wrong(run):.1%} of these rows were called wrong, {share_wrong(scaled):.1%} where features are scaled"
+    )
+    if share_wrong(scaled) < (1 - FEW) * share_wrong(run):
+        return Finding("problem", about, says, SCALE)
+    return Finding("fine", about, says)
 
 
 def density(w: NDArray[Any], parameters: dict[str, Any], run: Run | None) -> Finding:

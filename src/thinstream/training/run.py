@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.growing import progress_for
+from thinstream.evaluate.label_order import LabelOrder, warn_of_sorted
 from thinstream.evaluate.observer import FIRST_LINE, Line, NullObserver, Observer, Step
-from thinstream.evaluate.progress import LabelOrder
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.evaluate.threshold import Chosen, Goal, RecentScores
 from thinstream.learners.growing_classes import GrowingClasses, called, known_before
@@ -224,8 +224,9 @@ class Run:
     def _line(self) -> None:
         progress, learner = self.state.progress, self.state.model.learner
         nnz = learner.nnz if self.watch.wants_nnz(learner.n_weights) else None
+        met = None if nnz is None else self.state.model.n_weights_met
         self.watch.line(
-            Line(progress.report(self.tradeoff), progress.since_mark(self.tradeoff), nnz, learner.n_features)
+            Line(progress.report(self.tradeoff), progress.since_mark(self.tradeoff), nnz, learner.n_features, met)
         )
         progress.mark()
 
@@ -286,6 +287,8 @@ def learn_stream(model: Model, stream: Stream, passes: int = 1) -> Model:
         raise InvalidInputError("the stream has no example")
     for remark in getattr(stream, "remarks", []):
         warnings.warn(remark, UserWarning, stacklevel=3)
+    if run.looks_sorted():
+        warn_of_sorted("shuffle them first (thinstream shuffle)", stacklevel=3)
     return replace(model, names=run.names(), report=run.report(), reading=how_read(stream, model.reading))
 
 

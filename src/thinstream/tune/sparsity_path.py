@@ -17,7 +17,7 @@ from thinstream.evaluate.tally import ROWS
 from thinstream.learners import Frozen, Learner, find
 from thinstream.preparing import Preparation, prepared
 from thinstream.streams.stream import Stream
-from thinstream.tune.l1_range import find_l1_range
+from thinstream.tune.l1_range import L1Range, find_l1_range
 from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LaneCounts, LaneTallies
 from thinstream.tune.multipass import study_stream
 from thinstream.tune.peekable import HoldoutStream, PeekableStream
@@ -38,6 +38,8 @@ from thinstream.tune.study import CELLS, Study, StudyConfig, Trial
 ENOUGH = 100
 #: Parts of the held-out rows that tell the standard error of a score that counts do not.
 PARTS = 10
+#: How far to look beyond an end.
+BEYOND = 1000.0
 #: Scores, a column per lane, and labels.
 Predictions = tuple[NDArray[Any], NDArray[np.int8]]
 
@@ -86,6 +88,16 @@ def sparse_model(model: Learner) -> partial[Frozen]:
         grow=True,
         fit_intercept=bool(model.offset),
     )
+
+
+class Edge(NamedTuple):
+    """An end of a sweep at which the best model is, and where to look on. Printed, it is a remark."""
+
+    which: str  # l1: "lowest", "highest"
+    beyond: L1Range
+
+    def __str__(self) -> str:
+        return f"the best model has the {self.which} l1 of the sweep: there may be better ones beyond it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +172,16 @@ class PathResult:
             errors, sign = standard_errors(counted, scoring, self.tradeoff), MEASURES[scoring].sign
         return select_model(values, errors, self.nnz, self.n_features, sign=sign, rule=rule, limits=limits)
 
-    def best_at_edge(self, scoring: str = "error", limits: Limits = UNLIMITED) -> int | None:
-        """The number of the best model if it is the first or the last: beyond that end there may be better ones."""
-        best = self.pick(scoring, "best", limits)
-        return best if best in (0, len(self.l1) - 1) else None
+    def edge(self, scoring: str = "error", limits: Limits = UNLIMITED) -> Edge | None:
+        """The end that the best model is at, if it is at one.
+
+        Where no model has a weight it is the lower one; beyond an upper one without a weight there is nothing.
+        """
+        best, low, high = self.pick(scoring, "best", limits), float(self.l1[0]), float(self.l1[-1])
+        if best == 0 or not self.nnz.any():
+            return Edge("lowest", L1Range(low / BEYOND, low))
+        at_end = best == len(self.l1) - 1 and self.nnz[-1] > 0
+        return Edge("highest", L1Range(high, high * BEYOND)) if at_end else None
 
 
 def sweep_stream(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
-from thinstream.evaluate.progress import LabelOrder
+from thinstream.evaluate.label_order import LabelOrder
 from thinstream.lanes import Lanes
 from thinstream.learners.limits import physical_memory
 from thinstream.preparing import Preparation, prepared

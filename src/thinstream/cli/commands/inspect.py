@@ -73,10 +73,19 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         "feature_space": model.feature_space or "column numbers, from 0",
         **{name: kind for name, kind in model.preparation.kinds.items() if kind is not None},
         "non_zeros": len(linear.weights),
-        "sparsity": 1.0 - len(linear.weights) / linear.n_weights if linear.n_weights else None,
+        **_sparsity(model, linear),
         "intercept": intercepts[0] if linear.is_binary else intercepts,
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _sparsity(model: "Model", linear: "LinearModel") -> dict[str, Any]:
+    """Shares of weights that are 0: of hashed features of those met, and of all numbers there are to hash into."""
+    nnz, met = len(linear.weights), model.n_weights_met
+    of_all = 1.0 - nnz / linear.n_weights if linear.n_weights else None
+    if "hashing" not in model.feature_space:
+        return {"sparsity": of_all}
+    return {"weights_met": met, "sparsity": 1.0 - nnz / met if met else None, "hash_space_sparsity": of_all}
 
 
 def _largest(linear: "LinearModel", top: int) -> list[dict[str, Any]]:

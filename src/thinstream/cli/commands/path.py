@@ -191,15 +191,12 @@ def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study,
 
 
 def _remark_on_edge(swept: "PathResult", choice: Choice) -> None:
-    """Says so if the best model is at an end of the range: beyond it there may be a better one."""
+    """Says so if the best model is at an end of the range."""
     from thinstream.cli.render import say
 
-    edge = swept.best_at_edge(choice.scoring, choice.limits())
-    if edge is None:
-        return
-    low, high = float(swept.l1[0]), float(swept.l1[-1])
-    which, wider = ("lowest", f"{low / 1000:g}..{low:g}") if edge == 0 else ("highest", f"{high:g}..{high * 1000:g}")
-    say(f"thinstream: the best model has the {which} l1 of the sweep: there may be better ones beyond it, --l1 {wider}")
+    edge = swept.edge(choice.scoring, choice.limits())
+    if edge is not None:
+        say(f"thinstream: {edge}, --l1 {edge.beyond.low:g}..{edge.beyond.high:g}")
 
 
 def _within(limits: "Limits") -> str:

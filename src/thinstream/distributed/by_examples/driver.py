@@ -190,7 +190,8 @@ class Driver:
     def _line(self) -> None:
         progress, learner = self.tallies.progress(), self.base
         nnz = learner.nnz if self.watch.wants_nnz(learner.n_weights) else None
-        self.watch.line(Line(progress.report(), progress.since_mark(), nnz, learner.n_features))
+        met = None if nnz is None else replace(self.model, learner=learner).n_weights_met
+        self.watch.line(Line(progress.report(), progress.since_mark(), nnz, learner.n_features, met))
         self.tallies.mark()
 
     def _state(self) -> State:
