@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.base import as_before_on_error
-from thinstream.estimators.deciding import DecidingClassifier
+from thinstream.estimators.thinning import ThinnableClassifier
 from thinstream.learners import Classes
 from thinstream.models import Model
 from thinstream.streams.opening import open_like, options_of
@@ -18,7 +18,7 @@ from thinstream.streams.stream import Stream
 from thinstream.training import learn_stream, require_stream, score_stream
 
 
-class StreamClassifier(DecidingClassifier):
+class StreamClassifier(ThinnableClassifier):
     """A classifier that also takes streams."""
 
     def fit_stream(self, stream: Stream, classes: Any = None) -> Self:

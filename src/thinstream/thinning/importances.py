@@ -1,0 +1,80 @@
+"""How important each weight of a model is: |w_j|·q_j^p, q_j being what its state knows of √Σx_j² (§15)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.blend.learner import Blend
+from thinstream.blend.serving import served
+from thinstream.learners.protocol import AnyLearner
+from thinstream.preparing import plain_learner, preparation_of
+
+Numbers = NDArray[np.float64]
+#: The powers of q_j that rows decide between, and the one that is taken without any.
+POWERS, USUAL = (0.0, 0.5, 1.0), 0.5
+
+#: √Σg_j² of algorithms that keep no variances, from the record of their coordinates; g_j is x_j times the loss's slope.
+GRADIENTS: dict[str, Callable[[Any], Any]] = {
+    "AdaFOBOS": lambda f: np.sqrt(f.S),
+    "AdaRDA": lambda f: np.sqrt(f.S),
+    "FTRLProximal": lambda f: f.r,
+    "NAG": lambda f: np.sqrt(f.G),
+    "Coin": lambda f: np.sqrt(f.L * f.G),  # Σ|g| is what it keeps: the root of Σg² if all are of one size
+}
+
+
+def importance(learner: AnyLearner, power: float = USUAL) -> Numbers:
+    """Of every weight: an array like ``learner.weights()``, 0 where a weight is 0.
+
+    Where the state knows nothing of the rows it has seen (first-order learners, models of weights only), it is |w_j|.
+    Weights are those of rows as they are prepared, so that the units of columns do not matter where these are scaled.
+
+    >>> from thinstream.batch import Batch
+    >>> from thinstream.learners import Learner
+    >>> y = np.array([1, 1, -1], np.int8)
+    >>> rows = Batch.of(np.arange(4), np.array([0, 1, 1]), np.array([1.0, 2.0, 1.0]), 2, y)
+    >>> model = Learner("arow", n_features=2, dtype="float64")
+    >>> _ = model.learn(rows)
+    >>> model.weights(), 1 / model.variance() - 1, importance(model, power=1.0)
+    (array([0.5       , 0.16666667]), array([1., 5.]), array([0.5     , 0.372678]))
+    """
+    sizes = np.abs(np.asarray(plain_learner(served(learner)).weights(), np.float64))
+    if not power:
+        return sizes
+    found = np.empty_like(sizes)
+    models = plain_learner(learner).models
+    for size, model, out in zip(np.atleast_2d(sizes), models, np.atleast_2d(found), strict=True):
+        q = seen(model)
+        out[:] = size * (_by_scales(learner) if q is None else q) ** power
+    return found
+
+
+def seen(model: Any) -> Numbers | None:
+    """q_j of every feature, up to a factor, of rows as they were learned; None where the state tells nothing."""
+    if isinstance(model, Blend):  # which keeps the sums themselves
+        model.the_linear()  # raises where there are several
+        return np.sqrt(model.parts[0].squares[: model.n_features])
+    if model.weights_only:
+        return None
+    if model.has_variance:  # 1/σ_j grows by x_j²/r with every row that is learned
+        precision = 1.0 / np.asarray(model.variance(), np.float64)
+        return np.sqrt(np.maximum(precision - 1.0 / _fresh_variance(model), 0.0))
+    root = GRADIENTS.get(model.algorithm.name)
+    if root is None:
+        return None
+    return np.asarray(root(model.coordinates(model.offset, model.n_features + model.offset)), np.float64)
+
+
+def _fresh_variance(model: Any) -> float:
+    """Of a feature never seen; that of batch methods is 1."""
+    return float(model.rule.variance(model.rule.fresh())) if model.algorithm.kind == "online" else 1.0
+
+
+def _by_scales(learner: AnyLearner) -> Any:
+    """q_j of rows divided by the root of their mean square: √n_j; 1 where nothing counts rows."""
+    preparation = preparation_of(learner)
+    if preparation.scale != "rms" or preparation.scales is None:
+        return 1.0
+    return np.sqrt(preparation.scales.columns(np.arange(learner.n_features))["counts"])
