@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from thinstream import demo
+from thinstream.tune.candidates import grid
 
 pytest.importorskip("matplotlib", reason="the picture needs matplotlib")
 
@@ -14,7 +15,7 @@ def few(monkeypatch):
     """Two contestants and few values of l1, so that it takes no time."""
     monkeypatch.setattr(demo, "CONTESTANTS", {k: demo.CONTESTANTS[k] for k in ("FSOL", "RDA")})
     monkeypatch.setattr(demo, "L1", [1e-2, 1e2, 1e9])
-    monkeypatch.setattr(demo, "RATES", demo.RATES[:2])
+    monkeypatch.setattr(demo, "grid", lambda space: grid(space)[:2])
 
 
 @pytest.mark.usefixtures("few")

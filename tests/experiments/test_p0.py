@@ -12,6 +12,7 @@ from thinstream.engine.loop import Costs
 from thinstream.experiments import p0_fig2
 from thinstream.experiments.catalogue import experiments
 from thinstream.experiments.data import Data, batch_of, is_here
+from thinstream.experiments.experiment import Claim
 from thinstream.experiments.keeping import Result
 from thinstream.experiments.p0_common import (
     LEVELS,
@@ -24,6 +25,7 @@ from thinstream.experiments.p0_common import (
     choose_parameters,
     curve_rows,
     ends,
+    for_both_readings,
     l1_values,
     learned,
     level_table,
@@ -46,6 +48,20 @@ def made_up(n=200, d=40, seed=0):
     X = sp.random(n, d, density=0.2, format="csr", random_state=np.random.default_rng(seed), dtype=np.float64)
     X.data = X.data + 0.1
     return Data(X, np.where(X @ rng.standard_normal(d) > 0, 1, -1).astype(np.int8))
+
+
+def test_claims_are_judged_for_both_readings_of_ssol():
+    def judge(rows):
+        errors = {row["algorithm"]: row["error"] for row in rows}
+        yield Claim("FSOL errs", errors["FSOL"] > 0, f"{errors['FSOL']}")
+        yield Claim("SSOL is best", min(errors, key=errors.get) == "SSOL", f"{errors['SSOL']}")
+
+    rows = [{"algorithm": name, "error": error} for name, error in (("FSOL", 2), ("SSOL", 3), ("SSOL on loss", 1))]
+    assert list(for_both_readings(judge)(rows)) == [
+        Claim("FSOL errs", True, "2"),
+        Claim("SSOL is best (SSOL as printed)", False, "3"),
+        Claim("SSOL is best (SSOL on loss)", True, "1"),
+    ]
 
 
 @pytest.mark.parametrize("experiment", ALL, ids=lambda experiment: experiment.name)

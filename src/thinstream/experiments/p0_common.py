@@ -1,8 +1,8 @@
 """What P0's experiments share: contestants, tuning at l1 = 0, models of many l1 as lanes, and how pages show them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.experiments.data import Data, batch_of, split, unit_vectors
-from thinstream.experiments.experiment import Row, markdown
+from thinstream.experiments.experiment import Claim, Row, markdown
 from thinstream.experiments.presenting import distinct, pick, plus_minus
 from thinstream.lanes import Lanes
 from thinstream.tune.candidates import FOLDS, grid, paper_grid
@@ -44,7 +44,14 @@ class Contestant(NamedTuple):
     has_costs: bool = False
 
 
-#: The paper's six. STG truncates every tenth round: with a period of 1 it would be FOBOS.
+#: SSOL's second reading, and its name and that of its cost-sensitive form beside the names of the first.
+ON_LOSS = {"update_on": "loss", "l1_schedule": "eta"}
+READING = {"SSOL": "SSOL on loss", "CS-SSOL": "CS-SSOL on loss"}
+TWO_READINGS = """\
+SSOL is here in two readings: as printed, where every example enters the covariance and λ_t = λ/t; and "on loss",
+where an example enters it only if it has a loss, and λ_t = ηλ (`update_on="loss", l1_schedule="eta"`). Both are tuned
+alike, and each claim is judged for both; one that gives the same numbers for both has one line."""
+#: The paper's six, and SSOL's second reading. STG truncates every tenth round: with a period of 1 it would be FOBOS.
 SPARSE = {
     "STG": Contestant("stg", {"period": 10}),
     "FOBOS": Contestant("fobos"),
@@ -52,10 +59,12 @@ SPARSE = {
     "FSOL": Contestant("fsol"),
     "AdaRDA": Contestant("adarda"),
     "SSOL": Contestant("ssol"),
+    "SSOL on loss": Contestant("ssol", ON_LOSS),
 }
+PRINTED = tuple(label for label in SPARSE if label not in READING.values())
 SECOND_ORDER_AVERAGING, TRUNCATING = ("SSOL", "AdaRDA"), ("STG", "FOBOS", "AdaFOBOS")
 #: What a smoke run has: few loops to compile.
-SMOKE = ("FSOL", "SSOL")
+SMOKE = ("FSOL", "SSOL", "SSOL on loss")
 LIBLINEAR = "liblinear"
 #: Colour and style of an algorithm, the same in all figures; the cost-sensitive form has the colour of the plain one.
 LOOKS: dict[str, tuple[str, Any]] = {
@@ -65,8 +74,10 @@ LOOKS: dict[str, tuple[str, Any]] = {
     "FSOL": ("tab:cyan", "-"),
     "AdaRDA": ("tab:green", "-"),
     "SSOL": ("tab:blue", "-"),
+    "SSOL on loss": ("navy", (0, (5, 1))),
     "CS-FSOL": ("tab:cyan", "-"),
     "CS-SSOL": ("tab:blue", "-"),
+    "CS-SSOL on loss": ("navy", (0, (5, 1))),
     "CS-OGD": ("tab:purple", "-"),
     "CPA": ("tab:pink", "-."),
     "PAUM": ("tab:olive", (0, (4, 4))),  # mostly on the line of CS-OGD
@@ -321,6 +332,28 @@ def curves_of(rows: Sequence[Row], name: str, measure: str) -> dict[str, list[tu
         ]
         for label in distinct(rows, "algorithm")
     }
+
+
+def for_both_readings(judge: Callable[[Sequence[Row]], Iterable[Claim]]) -> Callable[[Sequence[Row]], Iterator[Claim]]:
+    """Claims as SSOL as printed bears them out, and as its second reading does where that says something else."""
+    first_name = {second: first for first, second in READING.items()}
+
+    @wraps(judge)
+    def judged(rows: Sequence[Row]) -> Iterator[Claim]:
+        printed = [row for row in rows if row["algorithm"] not in first_name]
+        if len(printed) == len(rows):  # there is no second reading
+            yield from judge(rows)
+            return
+        others = [row for row in rows if row["algorithm"] not in READING]
+        second = [{**row, "algorithm": first_name.get(row["algorithm"], row["algorithm"])} for row in others]
+        for one, two in zip(judge(printed), judge(second), strict=True):
+            if one == two:
+                yield one
+            else:
+                yield one._replace(text=f"{one.text} (SSOL as printed)")
+                yield two._replace(text=f"{two.text} (SSOL on loss)")
+
+    return judged
 
 
 def look_of(label: str) -> dict[str, Any]:

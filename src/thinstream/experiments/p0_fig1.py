@@ -77,6 +77,7 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
         yield markdown([title, *header], lines)
 
 
+@p0.for_both_readings
 def claims(rows: Sequence[Row]) -> Iterator[Claim]:
     """The paper's observations."""
     error = {(row["algorithm"], row["level"]): row["error"] for row in pick(rows, kind="level")}

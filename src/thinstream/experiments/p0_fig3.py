@@ -64,7 +64,7 @@ def timed(action: Callable[[], Any]) -> float:
 
 def cells(smoke: bool) -> list[Cell]:
     """A cell for each set and algorithm."""
-    labels = p0.SMOKE if smoke else p0.SPARSE
+    labels = p0.SMOKE[:2] if smoke else p0.PRINTED
     return cells_for(work, SETS[:2] if smoke else SETS, (*labels, p0.LIBLINEAR), smoke)
 
 

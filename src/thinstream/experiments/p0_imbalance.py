@@ -18,6 +18,7 @@ COSTS = Costs(1.0, float(RATIO))
 WITH_COSTS = {
     "CS-FSOL": p0.Contestant("fsol", has_costs=True),
     "CS-SSOL": p0.Contestant("ssol", has_costs=True),
+    "CS-SSOL on loss": p0.Contestant("ssol", p0.ON_LOSS, has_costs=True),
     "CS-OGD": p0.Contestant("csogd", is_sparse=False, has_costs=True),
     "CPA": p0.Contestant("cpa", is_sparse=False, has_costs=True),
     "PAUM": p0.Contestant("paum", is_sparse=False, has_costs=True),
@@ -76,7 +77,7 @@ def work(name: str, label: str, smoke: bool) -> list[Row]:
 
 def cells_of(sets: Sequence[str]) -> Callable[[bool], list[Cell]]:
     """A cell for each set and algorithm."""
-    few = ("FSOL", "SSOL", "CS-FSOL", "CS-SSOL")
+    few = (*p0.SMOKE, "CS-FSOL", "CS-SSOL", "CS-SSOL on loss")
     return lambda smoke: cells_for(work, sets[:1] if smoke else sets, few if smoke else CONTESTANTS, smoke)
 
 
@@ -216,12 +217,14 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
     legend(figure, axes.flat, 6, fontsize=9)
 
 
+@p0.for_both_readings
 def malicious_claims(rows: Sequence[Row]) -> list[Claim]:
     """The paper's observations on Fig. 4."""
     contest = Contest(rows)
     return [contest.costs_help(), contest.second_order_helps(), contest.best_is_ours()]
 
 
+@p0.for_both_readings
 def spam_claims(rows: Sequence[Row]) -> list[Claim]:
     """The paper's observations on Fig. 5."""
     contest = Contest(rows)
