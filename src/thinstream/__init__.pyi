@@ -69,7 +69,7 @@ class Auto(BlendClassifier):
     Nothing is to be tuned: the portfolio has several algorithms at several rates, and models without a share are left
     out as the stream goes on. Probabilities are calibrated.
 
-    - portfolio: list of estimators or None, default=None. The models, estimators that learn online; None: ours.
+    - portfolio: list of estimators or None, default=None. The models, estimators that learn online (or their names); None: ours.
     - max_nnz: int or None, default=None. Most weights of ``coef_``: those of largest importance stay. Learning goes on with all.
     - max_density: float or None, default=None. The same as a share of all weights.
     - drop: bool, default=True. Whether models without a share are left out, and their memory is returned."""

@@ -180,7 +180,7 @@ def test_tells_what_became_of_each_model():
     assert sum(line["share"] for line in table) == pytest.approx(1.0)
     assert table[2]["out"] == table[3]["out"] == "no share after 8,192 rows"
     assert 0.0 < table[0]["error"] < 0.5
-    assert blend.news == ["fsol eta=1.5e+308 is out of the blend: its numbers would not be finite"]
+    assert blend.news == ["FSOL eta=1.5e+308 is out of the blend: its numbers would not be finite"]
     rows_noted, mistakes = blend.record.noted.T
     assert rows_noted.tolist() == [64 << k for k in range(8)]
     assert mistakes[-1] <= blend.n_mistakes
@@ -234,4 +234,4 @@ def test_grows():
 
 
 def test_names_what_it_is_made_of():
-    assert str(PORTFOLIO[0]) == "arow r=0.1"
+    assert str(PORTFOLIO[0]) == "AROW r=0.1"

@@ -144,7 +144,7 @@ def test_help_shows_ranges_and_the_paper_of_the_algorithm(thin):
 def test_algorithms(thin):
     lines = thin("algorithms").splitlines()
     names = [line.split()[0] for line in lines if line.startswith("  ")]
-    assert sorted(names) == sorted(algorithm.name for algorithm in algorithms())
+    assert sorted(names) == sorted(["Auto", *(algorithm.name for algorithm in algorithms())])
     assert "Others:" not in lines  # each has a purpose, and a line of advice
     assert all(len(line[50:]) > 10 for line in lines if line.startswith("  "))
     assert lines[0] == "To begin with:"

@@ -121,7 +121,7 @@ def test_a_model_that_is_not_finite_is_out_and_told():
     X, y = data()
     wild = ts.FSOL(eta=1e38)
     model = auto(portfolio=[ts.FSOL(), wild, ts.AROW()])
-    with pytest.warns(RuntimeWarning, match=r"fsol eta=1e\+38.* is out of the blend"):
+    with pytest.warns(RuntimeWarning, match=r"FSOL eta=1e\+38.* is out of the blend"):
         model.fit(X, y)
     out = model.lanes_[1]
     assert out["share"] == 0.0

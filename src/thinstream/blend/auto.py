@@ -15,9 +15,7 @@ class TrueOrFalse:
     """A truth value."""
 
     def encode(self, value: Any) -> bool:
-        """Itself; on a command line the word."""
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            return value.lower() == "true"
+        """Itself."""
         if not isinstance(value, bool):
             raise TypeError
         return value
@@ -46,7 +44,7 @@ class Auto(NamedTuple):
     Parameters
     ----------
     portfolio : list of estimators or None, default=None
-        The models, estimators that learn online; None: ours.
+        The models, estimators that learn online (or their names); None: ours.
     max_nnz : int or None, default=None
         Most weights of ``coef_``: those of largest importance stay. Learning goes on with all.
     max_density : float or None, default=None

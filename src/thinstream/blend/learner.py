@@ -6,6 +6,7 @@ learns too, and the models go on. At any time the blend is one linear model, v =
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.blend.group import Group
 from thinstream.blend.head import Head
-from thinstream.blend.linear import Station, most_important, parts_of
+from thinstream.blend.linear import Station, parts_of, vectors_of
 from thinstream.blend.member import Member, members_of
 from thinstream.blend.portfolio import PORTFOLIO
 from thinstream.blend.record import FIRST_NOTE, Record
@@ -94,7 +95,8 @@ class Blend(ReadsOnce, SingleModel):
         """Fresh models, those of one preparation and algorithm together."""
         ordered: list[Member] = []
         self.stations: list[Station] = []
-        for kind in dict.fromkeys((member.scale, member.normalize) for member in portfolio):
+        kinds = dict.fromkeys((member.scale, member.normalize) for member in portfolio)
+        for kind in sorted(kinds, key=lambda kind: kind[1] is not None):  # so that a part's stations stand together
             here = [member for member in portfolio if (member.scale, member.normalize) == kind]
             together = {name: [m for m in here if m.algorithm == name] for name in dict.fromkeys(m[0] for m in here)}
             self.stations.append(Station(Preparation(*kind), [self._group(*each) for each in together.items()]))
@@ -263,29 +265,25 @@ class Blend(ReadsOnce, SingleModel):
         """A line for each model: learner, parameters, progressive error, share, and why it is out where it is."""
         return self.record.table(self.head.share(), self.head.gone)
 
+    def history(self) -> Record:
+        """A record of its own, in which today's shares are noted, too."""
+        found = deepcopy(self.record)
+        if self.t and (not len(found.noted) or found.noted[-1, 0] < self.t):
+            found.note(self.t, self.n_mistakes, self.head.share())
+        return found
+
     def linear(self) -> list[Any]:
         """What it predicts with: a model of weights for each kind of rows, of which there is one as a rule."""
         if self._linear[0] != self.version:
-            self._linear = self.version, self._make_linear()
+            vectors = vectors_of(self.parts, self.head.coefficients(), self.n_features, self.dtype, self.most)
+            self._linear = (
+                self.version,
+                [
+                    prepared(self._frozen(*each), part.preparation)
+                    for each, part in zip(vectors, self.parts, strict=True)
+                ],
+            )
         return self._linear[1]
-
-    def _make_linear(self) -> list[Any]:
-        coefficients, places = self.head.coefficients(), self._places()
-        found = [part.vector(coefficients[own], self.n_features) for part, own in zip(self.parts, places, strict=True)]
-        vectors = [vector.astype(self.dtype) for vector, _ in found]
-        most = self.most
-        if most is not None:
-            most_important(vectors, [part.squares for part in self.parts], most)
-        return [
-            prepared(self._frozen(v, b), part.preparation)
-            for v, (_, b), part in zip(vectors, found, self.parts, strict=True)
-        ]
-
-    def _places(self) -> list[list[int]]:
-        """Numbers of the models of each part, in their order there."""
-        ends = np.cumsum([0, *(len(station) for station in self.stations)]).tolist()
-        of = {id(station): range(ends[k], ends[k + 1]) for k, station in enumerate(self.stations)}
-        return [[k for station in part.stations for k in of[id(station)]] for part in self.parts]
 
     def _frozen(self, weights: NDArray[Any], intercept: float) -> Frozen:
         where = np.flatnonzero(weights)

@@ -56,22 +56,34 @@ class Part:
         weights = EVERY_WEIGHT_1 if rows.weights is None else rows.weights
         _add_squares(rows.indptr.astype(np.int64, copy=False), rows.indices, rows.values, weights, self.squares)
 
-    def vector(self, coefficients: NDArray[np.float64], n_features: int) -> tuple[NDArray[np.float64], float]:
-        """The sum of its models, v and b."""
-        total, intercept, k = np.zeros(n_features), 0.0, 0
+    def vector(self, coefficients: Iterator[float], n_features: int) -> tuple[NDArray[np.float64], float]:
+        """The sum of its models, v and b; takes the coefficients it needs."""
+        total, intercept = np.zeros(n_features), 0.0
         for station in self.stations:
             m = None if self.preparation or not station.preparation else station.preparation.divisors(n_features)
             for model in station.models:
-                if coefficients[k] != 0.0:
+                coefficient = next(coefficients)
+                if coefficient != 0.0:
                     weights = model.weights().astype(np.float64)
-                    total += coefficients[k] * (weights if m is None else _over(weights, m))
-                    intercept += coefficients[k] * model.intercept
-                k += 1
+                    total += coefficient * (weights if m is None else _over(weights, m))
+                    intercept += coefficient * model.intercept
         return total, intercept
 
 
+def vectors_of(
+    parts: Sequence[Part], coefficients: NDArray[np.float64], n_features: int, dtype: np.dtype[Any], most: int | None
+) -> list[tuple[NDArray[Any], float]]:
+    """Weights and intercept of each part, of all together the ``most`` important; coefficients are in their order."""
+    each = iter(coefficients.tolist())
+    found = [part.vector(each, n_features) for part in parts]
+    vectors = [vector.astype(dtype) for vector, _ in found]
+    if most is not None:
+        most_important(vectors, [part.squares for part in parts], most)
+    return [(vector, intercept) for vector, (_, intercept) in zip(vectors, found, strict=True)]
+
+
 def parts_of(stations: Sequence[Station]) -> list[Part]:
-    """The fewest vectors that these stations add up to."""
+    """The fewest vectors that these stations, those without normalisation first, add up to."""
     plain = [station for station in stations if station.preparation.normalize is None]
     unit = [Part([station]) for station in stations if station.preparation.normalize is not None]
     return [*([Part(plain)] if plain else []), *unit]

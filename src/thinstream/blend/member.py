@@ -12,8 +12,8 @@ from thinstream.preparing import Preparation
 class Member(NamedTuple):
     """One model of a portfolio.
 
-    >>> print(Member("adarda", {"eta": 0.5}, normalize="l2"))
-    adarda eta=0.5 normalize=l2
+    >>> print(Member("adarda", {"eta": 0.5, "l1": 0.0}, normalize="l2"))
+    AdaRDA eta=0.5 normalize=l2
     """
 
     algorithm: str
@@ -22,9 +22,11 @@ class Member(NamedTuple):
     normalize: str | None = None
 
     def __str__(self) -> str:
-        prepared = {name: kind for name, kind in self.preparation.items() if kind is not None}
-        shown = (f"{name}={value}" for name, value in {**self.parameters, **prepared}.items())
-        return " ".join([self.algorithm, *shown])
+        declared = find(self.algorithm)
+        usual = {parameter.name: parameter.default for parameter in declared.parameters}
+        own = {name: value for name, value in self.parameters.items() if value != usual[name]}
+        shown = {**own, **{name: kind for name, kind in self.preparation.items() if kind is not None}}
+        return " ".join([declared.name, *(f"{name}={value}" for name, value in shown.items())])
 
     @property
     def preparation(self) -> dict[str, str | None]:
@@ -44,7 +46,7 @@ class Member(NamedTuple):
 
 
 class Portfolio:
-    """What the parameter ``portfolio`` may be: a list of estimators that learn online, or of members; None: ours.
+    """What the parameter ``portfolio`` may be: a list of estimators, of names, or of members; None: ours.
 
     In a file it is a list of their descriptions.
     """
@@ -55,7 +57,7 @@ class Portfolio:
             return None
         if isinstance(value, str | Mapping | Member) or not isinstance(value, Sequence) or not len(value):
             raise TypeError
-        if not all(isinstance(each, Member | Mapping) or _is_estimator(each) for each in value):
+        if not all(isinstance(each, str | Member | Mapping) or _is_estimator(each) for each in value):
             raise TypeError
         return tuple(value)
 
@@ -65,7 +67,7 @@ class Portfolio:
 
     def allowed(self) -> str:
         """In words."""
-        return "a list of estimators that learn online, one at least, or None"
+        return "a list of estimators that learn online (or of their names), one at least, or None"
 
 
 def members_of(portfolio: Sequence[Any]) -> list[Member]:
@@ -89,6 +91,8 @@ def _member(given: Any) -> Member:
     """An estimator, which has the parameters of its algorithm and the common ones, or a member."""
     if isinstance(given, Member):
         found = given
+    elif isinstance(given, str):
+        found = Member(given.lower(), {})
     elif isinstance(given, Mapping):
         found = Member.from_description(given)
     else:

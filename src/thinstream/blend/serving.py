@@ -12,9 +12,11 @@ from thinstream.preparing import plain_learner, preparation_of, prepared
 
 def blends_of(learner: AnyLearner) -> list[Blend]:
     """The blends that a learner is made of: one, one for each class (those to come included), or none."""
+    if learner.algorithm.name != "Auto" or learner.weights_only:
+        return []
     inner = plain_learner(learner)
     models: list[Any] = [*inner.models, *(inner.spares if isinstance(inner, Growing) else [])]
-    return models if models and isinstance(models[0], Blend) else []
+    return models
 
 
 def served(learner: AnyLearner) -> AnyLearner:
@@ -37,3 +39,8 @@ def served(learner: AnyLearner) -> AnyLearner:
     preparation = preparation_of(learner) or preparation_of(models[0])
     found: AnyLearner = prepared(together, preparation)
     return found
+
+
+def n_vectors(learner: AnyLearner) -> int:
+    """Vectors of weights that are read for one of the learner's."""
+    return max((len(blend.head) for blend in blends_of(learner)), default=1)

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from thinstream.cli.declared import option
 
+_WORDS = {"none": None, "true": True, "false": False}
+
 
 def named_algorithm(arguments: list[str], default: str) -> str:
     """The value of ``--algorithm`` (``-a``) on a command line, or the algorithm of the model it goes on from.
@@ -19,7 +21,9 @@ def named_algorithm(arguments: list[str], default: str) -> str:
         return found
     start = _value_of("--from", None, arguments)
     if start is None:
-        return default
+        from thinstream.cli.options import DEFAULT_LEARNER, default_learner
+
+        return default_learner(_value_of("--engine", None, arguments)) if default == DEFAULT_LEARNER else default
     from thinstream.models.container import algorithm_in
 
     return algorithm_in(start) or default
@@ -67,7 +71,8 @@ def explain_option(option: str, name: str) -> str:
     """
     from thinstream.learners.registry import algorithms, find
 
-    options = {each.name: [f"--{p.name.replace('_', '-')}" for p in each.parameters] for each in algorithms()}
+    known = {algorithm.name: algorithm for algorithm in (find(name), *algorithms())}.values()
+    options = {each.name: [f"--{p.name.replace('_', '-')}" for p in each.parameters] for each in known}
     others, own = [other for other, has in options.items() if option in has], options[find(name).name]
     if not others:
         return ""
@@ -97,13 +102,13 @@ def parse_parameters(name: str, given: dict[str, str | None]) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A number, None, a list of what stands between commas, or the text itself.
+    """A number, None, True, False, a list of what stands between commas, or the text itself.
 
-    >>> parse_value("0.5"), parse_value("none"), parse_value("3,1,2"), parse_value("hinge")
-    (0.5, None, [3, 1, 2], 'hinge')
+    >>> parse_value("0.5"), parse_value("none"), parse_value("false"), parse_value("3,1,2"), parse_value("hinge")
+    (0.5, None, False, [3, 1, 2], 'hinge')
     """
-    if text.lower() == "none":
-        return None
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     if "," in text:
         return [parse_value(part) for part in text.split(",") if part]
     for kind in (int, float):

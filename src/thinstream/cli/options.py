@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 
 #: Whether a constant feature is learned along where the command line does not say.
 INTERCEPT = True
-#: Good without tuning on most streams, and sparse with l1.
-DEFAULT_ALGORITHM = "adarda"
+#: What `train` learns, and what is tuned, swept or learned by many workers, unless another is named: nothing to tune on
+#: the one hand, on the other good untuned on most streams, and sparse with l1.
+DEFAULT_LEARNER, DEFAULT_ALGORITHM = "auto", "adarda"
+
+
+def default_learner(engine: str | None) -> str:
+    """What `train` learns unless an algorithm is named, on this machine or on workers of an engine."""
+    return DEFAULT_LEARNER if engine is None else DEFAULT_ALGORITHM
 
 
 #: How input is read.

@@ -3,7 +3,8 @@
 #: Purpose → algorithm → a line of advice.
 PURPOSES: dict[str, dict[str, str]] = {
     "To begin with": {
-        "AdaRDA": "the default: good untuned, sparse with --l1",
+        "Auto": "the default: many models learn along, nothing to tune",
+        "AdaRDA": "good untuned, sparse with --l1",
         "AROW": "good untuned on dense and noisy rows; no l1",
         "FTRLProximal": "clicks and other rare events, huge vocabularies; sparse with --l1",
         "NAG": "columns of any size, without scaling",

@@ -35,6 +35,10 @@ def open_binary_stream(data: list[str], reading: Reading, dtype: str) -> Any:
 def require_online(algorithm: str) -> None:
     """Raises of a batch method, which cannot learn beside others while rows pass."""
     found = find(algorithm)
+    if found.name == "Auto":
+        raise InvalidParameterError(
+            "Auto has nothing to tune: it compares its models as it learns; thinstream train learns one"
+        )
     if found.kind == "batch":
         name = found.name
         raise InvalidParameterError(

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from thinstream.blend.serving import blends_of
 from thinstream.cli import late_labels
+from thinstream.cli.lanes import lanes_of, largest_shares
 from thinstream.cli.options import Output
 from thinstream.cli.render import remark_on_error, remark_on_labels, say, say_skipped, show_json
 from thinstream.cli.terminal import printable
@@ -21,6 +23,7 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
         found |= {"threshold": model.threshold} if model.threshold else {}
         counted = report.as_dict() if report.rows else {"rows": learner.t}
         joined = {"late_labels": late_labels.counts_of(run.stream)} if late else {}
+        found |= {"lanes": lanes_of(model)} if blends_of(learner) else {}
         size = {"non_zeros": learner.nnz, "features": learner.n_features}
         size |= {} if model.n_weights_met is None else {"weights_met": model.n_weights_met}
         show_json({**found, **size, **counted, **joined})
@@ -33,10 +36,15 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
             print(f"{'threshold':<18} {_threshold_in_words(model.threshold, run)}")
         if late:
             print(late_labels.describe(run.stream))
+        if blends_of(learner):
+            print(f"{'lanes':<18} {largest_shares(model)}")
         print(f"{'non-zeros':<18} {_of_weights(model)}")
         if training.model is not None:
             kept = "weights" if training.weights_only else "full"
             print(f"{'model':<18} {training.model} ({training.model.stat().st_size:,} bytes, {kept})")
+    for blend in blends_of(learner):
+        for told in blend.news:
+            say(f"thinstream: {told}")
     if training.goal is not None and run.chosen is None:
         say("thinstream: no threshold was chosen: no row of the class it is about came in the later part of the stream")
     for remark in late_labels.remarks(run.stream) if late else ():

@@ -16,7 +16,7 @@ def algorithms(
     from thinstream.learners.registry import algorithms as known
     from thinstream.learners.registry import find
 
-    chosen = known() if name is None else (find(name),)
+    chosen = (find("Auto"), *known()) if name is None else (find(name),)
     if as_json:
         for algorithm in chosen:
             parameters = {

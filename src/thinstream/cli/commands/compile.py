@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from thinstream.cli.declared import option
-from thinstream.cli.options import DEFAULT_ALGORITHM
+from thinstream.cli.options import DEFAULT_LEARNER
 
 #: Rows in every format of text, by the ending of its files.
 ROWS = {
@@ -41,7 +41,7 @@ def compile(  # noqa: A001 (the command's name)
     from thinstream.learners.learner import dtype_of
     from thinstream.learners.registry import algorithms, find
 
-    wanted = [each.name for each in algorithms()] if everything else names or [DEFAULT_ALGORITHM]
+    wanted = [DEFAULT_LEARNER, *(each.name for each in algorithms())] if everything else names or [DEFAULT_LEARNER]
     tasks = [(find(name).name, commands_of(name, dtype_of(dtype, find(name).name).name, tuning)) for name in wanted]
     if everything:
         for ending in ROWS:
@@ -78,7 +78,7 @@ def commands_of(name: str, dtype: str, tuning: bool) -> list[list[str]]:
     data = ["rows.svm", "-a", name, "--dtype", dtype, "-q"]
     train = ["train", *data, "--features", "3", "-m", "model"]
     found = [train, ["predict", "rows.svm", "-m", "model", "-o", "labels", "-q"]]
-    if not tuning or find(name).kind == "batch":
+    if not tuning or find(name).kind != "online":
         return found
     with suppress(InvalidParameterError):  # of one that must know how many features there are
         make_learner(name, n_features=0, grow=True)

@@ -32,7 +32,11 @@ def inspect(
         draw(linear, plot)
     facts, features = _facts(found, linear), _largest(linear, top)
     if as_json:
-        exact = {"parameters": dict(found.learner.parameters), "classes": list(found.classes)}
+        from thinstream.blend.serving import blends_of
+        from thinstream.cli.lanes import lanes_of
+
+        exact: dict[str, Any] = {"lanes": lanes_of(found)} if blends_of(found.learner) else {}
+        exact |= {"parameters": dict(found.learner.parameters), "classes": list(found.classes)}
         show_json({**facts, **exact, "feature_space": found.feature_space, "top": features})
         return
     for name, value in facts.items():
@@ -49,6 +53,9 @@ def inspect(
 
 def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
     """What is to be said of it, by name; what has no value is left out."""
+    from thinstream.blend.serving import blends_of
+    from thinstream.cli.lanes import largest_shares
+
     learner, models, labels = model.learner, list(model.learner.models), list(map(str, model.classes))
     costs, positives = [one.costs for one in models], [one.n_positives for one in models]
     updates, intercepts = [one.n_updates for one in models], linear.intercepts.tolist()
@@ -60,10 +67,11 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         counts = {"examples_of_each": positives, "updates": updates}
     facts = {
         "algorithm": linear.algorithm,
-        "parameters": ", ".join(f"{name}={value}" for name, value in linear.parameters.items()),
+        "parameters": ", ".join(f"{name}={value}" for name, value in linear.parameters.items() if name != "portfolio"),
         "classes": classes,
         "grade": "weights only" if learner.weights_only else "full state",
         "precision": learner.dtype.name,
+        "lanes": largest_shares(model) if blends_of(learner) else None,
         "threshold": model.threshold or None,
         "class_costs": "balanced" if costs[0].balanced else ", ".join(f"{cost:g}" for cost in shown),
         "examples": learner.t,

@@ -1,5 +1,6 @@
 """``thinstream train``: learn from files or a pipe."""
 
+import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from thinstream.cli.declared import Given, option
 from thinstream.cli.late_labels import LateLabels
 from thinstream.cli.options import (
-    DEFAULT_ALGORITHM,
+    DEFAULT_LEARNER,
     MODEL,
     Algorithm,
     ClassWeight,
@@ -20,6 +21,7 @@ from thinstream.cli.options import (
     Reading,
     Scale,
     classes_of,
+    default_learner,
     parse_class_weight,
     parse_metrics,
 )
@@ -72,7 +74,8 @@ class Training:
     threshold: Annotated[
         float | None,
         option(
-            "Call a row positive above this: a probability with --loss logistic, else a score (default: score 0).",
+            "Call a row positive above this: a probability of Auto and with --loss logistic, else a score (default: "
+            "score 0).",
             DECIDING,
             "--threshold",
             "--positive-above",
@@ -150,7 +153,7 @@ def train(
     late: LateLabels,
     parameters: dict[str, Any],
     metrics: Metrics = None,
-    algorithm: Algorithm = DEFAULT_ALGORITHM,
+    algorithm: Algorithm = DEFAULT_LEARNER,
 ) -> int:
     """Learn from a stream in one pass, showing how well each example was predicted before it was learned.
 
@@ -158,6 +161,7 @@ def train(
     constant answer (base), precision, recall and F1 of the positive class, log-loss, AUC, average precision (AP),
     non-zero weights. Of more than two classes precision, recall, F1 and AP are means of the classes.
     """
+    from thinstream.blend.serving import blends_of
     from thinstream.cli.io import collect_garbage, open_data, read_as_learned
     from thinstream.cli.progress import JsonLines, Table, Unmeasured
     from thinstream.cli.render import say
@@ -170,6 +174,8 @@ def train(
     from thinstream.streams.options import how_read
     from thinstream.training import Checkpoints, Interrupted, NullObserver, Observer, Run
 
+    if "algorithm" not in given and training.start is None:
+        algorithm = default_learner(distributed.engine)
     if distributed.engine is None:
         for each in fields(Distributed):
             if each.name != "engine" and each.name in given:
@@ -186,6 +192,8 @@ def train(
     else:
         model = _model_to_continue(training, training.start, reading, named, parameters)
         reading = read_as_learned(data, reading, model, training.start)
+    for blend in blends_of(model.learner):
+        blend.threads = reading.threads or os.cpu_count() or 1
     asked = parse_metrics(metrics, model.classes)
     if training.threshold is not None:
         model = model.with_threshold(score_of(training.threshold, model))
@@ -244,7 +252,8 @@ def train(
     if training.plot is not None:
         from thinstream.training.picture import draw_run
 
-        draw_run(run.drift, f"{trained.learner.algorithm.name} on {', '.join(data)}", training.plot)
+        title, blends = f"{trained.learner.algorithm.name} on {', '.join(data)}", blends_of(trained.learner)
+        draw_run(run.drift, title, training.plot, blends[0].history() if len(blends) == 1 else None)
     if not output.quiet:
         show_end(training, output, run, report, asked)
     return 0
@@ -282,7 +291,7 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
         n_features=training.features or 0,
         dtype=training.dtype or "float32",
         grow=training.features is None,
-        fit_intercept=find(algorithm).kind == "online" if training.intercept is None else training.intercept,
+        fit_intercept=find(algorithm).kind != "batch" if training.intercept is None else training.intercept,
         parameters=parameters,
         scale=training.scale,
         normalize=None if find(algorithm).kind == "batch" else training.normalize,

@@ -1,0 +1,92 @@
+"""The default of the command line: a blend, from the rows to what is made of its file."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thinstream as ts
+
+SMALL = ("--portfolio", "arow,fsol,adarda")
+
+
+@pytest.fixture
+def blend(data, thin):
+    thin("train", data, *SMALL, "-m", "blend.ts", "-q")
+    return "blend.ts"
+
+
+def test_is_the_default(data, thin):
+    thin("train", data, "-m", "one.ts", "-q")
+    said = thin("train", data, "-a", "auto", "-m", "two.ts")
+    assert Path("one.ts").read_bytes() == Path("two.ts").read_bytes()
+    assert isinstance(ts.load("one.ts"), ts.Auto)
+    (line,) = [line for line in said.splitlines() if line.startswith("lanes ")]
+    assert line.count(" %") == 3
+
+
+def test_the_last_words_name_those_with_the_largest_shares(data, thin):
+    said = thin("train", data, *SMALL, "--json").splitlines()
+    lanes = json.loads(said[-1])["lanes"]
+    shares = {lane["learner"]: lane["share"] for lane in lanes}
+    assert set(shares) == {"AROW", "FSOL", "AdaRDA"}
+    (line,) = [line for line in thin("train", data, *SMALL).splitlines() if line.startswith("lanes ")]
+    named = [part.split()[0] for part in line.removeprefix("lanes").split(",")]
+    assert named == sorted(shares, key=lambda name: -shares[name])
+
+
+def test_what_is_made_of_its_file(data, blend, thin):
+    model = ts.load(blend)
+    assert thin("inspect", blend, "-n", "1").splitlines()[0] == "algorithm            Auto"
+    assert [lane["learner"] for lane in json.loads(thin("inspect", blend, "--json"))["lanes"]] == [
+        lane["learner"] for lane in model.lanes_
+    ]
+    probabilities = [float(line.split()[-1]) for line in thin("predict", data, "-m", blend, "--proba").splitlines()]
+    assert all(0.0 < p < 1.0 for p in probabilities)
+    thin("export", blend, "m.json")
+    exported = json.loads(Path("m.json").read_text())
+    weights = np.zeros(model.n_features_in_, np.float32)
+    weights[exported["indices"]] = exported["weights"]
+    assert weights.tolist() == model.coef_[0].tolist()
+    assert np.float32(exported["intercept"]) == model.intercept_[0]
+
+
+def test_goes_on_from_a_file(data, blend, thin):
+    thin("train", data, "--from", blend, "-m", "twice.ts", "-q")
+    thin("train", data, *SMALL, "--passes", "2", "-m", "both.ts", "-q")
+    once, both = ts.load("twice.ts"), ts.load("both.ts")
+    assert once.coef_.tobytes() == both.coef_.tobytes()
+    assert once.lanes_ == both.lanes_
+
+
+def test_rows_of_several_preparations_are_refused_by_exports(data, thin):
+    portfolio = [ts.FSOL(), ts.AROW(normalize="l2")]
+    X, y = np.eye(4, dtype=np.float32), [0, 1, 0, 1]
+    ts.Auto(portfolio=portfolio).fit(X, y).save("mixed.ts")
+    for command in (("export", "mixed.ts", "m.h"), ("inspect", "mixed.ts")):
+        assert "rows of 2 preparations" in thin(*command, code=1).errors
+
+
+def test_a_model_that_is_not_finite_is_told(data, thin, monkeypatch):
+    from thinstream.blend import learner
+    from thinstream.blend.member import Member
+
+    wild = [Member("fsol", {"eta": 1e38}), Member("arow", {})]
+    monkeypatch.setattr(learner, "PORTFOLIO", wild)
+    said = thin("train", data)
+    assert "thinstream: FSOL eta=1e+38 is out of the blend: its numbers would not be finite" in said.errors
+
+
+def test_the_picture_shows_who_led_when(data, thin):
+    pytest.importorskip("matplotlib")
+    thin("train", data, *SMALL, "--passes", "9", "--plot", "run.svg", "-q")
+    assert "share in the blend" in Path("run.svg").read_text()
+    thin("train", data, "-a", "fsol", "--plot", "run.svg", "-q")
+    assert "share in the blend" not in Path("run.svg").read_text()
+
+
+def test_nothing_is_tuned_and_workers_learn_another(data, thin):
+    assert "Auto has nothing to tune" in thin("tune", data, "-a", "auto", code=2).errors
+    thin("train", data, "--engine", "local", "--workers", "1", "--l1", "0.1", "-m", "m.ts", "-q")
+    assert isinstance(ts.load("m.ts"), ts.AdaRDA)
