@@ -69,9 +69,9 @@ def main() -> None:
 
 
 def ours() -> list[str]:
-    """All that learn online, grouped as ``thinstream algorithms`` does."""
+    """Auto, and all that learn online, grouped as ``thinstream algorithms`` does."""
     online = {algorithm.name for algorithm in algorithms("online")}
-    return [name for group in PURPOSES.values() for name in group if name in online]
+    return list(dict.fromkeys(["Auto", *(name for group in PURPOSES.values() for name in group if name in online)]))
 
 
 def errors(contest: Contest, learners: list[str]) -> dict[str, dict[str, float]]:

@@ -32,7 +32,7 @@ SETS: dict[str, float | None] = {
     "debian-science": None,
     "census-income": None,
 }
-LEARNERS = ("AdaRDA", "AROW", "FTRLProximal", "ARCSOGD")
+LEARNERS = ("Auto", "AdaRDA", "AROW", "FTRLProximal", "ARCSOGD")
 COSTS = {"": None, "costs 1:10": {-1: 1.0, 1: 10.0}, "balanced": "balanced"}
 GOALS = {"--recall 0.8": {"recall": 0.8}, "--false-alarms 0.001": {"false_alarms": 0.001}}
 HEAD = ["learner", "how", "precision", "recall", "F1", "AP"]

@@ -81,7 +81,8 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     path_ : dict of arrays
         The table, an entry per model (``pandas.DataFrame(path_)``): l1, nnz, density, sparsity; error,
         balanced_accuracy, weighted_sum and cost (per row) of rows before they were learned; the same held out, with
-        standard errors (``held_out_error``, ``held_out_error_se`` …).
+        standard errors (``held_out_error``, ``held_out_error_se`` …), and the error of the densest model thinned to as
+        many weights (``held_out_thinned_error``).
     models_ : sequence of estimators
         All models. With the weights only, unable to go on learning, where they took several passes.
     best_index_, best_estimator_ : int, estimator

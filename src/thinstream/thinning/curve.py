@@ -67,7 +67,12 @@ class Curve(NamedTuple):
         return Choice(int(self.sizes[k]), self.powers[power], float(self.errors[power, k]), lowest, spread)
 
 
-def measured(model: Model, batches: Iterable[Batch], sizes: Iterable[int] | None = None) -> Curve:
+def measured(
+    model: Model,
+    batches: Iterable[Batch],
+    sizes: Iterable[int] | None = None,
+    powers: tuple[float, ...] = POWERS,
+) -> Curve:
     """The curve of a model on labelled rows, in one pass; by default of sizes from 1 to all non-zero weights.
 
     Rows of weight 0 are left out, others count alike.
@@ -76,9 +81,9 @@ def measured(model: Model, batches: Iterable[Batch], sizes: Iterable[int] | None
     learner = plain_learner(whole)
     weights = np.atleast_2d(np.asarray(learner.weights(), np.float64))
     looked_at = np.array(list(all_sizes(learner.nnz)) if sizes is None else sorted(sizes), np.int64)
-    levels = [_levels(weights, importance(model.learner, power), looked_at) for power in POWERS]
+    levels = [_levels(weights, importance(model.learner, power), looked_at) for power in powers]
     intercepts = np.array([one.intercept for one in learner.models])
-    wrong, rows = np.zeros((len(POWERS), len(looked_at)), np.int64), 0
+    wrong, rows = np.zeros((len(powers), len(looked_at)), np.int64), 0
     for batch in _pieces(batches, len(weights) * (len(looked_at) + 1)):
         ready = _as_scored(whole, batch)
         y = _class_numbers(batch)
@@ -90,7 +95,7 @@ def measured(model: Model, batches: Iterable[Batch], sizes: Iterable[int] | None
         rows += len(batch)
     if not rows:
         raise InvalidInputError("thin: there is no row to choose on")
-    return Curve(POWERS, looked_at, wrong, rows)
+    return Curve(powers, looked_at, wrong, rows)
 
 
 def all_sizes(nnz: int) -> Iterator[int]:

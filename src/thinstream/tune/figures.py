@@ -19,7 +19,7 @@ from thinstream.tune.sparsity_path import PathResult
 from thinstream.tune.text_tables import TextTable, compared_as, cost_table, path_table, scoring_name, short
 
 EXTENSIONS = (".png", ".svg", ".html")
-_COLOURS = ("#2a7f9e", "#c8553d")
+_COLOURS = ("#2a7f9e", "#c8553d", "#5b8c3a")
 _RING = {"marker": "o", "ms": 11, "mfc": "none", "mec": "#b8860b", "mew": 2, "ls": "", "zorder": 5, "label": "picked"}
 #: Where a model without weights stands on an axis of logarithms.
 _NONE = 0.4
@@ -72,6 +72,9 @@ def path_figure(path: PathResult, scoring: str, chosen: int | None) -> Any:
         arms = {"elinewidth": 0.9, "capsize": 2}
         left.errorbar(nnz, scale * final, scale * errors, label=label, **arms, **_style(1))
         judged = scale * final if path.judged_on_held_out else judged
+    if path.thinned is not None and scoring == "error":
+        order = np.argsort(nnz, kind="stable")
+        _line(left, nnz[order], scale * path.thinned[order], "the densest, thinned", 2, ls=":")
     if chosen is not None and np.isfinite(judged[chosen]):
         left.plot([nnz[chosen]], [judged[chosen]], **_RING)
     name = scoring_name(scoring)

@@ -14,9 +14,11 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.evaluate.tally import ROWS
-from thinstream.learners import Frozen, Learner, find
+from thinstream.learners import Classes, Frozen, Learner, find
+from thinstream.models.model import Model
 from thinstream.preparing import Preparation, prepared
 from thinstream.streams.stream import Stream
+from thinstream.thinning import USUAL, measured
 from thinstream.tune.l1_range import L1Range, find_l1_range
 from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LaneCounts, LaneTallies
 from thinstream.tune.multipass import study_stream
@@ -122,6 +124,7 @@ class PathResult:
     tradeoff: Tradeoff = P3  # of weighted sum and cost
     scored: Mapping[str, tuple[Numbers, Numbers]] = field(default_factory=dict)  # what counts do not tell, held out
     preparation: Preparation = field(default_factory=Preparation)  # of rows, for all models
+    thinned: Numbers | None = None  # error of the densest model thinned to as many weights, on held-out rows
 
     @property
     def judged_on_held_out(self) -> bool:
@@ -146,6 +149,7 @@ class PathResult:
             table[metric] = self.progressive(metric)
         for metric in COLUMNS:
             table[f"held_out_{metric}"], table[f"held_out_{metric}_se"] = self.final(metric)
+        table["held_out_thinned_error"] = np.full(len(self.l1), np.nan) if self.thinned is None else self.thinned
         return table
 
     def progressive(self, metric: str) -> NDArray[np.float64]:
@@ -217,14 +221,20 @@ def sweep_stream(
     for k, value in enumerate(l1.tolist()):
         model = trial._replace(parameters={**trial.parameters, "l1": value}, split=-1, candidate=k)
         lanes += [model, model._replace(split=every - 1)] if every else [model]
-    end = _End(config, lanes, lambda: test.batches() if test is not None else source.rows if every else [], scoring)
+
+    def held_out() -> Iterable[Batch]:
+        kept: Iterable[Batch] = test.batches() if test is not None else source.rows if every else []
+        return kept
+
+    end = _End(config, lanes, held_out, scoring, densest=1 if every else 0)
     found = study_stream(source, config._replace(folds=every), lanes, finish=end, watch=watch)
     mains = [k for k, each in enumerate(lanes) if each.split < 0]
     judged = [k for k, each in enumerate(lanes) if each.split >= 0] if every else mains
+    nnz = np.array([end.nnz[k] for k in mains], dtype=np.int64)
     return PathResult(
         algorithm=find(config.algorithm).name,
         l1=l1,
-        nnz=np.array([end.nnz[k] for k in mains], dtype=np.int64),
+        nnz=nnz,
         n_features=end.n_features,
         learned=found.learned.take(mains),
         held_out=end.held_out.take(judged),
@@ -236,6 +246,7 @@ def sweep_stream(
         tradeoff=tradeoff,
         scored={} if scoring is None else {scoring.name: (end.scores[judged], end.errors[judged])},
         preparation=end.preparation,
+        thinned=end.thinned(nnz) if end.held_out.counts[ROWS, judged[0]] else None,
     )
 
 
@@ -254,19 +265,25 @@ def _values(stream: PeekableStream, config: StudyConfig, trial: Trial, sweep: Sw
 class _End:
     """What is done at the end of a pass: rows are scored, twins dropped, models taken out."""
 
-    def __init__(self, config: StudyConfig, lanes: list[Trial], rows: Any, scoring: PredictionScoring | None) -> None:
+    def __init__(
+        self, config: StudyConfig, lanes: list[Trial], rows: Any, scoring: PredictionScoring | None, densest: int
+    ) -> None:
         self.config, self.lanes, self.rows, self.scoring = config, lanes, rows, scoring
         self.scores, self.errors = np.full(len(lanes), np.nan), np.full(len(lanes), np.nan)
         self.held_out = LaneCounts.nothing(len(lanes))
         self.models: dict[int, Learner | partial[Frozen]] = {}
         self.nnz: dict[int, int] = {}
         self.n_features, self.preparation = 0, Preparation()
+        self.place_of_densest = densest  # among the lanes that held-out rows are scored by
+        self.densest: Learner | None = None
 
     def __call__(self, study: Study, numbers: list[int]) -> list[int]:
         kept: list[Predictions] | None = None if self.scoring is None else []
         self.held_out.put(numbers, _score(study, self.rows(), kept))
         if self.scoring is not None and kept:
             self.scores[numbers], self.errors[numbers] = _with_errors(self.scoring, kept)
+        if self.place_of_densest in numbers:
+            self.densest = study.lanes[numbers.index(self.place_of_densest)]
         mains = [place for place, k in enumerate(numbers) if self.lanes[k].split < 0]
         study.keep(mains)
         # a second copy of everything must fit, too, and be there at once
@@ -276,6 +293,13 @@ class _End:
             self.nnz[k], self.models[k] = model.nnz, model if whole else sparse_model(model)
         self.n_features, self.preparation = study.lanes.n_features, study.preparation
         return [numbers[place] for place in mains]
+
+    def thinned(self, sizes: NDArray[np.int64]) -> Numbers:
+        """Errors on held-out rows of the densest model, thinned to so many weights each."""
+        assert self.densest is not None
+        model = Model(prepared(self.densest, self.preparation.copy()), Classes(-1, 1))
+        curve = measured(model, self.rows(), np.unique(sizes).tolist(), powers=(USUAL,))
+        return np.asarray(curve.errors[0][np.searchsorted(curve.sizes, sizes)])
 
 
 def _score(study: Study, batches: Iterable[Batch], kept: list[Predictions] | None) -> LaneCounts:

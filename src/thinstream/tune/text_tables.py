@@ -20,7 +20,10 @@ class TextTable(NamedTuple):
 
 
 def path_table(path: PathResult, scoring: str = "error") -> TextTable:
-    """Error, balanced accuracy and what else is judged by, progressive and held out, a row for each model."""
+    """Error, balanced accuracy and what else is judged by, progressive and held out, a row for each model.
+
+    The last column is the error of the densest model, thinned to as many weights.
+    """
     table = path.columns()
     shown = {metric: _title(metric) for metric in ("error", "balanced_accuracy", compared_as(scoring))}
     columns: dict[str, list[str]] = {
@@ -36,6 +39,8 @@ def path_table(path: PathResult, scoring: str = "error") -> TextTable:
             columns[first + name] = _texts(values, metric)
             if metric == compared_as(scoring):
                 columns["± se"] = _texts(errors, metric)
+    if path.thinned is not None:
+        columns["thinned error %"] = _texts(path.thinned, "error")
     return TextTable(tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
 

@@ -1,0 +1,52 @@
+"""Beside each model of a sparsity path: the densest one, thinned to as many weights."""
+
+import numpy as np
+import pytest
+
+from tests.thinning.naive import kept
+from tests.tune.sweeps import WIDTH, drawn, streamed
+from thinstream.learners import Learner
+from thinstream.tune.sparsity_path import Sweep, sweep_stream
+from thinstream.tune.study import StudyConfig, Trial
+from thinstream.tune.text_tables import path_table
+
+X, Y = drawn()
+RANGE = Sweep(6, 0.02, 200.0)
+
+
+def swept(sweep=RANGE, memory=None, **more):
+    return sweep_stream(streamed(X, Y), StudyConfig("fsol", memory=memory), Trial({"eta": 0.5}), sweep, **more)
+
+
+def error(weights, X, y):
+    return ((X @ weights > 0) != (y > 0)).mean()
+
+
+@pytest.mark.parametrize("memory", [None, 5000])  # bytes: few models and their twins at a time
+def test_held_out_rows_are_scored_by_a_model_that_never_learned_them(memory):
+    held = np.arange(len(Y)) % 10 == 9
+    (batch,) = streamed(X, Y, (~held).astype(float), size=len(Y)).batches()
+    twin = Learner("fsol", n_features=WIDTH, eta=0.5, l1=RANGE.l1_min)
+    twin.learn(batch)
+    path = swept(memory=memory)
+    assert (path.passes > 1) == (memory is not None)
+    for k, n in enumerate(path.nnz.tolist()):
+        small = kept(twin.weights(), np.abs(twin.weights()), n)
+        assert path.thinned[k] == error(small, X[held], Y[held])
+    assert len(set(path.thinned.tolist())) > 3
+    assert path_table(path).head[-1] == "thinned error %"
+
+
+def test_on_other_rows_it_is_the_model_itself():
+    other, labels = drawn(300, seed=4)
+    path = swept(test=streamed(other, labels))
+    dense = path.model(0).weights()
+    for k, n in enumerate(path.nnz.tolist()):
+        assert path.columns()["held_out_thinned_error"][k] == error(kept(dense, np.abs(dense), n), other, labels)
+
+
+def test_without_such_rows_there_is_none():
+    path = swept(RANGE._replace(holdout=0))
+    assert path.thinned is None
+    assert np.isnan(path.columns()["held_out_thinned_error"]).all()
+    assert "thinned error %" not in path_table(path).head
