@@ -6,17 +6,19 @@ learns too, and the models go on. At any time the blend is one linear model, v =
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.blend.building import stations_of
 from thinstream.blend.group import Group
 from thinstream.blend.head import Head
-from thinstream.blend.linear import Station, parts_of, vectors_of
+from thinstream.blend.linear import parts_of, vectors_of
 from thinstream.blend.member import Member, members_of
+from thinstream.blend.merging import changed, merged
 from thinstream.blend.portfolio import PORTFOLIO
 from thinstream.blend.record import FIRST_NOTE, Record
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
@@ -26,7 +28,7 @@ from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, requ
 from thinstream.learners.limits import physical_memory
 from thinstream.learners.protocol import ReadsOnce
 from thinstream.learners.registry import rule_of
-from thinstream.preparing import Preparation, prepared
+from thinstream.preparing import prepared
 
 #: Rows after which a model that is worth nothing may be left out for the first time; then whenever they have doubled.
 FIRST_LOOK = 1 << 12
@@ -93,14 +95,8 @@ class Blend(ReadsOnce, SingleModel):
 
     def _begin(self, portfolio: Sequence[Member]) -> None:
         """Fresh models, those of one preparation and algorithm together."""
-        ordered: list[Member] = []
-        self.stations: list[Station] = []
-        kinds = dict.fromkeys((member.scale, member.normalize) for member in portfolio)
-        for kind in sorted(kinds, key=lambda kind: kind[1] is not None):  # so that a part's stations stand together
-            here = [member for member in portfolio if (member.scale, member.normalize) == kind]
-            together = {name: [m for m in here if m.algorithm == name] for name in dict.fromkeys(m[0] for m in here)}
-            self.stations.append(Station(Preparation(*kind), [self._group(*each) for each in together.items()]))
-            ordered += [member for members in together.values() for member in members]
+        options = {"n_features": self.n_features, "dtype": self.dtype.name, "grow": self.grow}
+        self.stations, ordered = stations_of(portfolio, self.costs, fit_intercept=bool(self.offset), **options)
         self.parts, self.record = parts_of(self.stations), Record(ordered)
         self.require_room(self.n_features)
         self._make_room(self.n_features)
@@ -110,16 +106,20 @@ class Blend(ReadsOnce, SingleModel):
         self.news: list[str] = []  # what there is to tell since somebody looked
         self.version, self._linear = 0, (-1, list[Any]())
 
-    def _group(self, algorithm: str, members: Sequence[Member]) -> Group:
-        return Group(
-            algorithm,
-            [member.parameters for member in members],
-            n_features=self.n_features,
-            dtype=self.dtype.name,
-            grow=self.grow,
-            fit_intercept=bool(self.offset),
-            costs=[self.costs] * len(members),
-        )
+    def like(self, portfolio: Sequence[Member], n_features: int) -> Self:
+        """A fresh one of these models, alike in all else."""
+        made = copy(self)
+        made.n_features = n_features
+        made._begin(portfolio)
+        return made
+
+    def merge(self, others: Sequence[Self], average: bool = False) -> "Blend":
+        """One blend out of several that saw disjoint rows; they are left as they are."""
+        return merged([self, *others], average)
+
+    def changed(self, change: Callable[[Any], Any], ratio: NDArray[np.float64]) -> "Blend":
+        """A copy whose models are changed, as their rows were divided by ``ratio``."""
+        return changed(self, change, ratio)
 
     def leave_rows(self) -> None:
         """Its models, which have seen nothing, take rows as they come: somebody else prepares them for all."""
@@ -160,7 +160,7 @@ class Blend(ReadsOnce, SingleModel):
             self.news.append(f"{self.members[k]} is out of the blend: its numbers would not be finite")
         if self.t > before and self.t == _doubling(self.t):
             self.record.note(self.t, self.n_mistakes, self.head.share())
-            if self.drop and self.t >= FIRST_LOOK:
+            if self.rule.drop and self.t >= FIRST_LOOK:
                 self._look()
         return z
 
@@ -256,21 +256,13 @@ class Blend(ReadsOnce, SingleModel):
         """The models, each a copy."""
         return (model for station in self.stations for model in station.models)
 
-    @property
-    def drop(self) -> bool:
-        """Whether models without a share are left out."""
-        return bool(self.parameters["drop"])
-
     def table(self) -> list[dict[str, Any]]:
         """A line for each model: learner, parameters, progressive error, share, and why it is out where it is."""
         return self.record.table(self.head.share(), self.head.gone)
 
     def history(self) -> Record:
         """A record of its own, in which today's shares are noted, too."""
-        found = deepcopy(self.record)
-        if self.t and (not len(found.noted) or found.noted[-1, 0] < self.t):
-            found.note(self.t, self.n_mistakes, self.head.share())
-        return found
+        return self.record.until_now(self.t, self.n_mistakes, self.head.share())
 
     def linear(self) -> list[Any]:
         """What it predicts with: a model of weights for each kind of rows, of which there is one as a rule."""
@@ -339,6 +331,11 @@ class Blend(ReadsOnce, SingleModel):
     def nnz(self) -> int:
         """Non-zero weights, the intercept not counted."""
         return sum(part.nnz for part in self.linear())
+
+    @property
+    def n_met(self) -> int:
+        """Weights that examples have changed."""
+        return sum(int(np.count_nonzero(part.squares)) for part in self.parts)
 
     @property
     def cumulative_loss(self) -> float:

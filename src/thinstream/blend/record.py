@@ -1,7 +1,8 @@
 """What becomes of each model of a blend: its mistakes, when it was left out, and who had which share when."""
 
 from collections.abc import Sequence
-from typing import Any
+from copy import deepcopy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,10 @@ class Record:
         self.places = np.arange(many)  # of those that are still there
         self.rows, self.mistakes = np.zeros(many, np.int64), np.zeros(many, np.int64)  # while it could score them
         self.until = np.full(many, -1)  # rows after which it was left out
-        self.noted = np.empty((0, 2), np.int64)  # rows, and the blend's mistakes in them
-        self.noted_mistakes, self.noted_shares = np.empty((0, many), np.int64), np.empty((0, many))
+        self.noted: NDArray[np.int64]  # rows at which it was noted, and the blend's mistakes in them
+        self.noted_mistakes: NDArray[np.int64]  # then of all models
+        self.noted_shares: NDArray[np.float64]
+        self.forget_history()
 
     def count(self, scores: NDArray[Any], positive: NDArray[np.bool_]) -> None:
         """Takes what those still there said of rows before they learned them."""
@@ -47,10 +50,23 @@ class Record:
         self.noted_mistakes = np.vstack([self.noted_mistakes, self.mistakes])
         self.noted_shares = np.vstack([self.noted_shares, of_all])
 
+    def until_now(self, t: int, mistakes: int, shares: NDArray[np.float64]) -> Self:
+        """A record of its own that ends with what is noted here."""
+        found = deepcopy(self)
+        if t and (not len(found.noted) or found.noted[-1, 0] < t):
+            found.note(t, mistakes, shares)
+        return found
+
     def keep(self, models: NDArray[np.intp], t: int) -> None:
         """These of those still there stay, after t rows."""
         self.until[np.delete(self.places, models)] = t
         self.places = self.places[models]
+
+    def forget_history(self) -> None:
+        """Shares of one part of the data are none of all of it."""
+        many = len(self.members)
+        self.noted, self.noted_mistakes = np.empty((0, 2), np.int64), np.empty((0, many), np.int64)
+        self.noted_shares = np.empty((0, many))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything but the members."""

@@ -18,6 +18,7 @@ from thinstream.engine.loop import Costs
 from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.records import Memory
 from thinstream.errors import InvalidParameterError, MergeError, NumericalError
+from thinstream.learners.frozen import refuse_learning
 from thinstream.learners.learner import BLOCK, Learner
 from thinstream.learners.memory import field_views, widen
 from thinstream.learners.registry import make_learner_like
@@ -49,7 +50,7 @@ def require_mergeable(first: Any, other: Any) -> None:
     if name == other.algorithm.name:
         names = {**first.parameters, **other.parameters}
         pairs += [(key, first.parameters.get(key), other.parameters.get(key)) for key in names]
-        if first.algorithm.kind == "batch" or first.rule.needs_dimension():
+        if first.algorithm.kind == "batch" or (first.algorithm.kind == "online" and first.rule.needs_dimension()):
             pairs.append(("n_features", first.n_features, other.n_features))
     pairs += [
         ("class costs", _shown(first.costs), _shown(other.costs)),
@@ -103,9 +104,12 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
     if not learners:
         raise MergeError("merge needs at least one model, got none")
     require_distinct(learners)
-    if learners[0].algorithm.kind == "batch":
-        batch_learner: Any = learners[0]
-        together: Learner = batch_learner.merge(learners[1:])
+    if learners[0].algorithm.kind != "online":
+        first: Any = next((learner for learner in learners if not hasattr(learner, "merge")), learners[0])
+        if not hasattr(first, "merge"):  # weights of a blend
+            refuse_learning(first.algorithm.name)
+        options: dict[str, Any] = {} if first.algorithm.kind == "batch" else {"average": average}
+        together: Learner = first.merge(learners[1:], **options)
         return together
     for other in learners[1:]:
         require_mergeable(learners[0], other)

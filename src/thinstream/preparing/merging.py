@@ -82,6 +82,9 @@ def powers_of(model: Learner) -> Mapping[str, int]:
 
 
 def _brought(model: Learner, ratio: NDArray[np.float64]) -> Learner:
+    if not isinstance(model, Learner):  # a blend of some
+        changed: Learner = model.changed(lambda one: _brought(one, ratio), ratio)
+        return changed
     rule, powers = model.rule.merge_rule(), powers_of(model)
     new, r = copy_wide(model, model.n_features), np.concatenate([np.ones(model.offset), ratio])
     fields: dict[str, Any] = field_views(new.algorithm, new.memory, 0, len(r))._asdict()
