@@ -72,6 +72,39 @@ def test_texts(folder):
     assert model.decision_function(["", "{"]).tolist() == [model.intercept_[0]] * 2
 
 
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+@pytest.mark.parametrize("header", [True, False])
+def test_lines_of_csv(kind, header, folder):
+    mark = "\t" if kind == "tsv" else ","
+    lines = CSV.replace("Bonn", '"Bonn, Rhein"').replace(",", mark).replace(f"Bonn{mark} ", "Bonn, ").splitlines()
+    Path(f"d.{kind}").write_text("\n".join(lines[not header :]) + "\n")
+    own = {"label": "label", "categorical": ("zip",)} if header else {"label": "c1", "categorical": ("c4",)}
+    model = trained(f"d.{kind}", classes=("no", "yes"), header=header, **own)
+    expected = scores_of_file(model, f"d.{kind}")
+    assert model.decision_function(lines[1:]).tolist() == expected  # the label is no feature
+    bare = [line.split(mark, 1)[1] for line in lines[1:]]
+    assert model.decision_function(bare).tolist() == expected
+    assert model.decision_function(np.array(bare)).tolist() == expected
+    assert model.decision_function([f"unheard of{mark}{line}" for line in bare]).tolist() == expected
+    again = ts.load("m.ts").partial_fit(bare, ["yes", "no", "yes", "no", "no"])
+    assert again.t_ == 10
+
+
+def test_lines_of_csv_with_columns_left_out_and_weights(folder):
+    Path("w.csv").write_text("id,w,n,label,city\n1,2,0.5,1,Oslo\n2,1,-1,0,Rome\n3,0.5,,1,Oslo\n")
+    model = trained("w.csv", weight="w", ignore=("id",), cross=(("n", "city"),))
+    lines = ["7,,0.5,,Oslo", "8,1,-1,,Rome", "9,3,,,Oslo"]
+    assert model.decision_function(lines).tolist() == scores_of_file(model, "w.csv")
+    again = model.merge(trained("w.csv", weight="w", ignore=("id",), cross=(("n", "city"),)))
+    assert len(again.predict(lines)) == 3
+
+
+def test_models_of_other_files_take_no_lines_of_csv(folder):
+    Path("d.jsonl").write_text('{"label": 1, "n": 2, "city": "Oslo"}\n{"label": 0, "n": 3, "city": "Rome"}\n')
+    with pytest.raises(InvalidInputError, match="this one takes dicts or frames, got '2,Oslo'"):
+        trained("d.jsonl").predict(["2,Oslo"])
+
+
 def test_lines_of_libsvm_and_vw(folder):
     Path("d.svm").write_text("1 1:1 3:0.5\n-1 2:1\n1 1:2\n")
     model = trained("d.svm", normalize="l2")
@@ -102,7 +135,9 @@ def test_more_is_learned_from_dicts(folder):
     [
         ([{"age": float("inf")}], "X, row 0: numbers must be finite"),
         ([{"age": 1}, {"age": object()}], "X, row 1: <object"),
-        (["a text"], "this one takes dicts or frames, got 'a text'"),
+        (["a text"], "lines must have the cells of 'label,age,city,zip', with 'label' or without, got 1 in 'a text'"),
+        (["yes,1,Oslo,0150", "no,1,2"], "X, row 1: "),
+        (['"yes,1,Oslo,0150'], "X: lines must have the cells"),
         ([{"age": {"a": {"b": [[1]]}}}], "a list must hold numbers or strings"),
     ],
 )
@@ -121,7 +156,7 @@ def test_what_is_missing_is_named(folder):
 
 def test_models_of_other_columns(folder):
     model = trained("d.csv", classes=("no", "yes"), text=("city",))
-    with pytest.raises(InvalidInputError, match="learned from columns besides 'city': 'age', 'zip'"):
+    with pytest.raises(InvalidInputError, match="the cells of 'label,age,city,zip', with 'label' or without, got 1"):
         model.predict(["Oslo"])
     Path("d.svm").write_text("1 1:1\n-1 2:1\n")
     model = trained("d.svm")

@@ -111,6 +111,11 @@ class JoinedStream:
         """Columns of features, where there are any."""
         return getattr(self._rows.stream, "feature_columns", [])
 
+    @property
+    def layout(self) -> dict[str, Any] | None:
+        """What the cells of a line are, where there are any."""
+        return getattr(self._rows.stream, "layout", None)
+
     def done(self, position: Position) -> None:
         """Nobody knows how much there is."""
 

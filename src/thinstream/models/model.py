@@ -176,7 +176,7 @@ class Model:
     @property
     def reading_options(self) -> dict[str, Any]:
         """How its data is read, whatever columns that had."""
-        return {name: value for name, value in self.reading.items() if name != "columns"}
+        return {name: value for name, value in self.reading.items() if name not in ("columns", "layout")}
 
     def copy(self) -> Self:
         """One that can learn while this one stays as it is."""

@@ -1,5 +1,7 @@
 """Rows at hand as a model's stream took them: dicts, frames and texts, columns by name."""
 
+import csv
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +12,7 @@ import numpy as np
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.streams.formats import find_format
-from thinstream.streams.options import Options, as_learned
+from thinstream.streams.options import LAYOUT, Options, as_learned
 
 #: What stands for nothing in columns declared numeric, as in CSV.
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
@@ -22,7 +24,8 @@ def batch_like(model: Any, X: Any) -> Batch | None:
     - Dicts, or a frame of pandas or polars, for a model of named features. Numbers are numbers, text is text or a
       category, what is missing is absent.
     - Texts, for a model of one column of text.
-    - Lines of JSON or VW for other models of named features, lines of libsvm for those of numbered ones.
+    - Lines of JSON or VW for other models of named features, and of CSV for one that has learned from such files: the
+      same cells in the same order, with the label's or without. Lines of libsvm for models of numbered features.
 
     >>> from thinstream.learners import Classes
     >>> from thinstream.models import Model
@@ -45,22 +48,18 @@ def batch_like(model: Any, X: Any) -> Batch | None:
         return None
     if not named:
         return _parsed(model, "libsvm", list(rows))
-    text = model.feature_space.get("text", ())
-    if len(text) == 1:
-        others = [name for name in model.reading.get("columns", ()) if name != text[0]]
-        if others:
-            raise InvalidInputError(
-                f"this model has learned from columns besides {text[0]!r}: {', '.join(map(repr, others[:5]))}; "
-                "its rows are dicts or frames, not texts"
-            )
+    text, columns = model.feature_space.get("text", ()), model.reading.get("columns", ())
+    if len(text) == 1 and {*columns} <= {*text}:
         return _parsed(model, "jsonl", _json_lines(model, [{text[0]: row} for row in rows]))
     if all(row.lstrip().startswith("{") for row in rows):
         return _parsed(model, "jsonl", list(rows))
+    if LAYOUT in model.reading:
+        return _parsed_cells(model, list(rows))
     if all("|" in row for row in rows):
         return _parsed(model, "vw", list(rows))
     raise InvalidInputError(
-        "texts are rows of a model of one column of text, of JSON or of VW lines; this one takes dicts or frames, got "
-        f"{rows[0]!r:.60}"
+        "texts are rows of a model of one column of text, or lines of JSON, CSV or VW as it has learned from; this one "
+        f"takes dicts or frames, got {rows[0]!r:.60}"
     )
 
 
@@ -129,12 +128,44 @@ def _number(text: str, name: str, row: int) -> float | None:
 
 def _parsed(model: Any, kind: str, lines: list[str]) -> Batch:
     """The lines, read as files of this format would be, with nothing taken for a label."""
+    stream = _opened(model, kind)
+    if kind == "jsonl":
+        stream = _without_label(stream)
+    return _rows_of(stream, lines)
+
+
+def _parsed_cells(model: Any, lines: list[str]) -> Batch:
+    """Lines of the cells that the model's files had, with the label's or without."""
+    kind, columns = model.reading[LAYOUT]["format"], model.reading[LAYOUT]["columns"]
+    stream = _opened(model, kind, header=True)
+    label, delimiter = stream.options.label, stream.form.delimiter
+    cells = len(next(csv.reader(lines[:1], delimiter=delimiter), []))
+    unlabelled = [name for name in columns if name != label]
+    if cells not in (len(columns), len(unlabelled)):
+        raise InvalidInputError(
+            f"X: lines must have the cells of {delimiter.join(columns)!r}, with {label!r} or without, got {cells} in "
+            f"{lines[0]!r:.60}"
+        )
+    stream, header = _without_label(stream, columns=()), io.StringIO()
+    csv.writer(header, delimiter=delimiter).writerow(columns if cells == len(columns) else unlabelled)
+    stream.form.header(np.frombuffer(header.getvalue().encode("utf-8", "surrogatepass"), np.uint8))
+    return _rows_of(stream, lines)
+
+
+def _opened(model: Any, kind: str, **more: Any) -> Any:
+    """A stream of this format without a file, that reads as the model's did."""
     known = find_format(kind)
     options = as_learned(Options(kind, labels=False, strict=False, dtype=model.learner.dtype.name), kind, model, "X")
-    stream: Any = known.open(known, [], options)
-    if kind == "jsonl":
-        form = replace(stream.form, label=None, ignore=(*stream.form.ignore, options.label))
-        stream = replace(stream, form=form)
+    return known.open(known, [], replace(options, **more))
+
+
+def _without_label(stream: Any, **more: Any) -> Any:
+    """The same, its label a column that is left out."""
+    form = replace(stream.form, label=None, ignore=(*stream.form.ignore, stream.options.label), **more)
+    return replace(stream, form=form)
+
+
+def _rows_of(stream: Any, lines: list[str]) -> Batch:
     text = "\n".join(" ".join(line.splitlines()) for line in lines) + "\n"
     batch: Batch = stream.rows_of(text.encode("utf-8", "surrogatepass"))
     if len(batch) != len(lines):

@@ -243,6 +243,10 @@ def remembered(options: Options) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
 
 
+#: What a model file keeps of files that have cells: which these were, in the last one.
+LAYOUT = "layout"
+
+
 def how_read(stream: Any, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What a model file keeps of how a stream was read, and of the columns it was `known` to have learned from before.
 
@@ -251,7 +255,8 @@ def how_read(stream: Any, known: Mapping[str, Any] | None = None) -> dict[str, A
     options, known = getattr(stream, "options", None), known or {}
     found = dict(known) if options is None else remembered(options)
     columns = sorted({*known.get("columns", ()), *getattr(stream, "feature_columns", ())})
-    return found | ({"columns": columns} if columns else {})
+    layout = getattr(stream, "layout", None) or known.get(LAYOUT)
+    return found | ({"columns": columns} if columns else {}) | ({LAYOUT: layout} if layout else {})
 
 
 def as_learned(options: Options, format: str, model: Any, named: str) -> Options:  # noqa: A002
@@ -274,7 +279,7 @@ def as_learned(options: Options, format: str, model: Any, named: str) -> Options
             raise InvalidParameterError(
                 f"{named} learned with {name} {_shown(value)}; it cannot be used with {_shown(given[name])}"
             )
-    kept = {**{name: _from_json(name, value) for name, value in model.reading.items()}, **learned}
+    kept = {**{name: _from_json(name, value) for name, value in model.reading.items() if name != LAYOUT}, **learned}
     known = find_format(format)
     return replace(options, **{n: value for n, value in kept.items() if n not in given and known.takes(n)})
 

@@ -100,6 +100,11 @@ class TextStream:
         return getattr(self.form, "feature_columns", [])
 
     @property
+    def layout(self) -> dict[str, Any] | None:
+        """What the cells of a line are, where the format has cells and a file has been read."""
+        return getattr(self.form, "layout", None)
+
+    @property
     def remarks(self) -> list[str]:
         """What is odd about what was read so far, as far as the format notices."""
         return getattr(self.form, "remarks", [])

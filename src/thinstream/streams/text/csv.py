@@ -151,6 +151,11 @@ class CSV(ColumnFormat):
         roles = [self.label, self.weight, *self.ignore]
         return [name for name in self._order if name not in roles]
 
+    @property
+    def layout(self) -> dict[str, Any] | None:
+        """What the cells of a line are, in the file that was begun last: for lines that come without a header."""
+        return {"format": "tsv" if self.delimiter == "\t" else "csv", "columns": self._order} if self._order else None
+
     def records(self, text: Text) -> int:
         """Up to the end of the last record that is whole: newlines in quotes end none."""
         return parser.whole_records(text, ord(self.delimiter))
