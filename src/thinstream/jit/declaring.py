@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+#: Called by compiled code only, they need no wrappers for Python and C.
+_OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 #: Declarations numba has not been told of.
 _untold: list[Callable[[], None]] = []
 
@@ -32,7 +34,7 @@ def _callable(function: Function, forceinline: bool) -> Function:
     def tell() -> None:
         from numba.extending import register_jitable
 
-        register_jitable(forceinline=forceinline, error_model="numpy")(function)
+        register_jitable(forceinline=forceinline, **_OPTIONS)(function)
 
     _untold.append(tell)
     return function
@@ -54,7 +56,7 @@ def compiles(function: Callable[..., Any], inline: str = "never") -> Callable[[F
                 return found if found is None else _without_annotations(found)
 
             choose = _with_parameters(pick, picked)
-            options = {"error_model": "numpy", "forceinline": inline == "never"}
+            options = {"forceinline": inline == "never", **_OPTIONS}
             overload(function, inline=inline, jit_options=options)(choose)
 
         _untold.append(tell)
