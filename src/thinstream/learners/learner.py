@@ -109,14 +109,19 @@ def make_rows(
     y: NDArray[np.int8] = _NO_LABELS,
     weights: NDArray[np.float64] = _EVERY_WEIGHT_0,
 ) -> Rows:
-    """The rows start:stop as the loop takes them, copied only where the model's precision is another."""
+    """The rows start:stop as the loop takes them, copied only where the model's precision, or indices', is another."""
     indptr = batch.indptr[start : stop + 1].astype(np.int64, copy=False)
     indices, values = batch.indices, batch.values
-    if values.dtype != dtype:
-        used = slice(indptr[0], indptr[-1])
+    if not _is_ready(batch, dtype):
+        used, kind = slice(indptr[0], indptr[-1]), np.int32 if batch.n_features < 2**31 else indices.dtype
         indptr = indptr - indptr[0]
-        indices, values = indices[used], values[used].astype(dtype)
+        indices, values = indices[used].astype(kind, copy=False), values[used].astype(dtype, copy=False)
     return Rows(indptr, indices, values, y, weights, offset)
+
+
+def _is_ready(batch: Batch, dtype: np.dtype[Any]) -> bool:
+    """Whether the loop takes the arrays as they are; for long indices of narrow rows it is not compiled once more."""
+    return batch.values.dtype == dtype and (batch.indices.itemsize == 4 or batch.n_features >= 2**31)
 
 
 class SingleModel:
@@ -238,7 +243,7 @@ class Learner(ReadsOnce, SingleModel):
 
         Bad input raises before anything is learned; in an unchecked batch only when its row is reached.
         """
-        if batch.values.dtype != self.dtype:
+        if not _is_ready(batch, self.dtype):
             batch = batch.check()
         y, weights = require_signs(batch), EVERY_WEIGHT_1 if batch.weights is None else batch.weights
         require_range(batch, self.dtype)
