@@ -141,8 +141,8 @@ def test_what_was_tried_has_24_more_of_each():
 
 def test_a_mean_is_that_of_scaled_models(data):
     contest = open_contest("farm-ads", data / "text", smoke=False)
-    some = [Candidate("arow", {"r": r}) for r in (1.0, 0.1)]
-    other = Candidate("arow", {"r": 1.0}, unit=True)
+    some = [Candidate("fsol", {"eta": eta}) for eta in (1.0, 0.1)]
+    other = Candidate("fsol", {"eta": 1.0}, unit=True)
     trials = TOOLS["thinstream"].trials(contest, some)
     row = tried.Tested(contest).mean("x", [(some[0], trials[0]), (other, trials[0]), (some[1], trials[1])])
     scores = sum(

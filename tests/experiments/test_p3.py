@@ -22,6 +22,7 @@ EXPERIMENTS = [module.EXPERIMENT for module in (p3_table2, p3_fig1, p3_fig3, p3_
 FEW = ("svmguide3", "australian")
 
 
+@pytest.mark.slow  # seven algorithms are compiled, one by one and in lanes
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
 def test_smoke(experiment, tmp_path):
     """Cells run, and the page follows from their rows."""
