@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.versus import accuracy, times, tried
+from benchmarks.versus import accuracy, times, tried, untuned
 from benchmarks.versus.cells import Row, gathered, kept
 from benchmarks.versus.judging import OURS
 from benchmarks.versus.sets import SETS, source
@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--scratch", type=Path, default=Path("build/versus"), help="for texts and finished cells (default: %(default)s)"
     )
     parser.add_argument("--times", action="store_true", help="measure times, not what is learned")
+    parser.add_argument("--auto", action="store_true", help="Auto, which is not tuned, beside what the others learn")
     parser.add_argument("--tried", action="store_true", help="what was tried once the test errors were known")
     parser.add_argument("--pages", action="store_true", help="write the page of what is kept, and run nothing")
     parser.add_argument("--smoke", action="store_true", help="a few rows of each set: the numbers mean nothing")
@@ -45,10 +46,11 @@ def main(arguments: list[str] | None = None) -> None:
     tools = _chosen(options.tools, TOOLS, able, "is not installed")
     cells = options.scratch / ("smoke" if options.smoke else "cells")
     if not options.pages:
-        kind = "times" if options.times else "tried" if options.tried else "accuracy"
-        part: Any = {"times": times, "tried": tried, "accuracy": accuracy}[kind]
+        kinds = {"times": times, "tried": tried, "auto": untuned, "accuracy": accuracy}
+        kind = next((kind for kind in kinds if getattr(options, kind, False)), "accuracy")
+        part: Any = kinds[kind]
         for name in names:
-            for tool in [OURS] if options.tried else tools:
+            for tool in [OURS] if kind in ("tried", "auto") else tools:
                 cell = name, tool, options.scratch, options.smoke
                 _cell(cells / kind, f"{name} {tool}", part.state(*cell), partial(part.measured, *cell))
     from benchmarks.versus import page

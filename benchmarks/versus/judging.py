@@ -10,7 +10,7 @@ from benchmarks.versus.tools import TOOLS
 
 Row = dict[str, Any]
 OURS = "thinstream"
-TRIED = ("tried 48", "tried mean of 24", "tried mean of 48", "tried pruned")
+BESIDE = ("auto", "tried 48", "tried mean of 24", "tried mean of 48", "tried pruned")
 BOTH_SWEEPS = ("sparse", "tried sparse")
 TENTH = 0.1  # of the peer's non-zeros is what a sparse model of ours may have
 
@@ -40,7 +40,7 @@ def differences(rows: Sequence[Row]) -> list[Row]:
             sparse = sparse_pick(rows, name, peer, sweeps)
             if sparse is not None and any(row["column"] == sweeps[-1] and row["set"] == name for row in rows):
                 found.append(_difference(name, column, sparse, peer))
-        for column in TRIED:
+        for column in BESIDE:
             row = by_tool(rows, name, column).get(OURS)
             if row is not None:
                 found.append(_difference(name, f"{column} difference", row, peer))

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from benchmarks.versus import accuracy, judging, keeping, tried
+from benchmarks.versus import accuracy, judging, keeping, page_auto, tried, untuned
 from benchmarks.versus.__main__ import main
 from benchmarks.versus.accuracy import _packed, wrong_rows
 from benchmarks.versus.cells import gathered, kept
@@ -232,6 +232,31 @@ def test_the_table_keeps_what_was_not_measured_again(tmp_path):
     found = {one["tool"]: one for one in keeping.load(tmp_path / "x.csv")}
     assert (found["River"]["error"], found["thinstream"]["error"]) == (0.25, 2.0)
     assert "wrong" not in found["River"]
+
+
+@pytest.mark.slow  # every algorithm of the portfolio is compiled
+def test_auto_is_measured_as_it_comes(data):
+    contest = open_contest("farm-ads", data / "text", smoke=False)
+    (found,) = untuned.measured("farm-ads", "thinstream", data, False)
+    assert found["column"] == "auto"
+    assert found["error"] < 35
+    assert found["log_loss"] < 0.7
+    assert len(wrong_rows(found["wrong"])) == len(contest.y_test)
+    assert np.mean(wrong_rows(found["wrong"])) * 100 == pytest.approx(found["error"])
+
+
+def test_the_page_counts_where_auto_is_at_or_below_the_peer():
+    wrong = {share: _packed(np.arange(100) < share) for share in (5, 10, 15)}
+    rows = [
+        row("River", error=10.0, nnz=9, validation=9.0, wrong=wrong[10]),
+        row("thinstream", error=15.0, nnz=9, wrong=wrong[15]),
+        row("thinstream", "auto", error=5.0, nnz=9, log_loss=0.2, lane_log_loss=0.1, wrong=wrong[5]),
+    ]
+    text = page_auto.errors([*rows, *judging.differences(rows)])
+    assert "peer on\n1 of 1 sets, and above by more than two standard errors on 0" in text
+    assert "below on 0 of 1" in text
+    assert "| farm-ads | River: 10.00 | 15.00 | **5.00** | -5.00 ± 2.18 | below | 0.2000 | 0.1000 |" in text
+    assert page_auto.errors(rows) == ""
 
 
 @pytest.mark.parametrize("tool", [name for name in TOOLS if name not in ("thinstream", "LIBSOL")])

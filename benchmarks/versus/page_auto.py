@@ -1,0 +1,49 @@
+"""The part of the page about Auto, which nobody tunes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.versus.judging import OURS, by_tool, verdict
+from benchmarks.versus.sets import SETS
+
+from thinstream.experiments.experiment import markdown
+
+Row = dict[str, Any]
+
+
+def errors(rows: Sequence[Row]) -> str:
+    """Auto beside the best peer, and beside its own logistic models."""
+    found = {row["set"]: row for row in rows if row["column"] == "auto difference"}
+    autos = {row["set"]: row for row in rows if row["column"] == "auto"}
+    names = [name for name in SETS if name in found]
+    if not names:
+        return ""
+    lines = [_line(rows, found[name], autos[name]) for name in names]
+    good = sum(found[name]["difference"] <= 0 for name in names)
+    worse = sum(found[name]["difference"] > 2 * found[name]["difference_se"] for name in names)
+    calibrated = sum(autos[name]["log_loss"] <= autos[name]["lane_log_loss"] for name in names)
+    header = ["set", "best peer, tuned", "ours, tuned", "Auto", "less the peer's", "Auto is", "log-loss", "best lane's"]
+    return f"""## Auto, not tuned
+
+`ts.Auto()` as it comes: one pass, no parameter is chosen. Its portfolio was chosen on training rows of these sets
+([auto-portfolio.md](auto-portfolio.md)), so other sets may be harder. It is at or below the best tuned peer on
+{good} of {len(names)} sets, and above by more than two standard errors on {worse}.
+
+The log-loss on test rows is beside that of the best single one of its logistic models (best by these rows): it is at or
+below on {calibrated} of {len(names)}.
+
+{markdown(header, lines)}"""
+
+
+def _line(rows: Sequence[Row], row: Row, auto: Row) -> list[str]:
+    error = f"{row['error']:.2f}"
+    return [
+        row["set"],
+        f"{row['peer']}: {row['peer_error']:.2f}",
+        f"{by_tool(rows, row['set'], 'tuned')[OURS]['error']:.2f}",
+        f"**{error}**" if row["difference"] <= 0 else error,
+        f"{row['difference']:+.2f} ± {row['difference_se']:.2f}",
+        verdict(row),
+        f"{auto['log_loss']:.4f}",
+        f"{auto['lane_log_loss']:.4f}",
+    ]
