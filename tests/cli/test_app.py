@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.cli.commands import SOURCE
 from thinstream.cli import commands
 from thinstream.cli.app import command_names
@@ -42,9 +44,40 @@ def test_finding_the_commands_imports_nothing_heavy():
     assert not loaded & {"numpy", "numba", "scipy", "sklearn", "pyarrow", "thinstream.learners", "thinstream.tune"}
 
 
-def test_a_shell_completes_options(monkeypatch):
-    environment = {**os.environ, "PYTHONPATH": SOURCE, "_THINSTREAM_COMPLETE": "complete_bash"}
-    environment |= {"COMP_WORDS": "thinstream evaluate --alpha", "COMP_CWORD": "2"}
+def offered(line, shell="bash"):
+    """What a shell is told when Tab is pressed at the end of a line."""
+    words = line.split(" ")
+    environment = {**os.environ, "PYTHONPATH": SOURCE, "_THINSTREAM_COMPLETE": f"complete_{shell}"}
+    if shell == "bash":
+        environment |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    else:
+        environment |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     command = [sys.executable, "-m", "thinstream"]
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
-    assert "--alpha-p" in said
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert not said.stderr
+    return said.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("thinstream ins", {"inspect"}),
+        ("thinstream evaluate --alpha", {"--alpha-p"}),
+        ("thinstream train -a ar", {"arow", "arcsogd"}),
+        ("thinstream train day.svm --algorithm sso", {"ssol"}),
+        ("thinstream tune -a adar", {"adarda"}),
+        ("thinstream train -a ssol --up", {"--update-on"}),  # an option of this algorithm
+        ("thinstream train -a ssol --update-on ", {"every", "loss"}),
+        ("thinstream train --format js", {"jsonl"}),
+        ("thinstream train --scale ", {"max", "rms"}),
+        ("thinstream algorithms fs", {"fsol"}),
+        ("thinstream train --from none.ts --clas", {"--class-weight", "--classes"}),
+    ],
+)
+def test_a_shell_completes(line, words):
+    assert set(offered(line)) == words
+
+
+def test_other_shells_complete():
+    assert offered("thinstream train -a ar", "fish") == ["arcsogd", "arow"]
+    assert {"every", "loss"} <= set(offered("thinstream train -a ssol --update-on ", "fish"))

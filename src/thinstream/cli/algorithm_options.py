@@ -59,7 +59,9 @@ def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
     default = "none" if parameter.default is None else parameter.default
     allowed = parameter.constraint.allowed().replace("None", "none")
     text, name = f"{meaning} ({allowed}; default {default})".strip(), f"--{parameter.name.replace('_', '-')}"
-    kind = Annotated[str | None, option(text, panel, name, metavar="VALUE")]
+    choices = getattr(parameter.constraint, "choices", None)
+    values = None if choices is None else lambda: choices
+    kind = Annotated[str | None, option(text, panel, name, metavar="VALUE", values=values)]
     return inspect.Parameter(f"own_{parameter.name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 

@@ -18,13 +18,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from thinstream.cli import commands
+from thinstream.cli.completing import COMPLETING
 from thinstream.cli.terminal import LINES, open_standard_streams, printable
 
 if TYPE_CHECKING:
     from thinstream.cli.options import Expanded
-
-#: Set while a shell completes a command line.
-COMPLETING = "_THINSTREAM_COMPLETE"
 
 
 def command_names() -> list[str]:

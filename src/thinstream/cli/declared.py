@@ -1,5 +1,6 @@
 """What a command takes, declared without typer, whose import takes longer than numpy's: most lines do without."""
 
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 
@@ -14,10 +15,13 @@ class Declared(NamedTuple):
     min: float | None = None
     max: float | None = None
     is_argument: bool = False
+    values: Callable[[], Iterable[Any]] | None = None  # all there are, for shells to complete
 
     def for_typer(self) -> Any:
         """The same as typer takes it."""
         import typer
+
+        from thinstream.cli.completing import offer
 
         if self.is_argument:
             return typer.Argument(help=self.help, metavar=self.metavar, show_default=self.show_default)
@@ -29,6 +33,7 @@ class Declared(NamedTuple):
             metavar=self.metavar,
             min=self.min,
             max=self.max,
+            autocompletion=offer(self.values) if self.values else None,
         )
 
 
@@ -50,7 +55,7 @@ def declared_in(annotation: Any) -> tuple[Any, Any]:
     """The type of a parameter, and what is declared of it.
 
     >>> declared_in(Annotated[int, option("How many.", min=1)])  # doctest: +ELLIPSIS
-    (<class 'int'>, Declared(help='How many.', panel=None, names=(), ..., min=1, max=None, is_argument=False))
+    (<class 'int'>, Declared(help='How many.', panel=None, names=(), ..., min=1, max=None, ...))
     >>> declared_in(int)
     (<class 'int'>, None)
     """

@@ -5,9 +5,11 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
+from thinstream.cli.completing import learner_names
 from thinstream.cli.declared import Given, argument, declared_in, option
 from thinstream.cli.terminal import guarded_output
 from thinstream.errors import InvalidParameterError
@@ -45,7 +47,15 @@ Lines = Annotated[
 Header = Annotated[bool, option("The first line of each file is a header: keep it first.", None, "--header")]
 ModelFile = Annotated[Path, option("The model file.", None, "--model", "-m")]
 Algorithm = Annotated[
-    str, option("Its name, see `thinstream algorithms`.", MODEL, "--algorithm", "-a", show_default=True)
+    str,
+    option(
+        "Its name, see `thinstream algorithms`.",
+        MODEL,
+        "--algorithm",
+        "-a",
+        show_default=True,
+        values=learner_names,
+    ),
 ]
 ClassWeight = Annotated[
     str | None,
@@ -66,9 +76,12 @@ Scale = Annotated[
         "Divide each feature by a scale learned along: max (its largest |value| so far) or rms (root mean square).",
         MODEL,
         metavar="max|rms",
+        values=lambda: ("max", "rms"),
     ),
 ]
-Normalize = Annotated[str | None, option("Divide each row by its length, after scaling: l2.", MODEL, metavar="l2")]
+Normalize = Annotated[
+    str | None, option("Divide each row by its length, after scaling: l2.", MODEL, metavar="l2", values=lambda: ("l2",))
+]
 
 
 class Expanded:
@@ -143,7 +156,9 @@ def _reading_options() -> list[inspect.Parameter]:
         if declared.panel is None:  # commands set it themselves
             continue
         names = declared.flags if declared.switch is None else (declared.switch,)
-        limits = {"metavar": declared.metavar, "min": declared.minimum, "max": declared.maximum}
+        limits: dict[str, Any] = {"metavar": declared.metavar, "min": declared.minimum, "max": declared.maximum}
+        texts = tuple(choice for choice in declared.choices if isinstance(choice, str))
+        limits["values"] = formats if each.name == "format" else partial(tuple, texts)
         text_kind = list[str] | None if declared.repeated else str | None
         kind = kinds[each.name] if declared.parse is None else text_kind
         default = each.default if declared.parse is None else None
@@ -181,7 +196,12 @@ class Distributed:
     """Which workers learn, and how they share the work."""
 
     engine: Annotated[
-        str | None, option("Learn on many workers: ray, spark, or local (processes of this machine).", _WORKERS)
+        str | None,
+        option(
+            "Learn on many workers: ray, spark, or local (processes of this machine).",
+            _WORKERS,
+            values=lambda: ("local", "ray", "spark"),
+        ),
     ] = None
     workers: Annotated[int, option("How many (default 2).", _WORKERS, min=1)] = 2
     mode: Annotated[

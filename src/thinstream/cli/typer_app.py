@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from thinstream.cli.app import COMPLETING, command_names, expand_command, find_command
+from thinstream.cli.app import command_names, expand_command, find_command
+from thinstream.cli.completing import COMPLETING, words_to_complete
 from thinstream.cli.declared import Declared, Given, declared_in
 from thinstream.cli.options import PARAMETERS, Expanded
+from thinstream.errors import ThinstreamError
 
 #: What click raises on a wrong command line; typer has a click of its own or not, depending on its version.
 _ClickError: Any = typer.BadParameter.__mro__[2]
@@ -18,7 +20,8 @@ HELP = "Sparse, cost-sensitive, second-order online learning from streams."
 
 def run_by_typer(arguments: list[str]) -> Any:
     """Runs a command line; what the command returns."""
-    return make_app(arguments)(arguments, prog_name="thinstream", standalone_mode=False)
+    asked = words_to_complete() if COMPLETING in os.environ else arguments
+    return make_app(asked)(arguments, prog_name="thinstream", standalone_mode=False)
 
 
 def make_app(arguments: list[str]) -> typer.Typer:
@@ -37,12 +40,22 @@ def make_app(arguments: list[str]) -> typer.Typer:
         command, epilog = find_command(name), None
         run: Callable[..., Any] = _listed
         if asked or COMPLETING in os.environ:
-            run = as_typer_command(expand_command(name, arguments))
+            run = as_typer_command(_expanded(name, arguments))
             if PARAMETERS in signature(command).parameters:
                 epilog = f"Options of another algorithm: thinstream {name} -a NAME --help"
         app.command(name, help=_paragraphs(command), epilog=epilog)(run)
     app.callback()(_common)
     return app
+
+
+def _expanded(name: str, arguments: list[str]) -> Expanded:
+    """The command; while a shell completes its line, the algorithm on it may be half a name."""
+    try:
+        return expand_command(name, arguments)
+    except (ThinstreamError, OSError):
+        if COMPLETING not in os.environ:
+            raise
+        return expand_command(name, [])
 
 
 def as_typer_command(command: Expanded) -> Callable[..., Any]:

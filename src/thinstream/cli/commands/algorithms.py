@@ -6,9 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from thinstream.cli.completing import learner_names, offer
+
 
 def algorithms(
-    name: Annotated[str | None, typer.Argument(help="Show this one in full.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Show this one in full.", show_default=False, autocompletion=offer(learner_names)),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
 ) -> None:
     """List the algorithms by what they are for, with advice, or show one: equations, parameters, ranges, paper."""

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from thinstream.cli.completing import learner_names, offer
 from thinstream.cli.declared import option
 from thinstream.cli.options import DEFAULT_LEARNER
 
@@ -19,7 +20,12 @@ ROWS = {
 def compile(  # noqa: A001 (the command's name)
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Algorithms (default: that of train).", show_default=False),
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Algorithms (default: that of train).",
+            show_default=False,
+            autocompletion=offer(learner_names),
+        ),
     ] = None,
     everything: Annotated[bool, option("All algorithms, and parsers of all formats.", None, "--all")] = False,
     tuning: Annotated[bool, option("Also for tune, path and costs, which takes longer.", None, "--tuning")] = False,
