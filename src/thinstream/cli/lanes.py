@@ -2,13 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from thinstream.blend.serving import blends_of
 
 if TYPE_CHECKING:
     from thinstream.models.model import Model
 
-#: Models that are named.
-SHOWN = 3
+#: Models that are named, and what weights must carry together to be enough for a thin model.
+SHOWN, ENOUGH = 3, 0.99
+SHARE = f"{ENOUGH:.0%} of what weights do to scores".replace("%", " %")
 
 
 def lanes_of(model: "Model") -> list[dict[str, Any]]:
@@ -40,3 +43,16 @@ def largest_shares(model: "Model") -> str:
     shown = ", ".join(f"{name} {100 * total[name]:.0f} %" for name in best if total[name])
     began = len(blends[0].record.members)
     return f"{shown} ({len(total)} of {began} are left)" if len(total) < began else f"{shown} (of {began})"
+
+
+def few_weights(model: "Model") -> int | None:
+    """The fewest weights that carry 99 % of Σ v_j²·Σx_j²: what they do to scores of the rows learned.
+
+    None of a blend that is no single vector.
+    """
+    from thinstream.thinning import importance
+
+    if any(len(blend.parts) > 1 for blend in blends_of(model.learner)):
+        return None
+    carried = np.sort(importance(model.learner, 1.0).ravel() ** 2)[::-1].cumsum()
+    return int(np.searchsorted(carried, ENOUGH * carried[-1])) + 1 if len(carried) else None

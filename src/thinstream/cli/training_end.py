@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinstream.blend.serving import blends_of
 from thinstream.cli import late_labels
-from thinstream.cli.lanes import lanes_of, largest_shares
+from thinstream.cli.lanes import SHARE, few_weights, lanes_of, largest_shares
 from thinstream.cli.options import Output
 from thinstream.cli.render import remark_on_error, remark_on_labels, say, say_skipped, show_json
 from thinstream.cli.terminal import printable
@@ -42,6 +42,9 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
         if training.model is not None:
             kept = "weights" if training.weights_only else "full"
             print(f"{'model':<18} {training.model} ({training.model.stat().st_size:,} bytes, {kept})")
+            few = few_weights(model) if blends_of(learner) and not training.weights_only else None
+            if few is not None and few < learner.nnz:
+                print(f"{'thinner':<18} thinstream thin {training.model} --nnz {few} -m NAME ({SHARE})")
     for blend in blends_of(learner):
         for told in blend.news:
             say(f"thinstream: {told}")
