@@ -95,6 +95,10 @@ COMMON = {
     "random_state": "Any",
     "dtype": 'Literal["float32", "float64"]',
     "grow": "bool",
+    "grow_classes": "bool",
+    "scale": 'Literal["max", "rms"] | None',
+    "normalize": 'Literal["l2"] | None',
+    "calibrate": "bool",
     "n_jobs": "int | None",
 }
 

@@ -52,6 +52,24 @@ def test_what_is_made_of_its_file(data, blend, thin):
     assert np.float32(exported["intercept"]) == model.intercept_[0]
 
 
+def test_the_last_words_name_a_thin_model(there, thin):
+    """The fewest weights that carry 99 % of Σ v²x²."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(400):
+        x = rng.normal(size=30) * np.exp(-np.arange(30) / 3)
+        lines.append(f"{1 if x.sum() > 0 else -1} " + " ".join(f"{j + 1}:{v:.4f}" for j, v in enumerate(x)))
+    Path("wide.svm").write_text("\n".join(lines))
+    said = thin("train", "wide.svm", *SMALL, "-m", "blend.ts").splitlines()[-1].split()
+    assert said[:4] == ["thinner", "thinstream", "thin", "blend.ts"]
+    model, n = ts.load("blend.ts"), int(said[5])
+    X = np.array([[float(cell.split(":")[1]) for cell in line.split()[1:]] for line in lines])
+    done = np.sort(model.coef_[0] ** 2 * (X**2).sum(axis=0))[::-1]
+    assert done[: n - 1].sum() < 0.99 * done.sum() <= done[:n].sum() * (1 + 1e-6)
+    thin("thin", "blend.ts", "--nnz", n, "-m", "small.ts")
+    assert ts.load("small.ts").nnz_ == n < model.nnz_
+
+
 def test_goes_on_from_a_file(data, blend, thin):
     thin("train", data, "--from", blend, "-m", "twice.ts", "-q")
     thin("train", data, *SMALL, "--passes", "2", "-m", "both.ts", "-q")

@@ -182,3 +182,46 @@ def test_parameters_belong_to_the_state():
     model.set_params(portfolio=[ts.FSOL(), ts.AROW(), ts.AROW(r=0.1)], n_jobs=2).partial_fit(X, y)
     with pytest.raises(InvalidParameterError, match="portfolio was changed"):
         model.set_params(portfolio=[ts.FSOL()]).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", ["FSOL", "AROW"])
+def test_every_online_learner_can_be_calibrated(name, classes, tmp_path):
+    """A blend of one: its scores, times what the head has found."""
+    X, y = data(classes=classes)
+    model, plain = ts.make(name, calibrate=True).fit(X, y), ts.make(name).fit(X, y)
+    with pytest.raises(AttributeError, match="has no attribute"):
+        plain.predict_proba(X)
+    ratio = np.linalg.norm(model.coef_, axis=1) / np.linalg.norm(plain.coef_, axis=1)
+    np.testing.assert_allclose(model.coef_, ratio[:, np.newaxis] * plain.coef_, rtol=1e-3, atol=1e-5)
+    alone = ts.Auto(portfolio=[ts.make(name)]).fit(X, y)
+    assert model.coef_.tobytes() == alone.coef_.tobytes()
+    assert model.predict_proba(X).tobytes() == alone.predict_proba(X).tobytes()
+    for weights_only in (False, True):
+        model.save(tmp_path / "model.ts", weights_only=weights_only)
+        loaded = ts.load(tmp_path / "model.ts")
+        assert repr(loaded) == f"{name}(calibrate=True)"
+        assert loaded.predict_proba(X).tobytes() == model.predict_proba(X).tobytes()
+    model.partial_fit(X, y)
+    with pytest.raises(InvalidParameterError, match="calibrate was changed"):
+        model.set_params(calibrate=False).partial_fit(X, y)
+
+
+def test_calibrated_probabilities_are_those_of_the_stream():
+    """However long the rows, and whatever the loss: of rows called p, a share of p is positive."""
+    rng = np.random.default_rng(3)
+    X = np.exp(3) * rng.normal(size=(20_000, 5)).astype(np.float32)
+    y = rng.random(20_000) < 1 / (1 + np.exp(-X @ np.linspace(-1, 1, 5) / np.exp(3)))
+    p = ts.AROW(calibrate=True).fit(X[:15_000], y[:15_000]).predict_proba(X[15_000:])[:, 1]
+    for low in (0.1, 0.3, 0.5, 0.7):
+        near = (p >= low) & (p < low + 0.2)
+        assert y[15_000:][near].mean() == pytest.approx(p[near].mean(), abs=0.06)
+
+
+def test_blends_are_not_compared_and_learn_in_one_process():
+    X, y = data()
+    for estimator, message in ((ts.Auto(), "nothing to tune"), (ts.FSOL(calibrate=True), "calibrate must be False")):
+        with pytest.raises(InvalidParameterError, match=message):
+            ts.SparsityPath(estimator).fit(X, y)
+        with pytest.raises(InvalidParameterError, match="learn in one process"):
+            ts.distributed.DistributedClassifier(estimator, engine="local", workers=1).fit(X, y)

@@ -174,6 +174,19 @@ def test_three_kills(window, data, tmp_path, whole):
     killed(window, data, tmp_path, whole, 3)
 
 
+def test_a_blend_that_is_killed(window, data, tmp_path):
+    """Between checkpoints, before models may be left out and after."""
+    blend = ["--portfolio", "arow,fsol,ssol", "--checkpoint-every", 1000]
+    ended(start(window, data, *blend, "--model", tmp_path / "whole.ts"))
+    more = [*blend, "--model", tmp_path / "m.ts", "--resume"]
+    for rows, resumed in ((3500, 0), (9200, 3000)):
+        ended(start(window, data, *more, stop_at=rows), -signal.SIGKILL)
+        assert window.resumed_at == resumed
+    ended(start(window, data, *more))
+    assert window.resumed_at == 9000
+    assert (tmp_path / "m.ts").read_bytes() == (tmp_path / "whole.ts").read_bytes()
+
+
 @pytest.mark.slow
 def test_fifty_kills(window, data, tmp_path, whole):
     within, orphans = killed(window, data, tmp_path, whole, 50)

@@ -100,7 +100,7 @@ def _member(given: Any) -> Member:
         own = {name: parameters.pop(name) for name in given._own_parameters}
         found = Member(
             given._algorithm.lower(),
-            {name: value for name, value in own.items() if value is not None},
+            own,
             parameters.pop("scale", None),
             parameters.pop("normalize", None),
         )

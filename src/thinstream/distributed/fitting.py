@@ -5,6 +5,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
+from thinstream.blend.serving import blends_of
 from thinstream.distributed.by_examples.driver import learn_examples
 from thinstream.distributed.by_features.blueprint import require_separable
 from thinstream.distributed.engines.launcher import ENGINES, Launcher, engine_of, launcher_for, require_count
@@ -154,6 +155,10 @@ def learn(
         "watch": watch or NullObserver(),
     }
     model.require_features(source.feature_space, "the source")
+    if blends_of(model.learner):
+        raise InvalidParameterError(
+            "Auto, and models with calibrate=True, learn in one process; models of parts of the data can be merged"
+        )
     if checkpoint is not None:
         require_checkpoint_kind(checkpoint, mode)
     if mode == "features":

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from thinstream.blend.member import same_portfolio
+from thinstream.blend.member import Member, same_portfolio
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names
 from thinstream.learners import Classes, class_weight_of, find
@@ -29,6 +29,8 @@ from thinstream.models.container import plain
 ONLY_FIT = ("n_passes", "shuffle", "random_state")
 #: The entry of ``Model.extra`` with what only estimators have.
 KEY = "estimator"
+#: What it says there of a model whose scores a head is fitted to: the algorithm.
+CALIBRATED = "calibrated"
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
 
@@ -92,10 +94,15 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         common = ("dtype", "grow", "fit_intercept", "scale", "normalize")
         options = {name: given[name] for name in common if name in given}
         own = {name: given[name] for name in self._own_parameters}
+        algorithm, calibrated = self._algorithm, {}
+        if given.get("calibrate"):  # a blend of this one, whose head is fitted to its scores
+            own = {"portfolio": [Member(algorithm, own)], "drop": False}
+            algorithm, calibrated = "Auto", {CALIBRATED: algorithm}
         options |= {"n_features": n_features, "parameters": own}
-        model = Model.fresh(self._algorithm, classes, given["class_weight"], **more, **options)
+        model = Model.fresh(algorithm, classes, given["class_weight"], **more, **options)
         kind = None if labels is None or labels.dtype.kind not in _KINDS else labels.dtype.str
         known = {"classes": kind, "class_weight": _pairs(given["class_weight"]), "named": columns is not None}
+        known |= calibrated
         names = model.names if columns is None else Names.of(list(columns))
         return replace(model, names=names, extra={KEY: plain(known, KEY)})
 
@@ -135,7 +142,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_common_parameters(self) -> None:
         given = self.get_params(deep=False)
-        for name in ("fit_intercept", "shuffle", "grow", "grow_classes"):
+        for name in ("fit_intercept", "shuffle", "grow", "grow_classes", "calibrate"):
             if name in given and not isinstance(given[name], bool | np.bool_):
                 raise InvalidParameterError(f"{self._algorithm}: {name} must be True or False, got {given[name]!r}")
 
@@ -316,7 +323,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             kept = hasattr(learner.algorithm.rule, "variance") or getattr(learner, "keeps_variance", False)
             if learner.weights_only and kept:
                 raise AttributeError(f"{self._algorithm} was saved with its weights only, without variances")
-            raise AttributeError(f"{self._algorithm} keeps no variances")
+            why = " at hand where it is calibrated" if CALIBRATED in self._model.extra.get(KEY, {}) else ""
+            raise AttributeError(f"{self._algorithm} keeps no variances{why}")
         return np.asarray(self._by_class(learner.variance()))
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -352,8 +360,12 @@ def learned_parameters(model: Model) -> dict[str, Any]:
     costs = tuple(each.costs for each in learner.models)
     own = model.class_weight if model.classes.grow else class_weight_of(costs, model.classes)
     weight = known.get("class_weight", own)
+    algorithm, parameters = learner.algorithm, learner.parameters
+    if CALIBRATED in known:
+        algorithm, parameters = find(known[CALIBRATED]), learner.parameters["portfolio"][0]["parameters"]
     return {
-        **{parameter.name: learner.parameters.get(parameter.name) for parameter in learner.algorithm.parameters},
+        **{parameter.name: parameters.get(parameter.name) for parameter in algorithm.parameters},
+        "calibrate": CALIBRATED in known,
         "class_weight": dict(weight) if isinstance(weight, list) else weight,
         "fit_intercept": bool(learner.offset),
         "dtype": learner.dtype.name,

@@ -33,6 +33,7 @@ COMMON_PARAMETERS: dict[str, Any] = {
     "grow_classes": False,
     "scale": None,
     "normalize": None,
+    "calibrate": False,
 }
 
 #: Rows of a shuffled pass that are gathered at a time.
@@ -40,9 +41,11 @@ PIECE = 8192
 
 
 def _is_logistic(estimator: "OnlineClassifier") -> bool:
-    if estimator._gives_probabilities or getattr(estimator, "loss", None) == "logistic":
+    if estimator._gives_probabilities or getattr(estimator, "calibrate", False):
         return True
-    raise AttributeError("predict_proba needs loss='logistic'")
+    if getattr(estimator, "loss", None) == "logistic":
+        return True
+    raise AttributeError("predict_proba needs calibrate=True, or loss='logistic' of those that have it")
 
 
 class OnlineClassifier(StreamClassifier):
@@ -74,6 +77,10 @@ class OnlineClassifier(StreamClassifier):
         squares, the row at hand included. For features of different units; 0 stays 0.
     normalize : "l2" or None, default=None
         Divide each row by its length, after scaling; the intercept's constant is no part of it.
+    calibrate : bool, default=False
+        Whether a head learns along how sure the scores are: a logistic regression on them, fitted as rows come by, each
+        before it is learned. ``predict_proba`` is its; ``coef_`` and scores are log-odds, ``cumulative_loss_`` is the
+        logistic loss, and every row counts as an update.
 
     Attributes
     ----------
@@ -203,7 +210,7 @@ class OnlineClassifier(StreamClassifier):
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the classes. Only with ``loss="logistic"``.
+        """Probabilities of the classes. Only with ``calibrate=True`` or ``loss="logistic"``.
 
         1/(1 + e^∓s) of two classes. Of more each class has its 1/(1 + e^−s), and a row is divided by its sum.
         """

@@ -15,7 +15,7 @@ from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import ModelFileError, UnknownNameError
 from thinstream.estimators import algorithms as place
-from thinstream.estimators.base import KEY, ONLY_FIT, ModelClassifier, learned_parameters, model_of
+from thinstream.estimators.base import CALIBRATED, KEY, ONLY_FIT, ModelClassifier, learned_parameters, model_of
 from thinstream.estimators.batch import (
     BatchClassifier,
     BufferedClassifier,
@@ -35,6 +35,7 @@ _FACES: tuple[tuple[type[BatchLearner], type[BatchClassifier]], ...] = (
     (BatchLearner, BatchClassifier),
 )
 _FILE: str = place.__file__
+_OF_BLENDS = (*(name for name in COMMON_PARAMETERS if name != "calibrate"), "n_jobs")
 _lines: list[str] = []
 _writing = threading.Lock()
 
@@ -94,7 +95,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def estimator_of(model: Model) -> ModelClassifier:
     """The fitted estimator of a model: the face of its algorithm, with the parameters it has learned with."""
-    face, known = named(model.learner.algorithm.name), model.extra.get(KEY, {})
+    known = model.extra.get(KEY, {})
+    face = named(known.get(CALIBRATED, model.learner.algorithm.name))
     parameters = learned_parameters(model) | {name: known[name] for name in ONLY_FIT if name in known}
     if parameters.get("portfolio") is not None:
         parameters["portfolio"] = estimators_of(parameters["portfolio"], make)
@@ -110,7 +112,7 @@ def _estimator(algorithm: Algorithm) -> type[ModelClassifier]:
         return _made(algorithm, (OnlineClassifier,), tuple(COMMON_PARAMETERS), {})
     learner: Any = algorithm.learner
     if not hasattr(learner, "selects"):  # no batch learner: made of others
-        return _made(algorithm, (BlendClassifier,), (*COMMON_PARAMETERS, "n_jobs"), {})
+        return _made(algorithm, (BlendClassifier,), _OF_BLENDS, {})
     base = next(face for kind, face in _FACES if issubclass(learner, kind))
     names = (*base._common, "random_state") if getattr(learner, "draws", False) else base._common
     own = {f"{name}_": found_attribute(name) for name in getattr(learner, "attributes", {})}

@@ -52,7 +52,12 @@ def base_of(estimator: Any) -> OnlineClassifier:
 
 
 def require_known_classes(estimator: OnlineClassifier) -> None:
-    """Raises where classes may come later."""
+    """Raises where classes may come later, or models are blends, which cannot learn side by side as lanes."""
+    if getattr(estimator, "calibrate", True):  # Auto has no choice
+        raise InvalidParameterError(
+            f"{estimator._algorithm}: models are compared as they are, "
+            + ("calibrate must be False" if hasattr(estimator, "calibrate") else "and it has nothing to tune")
+        )
     if estimator.get_params(deep=False)["grow_classes"]:
         raise InvalidParameterError(
             f"{estimator._algorithm}: models are compared on two classes that are known, grow_classes must be False"
