@@ -26,6 +26,7 @@ EXCUSED = {
         (
             *("AROW()", "BCW()", "CW()", "FGM()", "NAG()", "SBCW()", "SOFS()", "SOP()", "SSOL()", "GraDes()", "SCD()"),
             *("SSOL(diagonal='exact', update_on='loss')", "SSOL(covariance='full')", "AROW(covariance='full')"),
+            "Auto(portfolio=[AROW(), FSOL()])",
         ),
     ),
 }
