@@ -182,7 +182,12 @@ def test_calibrated_scores_look_calibrated():
     found = calibration(negatives, positives, probabilities=True)
     assert len(found["rows"]) == GROUPS
     assert found["observed"] == pytest.approx(found["predicted"], abs=0.02)
+    assert found["error"] < 0.01
+    turned = calibration(positives, negatives, probabilities=True)  # twice as far from one half as it says
+    expected = np.abs(np.array(turned["observed"]) - turned["predicted"]) @ turned["rows"] / len(y)
+    assert 0.3 < turned["error"] == pytest.approx(expected)
     by_score = calibration(negatives, positives, probabilities=False)
+    assert "error" not in by_score
     assert max(by_score["rows"]) < 1.5 * min(by_score["rows"])
     assert by_score["score"] == sorted(by_score["score"])
 

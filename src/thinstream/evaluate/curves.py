@@ -51,10 +51,11 @@ def _of_scores(negatives: NDArray[Any], positives: NDArray[Any]) -> dict[str, An
     }
 
 
-def calibration(negatives: NDArray[Any], positives: NDArray[Any], probabilities: bool) -> dict[str, list[Any]]:
+def calibration(negatives: NDArray[Any], positives: NDArray[Any], probabilities: bool) -> dict[str, Any]:
     """What scores say and what comes of it, in ten groups of rows: of equal widths of probability, or of equal sizes.
 
-    With probabilities ``predicted`` is the mean of a group, without them its mean ``score``.
+    With probabilities ``predicted`` is the mean of a group, and ``error`` the mean over rows of how far what comes is
+    from what was said, |observed − predicted|, of their groups; without them there is its mean ``score``.
     """
     rows = negatives + positives
     places = np.flatnonzero(rows)
@@ -67,7 +68,8 @@ def calibration(negatives: NDArray[Any], positives: NDArray[Any], probabilities:
     sums = [np.bincount(group, weights=each, minlength=GROUPS) for each in (rows, positives, rows * said)]
     some = sums[0] > 0
     count, found, total = (each[some] for each in sums)
-    return {
+    error = {"error": float(np.abs(found - total).sum() / max(count.sum(), 1))} if probabilities else {}
+    return error | {
         "predicted" if probabilities else "score": (total / count).tolist(),
         "observed": (found / count).tolist(),
         "rows": count.astype(np.int64).tolist(),

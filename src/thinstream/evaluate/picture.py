@@ -68,7 +68,7 @@ def _mark_threshold(recall: Any, roc: Any, report: Report) -> None:
     roc.plot([1.0 - report.specificity], [report.recall[1]], **dot)
 
 
-def _calibration(axes: Any, found: dict[str, list[Any]], positive: str) -> None:
+def _calibration(axes: Any, found: dict[str, Any], positive: str) -> None:
     probabilities = "predicted" in found
     x, y, rows = found["predicted" if probabilities else "score"], found["observed"], np.array(found["rows"])
     sizes = 20 + 160 * rows / max(rows.max(initial=1), 1)
@@ -76,7 +76,9 @@ def _calibration(axes: Any, found: dict[str, list[Any]], positive: str) -> None:
     axes.scatter(x, y, s=sizes, color=_BLUE, zorder=3)
     if probabilities:
         axes.plot([0, 1], [0, 1], color=_GREY, lw=1.0, ls="--")
-        axes.set(title="calibration (dots grow with rows)", xlabel="probability predicted", xlim=(-0.02, 1.02))
+        title = f"calibration: off by {100 * found['error']:.1f} points (dots grow with rows)"
+        axes.set_title(title, fontsize=11)
+        axes.set(xlabel="probability predicted", xlim=(-0.02, 1.02))
     else:
         axes.axvline(0.0, color=_GREY, lw=1.0, ls="--")
         axes.set(title="what scores are worth (tenths of the rows)", xlabel="score")
