@@ -20,6 +20,12 @@ from thinstream.learners import make_learner
 from thinstream.preparing import Preparation, prepared
 
 FEW = [Member("fsol", {"eta": 1.0}), Member("arow", {"r": 0.1}), Member("fsol", {"eta": 0.01}), Member("coin", {})]
+READY = [
+    Member("fsol", {}),
+    Member("arow", {}, normalize="l2"),
+    Member("arow", {}, scale="rms"),
+    Member("fsol", {}, "max", "l2"),
+]
 FEATURES = 12
 
 
@@ -37,7 +43,8 @@ def rows(seed, n, weighted=False):
 
 def bits(blend):
     models = b"".join(array.tobytes() for model in blend.lanes for array in model.memory)
-    own = (blend.counts, blend.weak, *blend.record.arrays().values(), *(part.squares for part in blend.parts))
+    scales = [station.preparation.divisors(FEATURES) for station in blend.stations]
+    own = (blend.counts, blend.weak, *scales, *blend.record.arrays().values(), *(part.squares for part in blend.parts))
     return models, state(blend.head), b"".join(array.tobytes() for array in own), tuple(map(str, blend.members))
 
 
@@ -70,14 +77,14 @@ def test_is_the_naive_blend_of_its_models(costs, intercept):
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 1000), st.lists(st.integers(0, 400), max_size=4), st.booleans())
-def test_any_cut_gives_the_same_bits(seed, cuts, weighted):
+@given(st.integers(0, 1000), st.lists(st.integers(0, 400), max_size=4), st.booleans(), st.sampled_from([FEW, READY]))
+def test_any_cut_gives_the_same_bits(seed, cuts, weighted, members):
     batch = rows(seed, 400, weighted)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blending, "FIRST_LOOK", 32)
         patch.setattr(blending, "FIRST_NOTE", 8)
         patch.setattr(blending, "WORTH", 0.2)  # so that models go
-        whole, cut = (Blend(FEW, n_features=FEATURES, dtype="float64") for _ in range(2))
+        whole, cut = (Blend(members, n_features=FEATURES, dtype="float64") for _ in range(2))
         z = whole.learn(batch)
         edges = [0, *sorted(cuts), 400]
         found = [cut.learn(batch.until(b).after(a)) for a, b in pairwise(edges)]
@@ -126,14 +133,8 @@ def test_lanes_that_become_few_go_on_as_they_were():
 
 def test_rows_are_prepared_once_for_those_who_want_it():
     """Each model as if it learned alone; of several preparations the scores add up, and there is no one vector."""
-    members = [
-        Member("fsol", {}),
-        Member("arow", {}, normalize="l2"),
-        Member("arow", {}, scale="rms"),
-        Member("fsol", {}, "max", "l2"),
-    ]
     batch = rows(12, 200, weighted=True)
-    blend = Blend(members, n_features=FEATURES, dtype="float64")
+    blend = Blend(READY, n_features=FEATURES, dtype="float64")
     blend.learn(batch)
     alone = [
         prepared(make_learner(m.algorithm, n_features=FEATURES, dtype="float64", **m.parameters), Preparation(*m[2:]))
@@ -231,6 +232,21 @@ def test_grows():
     assert blend.n_features == FEATURES
     with pytest.raises(InvalidInputError, match="grow=True"):
         Blend(FEW, n_features=2, dtype="float64").learn(rows(7, 50))
+
+
+def test_says_what_memory_it_needs(monkeypatch):
+    monkeypatch.setattr(blending, "physical_memory", lambda: 1_000_000_000)
+    blend = Blend(FEW, n_features=FEATURES, grow=True)
+    wide = Batch.of(np.array([0, 1]), np.array([99_999_999]), np.ones(1), 100_000_000, y=np.ones(1, np.int8))
+    before = bits(blend)
+    message = (
+        r"Auto with 4 models and 100,000,000 features needs 4\.[0-9] GB, this machine has 1\.0 GB; a smaller portfolio"
+    )
+    with pytest.raises(InvalidInputError, match=message):
+        blend.learn(wide)
+    assert bits(blend) == before
+    with pytest.raises(InvalidInputError, match="Auto of 30 classes"):
+        blend.require_room(1_000_000, 30)
 
 
 def test_names_what_it_is_made_of():
