@@ -67,7 +67,7 @@ def named(kind):
 
 
 def verdict(found, limit):
-    return "" if limit is None else f"   (at most {limit}: {'met' if found <= limit else 'MISSED'})"
+    return "" if limit is None else f"   (target: at most {limit}: {'met' if found <= limit else 'MISSED'})"
 
 
 class Alone:
