@@ -17,6 +17,7 @@ from thinstream.blend.portfolio import PORTFOLIO
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
 from thinstream.learners import make_learner
+from thinstream.learners.protocol import OneModel
 from thinstream.preparing import Preparation, prepared
 
 FEW = [Member("fsol", {"eta": 1.0}), Member("arow", {"r": 0.1}), Member("fsol", {"eta": 0.01}), Member("coin", {})]
@@ -247,6 +248,14 @@ def test_says_what_memory_it_needs(monkeypatch):
     assert bits(blend) == before
     with pytest.raises(InvalidInputError, match="Auto of 30 classes"):
         blend.require_room(1_000_000, 30)
+
+
+def test_is_a_learner_like_others():
+    blend = Blend(FEW, n_features=FEATURES)
+    assert isinstance(blend, OneModel)
+    assert not blend.has_variance
+    with pytest.raises(AttributeError, match="keeps no variances"):
+        blend.variance()
 
 
 def test_names_what_it_is_made_of():

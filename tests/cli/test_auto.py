@@ -70,6 +70,10 @@ def test_the_last_words_name_a_thin_model(there, thin):
     assert ts.load("small.ts").nnz_ == n < model.nnz_
 
 
+def test_diagnose_looks_at_what_it_predicts_with(data, blend, thin):
+    assert "Auto" in thin("diagnose", data, "-m", blend)
+
+
 def test_goes_on_from_a_file(data, blend, thin):
     thin("train", data, "--from", blend, "-m", "twice.ts", "-q")
     thin("train", data, *SMALL, "--passes", "2", "-m", "both.ts", "-q")

@@ -322,6 +322,10 @@ class Blend(ReadsOnce, SingleModel):
         found: tuple[NDArray[np.int64], NDArray[Any]] = self.the_linear().sparse_weights()
         return found
 
+    def variance(self) -> NDArray[Any]:
+        """Raises: those of its models are of other weights."""
+        raise AttributeError(f"{_NAME} keeps no variances")
+
     @property
     def intercept(self) -> float:
         """Of the blend, b."""
