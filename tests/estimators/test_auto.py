@@ -218,10 +218,8 @@ def test_calibrated_probabilities_are_those_of_the_stream():
         assert y[15_000:][near].mean() == pytest.approx(p[near].mean(), abs=0.06)
 
 
-def test_blends_are_not_compared_and_learn_in_one_process():
+def test_blends_are_not_compared():
     X, y = data()
     for estimator, message in ((ts.Auto(), "nothing to tune"), (ts.FSOL(calibrate=True), "calibrate must be False")):
         with pytest.raises(InvalidParameterError, match=message):
             ts.SparsityPath(estimator).fit(X, y)
-        with pytest.raises(InvalidParameterError, match="learn in one process"):
-            ts.distributed.DistributedClassifier(estimator, engine="local", workers=1).fit(X, y)

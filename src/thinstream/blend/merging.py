@@ -34,11 +34,7 @@ def merged(blends: Sequence["Blend"], average: bool = False) -> "Blend":
     seen = sorted((deepcopy(blend) for blend in blends if blend.t), key=_fingerprint)
     if len(seen) < 2:
         return seen[0] if seen else deepcopy(blends[0])
-    common = [k for k in range(len(seen[0].record.members)) if all(_has(blend, k) for blend in seen)]
-    if not common:
-        raise MergeError("Auto: there is no model that all blends to merge still have")
-    for blend in seen:
-        blend.keep(np.flatnonzero(np.isin(blend.record.places, common)))
+    common = keep_common(seen)
     made = seen[0].like([seen[0].record.members[k] for k in common], max(blend.n_features for blend in seen))
     _merge_models(made, seen, average)
     _merge_heads(made.head, [blend.head for blend in seen], 2.0 / len(seen[0].record.members))
@@ -54,6 +50,16 @@ def merged(blends: Sequence["Blend"], average: bool = False) -> "Blend":
     return made
 
 
+def keep_common(blends: Sequence["Blend"]) -> list[int]:
+    """Leaves those models in all blends that each of them still has; their numbers."""
+    common = [k for k in range(len(blends[0].record.members)) if all(_has(blend, k) for blend in blends)]
+    if not common:
+        raise MergeError("Auto: there is no model that all blends to merge still have")
+    for blend in blends:
+        blend.keep(np.flatnonzero(np.isin(blend.record.places, common)))
+    return common
+
+
 def changed(blend: "Blend", change: Callable[[Any], Any], ratio: Any) -> "Blend":
     """A copy whose models are changed, as their rows were over ``ratio``: other scales."""
     made = deepcopy(blend)
@@ -66,8 +72,7 @@ def changed(blend: "Blend", change: Callable[[Any], Any], ratio: Any) -> "Blend"
 
 
 def _has(blend: "Blend", member: int) -> bool:
-    where = np.flatnonzero(blend.record.places == member)
-    return bool(len(where)) and not blend.head.gone[where[0]]
+    return member in blend.record.places[~blend.head.gone]
 
 
 def _merge_models(made: "Blend", shards: Sequence["Blend"], average: bool) -> None:

@@ -5,7 +5,6 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from thinstream.blend.serving import blends_of
 from thinstream.distributed.by_examples.driver import learn_examples
 from thinstream.distributed.by_features.blueprint import require_separable
 from thinstream.distributed.engines.launcher import ENGINES, Launcher, engine_of, launcher_for, require_count
@@ -155,15 +154,12 @@ def learn(
         "watch": watch or NullObserver(),
     }
     model.require_features(source.feature_space, "the source")
-    if blends_of(model.learner):
-        raise InvalidParameterError(
-            "Auto, and models with calibrate=True, learn in one process; models of parts of the data can be merged"
-        )
     if checkpoint is not None:
         require_checkpoint_kind(checkpoint, mode)
     if mode == "features":
         from thinstream.distributed.by_features.driver import SEGMENT, learn_features
 
+        require_separable(model.learner.algorithm.name, model.learner.parameters)  # which may be that of a blend
         if merge_every is not None or merge is not None:
             raise InvalidParameterError("merge and merge_every are for mode 'examples'; by features nothing is merged")
         batch, segment = BATCH if batch is None else batch, SEGMENT if checkpoint_every is None else checkpoint_every

@@ -6,12 +6,15 @@ of the workers. So the base, which all share, counts once.
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.blend.serving import blends_of
+from thinstream.distributed.by_examples.blends import WholeBlend, merge_wholes
 from thinstream.distributed.by_examples.increments import Combining, Increments, combining_for
 from thinstream.engine.loop import T
 from thinstream.engine.records import Memory
@@ -48,7 +51,11 @@ class Delta:
         return sum(array.nbytes for part in self.parts for array in (part.indices, *part.memory, *own))
 
 
-def delta(base: AnyLearner, learner: AnyLearner) -> Delta:
+#: What a worker answers with.
+Change = Delta | WholeBlend
+
+
+def delta(base: AnyLearner, learner: AnyLearner) -> Change:
     """Where ``learner`` differs from ``base``, from which it went on.
 
     Examples
@@ -62,6 +69,12 @@ def delta(base: AnyLearner, learner: AnyLearner) -> Delta:
     array([2])
 
     """
+    if blends_of(base):
+        return WholeBlend(learner)
+    return _delta(base, learner)
+
+
+def _delta(base: AnyLearner, learner: AnyLearner) -> Delta:
     pairs = zip(plain_learner(base).models, plain_learner(learner).models, strict=True)
     parts = tuple(_part(one, other) for one, other in pairs)
     return Delta(learner.n_features, parts, learner.n_mistakes, _changed_scales(base, learner))
@@ -77,8 +90,10 @@ def _changed_scales(base: AnyLearner, learner: AnyLearner) -> Any:
     return where, now.columns(where)
 
 
-def apply_delta(base: AnyLearner, change: Delta) -> AnyLearner:
+def apply_delta(base: AnyLearner, change: Change) -> AnyLearner:
     """A new model: the base with the change, bit for bit the model the change was taken of."""
+    if isinstance(change, WholeBlend):
+        return deepcopy(change.learner)
     models = []
     for model, part in zip(plain_learner(base).models, change.parts, strict=True):
         new = copy_wide(model, change.n_features)
@@ -96,20 +111,25 @@ def apply_delta(base: AnyLearner, change: Delta) -> AnyLearner:
 
 def copy_learner(model: AnyLearner) -> AnyLearner:
     """A model of its own with the same state."""
+    if blends_of(model):
+        return deepcopy(model)
     models = [copy_wide(each, model.n_features) for each in plain_learner(model).models]
     found: AnyLearner = prepared(learner_of(models, model.n_mistakes), preparation_of(model).copy())
     return found
 
 
-def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], way: str | None = None) -> AnyLearner:
+def merge_deltas(base: AnyLearner, deltas: Sequence[Change], way: str | None = None) -> AnyLearner:
     """A new model out of what several workers learned since the base; counters add.
 
     Deltas without an example change nothing. If only one has some, the result is that worker's model, bit for bit. The
     order of deltas, which is that of the workers, is the order of summation. ``way``: how increments become one (see
     `increments`); None: the default that the algorithm's rule declares.
     """
-    width = max([base.n_features, *(change.n_features for change in deltas)])
-    seen = [change for change in deltas if any(_examples(change, base))]
+    if blends_of(base):
+        return merge_wholes(base, [change.learner for change in deltas if isinstance(change, WholeBlend)], _joined)
+    parted = [change for change in deltas if isinstance(change, Delta)]
+    width = max([base.n_features, *(change.n_features for change in parted)])
+    seen = [change for change in parted if any(_examples(change, base))]
     if len(seen) < 2:
         return apply_delta(base, seen[0]) if seen else copy_learner(base)
     preparation, scales = preparation_of(base).copy(), None
@@ -117,9 +137,13 @@ def merge_deltas(base: AnyLearner, deltas: Sequence[Delta], way: str | None = No
         workers = [apply_delta(base, change) for change in seen]
         scales = common_scales([preparation_of(worker) for worker in workers], preparation, width)
         base, workers = bring(base, scales), [bring(worker, scales) for worker in workers]
-        seen = [delta(base, worker) for worker in workers]
+        seen = [_delta(base, worker) for worker in workers]
     merged: AnyLearner = prepared(_merge_seen(plain_learner(base), seen, width, way), preparation.with_scales(scales))
     return merged
+
+
+def _joined(base: AnyLearner, workers: Sequence[AnyLearner]) -> AnyLearner:
+    return merge_deltas(base, [_delta(base, worker) for worker in workers])
 
 
 def _merge_seen(base: AnyLearner, seen: Sequence[Delta], width: int, way: str | None) -> AnyLearner:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from thinstream.batch import Position
-from thinstream.distributed.by_examples.deltas import Delta, delta, merge_deltas
+from thinstream.blend.serving import blends_of
+from thinstream.distributed.by_examples.deltas import Change, delta, merge_deltas
 from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.distributed.by_examples.metrics import Tallies
 from thinstream.distributed.by_examples.worker import Answer, Idle, NeedsBase, Round
@@ -93,7 +94,10 @@ class Driver:
         if merge_every is not None and merge_every < 1:
             raise InvalidParameterError(f"merge_every must be a whole number > 0, or None, got {merge_every!r}")
         first = next(iter(plain_learner(model.learner).models))
-        if launcher.workers > 1 or merge is not None:
+        if blends_of(model.learner):
+            if merge is not None:
+                raise InvalidParameterError(f"merge: each model of Auto has its own way, got {merge!r}")
+        elif launcher.workers > 1 or merge is not None:
             merge = combining_for(first, merge).way  # refuses at once
             if model.preparation.scale is not None:
                 powers_of(first)
@@ -106,7 +110,7 @@ class Driver:
         self.shards = [launcher.share(shard) for shard in source.shards(workers)]
         self.source = source.fingerprint() if checkpoints else {}
         self._whole: tuple[int, Callable[[], AnyLearner]] | None = None  # a base that was shared, by its number
-        self._change: Callable[[], Delta] | None = None
+        self._change: Callable[[], Change] | None = None
         self._since, self._lined = 0, 0
 
     def run(self, resume: bool) -> State:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.distributed.by_examples.deltas import Delta, apply_delta, copy_learner, delta
+from thinstream.distributed.by_examples.deltas import Change, apply_delta, copy_learner, delta
 from thinstream.distributed.by_examples.metrics import Arrays, begin_round, round_counts
 from thinstream.distributed.cursor import Cursor, Place
 from thinstream.distributed.sources import Shard
@@ -21,7 +21,7 @@ from thinstream.one_vs_rest import AnyLearner
 class Answer(NamedTuple):
     """Of a worker, after a round."""
 
-    change: Delta
+    change: Change
     place: Place
     tally: Arrays
     rows: int  # learned in this round
@@ -63,7 +63,7 @@ class Round:
     classes: int
     totals: NDArray[np.float64] | None
     base: Callable[[], AnyLearner] | None = None
-    change: Callable[[], Delta] | None = None
+    change: Callable[[], Change] | None = None
 
     def __call__(self) -> Answer | NeedsBase:
         """Learns."""

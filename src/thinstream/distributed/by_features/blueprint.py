@@ -65,6 +65,10 @@ def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:
     """
     found = find(algorithm)
     rule = rule_of(found, parameters)
+    if found.kind != "online":
+        raise InvalidParameterError(
+            f"{found.name} learns by examples: mode='features' is for algorithms that learn online"
+        )
     if is_full(rule):
         raise InvalidParameterError(
             f"{found.name}: covariance='full' couples all coordinates, so they cannot live on several machines; "

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from thinstream.batch import Position
-from thinstream.distributed.by_examples.deltas import Delta, copy_learner, delta, merge_deltas
+from thinstream.distributed.by_examples.deltas import Change, copy_learner, delta, merge_deltas
 from thinstream.distributed.engines.spark.frames import FrameColumns, vectors_to_lists
 from thinstream.distributed.engines.spark.package import slots_of
 from thinstream.distributed.engines.spark.tasks import pack_answer, run_stage, unpack_answers
@@ -161,7 +161,7 @@ class _Learn:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         yield pack_answer(lambda worker: self._learned(batches))
 
-    def _learned(self, batches: Iterator[Any]) -> tuple[Delta, dict[str, NDArray[Any]]] | None:
+    def _learned(self, batches: Iterator[Any]) -> tuple[Change, dict[str, NDArray[Any]]] | None:
         base, counted = self.base.value  # which this process may meet again
         learner, progress, rows = copy_learner(base), Progress.from_arrays(counted.arrays()), 0
         learner.grow = True
