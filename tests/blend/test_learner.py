@@ -15,7 +15,7 @@ from thinstream.blend.learner import Blend
 from thinstream.blend.member import Member
 from thinstream.blend.portfolio import PORTFOLIO
 from thinstream.engine.loop import Costs
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, NumericalError
 from thinstream.learners import make_learner
 from thinstream.learners.protocol import OneModel
 from thinstream.preparing import Preparation, prepared
@@ -248,6 +248,17 @@ def test_says_what_memory_it_needs(monkeypatch):
     assert bits(blend) == before
     with pytest.raises(InvalidInputError, match="Auto of 30 classes"):
         blend.require_room(1_000_000, 30)
+
+
+def test_weights_that_are_not_finite_in_their_units_are_told():
+    tiny = Batch.of(np.arange(3), np.array([0, 0]), np.full(2, 1e-42), 1, y=np.array([1, 1], np.int8))
+    members = [Member("fsol", {}, scale="max")]
+    blend, wide = (Blend(members, n_features=1, dtype=dtype) for dtype in ("float32", "float64"))
+    for model in (blend, wide):
+        model.learn(tiny)
+    with pytest.raises(NumericalError, match="dtype='float64' holds it"):
+        blend.weights()
+    assert np.isfinite(wide.weights()).all()
 
 
 def test_is_a_learner_like_others():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.blend.group import Group
+from thinstream.errors import NumericalError
 from thinstream.jit import compiled
 from thinstream.learners import Learner
 from thinstream.learners.learner import EVERY_WEIGHT_1
@@ -76,7 +77,12 @@ def vectors_of(
     """Weights and intercept of each part, of all together the ``most`` important; coefficients are in their order."""
     each = iter(coefficients.tolist())
     found = [part.vector(each, n_features) for part in parts]
-    vectors = [vector.astype(dtype) for vector, _ in found]
+    with np.errstate(over="ignore"):
+        vectors = [vector.astype(dtype) for vector, _ in found]
+    if not all(np.isfinite(vector).all() for vector in vectors):
+        raise NumericalError(
+            f"Auto: in the units of its feature a weight is not finite in {dtype.name}; dtype='float64' holds it"
+        )
     if most is not None:
         most_important(vectors, [part.squares for part in parts], most)
     return [(vector, intercept) for vector, (_, intercept) in zip(vectors, found, strict=True)]
