@@ -34,7 +34,9 @@ def __getattr__(name: str) -> Any:
         found = importlib.import_module("thinstream.estimators").named(name)
         if found is not None:
             return found
-    raise AttributeError(f"module 'thinstream' has no attribute {name!r}")
+    from thinstream.errors import no_attribute
+
+    raise no_attribute(__name__, name, () if name.startswith("_") else __dir__())
 
 
 def __dir__() -> list[str]:

@@ -95,10 +95,24 @@ def meant(name: str, known: Iterable[str]) -> str:
     >>> meant("day", ["user", "item"])
     "there are 'user' or 'item'"
     """
+    names = list(known)
+    return near(name, names) or (f"there are {listed(names)}" if names else "there are none")
+
+
+def near(name: str, known: Iterable[str], before: str = "") -> str:
+    """The same where one of them is close, with some text before it; else nothing.
+
+    >>> near("usr", ["user", "item"], "; "), near("day", ["user", "item"], "; ")
+    ("; did you mean 'user'?", '')
+    """
     import difflib
 
     folded = {other.casefold(): other for other in known}
-    near = difflib.get_close_matches(name.casefold(), folded, n=1)
-    if near:
-        return f"did you mean {folded[near[0]]!r}?"
-    return f"there are {listed(folded.values())}" if folded else "there are none"
+    found = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return f"{before}did you mean {folded[found[0]]!r}?" if found else ""
+
+
+def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """What a module raises that makes its attributes when they are asked for."""
+    hint = "" if name.startswith("_") else near(name, known, "; ")  # nobody types what Python itself looks for
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import thinstream as ts
+from thinstream.errors import InvalidInputError
 from thinstream.learners import Classes
 
 
@@ -42,6 +44,59 @@ def test_no_words_of_python(data, there, thin):
         thin("train", f"{name}.csv", "--classes", classes, "-m", f"{name}.ts", "-q")
     said = thin("merge", "one.ts", "two.ts", "-m", "both.ts", code=1).errors
     assert "differ in their classes: 'no', 'yes' and 'ham', 'spam'" in said
+
+
+def test_options_are_called_as_they_are_typed(data, thin):
+    said = thin("train", "d.svm", "-a", "ssol", "--update-on", "los", code=2).errors
+    assert "SSOL: --update-on must be 'every' or 'loss', got 'los'" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--label", "Lable"], "there is no column 'Lable' among 'label', 'age', 'city'; did you mean 'label'?"),
+        (["--categorical", "citty"], "'citty' among 'label', 'age', 'city'; did you mean 'city'?"),
+        (["--ignore", "agee"], "did you mean 'age'?"),
+        (["--weight", "nothing like it"], "'nothing like it' among 'label', 'age', 'city'\n"),
+        (["--cross", "age,cty"], "did you mean 'city'?"),
+        (["-a", "aroww"], "did you mean 'AROW'?"),
+    ],
+)
+def test_what_was_meant(words, hint, there, thin):
+    Path("d.csv").write_text("label,age,city\n1,3,Oslo\n0,4,Rome\n")
+    given = ["-q", *words] if "-a" in words else ["-q", "-a", "fsol", *words]
+    assert hint in thin("train", "d.csv", *given, code=2 if "-a" in words else 1).errors
+
+
+def test_columns_of_new_files_that_were_meant(there, thin):
+    Path("d.csv").write_text("label,age,city\n1,3,Oslo\n0,4,Rome\n")
+    thin("train", "d.csv", "-a", "fsol", "-q", "-m", "m.ts")
+    Path("new.csv").write_text("age,City\n3,Oslo\n")
+    said = thin("predict", "new.csv", "-m", "m.ts", code=1).errors
+    assert "missing: 'city', got 'age', 'City'; did you mean 'City'?" in said
+    frame = pytest.importorskip("pandas").DataFrame({"Age": [3], "city": ["Oslo"]})
+    with pytest.raises(InvalidInputError, match="missing: 'age'; did you mean 'Age'"):
+        ts.load("m.ts").predict(frame)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "meant"),
+    [
+        (ts, "FSLO", "FSOL"),
+        (ts, "fsol", "FSOL"),
+        (ts, "Sparsitypath", "SparsityPath"),
+        (ts.datasets, "sparse_gausian", "sparse_gaussian"),
+        (ts.streams, "from_memry", "from_memory"),
+        (ts.distributed, "trian", "train"),
+    ],
+)
+def test_attributes_that_were_meant(place, name, meant):
+    with pytest.raises(AttributeError, match=f"has no attribute {name!r}; did you mean {meant!r}"):
+        getattr(place, name)
+    with pytest.raises(AttributeError, match=r"has no attribute '__nothing__'$"):
+        place.__nothing__  # noqa: B018
+    with pytest.raises(TypeError, match=r"has no parameter 'etta'; it has .*; did you mean 'eta'"):
+        ts.FSOL(etta=1.0)
 
 
 def test_a_model_worse_than_a_constant_gets_a_remark(there, thin):

@@ -260,7 +260,7 @@ def test_what_is_no_model_file(tmp_path):
     assert message() == "is empty"
     for content in (b"hello", b"\xff" * 50, b"PK\x03\x04" + b"0" * 100, b"\x80\x05pickle" * 9, bytes(8), b"\n" * 99):
         file.write_bytes(content)
-        assert message().startswith("is not a model file, or a damaged one (")
+        assert message() == "is not a model file"
     save_file({"weight": np.ones(3)}, file)
     assert message() == "is not a model file: a safetensors file, but not one of thinstream"
     save_file({"weight": np.ones(3)}, file, metadata={"format": "pt"})

@@ -98,7 +98,8 @@ def parse_parameters(name: str, given: dict[str, str | None]) -> dict[str, Any]:
         except InvalidParameterError as error:
             from typer import BadParameter
 
-            raise BadParameter(str(error)) from None
+            option = f"--{parameter.name.replace('_', '-')}"
+            raise BadParameter(str(error).replace(f": {parameter.name} must", f": {option} must", 1)) from None
         found[parameter.name] = value
     return found
 

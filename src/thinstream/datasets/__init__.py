@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinstream.datasets.catalogue import Dataset, Published, catalogue, dataset, find, folders, present
 from thinstream.datasets.download import Checked, download, verify
+from thinstream.errors import no_attribute
 
 if TYPE_CHECKING:
     from thinstream.datasets.loading import load
@@ -32,7 +33,7 @@ _LATER = {"LabelledRows": "synthetic", "load": "loading", "sparse_gaussian": "sy
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_attribute(__name__, name, __all__)
     import importlib  # on demand: finding a file must not wait for scipy
 
     return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -30,4 +30,6 @@ def __getattr__(name: str) -> Any:
 
     if name in _MODULES:  # workers import parts of this package, and must not wait for all of it
         return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from thinstream.errors import no_attribute
+
+    raise no_attribute(__name__, name, __all__)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from thinstream.errors import no_attribute
 from thinstream.late_labels.store import RowStore, Status
 from thinstream.late_labels.waiting import Labelled, Waiting
 
@@ -14,7 +15,7 @@ __all__ = ["LabelJoin", "Labelled", "RowStore", "Status", "Waiting"]
 def __getattr__(name: str) -> Any:
     """`LabelJoin` on demand: the command line joins files without scikit-learn."""
     if name != "LabelJoin":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_attribute(__name__, name, __all__)
     from thinstream.late_labels.join import LabelJoin
 
     return LabelJoin

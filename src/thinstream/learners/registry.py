@@ -12,7 +12,7 @@ from typing import Any
 
 from thinstream.engine.forgetting import HALF_LIFE, require_forgettable
 from thinstream.engine.rule import REGISTRY, Algorithm
-from thinstream.errors import InvalidParameterError, UnknownNameError, listed, meant
+from thinstream.errors import InvalidParameterError, UnknownNameError, listed, meant, near
 
 #: Where the algorithms of each kind are.
 PACKAGES = {"online": "thinstream.rules", "batch": "thinstream.batch_learners"}
@@ -86,7 +86,7 @@ def unknown_parameter(algorithm: str, name: str, known: str) -> str:
     if name == HALF_LIFE:
         able = [each.name for each in algorithms("online") if each.forgetting is not None]
         return f"{algorithm} has no parameter {name!r}: it cannot forget; {', '.join(able[:-1])} and {able[-1]} can"
-    return f"{algorithm} has no parameter {name!r}; it has {known or 'none'}"
+    return f"{algorithm} has no parameter {name!r}; it has {known or 'none'}{near(name, known.split(', '), '; ')}"
 
 
 def make_learner(algorithm: str, *, n_features: int, parameters: Mapping[str, Any] | None = None, **more: Any) -> Any:

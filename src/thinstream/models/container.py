@@ -102,6 +102,9 @@ def get(path: Path) -> tuple[str, Arrays]:
     """The text and the arrays of a file, unless it is damaged or another tool's."""
     from safetensors import SafetensorError, safe_open
 
+    with path.open("rb") as head:
+        if int.from_bytes(head.read(8), "little") > LARGEST_HEADER or head.read(1) != b"{":
+            raise ModelFileError("is not a model file")
     try:
         with safe_open(str(path), framework="np") as file:
             text = (file.metadata() or {}).get(KEY)

@@ -26,7 +26,9 @@ _PLACES = {
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from thinstream.errors import no_attribute
+
+        raise no_attribute(__name__, name, __all__)
     import importlib  # on demand: a command loads what it needs and no more
 
     return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, near
 from thinstream.streams.formats import find_format
 from thinstream.streams.options import LAYOUT, Options, as_learned
 
@@ -79,6 +79,7 @@ def _records(model: Any, X: Any) -> Iterator[dict[str, Any]]:
     if missing := [name for name in model.reading.get("columns", ()) if name not in names]:
         raise InvalidInputError(
             f"the model has learned from columns that are missing: {', '.join(map(repr, missing[:20]))}"
+            + near(missing[0], [name for name in names if name not in model.reading["columns"]], "; ")
         )
     if hasattr(X, "iloc"):
         present = X.notna().to_numpy()

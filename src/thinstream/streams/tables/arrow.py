@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
-from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.errors import InvalidInputError, InvalidParameterError, listed, near
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.sources import marks
 from thinstream.streams.stream import START
@@ -243,10 +243,13 @@ class _Reading:
         self.weight = stream.weight or ("weight" if self.lists and "weight" in names else None)
         for name in (stream.label, self.weight, stream.row_id):
             if name is not None and name not in names:
-                more = "; --label (label=…) names it" if name == stream.label else ""
+                more = near(name, names, "; ") or ("; --label (label=…) names it" if name == stream.label else "")
                 raise InvalidInputError(f"{path} has no column {name!r}, only {listed(names or [''])}{more}")
         if missing := [name for name in stream.required if name not in names]:
-            raise InvalidInputError(f"{path}: the model has learned from columns that are missing: {listed(missing)}")
+            more = near(missing[0], [name for name in names if name not in stream.required], "; ")
+            raise InvalidInputError(
+                f"{path}: the model has learned from columns that are missing: {listed(missing)}{more}"
+            )
         other = {stream.label, self.weight, *stream.ignore}
         self.features = [stream.indices, stream.values] if self.lists else [n for n in names if n not in other]
         if not self.lists and stream.hasher is None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import plain
-from thinstream.errors import InvalidInputError, listed
+from thinstream.errors import InvalidInputError, listed, near
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
@@ -123,17 +123,17 @@ class CSV(ColumnFormat):
         if missing := [name for name in self.columns if name not in kinds]:
             raise InvalidInputError(
                 f"the model has learned from columns that are missing: {_some(missing)}, got {_some(order)}"
+                + near(missing[0], [name for name in order if name not in self.columns], "; ")
             )
         if self.id is not None and self.id not in kinds:
-            raise InvalidInputError(f"id: there is no column {self.id!r} among {_some(order)}")
+            raise self._no_column("id", self.id, order)
         for role, given in self.roles.items():
             lenient = not self.strict and role in ("label", "weight", "ignore")
             for name in [given] if role in ("label", "weight") else given:
                 if name is None or (name not in kinds and (lenient or (role == "label" and not self.labels))):
                     continue
                 if name not in kinds:
-                    hint = "; --label (label=…) names it" if role == "label" else ""
-                    raise InvalidInputError(f"{role}: there is no column {name!r} among {_some(order)}{hint}")
+                    raise self._no_column(role, name, order)
                 kinds[name] = parser.KINDS[role]
         if self.strict:
             no_features = (parser.LABEL, parser.WEIGHT, parser.IGNORED)
@@ -144,6 +144,10 @@ class CSV(ColumnFormat):
             np.array([self.hashing.code(name) for name in order], np.uint64),
             np.array([self.hashing.namespace(f"{name}=") for name in order], np.uint64),
         )
+
+    def _no_column(self, role: str, name: str, order: list[str]) -> InvalidInputError:
+        hint = near(name, order, "; ") or ("; --label (label=…) names it" if role == "label" else "")
+        return InvalidInputError(f"{role}: there is no column {name!r} among {_some(order)}{hint}")
 
     @property
     def feature_columns(self) -> list[str]:
