@@ -30,7 +30,7 @@ def data(there):
 
 @pytest.fixture
 def model(data, thin):
-    thin("train", data, "-a", "adarda", "--model", "m.ts", "-q")
+    thin("train", data, "--model", "m.ts", "-q")
     return "m.ts"
 
 

@@ -251,7 +251,9 @@ def test_evaluate(data, model, thin):
     assert 'its label under the key "label", got none' in thin("evaluate", "f.jsonl", "-m", "l.ts", code=1).errors
 
 
-def test_inspect(data, model, thin):
+def test_inspect(data, thin):
+    model = "m.ts"
+    thin("train", data, "-a", "adarda", "-m", model, "-q")
     said = thin("inspect", model, "-n", "1").splitlines()
     assert said[0] == "algorithm            AdaRDA"
     assert said[-1].split()[0] == "0"  # the feature that tells
