@@ -13,7 +13,7 @@ import re
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.feature_extraction.text import TfidfVectorizer
-from story import tell
+from story import real_or_made_up, tell
 
 import thinstream as ts
 from thinstream.datasets import find
@@ -23,9 +23,8 @@ BUDGET = 500
 
 def main(rows, out):
     """Learns the path, takes a model, and draws what it knows."""
-    texts, y = messages("train")
+    (texts, y), (later, truth) = real_or_made_up(lambda: (messages("train"), messages("test")), made_up)
     texts, y = texts[:rows], y[:rows]
-    later, truth = messages("test")
     words = TfidfVectorizer(stop_words="english", token_pattern=r"[a-z]{3,}", min_df=3)
     X, X_later = words.fit_transform(texts), words.transform(later)
 
@@ -53,6 +52,20 @@ def messages(part):
                 found.append((body, 1 if row["group"].startswith("comp") else -1))
     order = np.random.default_rng(0).permutation(len(found))
     return [found[i][0] for i in order], np.array([found[i][1] for i in order])
+
+
+def made_up(n=4000):
+    """Messages of a made-up language, older and newer ones; two hundred of its words are of one side or the other."""
+    rng = np.random.default_rng(0)
+    syllables = [first + second for first in "bdfgklmnprstvz" for second in "aeiou"]
+    words = np.array(["".join(rng.choice(syllables, 3)) for _ in range(5000)])
+    side = np.where(np.arange(5000) % 25, 0.0, np.where(np.arange(5000) % 2, 1.0, -1.0))
+    y = rng.choice([-1, 1], n)
+    often = 1.0 / (np.arange(5000) + 20)
+    chances = {label: often * np.exp(label * side) / np.sum(often * np.exp(label * side)) for label in (-1, 1)}
+    texts = [" ".join(rng.choice(words, 60, p=chances[label])) for label in y.tolist()]
+    cut = n * 3 // 4
+    return (texts[:cut], y[:cut]), (texts[cut:], y[cut:])
 
 
 def draw(path, words, file):

@@ -11,10 +11,11 @@ import time
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from story import tell
+from story import real_or_made_up, tell
 
 import thinstream as ts
-from thinstream.experiments.data import split
+from thinstream.datasets import zipf_text
+from thinstream.experiments.data import Data, split
 
 ETA = [2.0**e for e in range(-4, 3)]
 R = [2.0**e for e in range(-5, 6)]
@@ -22,7 +23,7 @@ R = [2.0**e for e in range(-5, 6)]
 
 def main(rows, out):
     """Searches, tests every candidate, and draws both maps."""
-    train, test = split("reuters21578-acq")
+    train, test = real_or_made_up(lambda: split("reuters21578-acq"), made_up)
     X, y = train.take(slice(rows))
     estimator = ts.SSOL(l1=20.0, update_on="loss", fit_intercept=False)
     start = time.perf_counter()
@@ -39,6 +40,12 @@ def main(rows, out):
     print(f"test error {1 - best.score(*test):.2%} with {best.nnz_:,} of {X.shape[1]:,} weights")
     print(f"(the best test error of any candidate is {errors.min():.2%}, the worst {errors.max():.2%})")
     draw(1 - search.cv_results_["mean_test_score"], errors, search.best_index_, out)
+
+
+def made_up():
+    """Articles of a made-up language, to learn from and to test with."""
+    articles = Data(*zipf_text(8000, 10_000))
+    return articles.take(slice(6000)), articles.take(slice(6000, None))
 
 
 def draw(validated, errors, best, path):

@@ -8,10 +8,11 @@ that keeps every token (AROW), one that keeps few (AdaRDA with l1), and one that
 
 import numpy as np
 from matplotlib.figure import Figure
-from story import tell
+from story import real_or_made_up, tell
 
 import thinstream as ts
-from thinstream.experiments.data import whole
+from thinstream.datasets import zipf_text
+from thinstream.experiments.data import Data, whole
 
 WINDOW = 1000
 STOPPED = "AROW, stopped at 4000"
@@ -26,7 +27,7 @@ def main(rows, out):
     }
     wrong = {name: [] for name in filters}
     sizes = {name: [] for name in filters}
-    mail = whole("trec07p").take(slice(rows))
+    mail = real_or_made_up(lambda: whole("trec07p"), lambda: Data(*zipf_text(20_000, 50_000))).take(slice(rows))
     for start in range(0, len(mail.y), WINDOW):
         X, y = mail.take(slice(start, start + WINDOW))
         for name, model in filters.items():

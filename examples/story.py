@@ -1,9 +1,18 @@
-"""What the examples have in common: two options, and one line instead of a trace where data are missing."""
+"""What the examples have in common: two options, and rows made up in place of data that are not here."""
 
 import argparse
 import sys
 
-from thinstream.errors import ThinstreamError
+from thinstream.errors import MissingDataError, ThinstreamError
+
+
+def real_or_made_up(read, make):
+    """What ``read()`` finds of a real data set, or what ``make()`` makes up in its place, which is said."""
+    try:
+        return read()
+    except MissingDataError as error:
+        print(f"{error}\n\nMade-up rows stand in for it: the numbers below are not those of the real data.\n")
+        return make()
 
 
 def _rows(text):
