@@ -1,5 +1,6 @@
 """``thinstream train --engine local``: the bytes of one machine, and what is refused."""
 
+import json
 import time
 from pathlib import Path
 
@@ -23,6 +24,22 @@ def test_one_worker_writes_the_file_of_one_machine(data, tmp_path):
         assert (code, errors) == (0, "")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "part-0.svm", "part-1.svm"]
+
+
+@pytest.mark.parametrize("mode", [["examples"], ["features", "--mini-batch", "1"]])
+def test_metrics_count_with_the_threshold_of_the_model(mode, data):
+    how = ("train", data, "-a", "fsol", "--threshold", "1.5", "--json")
+    last = []
+    for more in ([], ["--engine", "local", "--workers", "1", "--mode", *mode]):
+        code, out, _ = finished(process(*how, *more))
+        assert code == 0
+        last.append(json.loads(out.splitlines()[-1]))
+    one, other = last
+    assert one["threshold"] == other["threshold"] == 1.5
+    for name in ("rows", "error", "sensitivity", "specificity", "precision"):
+        assert other[name] == one[name]
+    plain = json.loads(finished(process("train", data, "-a", "fsol", "--json"))[1].splitlines()[-1])
+    assert one["sensitivity"] != plain["sensitivity"]
 
 
 def test_two_workers(data, tmp_path):

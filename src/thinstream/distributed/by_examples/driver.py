@@ -168,7 +168,7 @@ class Driver:
         else:
             base, change = None, self._change
         more = self.passes, self.version, len(self.model.classes), self.tallies.totals(worker), base, change
-        return Round(self.job, worker, self.shards[worker], self.places[worker], rows, *more)
+        return Round(self.job, worker, self.shards[worker], self.places[worker], rows, *more, self.model.threshold)
 
     def _merge_answers(self, answers: list[Answer | None]) -> AnyLearner:
         """The new base; places and metrics go along with it."""

@@ -16,10 +16,10 @@ Arrays = dict[str, NDArray[Any]]
 _TOTALS, _EACH = "totals", "worker_totals"
 
 
-def begin_round(classes: int, totals: NDArray[np.float64] | None) -> Progress:
+def begin_round(classes: int, totals: NDArray[np.float64] | None, threshold: float = 0.0) -> Progress:
     """What a worker counts a round with: it goes on with its own sums of losses, its counts begin at 0."""
-    progress = Progress(classes)
-    return progress if totals is None else Progress.from_arrays(progress.arrays() | {_TOTALS: totals})
+    progress = Progress(classes, threshold)
+    return progress if totals is None else Progress.from_arrays(progress.arrays() | {_TOTALS: totals}, threshold)
 
 
 def round_counts(progress: Progress) -> Arrays:

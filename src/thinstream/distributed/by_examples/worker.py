@@ -64,13 +64,15 @@ class Round:
     totals: NDArray[np.float64] | None
     base: Callable[[], AnyLearner] | None = None
     change: Callable[[], Change] | None = None
+    threshold: float = 0.0  # scores above it are positive, for the metrics
 
     def __call__(self) -> Answer | NeedsBase:
         """Learns."""
         base = self._base()
         if base is None:
             return NeedsBase()
-        cursor, progress, learner = self._cursor(), begin_round(self.classes, self.totals), copy_learner(base)
+        cursor, learner = self._cursor(), copy_learner(base)
+        progress = begin_round(self.classes, self.totals, self.threshold)
         rows = 0
         for batch in cursor.take(self.rows):
             labels = batch.require_labels()

@@ -73,6 +73,7 @@ def learn_features(
         checkpoint,
         launcher.share(model.learner) if model.learner.t else None,
         watch is not None and watch.lines,
+        model.threshold,
     )
     run = _Driver(launcher, source, model, plan, watch or NullObserver())
     new = checkpoint is not None and not checkpoint.exists()

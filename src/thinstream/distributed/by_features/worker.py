@@ -53,6 +53,7 @@ class Plan:
     folder: Path | None = None  # of the slices; None: they stay in the processes, and come with the last answer
     first: Callable[[], AnyLearner] | None = None  # answers the model to begin with
     lines: bool = False  # whether lines are to be told at 1, 2, 4, … rows
+    threshold: float = 0.0  # scores above it are positive, for the metrics
 
 
 #: The slice this process had at the end of a segment: (job, number of the next, rank) → slice.
@@ -129,8 +130,10 @@ class _Run:
     def __init__(self, task: Segment, part: Slice, stream: Stream, collective: Collective) -> None:
         self.task, self.plan, self.part, self.stream, self.collective = task, task.plan, part, stream, collective
         self.place, self.lines, self.seen, self.taken = task.place, list[Line](), 0, 0
-        classes = len(self.plan.blueprint.classes)
-        self.progress = Progress.from_arrays(task.progress) if task.progress else Progress(classes)
+        classes, threshold = len(self.plan.blueprint.classes), self.plan.threshold
+        self.progress = (
+            Progress.from_arrays(task.progress, threshold) if task.progress else Progress(classes, threshold)
+        )
 
     def go(self) -> None:
         """To the end of the segment or of the last pass."""

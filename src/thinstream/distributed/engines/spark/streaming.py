@@ -95,7 +95,7 @@ class BatchLearner:
         self._checkpoints, self._source = Checkpoints(Path(checkpoint)), _described(self._columns)
         model = _model(estimator, self._columns)
         state = self._checkpoints.read(self._source, model.learner)
-        self._state = state or State(model, Progress(len(model.classes)), 0, Position(part=0))
+        self._state = state or State(model, Progress(len(model.classes), model.threshold), 0, Position(part=0))
 
     @property
     def batch(self) -> int:
