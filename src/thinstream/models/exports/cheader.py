@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.models.exports.chashing import hashing_code
 from thinstream.models.exports.linear import LinearModel
 
 EXTENSIONS = (".h",)
@@ -163,7 +164,9 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     NAME is ``name`` with everything but ASCII letters and digits replaced by ``_``. Values and scores are float, or
     double for a float64 model; columns are uint32_t, or uint64_t if the model has wider ones. The labels are the
     strings ``NAME_NEGATIVE`` and ``NAME_POSITIVE`` (in capitals). Names of features stand as comments by their weights.
-    If the model crosses columns, the header says so: the functions take rows that are crossed already.
+    Of hashed features there are also ``NAME_add``, ``_add_category`` and, of a model of texts, ``_add_text``, which
+    make a row of names as the model's stream did (`chashing`). If the model crosses columns, the header says so: the
+    functions take rows that are crossed already.
 
     Of more than two classes the functions are ``NAME_scores``, ``_predict`` and ``_label``, and the labels
     ``NAME_labels``, ``NAME_N_CLASSES`` of them. Where rows are normalised, ``NAME_length`` is that of a row, and scores
@@ -223,7 +226,8 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
             table(f"{index} {name}_learned", [f"{j}{suffix}" for j in where.tolist()] or [f"0{suffix}"]),
             table(f"double {name}_scales", hexadecimals(scales) or ["1"]),
         ]
-    file.write("".join([head.format(**words), *tables, code.format(**words)]).encode("ascii"))
+    hashing = hashing_code(model.feature_space, words)
+    file.write("".join([head.format(**words), *tables, hashing, code.format(**words)]).encode("ascii"))
 
 
 def _lengths(model: LinearModel, words: dict[str, Any]) -> dict[str, str]:

@@ -1,0 +1,97 @@
+"""The C header of a model of names and texts makes rows of them as its stream did: run for real, it scores alike."""
+
+import json
+import shutil
+import subprocess
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import thinstream as ts
+from thinstream.models.exports import LinearModel, export
+from thinstream.streams.options import Options, spelling
+from thinstream.streams.text.hashed_rows import words
+
+_MAIN = """
+#include "m.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void) {
+    static char field[3][1 << 14];
+    static uint32_t indices[4096];
+    static REAL values[4096];
+    for (;;) {
+        size_t n = 0;
+        for (int k = 0; k < 3; k++) { /* a number, a category, a text; each ends with a 0 */
+            int c;
+            size_t at = 0;
+            while ((c = getchar()) > 0) {
+                field[k][at++] = (char) c;
+            }
+            if (c == EOF) {
+                return 0;
+            }
+            field[k][at] = 0;
+        }
+        if (*field[0]) {
+            n = m_add(indices, values, n, "", "size", (REAL) atof(field[0]));
+        }
+        n = m_add_category(indices, values, n, "city", field[1]);
+        n = m_add_text(indices, values, n, "subject", field[2]);
+        printf("%a\\n", (double) m_score(indices, values, n));
+    }
+}
+"""
+#: Some that people type, and some of everything; a capital sigma is the one whose lower case depends on others.
+USUAL = "abcXYZ019_ .,!?-'\n\tÄÖüß€“”éÉñÑжЖДдλΛ中文字İıﬁ𝒳𐐀😀ǅ\u00a0\u0301"
+ANY = np.random.default_rng(0).integers(1, 0x30000, 3000).tolist()
+CHARACTERS = [*USUAL * 20, *(chr(c) for c in ANY if not 0xD800 <= c < 0xE000 and c != 0x3A3)]
+
+
+def drawn(n, seed):
+    """Rows with numbers, categories and texts of odd characters."""
+    rng = np.random.default_rng(seed)
+    common = ["free", "FREE", "Geld", "noon", "Привет", "ÄRGER", "日本"]
+    found = []
+    for _ in range(n):
+        odd = ["".join(rng.choice(CHARACTERS, rng.integers(1, 9))) for _ in range(rng.integers(0, 8))]
+        text = " ".join([*rng.choice(common, rng.integers(0, 4)), *odd])
+        row = {"city": str(rng.choice(["Oslo", "São Paulo", "Rome, IT"])), "subject": text}
+        found.append(row | ({"size": round(rng.normal(), 3)} if rng.random() < 0.8 else {}))
+    return found
+
+
+@pytest.mark.parametrize(("signed", "normalize", "dtype"), [(False, None, "float32"), (True, "l2", "float64")])
+def test_scores_of_names_and_texts(signed, normalize, dtype, tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: cc is not on the PATH")
+    lines = [{**row, "label": int("free" in words(row["subject"]))} for row in drawn(300, 1)]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    stream = ts.open_stream(tmp_path / "d.jsonl", text=("subject",), signed=signed, bits=12, dtype=dtype)
+    model = ts.AROW(normalize=normalize, dtype=dtype).fit_stream(stream)
+    export(LinearModel.of(model._model), tmp_path / "m.h")
+    (tmp_path / "main.c").write_text(_MAIN.replace("REAL", "float" if dtype == "float32" else "double"))
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    built = subprocess.run([compiler, *strict, "main.c", "-o", "main"], cwd=tmp_path, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    rows = drawn(1000, 2)
+    fields = [f for row in rows for f in (repr(row["size"]) if "size" in row else "", row["city"], row["subject"])]
+    text = "".join(f"{field}\0" for field in fields).encode()
+    out = subprocess.run([tmp_path / "main"], input=text, capture_output=True, check=True).stdout.decode()
+    scores = [float.fromhex(line) for line in out.split()]
+    np.testing.assert_allclose(scores, model.decision_function(rows), rtol=1e-4, atol=1e-5)
+
+
+def test_numbered_features_need_no_hashing(tmp_path):
+    export(LinearModel.of(ts.FSOL().fit(np.eye(3), [0, 1, 1])._model), tmp_path / "m.h")
+    assert "_add" not in (tmp_path / "m.h").read_text()
+
+
+def test_every_part_of_a_feature_space_is_accounted_for():
+    """A new one needs code in the header, or a refusal, and then a line here."""
+    carried = {"bits", "signed", "text", "normalize", "categorical"}  # the caller says what is a category
+    said = {"cross", "zero_based"}  # in the header's comment: rows come crossed, columns from 0
+    assert {option.name for option in fields(Options) if spelling(option).in_space} == carried | said
