@@ -114,7 +114,7 @@ def test_in_a_cache_and_on_workers(rows, thin):
     thin("train", "d.cache", "-q", "-m", "three.ts")
     predicted = {thin("predict", rows, "-m", model, "--scores") for model in ("one.ts", "two.ts")}
     assert len(predicted) == 1
-    thin("train", rows, *TRAIN, "--engine", "local", "--workers", "1", "-m", "four.ts")
+    thin("train", rows, *TRAIN, "-a", "auto", "--engine", "local", "--workers", "1", "-m", "four.ts")
     for model in ("one.ts", "three.ts", "four.ts"):
         predicted.add(thin("predict", "d.cache", "-m", model, "--scores"))
     assert len(predicted) == 1
