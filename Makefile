@@ -65,11 +65,13 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 	$(BIN)/python benchmarks/lanes.py
 	$(BIN)/python benchmarks/intercept.py
 	$(BIN)/python benchmarks/preparing.py
+	$(BIN)/python benchmarks/auto.py
 	$(BIN)/python benchmarks/tuning.py
 	$(BIN)/python benchmarks/batch.py
 
 versus: $(VENV)/ready-bench ## thinstream beside its peers on real sets, see docs/versus.md (an hour; needs the data sets)
 	$(BIN)/python -m benchmarks.versus
+	$(BIN)/python -m benchmarks.versus --auto
 	$(BIN)/python -m benchmarks.versus --tried
 	$(BIN)/python -m benchmarks.versus --times
 

@@ -180,15 +180,15 @@ def large(folder, text, wabbit, out):
     ]
 
 
-def generated(folder, rows=ROWS):
+def generated(folder, rows=ROWS, width=WIDTH):
     """The text in libsvm's and in Vowpal Wabbit's form."""
     from thinstream.datasets import zipf_text
 
     folder.mkdir(parents=True, exist_ok=True)
     text, wabbit = folder / "big.svm", folder / "big.vw"
     if not (text.exists() and wabbit.exists()):
-        X, y = zipf_text(rows, WIDTH)
-        X.data *= np.random.default_rng(1).uniform(0.3, 1.0, WIDTH).astype(np.float32)[X.indices]
+        X, y = zipf_text(rows, width)
+        X.data *= np.random.default_rng(1).uniform(0.3, 1.0, width).astype(np.float32)[X.indices]
         with open(text, "w") as plain, open(wabbit, "w") as other:
             for i in range(rows):
                 row = slice(X.indptr[i], X.indptr[i + 1])

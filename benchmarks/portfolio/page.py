@@ -1,0 +1,167 @@
+"""The page: how the portfolio was chosen, and what each of its models adds."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.portfolio.candidates import DIAGONAL, NARROW, WITH_FULL, candidate_of
+from benchmarks.portfolio.judging import ERRORS, ROWS, Judge, Outcome, worse
+from benchmarks.portfolio.scores import Kept, kept, kept_full, streams
+
+from thinstream.blend.member import Member
+from thinstream.blend.portfolio import PORTFOLIO
+from thinstream.experiments.experiment import markdown
+
+Path_ = Sequence[Mapping[str, Any]]
+NAMES = [str(one) for one in DIAGONAL]
+
+
+def written(
+    judge: Judge,
+    paths: Mapping[str, Path_],
+    crossed: Sequence[tuple[float, float]],
+    reference: Mapping[str, Outcome],
+    scratch: Path,
+) -> str:
+    """All of it."""
+    columns = _columns()
+    ours = judge.outcomes(columns)
+    parts = [
+        "# The portfolio of Auto",
+        "Written by `python -m benchmarks.portfolio --docs docs/auto-portfolio.md`; no number is typed by hand.",
+        _how(judge),
+        _families(paths),
+        _crossed(crossed),
+        _leave_one_out(judge, columns, ours, reference),
+        _by_set(ours, reference),
+        _full(columns, scratch),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _how(judge: Judge) -> str:
+    return f"""How it was chosen, caveats first.
+
+- By the **training rows** of {len(judge.sets)} sets, those of [versus](versus.md) and five small ones; test rows had no
+  part in it. Still, the portfolio was chosen on these sets, and will look better on them than elsewhere.
+- {len(DIAGONAL)} candidates (`benchmarks/portfolio/candidates.py`: 15 algorithms at a few rates each, on rows of six
+  preparations) learn each stream once; their scores of each row before they learn it are kept. A portfolio then costs
+  no more than its head over these scores.
+- A portfolio is judged by the head's error and log-loss on the later half of the first {ROWS:,} rows, each before it
+  is learned; where rows are in time, on the last fifth, with models that stand still. Short sets come in three orders.
+- One number for all: the geometric mean over sets of errors and losses relative to one AROW with a head, errors
+  counting {ERRORS:.0%}. Greedy choice: who lowers it most comes in, who has become a burden goes.
+- Values were then rounded to few algorithms and round numbers by hand, which costs little, as the table shows."""
+
+
+def _families(paths: Mapping[str, Path_]) -> str:
+    sizes = (1, 2, 4, 6, 8, 10)
+    lines = []
+    for name, path in paths.items():
+        worth: dict[int, float] = {}
+        for step in path:
+            size = len(step["members"])
+            worth[size] = min(step["worth"], worth.get(size, np.inf))
+        lines.append([name, *(f"{worth[size]:+.1f}" if size in worth else "" for size in sizes)])
+    best = "\n".join(f"- *{name}*: {'; '.join(path[-1]['members'])}." for name, path in paths.items())
+    return f"""## One preparation of rows, or several
+
+Greedy portfolios of so many models; percent above one AROW (below it, with a minus sign). Models on rows as they are
+and on scaled features add up to one vector of weights in the caller's units; rows of unit length need the length of
+each row to be known, and models of both kinds ("any") two vectors.
+
+{markdown(["rows", *map(str, sizes)], lines)}
+
+What was chosen last:
+
+{best}"""
+
+
+def crossed(judge: Judge, path: Path_, reference: Mapping[str, Outcome]) -> tuple[float, float]:
+    """On the sets of the judge: a portfolio that was chosen on others, as large as ours, and ours."""
+    chosen = next((step for step in path if len(step["members"]) == len(PORTFOLIO)), path[-1])
+    found = [[NAMES.index(name) for name in chosen["members"]], _columns()]
+    first, second = (worse(judge.outcomes(columns), reference) for columns in found)
+    return first, second
+
+
+def _crossed(found: Sequence[tuple[float, float]]) -> str:
+    lines = [[f"half {number + 1}", f"{a:+.1f}", f"{b:+.1f}"] for number, (a, b) in enumerate(reversed(found))]
+    return f"""## Chosen on other sets
+
+How much of it is fitted to these sets: the same greedy choice (rows as they are or scaled, {len(PORTFOLIO)} models) on
+every other set, judged on the sets that had no say, beside the portfolio, on which all had.
+
+{markdown(["judged on", "chosen on the other half", "the portfolio"], lines)}"""
+
+
+def _columns() -> list[int]:
+    return [NAMES.index(str(candidate_of(member))) for member in PORTFOLIO]
+
+
+def _leave_one_out(judge: Judge, columns: list[int], ours: Mapping[str, Outcome], reference: Any) -> str:
+    lines = []
+    for number, member in enumerate(PORTFOLIO):
+        without = judge.outcomes([one for one in columns if one != columns[number]])
+        ratios = {name: worse({name: without[name]}, {name: ours[name]}) for name in ours}
+        alone = judge.outcomes([columns[number]])
+        most = max(ratios, key=lambda name: ratios[name])
+        lines.append(
+            [
+                _shown(member),
+                f"{worse(without, ours):+.2f}",
+                f"{sum(value > 0 for value in ratios.values())} of {len(ratios)}",
+                f"{most} ({ratios[most]:+.1f})",
+                f"{worse(alone, reference):+.1f}",
+            ]
+        )
+    header = ["model", "without it", "worse on", "most on", "alone"]
+    return f"""## What each model adds
+
+The portfolio of {len(columns)} models is at {worse(ours, reference):+.1f} percent of the same scale. *Without it*: by
+how many percent the portfolio is worse if the model is left out; *alone*: the model with a head, against AROW.
+
+{markdown(header, lines)}"""
+
+
+def _shown(member: Member) -> str:
+    return str(member).replace("|", " ")
+
+
+def _by_set(ours: Mapping[str, Outcome], reference: Mapping[str, Outcome]) -> str:
+    lines = [
+        [name, f"{reference[name].error:.2f}", f"{one.error:.2f}", f"{reference[name].loss:.4f}", f"{one.loss:.4f}"]
+        for name, one in ours.items()
+    ]
+    header = ["set", "AROW: error", "portfolio", "AROW: log-loss", "portfolio"]
+    return f"## Set by set\n\nOn training rows, as above; errors in percent.\n\n{markdown(header, lines)}"
+
+
+def _full(columns: list[int], scratch: Path) -> str:
+    """Full covariance matrices as further members, where there are few features."""
+    both: dict[Any, Kept] = {}
+    for stream in streams():
+        full = kept_full(scratch, stream)
+        if full is not None:
+            diagonal = kept(scratch, stream)
+            rows = len(full.y)
+            together = np.concatenate([diagonal.scores[:rows, columns], full.scores], axis=1)
+            both[stream] = Kept(together, full.y, min(full.cut, diagonal.cut))
+    judge = Judge(both)
+    plain = judge.outcomes(range(len(columns)))
+    lines = []
+    for number, one in enumerate(WITH_FULL):
+        found = judge.outcomes([*range(len(columns)), len(columns) + number])
+        better = sum(found[name].error < plain[name].error for name in plain)
+        lines.append(
+            [str(one).replace(" covariance=full", ""), f"{worse(found, plain):+.2f}", f"{better} of {len(plain)}"]
+        )
+    return f"""## Full covariance matrices
+
+One more model with a full covariance matrix, on the {len(plain)} sets of at most {NARROW} features: by how many percent
+the portfolio is worse (better, with a minus sign). A matrix costs the square of the features for every row, and memory
+in advance of a stream whose width is not known, so the portfolio does without; whoever has few features can name one
+(`portfolio=`).
+
+{markdown(["with", "percent", "fewer errors on"], lines)}"""
