@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate import Progress, Tradeoff
-from thinstream.evaluate.label_order import LabelOrder
 from thinstream.evaluate.tally import BINS
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -401,21 +400,3 @@ def test_names_of_arrays_are_those_of_old_checkpoints():
     assert list(Progress().arrays()) == [*tally, *(f"mark_{name}" for name in tally)]
     tally = ["classes", "confusion", "bins"]  # of which old ones have the first: test_metrics.py
     assert list(Progress(5).arrays()) == [*tally, *(f"mark_{name}" for name in tally)]
-
-
-@pytest.mark.parametrize("dtype", ["int8", "int32"])
-@pytest.mark.parametrize("size", [1, 7, 2000])
-def test_sorted_labels_are_found_in_any_chunks(dtype, size):
-    labels = np.array([-1, 1] if dtype == "int8" else [0, 1, 2], dtype)
-    y = np.random.default_rng(0).choice(labels, 2000)
-    for given_, expected in ((y, False), (np.sort(y), True), (y[:999], False), (np.sort(y)[:999], False)):
-        order = LabelOrder()
-        for start in range(0, len(given_), size):
-            order.update(given_[start : start + size])
-        assert order.looks_sorted is expected
-        counts = [np.count_nonzero(given_ == label) for label in labels]
-        assert order.examples.tolist() == counts[: len(order.examples)]
-        assert order.examples.sum() == len(given_)
-    order = LabelOrder()
-    order.update(np.full(2000, labels[-1]))
-    assert not order.looks_sorted

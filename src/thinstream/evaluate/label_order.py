@@ -14,9 +14,14 @@ SORTED = (
     "last class"
 )
 
+#: Fewer rows, or fewer runs of equal labels in random order, say too little.
+ENOUGH_ROWS, ENOUGH_RUNS = 1000, 20
+#: The share of those runs below which rows are not in random order; streams whose classes come and go have more.
+FEW = 0.1
+
 
 class LabelOrder:
-    """Whether rows come sorted by class: progressive numbers are then too good.
+    """Whether rows come sorted by class, as a whole or in blocks: progressive numbers are then too good.
 
     Examples
     --------
@@ -50,10 +55,11 @@ class LabelOrder:
     def looks_sorted(self) -> bool:
         """Whether labels came in far longer runs than in any random order."""
         rows = int(self.examples.sum())
-        if rows < 1000:
+        if rows < ENOUGH_ROWS:
             return False
-        alternation = 1.0 - float(np.sum((self.examples / rows) ** 2))  # the chance that two rows differ
-        return self._changes < 0.02 * rows * alternation
+        differ = 1.0 - float(np.sum((self.examples / rows) ** 2))  # the chance that two rows differ
+        expected = 1.0 + rows * differ  # runs of equal labels in random order: 1 + 2PN/n of two classes
+        return expected >= ENOUGH_RUNS and 1 + self._changes < FEW * expected
 
 
 def warn_of_sorted(do: str, stacklevel: int = 2) -> None:
