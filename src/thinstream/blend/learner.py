@@ -353,7 +353,7 @@ class Blend(ReadsOnce, SingleModel):
 
     def require_room(self, n_features: int, models: int = 1) -> None:
         """Raises if so many blends this wide would not fit into the machine."""
-        needed = models * (sum(group.needed(n_features) for group in self.groups) + 16 * n_features)
+        needed = models * sum(part.needed(n_features) for part in self.parts)
         if needed > 0.7 * physical_memory():
             of = f" of {models} classes" if models > 1 else ""
             raise InvalidInputError(

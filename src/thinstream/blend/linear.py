@@ -52,6 +52,13 @@ class Part:
             room = max(n_features, len(self.squares) + len(self.squares) // 2)
             self.squares = np.concatenate([self.squares, np.zeros(room - len(self.squares))])
 
+    def needed(self, n_features: int) -> int:
+        """Bytes of it this wide: its models, scales of their features, Σx_j², and the vector itself."""
+        scales = [station.preparation.scales for station in self.stations]
+        numbers = 2 + sum(each.width for each in scales if each is not None)
+        groups = [group for station in self.stations for group in station.groups]
+        return sum(group.needed(n_features) for group in groups) + 8 * numbers * n_features
+
     def add(self, rows: Batch) -> None:
         """Rows that were learned, prepared for this part."""
         weights = EVERY_WEIGHT_1 if rows.weights is None else rows.weights
