@@ -21,8 +21,8 @@ TRAIN = ("--label", "liked", "--cross", "user,item", "--cross", "user,age,item",
 
 
 def test_train_predict_evaluate(rows, thin):
-    thin("train", rows, *TRAIN, "-m", "m.ts")
-    thin("train", rows, "--label", "liked", "-m", "plain.ts", "-q")
+    thin("train", "-a", "adarda", rows, *TRAIN, "-m", "m.ts")
+    thin("train", "-a", "adarda", rows, "--label", "liked", "-m", "plain.ts", "-q")
     errors = [json.loads(thin("evaluate", rows, "-m", model, "--json"))["error"] for model in ("m.ts", "plain.ts")]
     assert errors[0] < 0.02 < 0.2 < errors[1]
     predicted = thin("predict", rows, "-m", "m.ts").split()
@@ -40,9 +40,9 @@ def test_a_model_goes_on(rows, thin):
     head, *lines = Path(rows).read_text().splitlines(keepends=True)
     Path("one.csv").write_text(head + "".join(lines[:100]))
     Path("two.csv").write_text(head + "".join(lines[100:]))
-    thin("train", "one.csv", "two.csv", *TRAIN, "--names", "100", "-m", "whole.ts")
-    thin("train", "one.csv", *TRAIN, "--names", "100", "-m", "half.ts")
-    thin("train", "two.csv", "--from", "half.ts", "--names", "100", "-m", "on.ts", "-q")
+    thin("train", "-a", "adarda", "one.csv", "two.csv", *TRAIN, "--names", "100", "-m", "whole.ts")
+    thin("train", "-a", "adarda", "one.csv", *TRAIN, "--names", "100", "-m", "half.ts")
+    thin("train", "-a", "adarda", "two.csv", "--from", "half.ts", "--names", "100", "-m", "on.ts", "-q")
     shown = [thin("inspect", model, "--top", "1000", "--json") for model in ("whole.ts", "on.ts")]
     one, two = ({(f["name"], f["weight"]) for f in json.loads(text)["top"]} for text in shown)
     assert one == two
@@ -51,23 +51,23 @@ def test_a_model_goes_on(rows, thin):
     bad = head + "".join(lines[:150]) + "1,u1\n" + "".join(lines[150:])
     Path("bad.csv").write_text(bad)
     checkpoints = ("--checkpoint-every", "40", "--names", "100", "-m", "mended.ts")
-    assert "bad.csv, line 152" in thin("train", "bad.csv", *TRAIN, *checkpoints, code=1).errors
-    thin("train", "bad.csv", *TRAIN, *checkpoints, "--resume", "--on-error", "skip")
-    thin("train", "bad.csv", *TRAIN, "--names", "100", "--on-error", "skip", "-m", "straight.ts")
+    assert "bad.csv, line 152" in thin("train", "-a", "adarda", "bad.csv", *TRAIN, *checkpoints, code=1).errors
+    thin("train", "-a", "adarda", "bad.csv", *TRAIN, *checkpoints, "--resume", "--on-error", "skip")
+    thin("train", "-a", "adarda", "bad.csv", *TRAIN, "--names", "100", "--on-error", "skip", "-m", "straight.ts")
     assert Path("mended.ts").read_bytes() == Path("straight.ts").read_bytes()
 
 
 def test_resuming_with_other_crosses_is_refused(rows, thin):
     bad = Path(rows).read_text() + "1,u1\n"
     Path(rows).write_text(bad)
-    thin("train", rows, *TRAIN, "--checkpoint-every", "40", "-m", "m.ts", code=1)
+    thin("train", "-a", "adarda", rows, *TRAIN, "--checkpoint-every", "40", "-m", "m.ts", code=1)
     options = ("--label", "liked", "--cross", "user,item", "-q", "--resume", "-m", "m.ts")
-    assert "m.ts.checkpoint" in thin("train", rows, *options, code=1).errors
+    assert "m.ts.checkpoint" in thin("train", "-a", "adarda", rows, *options, code=1).errors
 
 
 def test_exports(rows, thin):
     """Names can be read; what takes numbers of features says that rows must be crossed before."""
-    thin("train", rows, *TRAIN, "--names", "100", "-m", "m.ts")
+    thin("train", "-a", "adarda", rows, *TRAIN, "--names", "100", "-m", "m.ts")
     for name in ("m.txt", "m.json", "m.h"):
         thin("export", "m.ts", name)
     assert "user=u1 × item=i2\t" in Path("m.txt").read_text()
@@ -83,10 +83,10 @@ def test_exports(rows, thin):
 
 def test_what_is_odd_is_said(there, thin):
     Path("d.vw").write_text("1 |user ann |item 7\n-1 |user bob |item 8\n" * 5)
-    said = thin("train", "d.vw", "--cross", "user,thing", "--cross", "item,item").errors
+    said = thin("train", "-a", "adarda", "d.vw", "--cross", "user,thing", "--cross", "item,item").errors
     assert "thinstream: cross: no row has 'thing'\n" in said
     assert "thinstream: cross: nothing was made of item × item: no row has features of all of it\n" in said
-    assert "cross" not in thin("train", "d.vw", "--cross", "user,item").errors
+    assert "cross" not in thin("train", "-a", "adarda", "d.vw", "--cross", "user,item").errors
 
 
 @pytest.mark.parametrize(
@@ -98,23 +98,23 @@ def test_what_is_odd_is_said(there, thin):
     ],
 )
 def test_mistakes(rows, thin, options, message):
-    assert message in thin("train", rows, "--label", "liked", *options, code=2).errors
+    assert message in thin("train", "-a", "adarda", rows, "--label", "liked", *options, code=2).errors
 
 
 def test_formats_without_names(data, thin):
-    said = thin("train", data, "--cross", "a,b", code=2).errors
+    said = thin("train", "-a", "adarda", data, "--cross", "a,b", code=2).errors
     assert "cross is for files of the format 'arrow', 'cache', 'csv', 'jsonl', 'parquet', 'tsv' or 'vw'" in said
 
 
 def test_in_a_cache_and_on_workers(rows, thin):
     pytest.importorskip("pyarrow")
-    thin("train", rows, *TRAIN, "-m", "one.ts")
-    thin("train", rows, *TRAIN, "--cache", "-m", "two.ts")
+    thin("train", "-a", "adarda", rows, *TRAIN, "-m", "one.ts")
+    thin("train", "-a", "adarda", rows, *TRAIN, "--cache", "-m", "two.ts")
     thin("convert", rows, *TRAIN, "--out", "d.cache")
-    thin("train", "d.cache", "-q", "-m", "three.ts")
+    thin("train", "-a", "adarda", "d.cache", "-q", "-m", "three.ts")
     predicted = {thin("predict", rows, "-m", model, "--scores") for model in ("one.ts", "two.ts")}
     assert len(predicted) == 1
-    thin("train", rows, *TRAIN, "-a", "auto", "--engine", "local", "--workers", "1", "-m", "four.ts")
+    thin("train", "-a", "adarda", rows, *TRAIN, "--engine", "local", "--workers", "1", "-m", "four.ts")
     for model in ("one.ts", "three.ts", "four.ts"):
         predicted.add(thin("predict", "d.cache", "-m", model, "--scores"))
     assert len(predicted) == 1

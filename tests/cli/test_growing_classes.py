@@ -73,7 +73,7 @@ def test_one_class_is_a_model_too(there, thin):
 def test_stopped_before_and_after_a_class_comes(colours, thin, monkeypatch, stop):
     """Resumed: the same bytes."""
     common = [colours, "--grow-classes", "-q", "--checkpoint-every", "31", "--passes", "2"]
-    thin("train", *common, "-m", "whole.ts")
+    thin("train", "-a", "adarda", *common, "-m", "whole.ts")
     write = Checkpoints.write
 
     def stopping(self, state, source):
@@ -83,13 +83,13 @@ def test_stopped_before_and_after_a_class_comes(colours, thin, monkeypatch, stop
 
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoints, "write", stopping)
-        thin("train", *common, "-m", "parts.ts", code=1)
-    thin("train", *common, "-m", "parts.ts", "--resume")
+        thin("train", "-a", "adarda", *common, "-m", "parts.ts", code=1)
+    thin("train", "-a", "adarda", *common, "-m", "parts.ts", "--resume")
     assert Path("parts.ts").read_bytes() == Path("whole.ts").read_bytes()
 
 
 def test_what_does_not_go_together(colours, thin):
-    thin("train", colours, "--classes", "blue,green,red", "-m", "all.ts", "-q")
+    thin("train", "-a", "adarda", colours, "--classes", "blue,green,red", "-m", "all.ts", "-q")
     for more, message in (
         (["--from", "all.ts"], "has learned without --grow-classes"),
         (["--engine", "local"], "--grow-classes is for runs in one process"),
@@ -97,11 +97,24 @@ def test_what_does_not_go_together(colours, thin):
         (["-a", "scd"], "SCD: grow_classes is for algorithms that learn online"),
         (["--class-weight", "1,2"], "--class-weight must be balanced or"),
     ):
-        assert message in thin("train", colours, "--grow-classes", *more, code=2).errors
-    thin("train", colours, "--grow-classes", "--classes", "red,green", "--class-weight", "1,2", "-m", "w.ts", "-q")
+        assert message in thin("train", "-a", "adarda", colours, "--grow-classes", *more, code=2).errors
+    thin(
+        "train",
+        "-a",
+        "adarda",
+        colours,
+        "--grow-classes",
+        "--classes",
+        "red,green",
+        "--class-weight",
+        "1,2",
+        "-m",
+        "w.ts",
+        "-q",
+    )
     assert ts.load("w.ts").class_weight == {"red": 1.0, "green": 2.0}
 
 
 def test_monitors_and_pictures(colours, thin):
-    thin("train", colours, "--grow-classes", "--monitor", "ddm", "--plot", "p.svg")
+    thin("train", "-a", "adarda", colours, "--grow-classes", "--monitor", "ddm", "--plot", "p.svg")
     assert Path("p.svg").exists()
