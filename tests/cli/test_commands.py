@@ -126,6 +126,23 @@ def test_one_class_only_is_remarked(there, thin):
     assert "all 2 labels are positive; if others are meant, say which: --classes" in thin("train", "ones.svm").errors
 
 
+@pytest.mark.parametrize("name", ["many.svm", "many.vw", "many.csv"])
+def test_more_than_two_numbers_as_labels_are_remarked(there, thin, name):
+    def rows(labels):
+        shapes = {"svm": "{} 1:1\n", "vw": "{} | a:1\n", "csv": "{},1\n"}
+        shape = shapes[name.split(".")[1]]
+        text = "".join(shape.format(label) for label in labels)
+        Path(name).write_text(f"label,a\n{text}" if name.endswith("csv") else text)
+        return thin("train", name, "-a", "arow").errors
+
+    assert "labels are 0, 1, 2, 3: those above 0 are positive; if each is a class of its own, name them with " in rows(
+        [0, 1, 2, 3] * 3
+    )
+    assert "a class of its own" not in rows([0, 1] * 6)
+    if name == "many.svm":
+        assert "a class of its own" not in thin("train", name, "-a", "arow", "--classes", "0,1,2").errors
+
+
 def test_version_and_help(thin):
     assert re.fullmatch(r"thinstream \d+\.\d+\.\d+\S*\n", thin("--version"))
     names = "train tune predict evaluate diagnose convert inspect export merge shuffle split algorithms demo datasets"

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import thinstream as ts
+from thinstream.cli.render import remark_on_error
 from thinstream.errors import InvalidInputError
+from thinstream.evaluate import Progress
 from thinstream.learners import Classes
+from thinstream.models.file import read
 
 
 @pytest.fixture
@@ -105,5 +108,20 @@ def test_a_model_worse_than_a_constant_gets_a_remark(there, thin):
     Path("noise.svm").write_text("\n".join(lines) + "\n")
     said = thin("train", "noise.svm", "-a", "perceptron").errors
     assert "always answering -1 would be wrong in" in said
+    assert "--scale max helps" in said
+    assert "thinstream tune finds" in said
+    assert "--scale max helps" not in thin("train", "noise.svm", "-a", "perceptron", "--scale", "max").errors
+    for asked in (("--threshold", "-0.1"), ("--recall", "0.9")):  # which costs mistakes
+        assert "always answering" not in thin("train", "noise.svm", "-a", "perceptron", *asked).errors
     Path("clear.svm").write_text("".join(f"{'+1' if k % 3 else '-1'} {1 + (k % 3 > 0)}:1\n" for k in range(600)))
     assert "always answering" not in thin("train", "clear.svm", "-a", "perceptron").errors
+
+
+def test_the_advice_fits_the_algorithm(there, thin, capsys):
+    Path("clear.svm").write_text("".join(f"{'+1' if k % 3 else '-1'} {1 + (k % 3 > 0)}:1\n" for k in range(600)))
+    thin("train", "clear.svm", "-m", "auto.ts", "-q")
+    progress = Progress()
+    progress.update(np.where(np.arange(600) % 2, 1.0, -1.0), np.where(np.arange(600) % 3, 1, -1).astype(np.int8))
+    remark_on_error(progress.report(), read(Path("auto.ts")))
+    said = capsys.readouterr().err
+    assert said.endswith("this model was in 50.00 %; thinstream diagnose tells what is wrong\n")

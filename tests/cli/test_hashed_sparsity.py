@@ -33,7 +33,7 @@ def test_of_the_features_met(mail, thin):
     facts = json.loads(thin("inspect", "m.ts", "--json"))
     nnz = facts["non_zeros"]
     assert 0 < nnz < mail
-    assert f"non-zeros          {nnz} of {mail} weights of features met (hashed into " in said
+    assert f"non-zeros          {nnz} of {mail} weights of features met (hashed into 2^12 = 4,096 numbers)" in said
     assert (facts["weights_met"], facts["sparsity"]) == (mail, 1.0 - nnz / mail)
     assert facts["hash_space_sparsity"] > 0.98
     lines = [json.loads(line) for line in thin("train", "mail.jsonl", *how, "--json").splitlines()]
@@ -56,5 +56,6 @@ def test_of_all_where_nothing_tells_which_were_met(mail, thin):
 def test_of_each_class(there, thin):
     rows = [{"label": "abc"[k % 3], "n": k, "kind": f"b{k % 3}"} for k in range(30)]
     Path("three.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    thin("train", "three.jsonl", "--classes", "a,b,c", "-a", "ssol", "-q", "-m", "m.ts")
+    said = thin("train", "three.jsonl", "--classes", "a,b,c", "-a", "ssol", "-m", "m.ts")
+    assert "(hashed into 2^22 = 4,194,304 numbers)" in said  # for all classes
     assert json.loads(thin("inspect", "m.ts", "--json"))["weights_met"] == 3 * 4

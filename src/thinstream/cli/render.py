@@ -108,15 +108,18 @@ def _rows(table: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
 ENOUGH = 200
 
 
-def remark_on_error(report: Any, classes: Sequence[Any]) -> None:
-    """Says so if always answering the same would have been wrong less often."""
-    if report.rows < ENOUGH or not report.error > report.baseline:
+def remark_on_error(report: Any, model: Any) -> None:
+    """Says so if always answering the same would have been wrong less often, unless a threshold asks for that."""
+    if model.threshold or report.rows < ENOUGH or not report.error > report.baseline:
         return
-    most = classes[max(range(len(classes)), key=report.examples.__getitem__)]
+    most = model.classes[max(range(len(model.classes)), key=report.examples.__getitem__)]
+    advice = "thinstream diagnose tells what is wrong"
+    if model.learner.algorithm.name != "Auto":  # which scales columns itself, and has nothing to tune
+        scale = "--scale max helps where columns are of different size, " if model.preparation.scale is None else ""
+        advice = f"{scale}thinstream tune finds parameters, {advice}"
     say(
         f"thinstream: always answering {most!r} would be wrong in {100 * report.baseline:.2f} % of all rows, this "
-        f"model was in {100 * report.error:.2f} %; --scale max helps where columns are of different size, "
-        "thinstream tune finds parameters, thinstream diagnose what is wrong"
+        f"model was in {100 * report.error:.2f} %; {advice}"
     )
 
 

@@ -61,7 +61,8 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
         say(f"thinstream: {remark}")
     if run.stream.names is not None and run.stream.names.full:
         say(f"thinstream: {len(run.stream.names):,} names are kept, as --names says; features met later have none")
-    remark_on_error(report, model.classes)
+    if training.goal is None:
+        remark_on_error(report, model)
     if report.rows and not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:
         labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
@@ -72,7 +73,8 @@ def _of_weights(model: Any) -> str:
     learner, met = model.learner, model.n_weights_met
     if met is None:
         return f"{learner.nnz:,} of {learner.n_weights:,} weights"
-    return f"{learner.nnz:,} of {met:,} weights of features met (hashed into {learner.n_weights:,} numbers)"
+    bits = model.feature_space["hashing"]["bits"]
+    return f"{learner.nnz:,} of {met:,} weights of features met (hashed into 2^{bits} = {1 << bits:,} numbers)"
 
 
 def _threshold_in_words(threshold: float, run: Any) -> str:

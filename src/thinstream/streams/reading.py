@@ -17,6 +17,7 @@ from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.class_book import ClassBook, local_numbers
 from thinstream.streams.compression import ending
+from thinstream.streams.number_labels import NumberLabels, lowest
 from thinstream.streams.options import Options
 from thinstream.streams.sources import (
     Piece,
@@ -49,6 +50,7 @@ class Rows(NamedTuple):
     y: NDArray[Any] | None
     unlabelled: int  # the first row without a label where others have one, or −1
     met: list[Any] | None = None  # labels that ``y`` has the places of, where classes are found as they come
+    numbers: tuple[float, ...] = ()  # the lowest labels, where those above 0 are positive
 
     def batch(self, first_row: int, position: Position) -> Batch:
         """The rows, all of them good, with the position behind them."""
@@ -72,12 +74,13 @@ class TextStream:
     spans: tuple[Span, ...] = ()  # what of each file is read; (): all
     skipped: Skipped = field(default_factory=Skipped)
     book: ClassBook | None = None  # of classes found as they come
+    numbers: NumberLabels = field(default_factory=NumberLabels)
 
     unit = "bytes"
 
     def within(self, spans: Sequence[Span]) -> Self:
         """The same stream, of each file only the given span."""
-        return replace(self, spans=tuple(spans), skipped=Skipped())
+        return replace(self, spans=tuple(spans), skipped=Skipped(), numbers=NumberLabels())
 
     @property
     def dtype(self) -> str:
@@ -107,7 +110,7 @@ class TextStream:
     @property
     def remarks(self) -> list[str]:
         """What is odd about what was read so far, as far as the format notices."""
-        return getattr(self.form, "remarks", [])
+        return [*getattr(self.form, "remarks", []), *self.numbers.remarks()]
 
     @property
     def size(self) -> int | None:
@@ -173,6 +176,7 @@ class TextStream:
                         error = self._trouble(file, line + above(), text, parsed.error)
                     if self.names is not None:
                         self.names.add(parsed.named)
+                    self.numbers.add(rows.numbers)
                     offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
                     batch = rows.batch(before.row, Position(start.part, offset, line, row))
                     good = len(batch) if bad < 0 else bad
@@ -256,7 +260,7 @@ class TextStream:
             many = self.classes is not None and len(self.classes) > 2
             signs = parsed.labels > 0
             y = np.where(missing, 0, parsed.labels).astype(np.int32) if many else np.where(signs, 1, -1).astype(np.int8)
-        return Rows(parsed, y, unlabelled)
+        return Rows(parsed, y, unlabelled, numbers=lowest(parsed.labels) if some and self.classes is None else ())
 
     def _trouble(self, file: str, line: int, text: Text, error: ParseError) -> InvalidInputError | None:
         """What a bad record raises; None if it is passed over."""
