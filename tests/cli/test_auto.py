@@ -74,6 +74,12 @@ def test_diagnose_looks_at_what_it_predicts_with(data, blend, thin):
     assert "Auto" in thin("diagnose", data, "-m", blend)
 
 
+def test_thresholds_are_probabilities(data, thin):
+    thin("train", data, *SMALL, "--threshold", "0.8", "-m", "m.ts", "-q")
+    assert ts.load("m.ts").threshold_ == pytest.approx(np.log(4.0), rel=1e-6)
+    assert "a probability between 0 and 1" in thin("train", data, *SMALL, "--threshold", "3", code=2).errors
+
+
 def test_goes_on_from_a_file(data, blend, thin):
     thin("train", data, "--from", blend, "-m", "twice.ts", "-q")
     thin("train", data, *SMALL, "--passes", "2", "-m", "both.ts", "-q")

@@ -106,7 +106,7 @@ def test_the_best_classes(three, thin):
 
 
 def test_the_best_of_two_classes_is_the_one_that_is_chosen(model, data, thin):
-    thin("train", data, "--model", "high.ts", "--threshold", "1000", "-q")
+    thin("train", data, "-a", "adarda", "--model", "high.ts", "--threshold", "1000", "-q")
     for line in thin("predict", data, "-m", "high.ts", "--top", "2", "--scores").splitlines():
         first, one, second, other = line.split("\t")
         assert (first, second, float(one)) == ("-1", "1", -float(other))

@@ -66,13 +66,13 @@ def test_a_probability_or_a_score(data, thin):
 
 def test_the_progressive_table_decides_by_it(data, thin):
     """Above all scores nothing is called positive."""
-    found = json.loads(thin("train", data, "--threshold", "1e6", "--json").splitlines()[-1])
+    found = json.loads(thin("train", data, "-a", "adarda", "--threshold", "1e6", "--json").splitlines()[-1])
     assert (found["sensitivity"], found["specificity"]) == (0.0, 1.0)
     assert found["error"] == 1.0 - found["baseline"] or found["error"] > found["baseline"]
 
 
 def test_a_model_that_goes_on_keeps_it(data, thin):
-    thin("train", data, "--threshold", "0.5", "-m", "m.ts", "-q")
+    thin("train", data, "-a", "adarda", "--threshold", "0.5", "-m", "m.ts", "-q")
     thin("train", data, "--from", "m.ts", "-m", "n.ts", "-q")
     assert read(Path("n.ts")).threshold == 0.5
 
