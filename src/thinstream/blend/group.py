@@ -1,13 +1,16 @@
 """Models of one algorithm on the same rows: side by side as lanes, or each for itself where they are few."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.lanes import Lanes
+from thinstream.lanes.block import Block
 from thinstream.lanes.single import SingleLane
+from thinstream.learners.learner import unit_vectors
 
 #: So many models run each for itself: a block has room for sixteen, and reads and writes it all (docs/auto.md).
 FEW = 3
@@ -53,6 +56,16 @@ class Group(Lanes):
                 block.failed[numbers.index(lane)] = 0
         self.failed[lane] = row
 
+    def weights_at(self, coordinates: NDArray[Any]) -> NDArray[Any]:
+        """`Learner.weights_at` of every model, coordinates × models; NaN of those that are out. Nothing changes."""
+        found = np.full((len(coordinates), len(self)), np.nan, self.dtype)
+        for block, numbers in zip(self._blocks, self._numbers, strict=True):
+            if isinstance(block, Block):
+                found[:, numbers] = _weights_of(block, coordinates)
+            elif block.failed[0] < 0:
+                found[:, numbers[0]] = block._model.weights_at(coordinates)
+        return found
+
     def widen(self, n_features: int) -> None:
         """Room for so many features."""
         self.grow = True
@@ -61,3 +74,14 @@ class Group(Lanes):
     def needed(self, n_features: int) -> int:
         """Bytes of models this wide."""
         return self._needed(n_features)
+
+
+def _weights_of(block: Block, coordinates: NDArray[Any]) -> NDArray[Any]:
+    """Scores of unit vectors of weight 0."""
+    n, alone = len(coordinates), copy(block)  # counters of its own, because another thread may be learning
+    counts, totals = block.memory.counts.copy(), block.memory.totals.copy()
+    alone.memory, alone.failed = block.memory._replace(counts=counts, totals=totals), block.failed.copy()
+    dtype = block.memory.state.dtype
+    scores = np.empty((n, len(block.lanes)), dtype)
+    alone.learn(unit_vectors(coordinates, dtype), np.ones((n, 1), np.int8), np.zeros((n, 1)), 1.0, scores)
+    return scores

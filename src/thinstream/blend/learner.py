@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.blend.building import stations_of
+from thinstream.blend.features import AllFeatures, FewFeatures
 from thinstream.blend.group import Group
 from thinstream.blend.head import Head
-from thinstream.blend.linear import parts_of, vectors_of
+from thinstream.blend.linear import frozen, parts_of, vectors_of
 from thinstream.blend.member import Member, members_of
 from thinstream.blend.merging import changed, merged
 from thinstream.blend.portfolio import PORTFOLIO
 from thinstream.blend.record import FIRST_NOTE, Record
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.errors import InvalidInputError
-from thinstream.learners import Frozen, Learner, find
+from thinstream.learners import Learner, find
 from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, require_range, require_signs
 from thinstream.learners.limits import physical_memory
 from thinstream.learners.protocol import ReadsOnce
@@ -36,6 +37,8 @@ FIRST_LOOK = 1 << 12
 WORTH = 0.005
 #: Non-zeros all models learn before the head does: they are still in the cache, and scores take little room.
 BLOCK = 1 << 18
+#: Weights that could be read in the time that reading a few takes in any case.
+A_CALL = 1 << 12
 _NAME = "Auto"
 
 
@@ -105,6 +108,7 @@ class Blend(ReadsOnce, SingleModel):
         self.weak = np.zeros(len(self.head), np.bool_)  # which were worth nothing at the last look
         self.news: list[str] = []  # what there is to tell since somebody looked
         self.version, self._linear = 0, (-1, list[Any]())
+        self._read = (-1, 0)  # of a version: weights read of few features at a time
 
     def like(self, portfolio: Sequence[Member], n_features: int) -> Self:
         """A fresh one of these models, alike in all else."""
@@ -231,13 +235,28 @@ class Blend(ReadsOnce, SingleModel):
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """The blend's, v·x + b. Nothing changes."""
-        parts = self.linear()
-        if len(parts) == 1:
-            found: NDArray[Any] = parts[0].scores(batch)
-            return found
-        each = [part.scores(batch).astype(np.float64) for part in parts]
-        together: NDArray[Any] = np.sum(each, axis=0).astype(self.dtype)
-        return together
+        each = self._few_scores(batch.check()) if self._is_few(batch) else [p.scores(batch) for p in self.linear()]
+        together = each[0] if len(each) == 1 else np.sum([scores.astype(np.float64) for scores in each], axis=0)
+        return np.asarray(together, self.dtype)
+
+    def _is_few(self, batch: Batch) -> bool:
+        """Whether reading weights of the rows' features only has cost less, since rows were learned, than all would."""
+        if self._linear[0] == self.version or self.most is not None:
+            return False
+        before = self._read[1] if self._read[0] == self.version else 0
+        self._read = (self.version, before + batch.nnz + A_CALL)
+        return self._read[1] <= self.n_features
+
+    def _few_scores(self, batch: Batch) -> list[Any]:
+        """Of each part, with the bits that all weights would give."""
+        rows = batch.narrowed(self.n_features)
+        features, found = FewFeatures(rows, self.offset), []
+        vectors = vectors_of(self.parts, self.head.coefficients(), features, self.dtype)
+        for each, part in zip(vectors, self.parts, strict=True):
+            ready = part.preparation.apply(rows, self.dtype) if part.preparation else rows
+            require_range(ready, self.dtype)  # as long as columns have their numbers
+            found.append(frozen(self, *each).scores(features.renumbered(ready)))
+        return found
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -267,32 +286,11 @@ class Blend(ReadsOnce, SingleModel):
     def linear(self) -> list[Any]:
         """What it predicts with: a model of weights for each kind of rows, of which there is one as a rule."""
         if self._linear[0] != self.version:
-            vectors = vectors_of(self.parts, self.head.coefficients(), self.n_features, self.dtype, self.most)
-            self._linear = (
-                self.version,
-                [
-                    prepared(self._frozen(*each), part.preparation)
-                    for each, part in zip(vectors, self.parts, strict=True)
-                ],
-            )
+            every = AllFeatures(self.n_features)
+            vectors = vectors_of(self.parts, self.head.coefficients(), every, self.dtype, self.most)
+            pairs = zip(vectors, self.parts, strict=True)
+            self._linear = self.version, [prepared(frozen(self, *each), part.preparation) for each, part in pairs]
         return self._linear[1]
-
-    def _frozen(self, weights: NDArray[Any], intercept: float) -> Frozen:
-        where = np.flatnonzero(weights)
-        return Frozen(
-            _NAME,
-            self.parameters,
-            n_features=self.n_features,
-            where=where,
-            values=weights[where],
-            intercept=intercept,
-            counts=self.counts,
-            loss=self.cumulative_loss,
-            costs=self.costs,
-            dtype=self.dtype.name,
-            grow=self.grow,
-            fit_intercept=bool(self.offset),
-        )
 
     @property
     def most(self) -> int | None:

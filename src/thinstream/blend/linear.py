@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.blend.features import AllFeatures, FewFeatures
 from thinstream.blend.group import Group
 from thinstream.errors import NumericalError
 from thinstream.jit import compiled
-from thinstream.learners import Learner
+from thinstream.learners import Frozen, Learner
 from thinstream.learners.learner import EVERY_WEIGHT_1
 from thinstream.preparing import Preparation
 
@@ -64,12 +65,14 @@ class Part:
         weights = EVERY_WEIGHT_1 if rows.weights is None else rows.weights
         _add_squares(rows.indptr.astype(np.int64, copy=False), rows.indices, rows.values, weights, self.squares)
 
-    def vector(self, coefficients: Iterator[float], n_features: int) -> tuple[NDArray[np.float64], float]:
-        """The sum of its models, v and b; takes the coefficients it needs."""
-        total, intercept = np.zeros(n_features), 0.0
+    def vector(
+        self, coefficients: Iterator[float], features: AllFeatures | FewFeatures
+    ) -> tuple[NDArray[np.float64], float]:
+        """The sum of its models, v (of these features) and b; takes the coefficients it needs."""
+        total, intercept = np.zeros(features.n_features), 0.0
         for station in self.stations:
-            m = None if self.preparation or not station.preparation else station.preparation.divisors(n_features)
-            for model in station.models:
+            m = None if self.preparation or not station.preparation else features.divisors(station.preparation)
+            for model in (model for group in station.groups for model in features.models(group)):
                 coefficient = next(coefficients)
                 if coefficient != 0.0:
                     weights = model.weights().astype(np.float64)
@@ -79,11 +82,15 @@ class Part:
 
 
 def vectors_of(
-    parts: Sequence[Part], coefficients: NDArray[np.float64], n_features: int, dtype: np.dtype[Any], most: int | None
+    parts: Sequence[Part],
+    coefficients: NDArray[np.float64],
+    features: AllFeatures | FewFeatures,
+    dtype: np.dtype[Any],
+    most: int | None = None,
 ) -> list[tuple[NDArray[Any], float]]:
     """Weights and intercept of each part, of all together the ``most`` important; coefficients are in their order."""
     each = iter(coefficients.tolist())
-    found = [part.vector(each, n_features) for part in parts]
+    found = [part.vector(each, features) for part in parts]
     with np.errstate(over="ignore"):
         vectors = [vector.astype(dtype) for vector, _ in found]
     if not all(np.isfinite(vector).all() for vector in vectors):
@@ -93,6 +100,25 @@ def vectors_of(
     if most is not None:
         most_important(vectors, [part.squares for part in parts], most)
     return [(vector, intercept) for vector, (_, intercept) in zip(vectors, found, strict=True)]
+
+
+def frozen(blend: Any, weights: NDArray[Any], intercept: float) -> Frozen:
+    """A model of these weights, all else as of the blend."""
+    where = np.flatnonzero(weights)
+    return Frozen(
+        blend.algorithm.name,
+        blend.parameters,
+        n_features=len(weights),
+        where=where,
+        values=weights[where],
+        intercept=intercept,
+        counts=blend.counts,
+        loss=blend.cumulative_loss,
+        costs=blend.costs,
+        dtype=blend.dtype.name,
+        grow=blend.grow,
+        fit_intercept=bool(blend.offset),
+    )
 
 
 def parts_of(stations: Sequence[Station]) -> list[Part]:

@@ -119,6 +119,13 @@ def make_rows(
     return Rows(indptr, indices, values, y, weights, offset)
 
 
+def unit_vectors(coordinates: NDArray[Any], dtype: np.dtype[Any]) -> Rows:
+    """Rows whose scores are the weights of these coordinates."""
+    n, kind = len(coordinates), np.int32 if np.max(coordinates, initial=0) < 2**31 - 1 else np.int64
+    ones = np.ones(n, dtype)
+    return Rows(np.arange(n + 1), coordinates.astype(kind, copy=False), ones, _NO_LABELS, _EVERY_WEIGHT_0)
+
+
 def _is_ready(batch: Batch, dtype: np.dtype[Any]) -> bool:
     """Whether the loop takes the arrays as they are; for long indices of narrow rows it is not compiled once more."""
     return batch.values.dtype == dtype and (batch.indices.itemsize == 4 or batch.n_features >= 2**31)
@@ -358,15 +365,16 @@ class Learner(ReadsOnce, SingleModel):
             yield start, self._weight_block(start, min(start + BLOCK, width))
 
     def _weight_block(self, start: int, stop: int) -> NDArray[Any]:
-        n, dtype = stop - start, self.dtype
-        kind = np.int32 if stop < 2**31 else np.int64
-        unit = Rows(
-            np.arange(n + 1), np.arange(start, stop, dtype=kind), np.ones(n, dtype), _NO_LABELS, _EVERY_WEIGHT_0
-        )
-        out = np.empty(n, dtype=dtype)
+        return self.weights_at(np.arange(start, stop))
+
+    def weights_at(self, coordinates: NDArray[Any]) -> NDArray[Any]:
+        """Weights of these coordinates of the memory: j + 1 is feature j's where 0 is the constant's, else j."""
+        out = np.empty(len(coordinates), dtype=self.dtype)
         frozen = self.memory._replace(counts=self.memory.counts.copy(), totals=self.memory.totals.copy())
-        if self._run(unit, frozen, out) < 0:
-            raise NumericalError(f"{self.algorithm.name}: a weight is not finite in {dtype.name}; {_remedy(dtype)}")
+        if self._run(unit_vectors(coordinates, self.dtype), frozen, out) < 0:
+            raise NumericalError(
+                f"{self.algorithm.name}: a weight is not finite in {self.dtype.name}; {_remedy(self.dtype)}"
+            )
         return out
 
     def __getstate__(self) -> dict[str, Any]:

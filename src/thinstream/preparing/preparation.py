@@ -67,6 +67,10 @@ class Preparation:
         """One of its own, for so many features at least."""
         return self.with_scales(None if self.scales is None else self.scales.copy(n_features))
 
+    def at(self, features: NDArray[Any]) -> Self:
+        """The same for these features only, renumbered in their order."""
+        return self.with_scales(None if self.scales is None else self.scales.at(features))
+
     def widen(self, n_features: int) -> None:
         """Room for the scales of so many features."""
         if self.scales is not None:

@@ -145,6 +145,10 @@ class Scales:
         """m_j of the first features; 0 of those never learned."""
         raise NotImplementedError
 
+    def at(self, features: NDArray[Any]) -> Self:
+        """Those of these features only, in their order."""
+        return type(self)(self.state.reshape(-1, self.width)[features].ravel())
+
     @classmethod
     def merged(cls, parts: Sequence["Scales"], base: "Scales | None" = None) -> Self:
         """Those of several that learned different rows, all as wide; ``base`` is what they all began with."""
