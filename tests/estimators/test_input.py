@@ -10,6 +10,7 @@ import thinstream as ts
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, UnknownNameError
 from thinstream.learners import Learner
+from thinstream.streams import Numbering, from_memory
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 1.0]])
 Y = np.array([0, 1, 0, 1])
@@ -263,3 +264,31 @@ def test_probabilities_only_for_the_logistic_loss():
     probabilities = model.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     np.testing.assert_allclose(probabilities[:, 1], 1 / (1 + np.exp(-model.decision_function(X))), rtol=1e-6)
+
+
+DICTS, TEXTS, ANSWERS = [{"user": "ann"}, {"user": "bob"}], ["free offer", "see you"], [0, 1]
+
+
+@pytest.mark.parametrize("name", ["auto", "arow", "fgm"])
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_dicts_and_texts_are_told_how_they_are_learned(name, first):
+    model = ts.make(name)
+    if not hasattr(model, first):
+        return
+    more = {} if first == "fit" else {"classes": [0, 1]}
+    for X in (DICTS, np.array(DICTS), DICTS[0]):
+        with pytest.raises(InvalidInputError, match="got dicts; these are learned as a stream: fit_stream") as error:
+            getattr(model, first)(X, ANSWERS, **more)
+        assert "from_memory(list(zip(X, y)), hasher=Numbering())" in str(error.value)
+    for texts in (TEXTS, np.array(TEXTS), TEXTS[0]):
+        with pytest.raises(InvalidInputError, match=r"got texts; .*HashingVectorizer") as error:
+            getattr(model, first)(texts, ANSWERS, **more)
+        assert "open_stream('texts.csv', text=('text',))" in str(error.value)
+
+
+def test_what_is_said_of_dicts_and_texts_works(tmp_path):
+    by_name = ts.AROW().fit_stream(from_memory(list(zip(DICTS, ANSWERS, strict=True)), hasher=Numbering()))
+    assert by_name.predict(DICTS).tolist() == [-1, 1]
+    (tmp_path / "texts.csv").write_text("label,text\n0,free offer\n1,see you\n")
+    by_word = ts.AROW().fit_stream(ts.open_stream(tmp_path / "texts.csv", text=("text",)))
+    assert by_word.predict(TEXTS).tolist() == [-1, 1]

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import thinstream as ts
 from thinstream.errors import InvalidInputError
+from thinstream.streams import Hashing
 
 CSV = "label,age,city,zip\nyes,31,Oslo,0150\nno,5,Rome,00100\nyes,40.5,Oslo,0151\nno,7,Bonn,53111\nno,,Rome,\n"
 ROWS = [
@@ -167,3 +169,41 @@ def test_models_of_other_columns(folder):
         model.predict(["1:1", "x:y"])
     with pytest.raises(InvalidInputError, match="got 2 texts and 1 rows"):
         model.predict(["1:1", ""])
+
+
+@pytest.mark.parametrize("grow", [False, True])
+@pytest.mark.parametrize("name", ["arow", "fgm"])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix, np.ndarray.tolist])
+def test_a_matrix_has_no_names(kind, name, grow, folder):
+    own = {"grow": grow} if name == "arow" else {}
+    model = ts.make(name, **own).fit_stream(ts.open_stream("d.csv", classes=("no", "yes"), bits=10))
+    message = "named features of the columns 'age', 'city', 'zip', hashed into 1,024 numbers; it takes a list of dicts"
+    with pytest.raises(InvalidInputError, match=message + ", a frame .* got a matrix of 3 columns"):
+        model.predict(kind(np.ones((1, 3))))
+    wide = sp.csr_matrix(([1.0], ([0], [Hashing(bits=10).index("age")])), shape=(1, 1 << 10))
+    if name == "arow":  # rows that somebody else has hashed
+        assert model.decision_function(wide).tolist() == model.decision_function([{"age": 1}]).tolist()
+
+
+def test_keys_are_columns_of_the_files(folder):
+    model = trained("d.csv", classes=("no", "yes"), ignore=("zip",))
+    with pytest.raises(InvalidInputError, match=r"X, row 1: .* not learned from a column 'cty'; did you mean 'city'\?"):
+        model.predict([{"city": "Oslo"}, {"cty": "Oslo"}])
+    with pytest.raises(InvalidInputError, match=r"a column 'height'; there are 'age', 'city'$"):
+        model.partial_fit([{"height": 3}], ["yes"])
+    whole = {"label": "yes", "age": 3, "city": "Oslo", "zip": "0150"}
+    assert model.decision_function([whole]) == model.decision_function([{"age": 3, "city": "Oslo"}])
+    assert model.decision_function([{}]) == model.intercept_
+
+
+def test_models_of_files_without_columns_take_any_key(folder):
+    Path("d.jsonl").write_text('{"label": 1, "n": 2, "city": "Oslo"}\n{"label": 0, "n": 3, "city": "Rome"}\n')
+    assert len(trained("d.jsonl").predict([{"height": 3}])) == 1
+
+
+@pytest.mark.parametrize(("X", "what"), [({"age": 1}, "dict"), ("yes,1,Oslo,0150", "text")])
+def test_one_row_is_no_list_of_rows(X, what, folder):
+    models = [trained("d.csv", classes=("no", "yes")), ts.AROW().fit(np.eye(2), [0, 1])]
+    for model in models:
+        with pytest.raises(InvalidInputError, match=rf"X must be a list of rows, got one {what}: \[X\]"):
+            model.predict(X)

@@ -23,7 +23,7 @@ from thinstream.estimators.streams import StreamClassifier
 from thinstream.learners import Classes, find
 from thinstream.learners.learner import LARGEST
 from thinstream.models import Model
-from thinstream.streams.at_hand import batch_like
+from thinstream.streams.at_hand import batch_like, require_numbers
 
 #: Precision of those that have no choice.
 WIDE = "float64"
@@ -124,6 +124,7 @@ class BatchClassifier(StreamClassifier):
                 f"{self._algorithm} takes numpy arrays and sparse matrices, got {type(X).__module__}."
                 f"{type(X).__name__}; only BCW learns on a device"
             )
+        require_numbers(X)
         X = validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
         )

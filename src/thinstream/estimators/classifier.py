@@ -206,7 +206,8 @@ class OnlineClassifier(StreamClassifier):
     def _batch_of(self, X: Any) -> Batch:
         """Rows for the fitted model: a matrix, or whatever the stream it has learned from took."""
         found = batch_like(self._model, X)
-        return Batch.of(*csr_of(self, X, reset=False, any_width=self.grow)) if found is None else found
+        hashed = "hashing" in self._model.feature_space  # as wide as all that names are hashed into, met or not
+        return Batch.of(*csr_of(self, X, reset=False, any_width=self.grow or hashed)) if found is None else found
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from thinstream.errors import InvalidInputError, MergeError
+from thinstream.streams.at_hand import require_numbers
 
 
 class Csr(NamedTuple):
@@ -26,6 +27,7 @@ class Csr(NamedTuple):
 
 def csr_of(estimator: Any, X: Any, *, reset: bool, any_width: bool = False) -> Csr:
     """X as CSR arrays; ``any_width`` lets it be wider or narrower than what the estimator has seen."""
+    require_numbers(X)
     options = {
         "accept_sparse": "csr",
         "dtype": [np.float64, np.float32],  # what is neither becomes the first: nothing is rounded

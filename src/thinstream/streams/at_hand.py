@@ -12,7 +12,7 @@ import numpy as np
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, near
 from thinstream.streams.formats import find_format
-from thinstream.streams.options import LAYOUT, Options, as_learned
+from thinstream.streams.options import LAYOUT, OPTIONS, Options, as_learned
 
 #: What stands for nothing in columns declared numeric, as in CSV.
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
@@ -35,14 +35,19 @@ def batch_like(model: Any, X: Any) -> Batch | None:
     array([31. ,  1. ,  5.5], dtype=float32)
     """
     named = "hashing" in model.feature_space
+    if isinstance(X, Mapping | str):
+        raise InvalidInputError(f"X must be a list of rows, got one {_called(X)}: [X] is a list of it")
     if hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns")):
         return _parsed(model, "jsonl", _json_lines(model, _records(model, X))) if named else None
     rows = _sequence(X)
     if rows is None:
+        if named:
+            _require_hashed(model, X)
         return None
     if all(isinstance(row, Mapping) for row in rows):
         if not named:
             raise InvalidInputError("dicts have names for features, this model has learned from numbered ones")
+        _require_known(model, rows)
         return _parsed(model, "jsonl", _json_lines(model, rows))
     if not all(isinstance(row, str) for row in rows):
         return None
@@ -61,6 +66,70 @@ def batch_like(model: Any, X: Any) -> Batch | None:
         "texts are rows of a model of one column of text, or lines of JSON, CSV or VW as it has learned from; this one "
         f"takes dicts or frames, got {rows[0]!r:.60}"
     )
+
+
+def require_numbers(X: Any) -> None:
+    """Raises, and says what to do, where X is dicts or texts: a model that begins with a matrix has no names."""
+    rows = [X] if isinstance(X, Mapping | str) else _sequence(X)
+    if rows is None or not isinstance(rows[0], Mapping | str):
+        return
+    if isinstance(rows[0], Mapping):
+        how = "from_memory(list(zip(X, y)), hasher=Numbering())), both of thinstream.streams"
+    else:
+        how = (
+            "open_stream('texts.csv', text=('text',))), from a file with the column 'text', or as the matrix that "
+            "scikit-learn's HashingVectorizer makes of them"
+        )
+    raise InvalidInputError(
+        f"X must be a matrix or a frame of numbers, got {_called(rows[0])}s; these are learned as a stream: "
+        f"fit_stream({how}"
+    )
+
+
+def _called(row: Any) -> str:
+    return "dict" if isinstance(row, Mapping) else "text"
+
+
+def _require_hashed(model: Any, X: Any) -> None:
+    """A matrix for a model of named features must have a column for each number that names are hashed into."""
+    shape = X.shape if hasattr(X, "shape") else _nested_shape(X)
+    width = 1 << model.feature_space["hashing"]["bits"]
+    if len(shape) != 2 or shape[1] in (width, model.learner.n_features):
+        return
+    columns = model.reading.get("columns", ())
+    raise InvalidInputError(
+        f"this model has learned from named features{_shown(columns, ' of the columns ')}, hashed into {width:,} "
+        f"numbers; it takes a list of dicts, a frame with these names, or lines as its files have them, got a matrix "
+        f"of {shape[1]} columns, which have no names"
+    )
+
+
+def _nested_shape(X: Any) -> tuple[int, ...]:
+    """Of a list of lists."""
+    return (len(X), len(X[0])) if isinstance(X, list | tuple) and X and hasattr(X[0], "__len__") else ()
+
+
+def _require_known(model: Any, rows: Sequence[Mapping[Any, Any]]) -> None:
+    """Keys are columns of the model's files, where these had columns; any may be absent."""
+    reading = model.reading
+    if "columns" not in reading:
+        return
+    others = (reading.get(name, OPTIONS[name].default) for name in ("label", "weight", "id"))
+    layout = reading.get(LAYOUT, {}).get("columns", ())
+    known = {*reading["columns"], *layout, *reading.get("ignore", ()), *others}
+    for row, record in enumerate(rows):
+        for name in map(str, record):
+            if name not in known:
+                raise InvalidInputError(
+                    f"X, row {row}: the model has not learned from a column {name!r}"
+                    + (near(name, reading["columns"], "; ") or _shown(reading["columns"], "; there are "))
+                )
+
+
+def _shown(names: Sequence[str], before: str) -> str:
+    """The first names, with some text before them; nothing of none."""
+    more = ", …" if len(names) > 20 else ""
+    return f"{before}{', '.join(map(repr, names[:20]))}{more}" if names else ""
 
 
 def _sequence(X: Any) -> Sequence[Any] | None:
