@@ -83,7 +83,8 @@ def test_rows_wait_for_a_later_run(files, thin):
 
 
 def test_classes_that_come_later_and_weights(files, thin):
-    words = ["train", "rows.jsonl", "--labels", "labels.jsonl", "--id", "mail", "--time", "at", "--grow-classes"]
+    words = ["train", "rows.jsonl", "-a", "adarda", "--labels", "labels.jsonl", "--id", "mail", "--time", "at"]
+    words += ["--grow-classes"]
     thin(*words, "-m", "m.ts", "-q")
     assert ts.load("m.ts").classes_.tolist() == ["ham", "spam"]
     _, labels = files

@@ -13,7 +13,7 @@ FULL = Path("/dev/full")
 
 
 def test_an_encoding_without_the_characters(data, model, thin, monkeypatch):
-    nothing_called = ("train", data, "--threshold", "1e6")  # no row: its precision is undefined
+    nothing_called = ("train", data, "-a", "adarda", "--threshold", "1e6")  # no row: its precision is undefined
     thin(*nothing_called, "-m", model, "-q")
     for encoding in ("latin-1", "ascii"):
         monkeypatch.setenv("PYTHONIOENCODING", encoding)
