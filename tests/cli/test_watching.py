@@ -102,7 +102,7 @@ def test_what_cannot_forget_is_told(turning, thin):
     for command, options, said in (
         ("train", ["-a", "sop", "--half-life", "5"], "SOP has no --half-life, it has --a, --covariance, --update-on"),
         ("train", ["-a", "ssol", "--half-life", "5"], "SSOL: half_life is for covariance='diagonal' with diagonal='ex"),
-        ("train", ["-a", "fsol", "--half-life", "0"], "FSOL: half_life must be a number ≥ 1, or None, got 0"),
+        ("train", ["-a", "fsol", "--half-life", "0"], "FSOL: --half-life must be a number ≥ 1, or None, got 0"),
         ("tune", ["-a", "sop", "-g", "half-life=5,6"], "SOP has no parameter 'half_life': it cannot forget"),
     ):
         assert said in thin(command, turning, *options, code=2).errors
