@@ -87,7 +87,7 @@ def test_skipped_records_are_counted_once_across_a_resumed_run(there, thin, monk
         (["d.svm", "t.vw"], "files of one format are needed, d.svm is libsvm, t.vw is vw"),
         (["d.svm", "-m", "no/m.ts"], "no/m.ts: cannot be written: there is no folder"),
         (["d.svm", "-m", "."], ".: cannot be written: it is a folder"),
-        (["d.svm", "--from", "cut.ts"], "cut.ts: is not a model file, or a damaged one"),
+        (["d.svm", "--from", "cut.ts"], "cut.ts: is not a model file, or a damaged one\n"),
         (["d.svm", "--from", "no.ts"], "no.ts: there is no such file"),
         (["d.svm", "--from", "flipped.ts"], "flipped.ts: is damaged: its checksum does not fit"),
         (["d.svm", "--from", "w.ts"], "w.ts holds weights only"),

@@ -235,7 +235,9 @@ def test_predict_reads_features_as_the_model_learned_them(there, thin):
         thin("predict", "new.vw", "-m", "v.ts", "--bits", "11", code=2).errors
     )
     Path("d.svm").write_text("1 1:1\n")
-    assert "v.ts: its features were read as {'hashing':" in thin("predict", "d.svm", "-m", "v.ts", code=1).errors
+    assert "v.ts: its features were read as names hashed into 2^10 numbers, those of the data are column numbers; " in (
+        thin("predict", "d.svm", "-m", "v.ts", code=1).errors
+    )
     said = thin("train", "t.vw", "--from", "v.ts", "-m", "v2.ts", "-q")  # nothing needs repeating
     assert read("v2.ts").learner.t == 4
     assert said == ""
@@ -277,6 +279,10 @@ def test_inspect(data, thin):
     found = json.loads(thin("inspect", model, "--json"))
     assert (found["examples"], found["classes"], found["parameters"]["l1"]) == (ROWS, [-1, 1], 0.0)
     assert found["top"][0]["feature"] == 0
+    assert f"progressive error    {100 * found['progressive_error']:.2f} %" in said
+    assert f"sparsity             {100 * found['sparsity']:.2f} %" in said
+    assert f"intercept            {found['intercept']:.6g}" in said
+    assert "feature space        column numbers, from 0" in said
 
 
 def test_export(data, model, thin):

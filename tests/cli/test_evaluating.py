@@ -29,7 +29,7 @@ def test_sum_and_cost_come_when_asked_for(model, data, thin):
 def test_pictures(model, data, thin):
     pytest.importorskip("matplotlib")
     for name in ("curves.png", "curves.svg"):
-        thin("evaluate", data, "-m", model, "--plot", name)
+        assert thin("evaluate", data, "-m", model, "--plot", name).endswith(f"picture            {name}\n")
         assert Path(name).stat().st_size > 10_000
     said = thin("evaluate", data, "-m", model, "--plot", "curves.gif", code=2).errors
     assert "must be '.png' or '.svg'" in said

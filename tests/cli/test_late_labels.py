@@ -111,7 +111,8 @@ def test_what_does_not_go_together(files, thin, words, message):
 
 def test_bad_files(files, thin):
     words = ["train", "rows.jsonl", "--labels", "labels.jsonl", "--classes", "ham,spam"]
-    assert "rows.jsonl: example 1 has no id" in thin(*words, "--id", "number", code=1).errors
+    assert "rows.jsonl: example 1 has no id, no 'number'; there are " in thin(*words, "--id", "number", code=1).errors
+    assert "example 1 has no id, no 'mial'; did you mean 'mail'?" in thin(*words, "--id", "mial", code=1).errors
     assert "labels.jsonl, line 1" in thin(*words[:-1], "no,yes", "--id", "mail", code=1).errors
     assert (
         "there is no column 'number'"

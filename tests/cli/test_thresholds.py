@@ -61,7 +61,12 @@ def test_a_probability_or_a_score(data, thin):
     assert read(Path("s.ts")).threshold == pytest.approx(0.8)
     scores = np.array(thin("predict", data, "-m", "s.ts", "--scores").split(), float)
     assert thin("predict", data, "-m", "s.ts").split() == np.where(scores > np.float32(0.8), "1", "-1").tolist()
-    assert "threshold            0.800000011920929" in thin("inspect", "s.ts")
+    assert "threshold            score 0.8\n" in thin("inspect", "s.ts")
+    assert json.loads(thin("inspect", "s.ts", "--json"))["threshold"] == np.float32(0.8)
+    shown = "threshold {}score 1.38629 (probability 0.8)\n"
+    assert shown.format(" " * 11) in thin("inspect", "p.ts")
+    assert shown.format(" " * 9) in thin("evaluate", data, "-m", "p.ts")
+    assert shown.format(" " * 9) in thin("train", data, "-a", "ftrlproximal", "--threshold", "0.8")
 
 
 def test_the_progressive_table_decides_by_it(data, thin):
@@ -105,6 +110,8 @@ def test_the_option_of_an_algorithm_keeps_its_name(data, thin):
         (["--recall", "0"], "recall must be a share above 0, at most 1, got 0.0"),
         (["--classes", "1,2,3", "--threshold", "0.5"], "a threshold is for two classes, this model has 3"),
         (["--classes", "1,2,3", "--recall", "0.5"], "a threshold for recall is for two classes, this model has 3"),
+        (["--grow-classes", "--recall", "0.5"], "a threshold is for two classes named by --classes, without --grow"),
+        (["--grow-classes", "--threshold", "0.5"], "a threshold is for two classes named by --classes, without --grow"),
         (["-a", "fgm", "--recall", "0.5"], "FGM holds its rows: it has no scores before each update"),
         (["--recall", "0.5", "--engine", "local"], "--recall and --false-alarms are for runs in one process"),
         (["-a", "ftrlproximal", "--threshold", "1.5"], "a probability between 0 and 1"),

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from thinstream.models.file import read
+from thinstream.training.drift import DriftWatch
+from thinstream.training.picture import _figure
 
 
 @pytest.fixture
@@ -43,6 +45,21 @@ def test_the_picture(turning, thin, tmp_path, kind):
     assert drawn == (tmp_path / f"two.{kind}").read_bytes()
     if kind == "svg":
         assert drawn.count(b"clip-path") > 3
+        assert "picture            one.svg\n" in thin("train", turning, "-a", "fsol", "--plot", "one.svg")
+
+
+def test_a_few_rows_at_the_end_make_no_spike():
+    pytest.importorskip("matplotlib", reason="matplotlib, of the extra plot, is not installed")
+
+    def drawn_to(rows):
+        watch = DriftWatch()
+        watch.update(np.arange(rows) >= 4128)
+        axes = _figure(watch, "a run", None).axes[0]
+        return axes.lines[0].get_xdata()[-1], axes.get_xlim()[1]
+
+    assert drawn_to(4128) == (4128, 4128)  # in stretches of 48 rows
+    assert drawn_to(4136) == (4128, 4136)
+    assert drawn_to(4144) == (4144, 4144)
 
 
 def test_what_cannot_be_watched(turning, thin):

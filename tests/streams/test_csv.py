@@ -156,7 +156,7 @@ MALFORMED = [
     (
         "spam,1,3,\n",
         0,
-        "a label must be a finite number (texts need classes= where the stream is opened, or --classes)",
+        "a label must be a finite number (texts are classes: --classes names them, --grow-classes takes any)",
         "'spam'",
     ),
     ("1,1,3,-1\n", 6, "a weight must be a finite number ≥ 0", "'-1'"),

@@ -100,7 +100,8 @@ MALFORMED = [
     (
         '{"label": "spam"}',
         0,
-        "a label must be a finite number, true or false (texts need classes= where the stream is opened, or --classes)",
+        "a label must be a finite number, true or false (texts are classes: --classes names them, --grow-classes takes "
+        "any)",
         '"spam"',
     ),
     ('{"label": [1]}', 0, "a label must be a finite number", "[1.0]"),

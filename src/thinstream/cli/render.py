@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -102,6 +103,14 @@ def show_json_rows(table: Mapping[str, Any]) -> None:
 
 def _rows(table: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
     return zip(*(np.asarray(column, dtype=object).tolist() for column in table.values()), strict=True)
+
+
+def threshold_in_words(model: Any) -> str:
+    """The score above which a row is positive, and the probability that it is where there is one."""
+    score = f"score {model.threshold:.6g}"
+    if not model.has_probabilities:
+        return score
+    return f"{score} (probability {0.5 + 0.5 * math.tanh(model.threshold / 2):.4g})"
 
 
 #: Rows from which on a share of mistakes says something.

@@ -27,6 +27,8 @@ def check_options(
     require_not_input(place, *files)
     require_model_file(training.model, place)
     _check_watching(training, distributed)
+    if training.grow_classes and any(each is not None for each in training.deciding):
+        raise InvalidParameterError("a threshold is for two classes named by --classes, without --grow-classes")
     if distributed.engine is None:
         require_writable(place)
     elif training.grow_classes:

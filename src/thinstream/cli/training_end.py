@@ -6,7 +6,7 @@ from thinstream.blend.serving import blends_of
 from thinstream.cli import late_labels
 from thinstream.cli.lanes import SHARE, few_weights, lanes_of, largest_shares
 from thinstream.cli.options import Output
-from thinstream.cli.render import remark_on_error, remark_on_labels, say, say_skipped, show_json
+from thinstream.cli.render import remark_on_error, remark_on_labels, say, say_skipped, show_json, threshold_in_words
 from thinstream.cli.terminal import printable
 from thinstream.evaluate.showing import describe, percent
 
@@ -33,7 +33,7 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
         if report.rows:  # a learner that holds its rows has no scores of them before it learns
             print(f"\n{describe(report, [printable(str(label)) for label in model.classes], asked)}")
         if model.threshold:
-            print(f"{'threshold':<18} {_threshold_in_words(model.threshold, run)}")
+            print(f"{'threshold':<18} {threshold_in_words(model)}{_what_it_does(run)}")
         if late:
             print(late_labels.describe(run.stream))
         if blends_of(learner):
@@ -45,6 +45,8 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
             few = few_weights(model) if blends_of(learner) and not training.weights_only else None
             if few is not None and few < learner.nnz:
                 print(f"{'thinner':<18} thinstream thin {training.model} --nnz {few} -m NAME ({SHARE})")
+        if training.plot is not None:
+            print(f"{'picture':<18} {training.plot}")
     for blend in blends_of(learner):
         for told in blend.news:
             say(f"thinstream: {told}")
@@ -77,13 +79,13 @@ def _of_weights(model: Any) -> str:
     return f"{learner.nnz:,} of {met:,} weights of features met (hashed into 2^{bits} = {1 << bits:,} numbers)"
 
 
-def _threshold_in_words(threshold: float, run: Any) -> str:
-    """The threshold, and what it does to the rows it was chosen on."""
+def _what_it_does(run: Any) -> str:
+    """What a threshold does to the rows it was chosen on."""
     found = getattr(run, "chosen", None)
     if found is None:
-        return f"score {threshold:.6g}"
+        return ""
     shares = f"recall {percent(found.recall)} %, false alarms {percent(found.false_alarms)} %"
-    return f"score {threshold:.6g}: {shares}, precision {percent(found.precision)} % of the last {found.rows:,} rows"
+    return f": {shares}, precision {percent(found.precision)} % of the last {found.rows:,} rows"
 
 
 def _first_reason(run: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, meant
 from thinstream.late_labels.store import Id
 from thinstream.late_labels.waiting import Labelled, Waiting
 from thinstream.learners.protocol import AnyLearner
@@ -50,7 +50,10 @@ class Timed(NamedTuple):
     def _require_ids(self, batch: Batch) -> None:
         for k, each in enumerate(batch.ids or [""] * len(batch)):
             if not each:
-                raise InvalidInputError(f"{self.named}: example {batch.first_row + k + 1} has no id")
+                row, keys = batch.first_row + k + 1, getattr(getattr(self.stream, "form", None), "without_id", [])
+                name = getattr(getattr(self.stream, "options", None), "id", None)
+                hint = f", no {name!r}; {meant(name, keys)}" if name and keys and name not in keys else ""
+                raise InvalidInputError(f"{self.named}: example {row} has no id{hint}")
 
     def _time(self, text: str, row: int) -> float:
         try:

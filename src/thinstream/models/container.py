@@ -111,8 +111,8 @@ def get(path: Path) -> tuple[str, Arrays]:
             if text is None:
                 raise ModelFileError("is not a model file: a safetensors file, but not one of thinstream")
             return text, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, TypeError, AttributeError) as error:  # the latter: types numpy has not
-        raise ModelFileError(f"is not a model file, or a damaged one ({error})") from None
+    except (SafetensorError, TypeError, AttributeError):  # the latter: types numpy has not
+        raise ModelFileError("is not a model file, or a damaged one") from None
 
 
 def algorithm_in(path: str | Path) -> str | None:

@@ -17,6 +17,7 @@ from thinstream.growing import Growing, merge_growing
 from thinstream.learners.classes import Classes
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.protocol import AnyLearner
+from thinstream.models.feature_words import in_words
 from thinstream.one_vs_rest import merge as merge_plain
 from thinstream.one_vs_rest import model_for
 from thinstream.preparing import Preparation, merge, plain_learner, preparation_of, prepared
@@ -28,7 +29,11 @@ _BOTH = (
     "stream's out, normalize='l2' of the model comes after its scales"
 )
 
-_NOT_TWO = "a threshold is for two classes, this model has {}"
+
+def not_two(classes: Classes, threshold: str = "a threshold") -> str:
+    """What is wrong with a threshold of a model of these classes."""
+    why = "those of this one are met as they come (grow_classes)" if classes.grow else f"this model has {len(classes)}"
+    return f"{threshold} is for two classes, {why}"
 
 
 class Names(NamedTuple):
@@ -121,7 +126,7 @@ class Model:
                 f"a model of {max(models, 2)} classes needs as many labels, got {len(self.classes)}"
             )
         if self.threshold and not self.classes.are_two:
-            raise InvalidInputError(_NOT_TWO.format(len(self.classes)))
+            raise InvalidInputError(not_two(self.classes))
         if self.preparation and NORMALIZED in self.feature_space:
             raise InvalidParameterError(_BOTH)
 
@@ -203,7 +208,7 @@ class Model:
     def with_threshold(self, score: float) -> Self:
         """The same, positive above this score, which is rounded to the precision of its scores; for two classes."""
         if not self.classes.are_two:
-            raise InvalidParameterError(_NOT_TWO.format(len(self.classes)))
+            raise InvalidParameterError(not_two(self.classes))
         return replace(self, threshold=float(self.learner.dtype.type(score)))
 
     def chosen(self, scores: NDArray[Any]) -> NDArray[np.intp]:
@@ -220,8 +225,8 @@ class Model:
             raise InvalidParameterError(_BOTH)
         if dict(feature_space) != self.feature_space:
             raise InvalidInputError(
-                f"{model}: its features were read as {self.feature_space or 'column numbers'}, those of {source} are "
-                f"{dict(feature_space) or 'column numbers'}; they would not mean the same"
+                f"{model}: its features were read as {in_words(self.feature_space)}, those of {source} are "
+                f"{in_words(feature_space)}; they would not mean the same"
             )
 
     def merge(self, *others: "Model", average: bool = False) -> "Model":
@@ -238,6 +243,7 @@ class Model:
             for what in (first, "threshold", "feature_space", "reading_options"):
                 one, two = getattr(self, what), getattr(other, what)
                 if one != two:
+                    one, two = (in_words(one), in_words(two)) if what == "feature_space" else (one, two)
                     raise MergeError(
                         f"models to merge must agree in their {what.replace('_', ' ')}, got {one} and {two}"
                     )

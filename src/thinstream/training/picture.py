@@ -62,6 +62,8 @@ def _draw_error(axes: Any, watch: DriftWatch, title: str) -> None:
     stretches = watch.curve.stretches()
     many = -(-len(stretches) // POINTS)
     groups = [stretches[start : start + many] for start in range(0, len(stretches), many or 1)]
+    if len(groups) > 1 and 4 * sum(each.rows for each in groups[-1]) < sum(each.rows for each in groups[0]):
+        groups.pop()  # of a few rows at the end an error says nothing
     ends = np.array([group[-1].until for group in groups])
     errors = np.array([sum(each.wrong for each in group) / sum(each.rows for each in group) for group in groups])
     wrong, rows = (np.cumsum([sum(each[k] for each in group) for group in groups]) for k in (2, 1))
@@ -79,7 +81,7 @@ def _draw_error(axes: Any, watch: DriftWatch, title: str) -> None:
         label = None if monitor in seen else f"{monitor}: the error has risen"
         axes.axvline(change.row, color=_COLOURS.get(monitor, "0.2"), lw=1.1, alpha=0.8, label=label)
         seen.add(monitor)
-    axes.set(title=title, xlabel="examples", ylabel="progressive error, %", xlim=(0, max(ends[-1], 1)))
+    axes.set(title=title, xlabel="examples", ylabel="progressive error, %", xlim=(0, stretches[-1].until))
     axes.set_ylim(0, min(100, 110 * max(errors.max(), 0.01)))
     axes.xaxis.set_major_formatter(matplotlib().ticker.StrMethodFormatter("{x:,.0f}"))
     axes.grid(alpha=0.3)

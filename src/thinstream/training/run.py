@@ -18,7 +18,7 @@ from thinstream.evaluate.observer import FIRST_LINE, Line, NullObserver, Observe
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.evaluate.threshold import Chosen, Goal, RecentScores
 from thinstream.learners.growing_classes import GrowingClasses, called, known_before
-from thinstream.models.model import Model, Names
+from thinstream.models.model import Model, Names, not_two
 from thinstream.streams.options import how_read
 from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
@@ -317,9 +317,7 @@ def step_of(state: State, passes: int) -> Step:
 def _require_goal(goal: Goal, model: Model) -> None:
     """Raises where no threshold can be chosen."""
     if not model.classes.are_two:
-        raise InvalidParameterError(
-            f"a threshold for {goal.kind.replace('_', ' ')} is for two classes, this model has {len(model.classes)}"
-        )
+        raise InvalidParameterError(not_two(model.classes, f"a threshold for {goal.kind.replace('_', ' ')}"))
     if model.learner.reads != "once":
         raise InvalidParameterError(
             f"{model.learner.algorithm.name} holds its rows: it has no scores before each update to choose a threshold "

@@ -27,7 +27,7 @@ def evaluate(
     import numpy as np
 
     from thinstream.cli.io import require_not_input, require_outputs, score_data
-    from thinstream.cli.render import report_skipped, show_json
+    from thinstream.cli.render import report_skipped, show_json, threshold_in_words
     from thinstream.cli.terminal import printable
     from thinstream.errors import InvalidInputError
     from thinstream.evaluate.curves import curves_of
@@ -69,4 +69,6 @@ def evaluate(
     else:
         print(describe(report, labels, asked))
         if found.threshold:
-            print(f"{'threshold':<18} score {found.threshold:.6g}")
+            print(f"{'threshold':<18} {threshold_in_words(found)}")
+        if plot is not None:
+            print(f"{'picture':<18} {plot}")

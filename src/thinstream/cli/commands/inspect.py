@@ -39,7 +39,7 @@ def inspect(
         exact |= {"parameters": dict(found.learner.parameters), "classes": list(found.classes)}
         show_json({**facts, **exact, "feature_space": found.feature_space, "top": features})
         return
-    for name, value in facts.items():
+    for name, value in (facts | _for_people(found, facts)).items():
         print(printable(f"{name.replace('_', ' '):<20} {value}"))
     if features:
         head = "feature" if found.names or found.feature_space.get("hashing") else "feature (column, the first is 0)"
@@ -78,13 +78,27 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         **counts,
         "progressive_error": (model.report or {}).get("error"),
         "features": linear.n_features,
-        "feature_space": model.feature_space or "column numbers, from 0",
+        "feature_space": model.feature_space,
         **{name: kind for name, kind in model.preparation.kinds.items() if kind is not None},
         "non_zeros": len(linear.weights),
         **_sparsity(model, linear),
         "intercept": intercepts[0] if linear.is_binary else intercepts,
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _for_people(model: "Model", facts: dict[str, Any]) -> dict[str, str]:
+    """Those of the facts that JSON has in full, in percent, rounded or in words."""
+    from thinstream.cli.render import threshold_in_words
+    from thinstream.evaluate.showing import percent
+    from thinstream.models.feature_words import in_words
+
+    shares = ("progressive_error", "sparsity", "hash_space_sparsity")
+    found = {name: f"{percent(facts[name])} %" for name in shares if name in facts}
+    found |= {"threshold": threshold_in_words(model)} if "threshold" in facts else {}
+    intercepts = facts["intercept"] if isinstance(facts["intercept"], list) else [facts["intercept"]]
+    space = in_words(model.feature_space) if model.feature_space else "column numbers, from 0"
+    return {**found, "feature_space": space, "intercept": ", ".join(f"{value:.6g}" for value in intercepts)}
 
 
 def _sparsity(model: "Model", linear: "LinearModel") -> dict[str, Any]:

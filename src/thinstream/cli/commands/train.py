@@ -125,6 +125,11 @@ class Training:
         return [name.strip() for name in (self.monitor or "").split(",") if name.strip()]
 
     @property
+    def deciding(self) -> tuple[float | None, ...]:
+        """What is said of the threshold, one of them at most."""
+        return self.threshold, self.recall, self.false_alarms
+
+    @property
     def goal(self) -> "Goal | None":
         """What the threshold is to reach; None where it is given, or none is asked for."""
         names = ("threshold", "recall", "false_alarms")

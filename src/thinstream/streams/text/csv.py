@@ -22,7 +22,7 @@ from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.crossing.spelling import Members, of_columns, spelled
 from thinstream.streams.text import csv_parser as parser
-from thinstream.streams.text.hashed_rows import Class, ColumnFormat, Raw, words
+from thinstream.streams.text.hashed_rows import TEXTS, Class, ColumnFormat, Raw, words
 from thinstream.streams.text.hashing import encode_names, hashed
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
@@ -285,7 +285,7 @@ class CSV(ColumnFormat):
         name = repr(self._order[where]) if where < len(self._order) else f"number {where + 1}"
         limit = f"|value| must be at most {LARGEST[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
         end = "a closing quote must be followed by a delimiter or the end of the line"
-        texts = "a finite number (texts need classes= where the stream is opened, or --classes)"
+        texts = f"a finite number ({TEXTS})"
         allowed = {
             parser.AFTER_QUOTE: f"column {name}: {end}",
             parser.BAD_LABEL: f"a label must be {texts if self.classes is None else listed(self.classes)}",

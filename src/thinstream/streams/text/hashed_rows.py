@@ -25,6 +25,9 @@ BYTE_ORDER = b"\xef\xbb\xbf"  # some editors put it at the head of a file
 PIECE = 1 << 18
 Class = str | float | bool
 
+#: What labels that are texts need, in messages.
+TEXTS = "texts are classes: --classes names them, --grow-classes takes any"
+
 
 class Raw(NamedTuple):
     """Rows of features in the order of the text: not sorted, numbers may repeat."""

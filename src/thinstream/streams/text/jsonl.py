@@ -20,7 +20,7 @@ from thinstream.errors import meant
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.spelling import Members, spelled
-from thinstream.streams.text.hashed_rows import ColumnFormat, Raw, words
+from thinstream.streams.text.hashed_rows import TEXTS, ColumnFormat, Raw, words
 from thinstream.streams.text.hashing import encode_names, hashed
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
@@ -154,6 +154,7 @@ class JSONLines(ColumnFormat):
 
     labels: bool = False
     met: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    without_id: list[str] = field(default_factory=list, init=False, repr=False, compare=False)  # keys of a record
 
     @property
     def unmet(self) -> list[str]:
@@ -216,6 +217,8 @@ class JSONLines(ColumnFormat):
         """Label and weight of a line; its features are added, and what it is called where that is asked for."""
         entries = _decoded(line, _decoder if ids is None else _exact_decoder)
         called = "" if self.id is None else _as_written(entries.get(self.id, ""))
+        if ids is not None and not called and not self.without_id:
+            self.without_id.extend([*entries][:20])
         if self.labels and self.label is not None and self.label not in entries:
             raise _Refused(
                 f"a record must have its label under the key {_shown(self.label)}, got none; "
@@ -245,7 +248,7 @@ class JSONLines(ColumnFormat):
         if isinstance(given, bool):
             return 1.0 if given else -1.0
         if not isinstance(given, float) or not math.isfinite(given):
-            allowed = "a finite number, true or false (texts need classes= where the stream is opened, or --classes)"
+            allowed = f"a finite number, true or false ({TEXTS})"
             raise _Refused(f"a label must be {allowed}, got {_shown(given)}")
         return given
 
