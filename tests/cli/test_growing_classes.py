@@ -1,6 +1,7 @@
 """``--grow-classes``: classes that come later."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,10 @@ def test_train_predict_evaluate_inspect_export_go_on(colours, thin):
     assert thin("predict", colours, "-m", "m.ts").split() == thin("predict", colours, "-m", "all.ts").split()
     report = json.loads(thin("evaluate", colours, "-m", "m.ts", "--json"))
     assert report["error"] == json.loads(thin("evaluate", colours, "-m", "all.ts", "--json"))["error"]
+    said, known = (thin("evaluate", colours, "-m", name) for name in ("m.ts", "all.ts"))
+    mean = re.compile("^average precision .*$", flags=re.MULTILINE)
+    assert mean.findall(said) == mean.findall(known) != []  # the means of classes in another order
+    assert "\ncalled " in said
     other = thin("evaluate", "other.csv", "-m", "m.ts")
     assert "violet" in other
     assert "0.00" in other.split("violet")[1]

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.progress import Progress
 from thinstream.evaluate.report import P3, Report, Tradeoff
-from thinstream.evaluate.tally import CALLED, RIGHT, SEEN, ClassTally
+from thinstream.evaluate.score_bins import bins_of
+from thinstream.evaluate.tally import CALLED, MOST_CLASSES, RIGHT, SEEN, ClassTally
 from thinstream.learners.classes import Classes
 from thinstream.learners.growing_classes import called, known_before
 
@@ -84,6 +85,41 @@ class GrowingProgress(Progress):
             )
         self._now, self._mark = self._now.grown(n), self._mark.grown(n)
         self._now.add(scores, y, weights, known)
+
+
+class KnownProgress(Progress):
+    """As `Progress`, of a model whose classes were met before; one that it has not met is never called.
+
+    Each class has a score of its own, of one or two as well. Scores have a column for every class met, that of a class
+    unknown to the model the lowest number there is.
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self.threshold = 0.0
+        self._now: Any = ClassTally.empty(n_classes)
+        self._mark: Any = ClassTally.empty(n_classes)
+
+    def update(self, scores: NDArray[Any], y: NDArray[Any], weights: NDArray[np.float64] | None = None) -> None:
+        """Takes the next rows: scores of each class met by their end, and numbers of classes in int32."""
+        self._now, self._mark = (_with_room(tally, scores.shape[1]) for tally in (self._now, self._mark))
+        super().update(scores, y, weights)
+
+    def report(self, tradeoff: Tradeoff = P3) -> Report:
+        """The metrics since the start."""
+        return replace(super().report(tradeoff), each=True)
+
+
+def _with_room(tally: ClassTally, n_classes: int) -> ClassTally:
+    """With room for so many classes: to the new ones rows so far had the lowest score, and were of others."""
+    more = n_classes - tally.classes.shape[1]
+    if more <= 0:
+        return tally
+    classes = np.pad(tally.classes, ((0, 0), (0, more)))
+    if n_classes > MOST_CLASSES:
+        return ClassTally.of_counts(classes)
+    bins = np.pad(tally.bins, ((0, 0), (0, more), (0, 0)))
+    bins[0, -more:, bins_of(np.array([np.finfo(np.float32).min]))] = tally.rows
+    return ClassTally(classes, np.pad(tally.confusion, (0, more)), bins)
 
 
 def progress_for(classes: Classes, threshold: float = 0.0) -> Progress:

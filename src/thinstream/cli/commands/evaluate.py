@@ -31,7 +31,7 @@ def evaluate(
     from thinstream.cli.terminal import printable
     from thinstream.errors import InvalidInputError
     from thinstream.evaluate.curves import curves_of
-    from thinstream.evaluate.growing import progress_for
+    from thinstream.evaluate.growing import KnownProgress, progress_for
     from thinstream.evaluate.showing import describe
     from thinstream.learners.growing_classes import GrowingClasses
 
@@ -45,7 +45,7 @@ def evaluate(
     classes = found.classes
     asked = parse_metrics(metrics, classes)
     asked += [name for name, by in (("sum", "alpha_p"), ("cost", "cost_p")) if by in given]
-    progress = progress_for(classes, found.threshold)
+    progress = KnownProgress(len(classes)) if classes.grow else progress_for(classes, found.threshold)
     for batch, scores in scored:
         y = batch.require_labels("evaluate on")
         if isinstance(classes, GrowingClasses):  # a class the model has not met is never called
