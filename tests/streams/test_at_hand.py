@@ -207,3 +207,9 @@ def test_one_row_is_no_list_of_rows(X, what, folder):
     for model in models:
         with pytest.raises(InvalidInputError, match=rf"X must be a list of rows, got one {what}: \[X\]"):
             model.predict(X)
+
+
+def test_a_dictionary_of_keys_is_a_matrix():
+    X = np.array([[1.0, 0.0], [0.0, 2.0]])
+    model = ts.AROW().fit(sp.dok_matrix(X), [0, 1])
+    assert model.predict(sp.dok_matrix(X)).tolist() == [0, 1]

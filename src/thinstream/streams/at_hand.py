@@ -35,7 +35,7 @@ def batch_like(model: Any, X: Any) -> Batch | None:
     array([31. ,  1. ,  5.5], dtype=float32)
     """
     named = "hashing" in model.feature_space
-    if isinstance(X, Mapping | str):
+    if _is_row(X):
         raise InvalidInputError(f"X must be a list of rows, got one {_called(X)}: [X] is a list of it")
     if hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns")):
         return _parsed(model, "jsonl", _json_lines(model, _records(model, X))) if named else None
@@ -70,7 +70,7 @@ def batch_like(model: Any, X: Any) -> Batch | None:
 
 def require_numbers(X: Any) -> None:
     """Raises, and says what to do, where X is dicts or texts: a model that begins with a matrix has no names."""
-    rows = [X] if isinstance(X, Mapping | str) else _sequence(X)
+    rows = [X] if _is_row(X) else _sequence(X)
     if rows is None or not isinstance(rows[0], Mapping | str):
         return
     if isinstance(rows[0], Mapping):
@@ -84,6 +84,11 @@ def require_numbers(X: Any) -> None:
         f"X must be a matrix or a frame of numbers, got {_called(rows[0])}s; these are learned as a stream: "
         f"fit_stream({how}"
     )
+
+
+def _is_row(X: Any) -> bool:
+    """Whether it is one dict or text; scipy's dictionary of keys is a dict, too, and a matrix."""
+    return isinstance(X, Mapping | str) and not hasattr(X, "shape")
 
 
 def _called(row: Any) -> str:
