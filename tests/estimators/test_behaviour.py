@@ -308,8 +308,9 @@ def test_long_indices(name, data):
     case = draw_case(data, name)
     X = sp.csr_matrix(case.stream.X)
     X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
-    assert_same_bits(case.run(X), case.run())
-    assert not any("Rows(l=1CAW, l=1CAW," in kinds for _, kinds, _ in specialisations)
+    short, known = case.run(), len(specialisations)
+    assert_same_bits(case.run(X), short)
+    assert not any("Rows(" in kinds for _, kinds, _ in specialisations[known:])
 
 
 @pytest.mark.parametrize("fit", ["fit", "learn"])
