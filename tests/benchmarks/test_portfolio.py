@@ -67,6 +67,7 @@ def test_worse_is_a_mean_over_sets():
     assert worse({"a": one}, {"a": other}) == pytest.approx(100 * (2**0.75 - 1), rel=1e-4)
 
 
+@pytest.mark.slow  # compiles candidates in lanes
 def test_scores_are_those_of_single_runs_and_stand_still_behind_the_cut(tmp_path, monkeypatch):
     """The rows are the training rows of versus, in its order; the rest is not read."""
     from thinstream.batch import Batch

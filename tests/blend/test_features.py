@@ -14,13 +14,13 @@ from thinstream.blend.member import Member
 from thinstream.blend.serving import blends_of
 from thinstream.errors import InvalidInputError
 
-WIDE = 1 << 14
+WIDE, KINDS = 1 << 14, ("float32", "float64")
 ALWAYS, NEVER = -(1 << 40), 1 << 50
 
 
 @pytest.mark.parametrize(
     ("dtype", "side_by_side"),
-    [("float32", False), ("float64", False), ("float64", True), pytest.param("float32", True, marks=pytest.mark.slow)],
+    [("float32", False), ("float64", False), *(pytest.param(each, True, marks=pytest.mark.slow) for each in KINDS)],
 )
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("members", [FEW, READY])

@@ -79,7 +79,7 @@ def test_train_predict_evaluate_inspect_export_merge(colours, thin):
 @pytest.mark.parametrize("weights_only", [False, True])
 def test_checkpoints_and_weights(colours, thin, monkeypatch, weights_only):
     """Resumed after a stop anywhere: the same bytes."""
-    common = [colours, "--classes", "red,green,blue", "-q", "--checkpoint-every", "20", "--passes", "2"]
+    common = [colours, "-a", "adarda", "--classes", "red,green,blue", "-q", "--checkpoint-every", "20", "--passes", "2"]
     common += ["--weights-only"] * weights_only
     thin("train", *common, "-m", "whole.ts")
     write = Checkpoints.write

@@ -72,6 +72,7 @@ def test_what_cannot_be_watched(turning, thin):
         assert said in thin("train", turning, *options, code=2).errors
 
 
+@pytest.mark.slow  # lanes of models that forget are compiled
 def test_forgetting_follows_and_tuning_finds_how_fast(turning, thin):
     thin("train", turning, "-a", "arow", "-m", "never.ts", "-q")
     thin("train", turning, "-a", "arow", "--half-life", "100", "-m", "forgets.ts", "-q")

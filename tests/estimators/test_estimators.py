@@ -5,13 +5,18 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import thinstream as ts
 
-MODELS = [ts.make(algorithm.name) for algorithm in ts.algorithms()] + [
+#: Kinds of code that are compiled by `make test-slow` only.
+VARIANTS = [
     ts.CW(form="stdev"),
     ts.FOBOS(loss="logistic"),
     ts.SSOL(diagonal="exact", update_on="loss"),
-    ts.AROW(covariance="full"),
     ts.SSOL(covariance="full"),
+]
+MODELS = [
+    *(ts.make(algorithm.name) for algorithm in ts.algorithms()),
+    ts.AROW(covariance="full"),
     ts.Auto(portfolio=[ts.AROW(), ts.FSOL()]),
+    *VARIANTS,
 ]
 
 ONLINE = "a row of weight 2 is one step of double length, not two steps"
@@ -39,10 +44,6 @@ EXCUSED_ONE = {
         "check_classifiers_train",
     ): "insists on every row: three classes that overlap are too much for it",
 }
-#: Checks that also give indices of 64 bits, each another compiled loop. Two algorithms are checked compiled every day:
-#: SOFS is the only rule that sees indices. The others are checked as plain Python, and compiled by `make test-slow`.
-WIDE = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
-COMPILED_WIDE = ("FSOL", "SOFS")
 
 
 def reason_for(model, title):
@@ -58,8 +59,8 @@ def cases():
             title = check.func.__name__
             reason = reason_for(shown, title)
             marks = [pytest.mark.xfail(reason=f"excused: {reason}", strict=True)] if reason else []
-            if title in WIDE and type(each).__name__ not in COMPILED_WIDE:
-                marks.append(pytest.mark.interpreted)
+            if each in VARIANTS:
+                marks.append(pytest.mark.slow)
             yield pytest.param(model, check, id=f"{shown}-{title}", marks=marks)
 
 

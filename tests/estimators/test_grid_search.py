@@ -64,7 +64,7 @@ def scores(search):
     [
         (ts.FSOL(), KFold(4)),
         (ts.FSOL(n_passes=2, fit_intercept=True), KFold(3)),
-        (ts.FSOL(class_weight="balanced", dtype="float64"), PredefinedSplit(np.arange(ROWS) % 5 - 1)),
+        (ts.FSOL(class_weight="balanced"), PredefinedSplit(np.arange(ROWS) % 5 - 1)),
         (ts.FSOL(class_weight={"yes": 3.0}), [(np.arange(0, 200), np.arange(250, 300))]),
     ],
     ids=["folds", "passes", "predefined", "iterable"],
@@ -216,6 +216,11 @@ def test_score_follows_scoring(data):
     assert search.set_params(scoring=lambda report: report.rows).score(X, y) == ROWS
     with pytest.raises(InvalidParameterError, match="sample_weight goes with"):
         search.set_params(scoring="cost").score(X, y, np.ones(ROWS))
+
+
+@pytest.mark.slow  # lanes of another algorithm are compiled
+def test_score_of_probabilities(data):
+    X, y = data
     logistic = ts.OnlineGridSearchCV(ts.FOBOS(loss="logistic"), ETA, scoring="neg_log_loss").fit(X, y)
     assert logistic.score(X, y) == pytest.approx(get_scorer("neg_log_loss")(logistic, X, y), rel=1e-5)
 

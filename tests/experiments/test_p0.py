@@ -64,6 +64,7 @@ def test_claims_are_judged_for_both_readings_of_ssol():
     ]
 
 
+@pytest.mark.slow  # every algorithm it compares is compiled
 @pytest.mark.parametrize("experiment", ALL, ids=lambda experiment: experiment.name)
 def test_smoke(experiment, tmp_path):
     needed = {name for cell in experiment.cells(True) for name in cell.needs}

@@ -12,6 +12,7 @@ from thinstream.experiments.running import run
 from thinstream.experiments.writing import write_page
 
 
+@pytest.mark.slow  # every algorithm it compares is compiled
 @pytest.mark.parametrize(("module", "row"), [(p1_table2, "| BCW-L1 |"), (p1_fig1, "| SBCW |")])
 def test_smoke(module, row, tmp_path):
     experiment = module.EXPERIMENT

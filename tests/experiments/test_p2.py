@@ -15,6 +15,7 @@ from thinstream.experiments.running import run
 from thinstream.experiments.writing import write_page
 
 
+@pytest.mark.slow  # every algorithm it compares is compiled
 @pytest.mark.parametrize("module", [p2_fig1, p2_table3, p2_fig5, p2_stopping])
 def test_smoke(module, tmp_path):
     if not is_here(p2_common.CORPUS):

@@ -118,6 +118,7 @@ def test_any_number_of_lanes_and_threads(lanes, threads):
         assert together[lane].memory.state.tobytes() == model.memory.state.tobytes()
 
 
+@pytest.mark.interpreted
 def test_lanes_of_several_kinds():
     parameters = [{"diagonal": kind, "l1": l1} for l1 in (0.0, 0.1) for kind in ("drop", "exact")]
     together = Lanes("ssol", parameters, n_features=WIDTH, dtype="float64")
@@ -129,7 +130,8 @@ def test_lanes_of_several_kinds():
         same(together[lane], model)
 
 
-@pytest.mark.parametrize("name", ["fsol", pytest.param("arow", marks=pytest.mark.interpreted)])
+@pytest.mark.interpreted
+@pytest.mark.parametrize("name", ["fsol", "arow"])
 def test_lanes_differ_in_half_life(name):
     """Some forget and some do not: blocks of their own, the same bits."""
     parameters = [{"half_life": H} for H in (None, 1, 2.5, 1e6, None, 40)]

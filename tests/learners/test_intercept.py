@@ -82,7 +82,7 @@ def test_with_a_full_covariance(name):
     follows(*pair(name, dtype="float64", covariance="full", grow=True))
 
 
-@pytest.mark.parametrize("name", ["FSOL", "SSOL"])
+@pytest.mark.parametrize("name", ["FSOL", pytest.param("SSOL", marks=pytest.mark.slow)])
 def test_in_lanes(name):
     """Full and narrow blocks, wide enough to be fetched ahead."""
     batch, width = chunk(5), 30_000
