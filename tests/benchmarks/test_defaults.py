@@ -11,6 +11,7 @@ from benchmarks.versus.sets import source
 from thinstream.experiments.data import is_here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mammography", "a9a", "australian"])
 def test_no_worse_than_the_majority(name, tmp_path):
     """AROW on rows as they are; AdaRDA with scales where columns have units from 0.01 to 100,000."""

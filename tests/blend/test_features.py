@@ -14,13 +14,15 @@ from thinstream.blend.member import Member
 from thinstream.blend.serving import blends_of
 from thinstream.errors import InvalidInputError
 
-WIDE, KINDS = 1 << 14, ("float32", "float64")
+WIDE = 1 << 14
+#: What is compiled for nobody else.
+OTHERS = [("float64", False), ("float32", True), ("float64", True)]
 ALWAYS, NEVER = -(1 << 40), 1 << 50
 
 
 @pytest.mark.parametrize(
     ("dtype", "side_by_side"),
-    [("float32", False), ("float64", False), *(pytest.param(each, True, marks=pytest.mark.slow) for each in KINDS)],
+    [("float32", False), *(pytest.param(*each, marks=pytest.mark.slow) for each in OTHERS)],
 )
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("members", [FEW, READY])
@@ -41,6 +43,7 @@ def test_bits_do_not_depend_on_which_weights_were_read(dtype, intercept, members
         blend.learn(rows(25, 5))
 
 
+@pytest.mark.slow  # lanes are compiled
 def test_a_model_that_is_out_does_not_count(monkeypatch):
     wild = Member("fsol", {"eta": 1.5e308})
     for together in (0, 3):

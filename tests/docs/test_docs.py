@@ -22,12 +22,18 @@ PAGES = {
 }
 
 
+#: Pages whose commands compile what no other test does.
+COMPILING = ("recipes/drift.md",)
+
+
 def blocks(page):
     return re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / page).read_text(), flags=re.M | re.S)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow if page in COMPILING else ()) for page in PAGES]
+)
 def test_the_commands_of_a_page(page, tmp_path):
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "thinstream"

@@ -107,6 +107,7 @@ def rows_of(n, seed=0):
     return Data(sp.csr_matrix(np.column_stack([y + rng.normal(size=n), rng.normal(size=n)])), y)
 
 
+@pytest.mark.slow
 def test_csogd_at_rate_1_is_paum():
     """As the equal rows of the paper's table say [E19]; only the sign at equality differs."""
     data = rows_of(200)
@@ -114,6 +115,7 @@ def test_csogd_at_rate_1_is_paum():
     assert first.positive.tolist() == second.positive.tolist()
 
 
+@pytest.mark.slow
 def test_costs_reach_those_that_take_them():
     data = rows_of(400)
     for name in ALGORITHMS:
@@ -122,6 +124,7 @@ def test_costs_reach_those_that_take_them():
         assert (costly != plain) == p3_common.RECIPES[name].costs, name
 
 
+@pytest.mark.slow
 def test_tuning_judges_as_a_run_alone():
     """By the rows after the first 256 of 600, the largest power of two that is no more than half."""
     data = rows_of(600)

@@ -14,8 +14,8 @@ from thinstream.engine.parameters import OneOf
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner, algorithms
 
-#: Compiled every day, with and without clocks; the others are compiled by `make test-slow`, and interpreted every day.
-COMPILED = ("SSOL", "STG")
+#: Compiled every day; the others are compiled by `make test-slow`, and interpreted every day.
+COMPILED = ("SSOL",)
 WIDTH = 12
 
 
