@@ -17,7 +17,7 @@ from sklearn.base import clone
 import thinstream as ts
 from tests.rules.conformance import TOLERANCE, Stream, assert_same_bits, class_weights, run_twin, streams
 from tests.rules.golden import twins
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, NumericalError
 from thinstream.jit import specialisations
 from thinstream.learners.memory import field_views
 
@@ -242,17 +242,25 @@ def test_copies_go_on_alike(name, data):
 @few
 @given(data=st.data())
 def test_chunks_in_float32(name, data):
-    """However a stream is cut, the default precision ends with the same bits."""
+    """However a stream is cut, the default precision ends with the same bits; before the same row, if it refuses one."""
     case = draw_case(data, name, without=("diagonal", "update_on"))
-    s, whole = case.stream, case.run(dtype="float32")
-    assert whole._model.learner.memory.state.dtype == whole.coef_.dtype == np.float32
-    for cuts in (s.cuts, list(range(len(s.y)))):
-        model, edges = case.model(dtype="float32"), [0, *cuts, len(s.y)]
-        for a, b in [*pairwise(edges)] * 2:
+    s = case.stream
+
+    def learned(cuts):
+        model = case.model(dtype="float32")
+        for a, b in [*pairwise([0, *cuts, len(s.y)])] * 2:
             if a < b:
                 weights = None if s.weights is None else s.weights[a:b]
-                model.learn(s.X[a:b].astype(np.float32), s.y[a:b], classes=[-1, 1], sample_weight=weights)
-        assert_same_bits(model, whole)
+                try:
+                    model.learn(s.X[a:b].astype(np.float32), s.y[a:b], classes=[-1, 1], sample_weight=weights)
+                except NumericalError:  # CW's variance runs out of float32 where labels contradict each other
+                    break
+        return model
+
+    whole = learned([])
+    assert whole._model.learner.memory.state.dtype == whole.coef_.dtype == np.float32
+    for cuts in (s.cuts, list(range(len(s.y)))):
+        assert_same_bits(learned(cuts), whole)
 
 
 # Inputs ---------------------------------------------------------------------------------------------------------------
