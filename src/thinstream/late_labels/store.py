@@ -13,8 +13,10 @@ Id = int | str
 #: What became of an id: its row waits, was too old or too many, has had its label, or was never there.
 Status = Literal["waiting", "expired", "labelled", "unknown"]
 
-_TABLES = """
+#: What a connection must have for rows to wait in it.
+TABLES = """
 CREATE TABLE IF NOT EXISTS waiting (number INTEGER PRIMARY KEY, id UNIQUE, at REAL NOT NULL, row BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS waiting_at ON waiting (at);
 CREATE TABLE IF NOT EXISTS gone (number INTEGER PRIMARY KEY, id UNIQUE, status TEXT NOT NULL);
 """
 
@@ -28,8 +30,9 @@ class RowStore:
         Rows that may wait; of more the oldest expire. As many ids are remembered after their rows are gone.
     seconds : float or None, default=None
         How long a row may wait; None: for ever.
-    path : path or None, default=None
-        Of a file of SQLite, in which rows outlive the process; None: in memory.
+    path : path, connection or None, default=None
+        Of a file of SQLite, in which rows outlive the process; None: in memory. In an open connection's tables, what is
+        done inside a transaction of its owner is a part of that.
     clock : callable, default=time.time
 
     Examples
@@ -51,7 +54,7 @@ class RowStore:
         self,
         keep: int = 1_000_000,
         seconds: float | None = None,
-        path: str | os.PathLike[str] | None = None,
+        path: str | os.PathLike[str] | sqlite3.Connection | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
@@ -59,13 +62,32 @@ class RowStore:
         if seconds is not None and not seconds > 0:
             raise InvalidParameterError(f"seconds must be a number > 0 or None, got {seconds!r}")
         self.keep, self.seconds, self._clock = keep, seconds, clock
-        place = ":memory:" if path is None else os.fspath(path)
+        self._tables = path if isinstance(path, sqlite3.Connection) else _opened(path)
+        self._many = 0
+        self.count()
+
+    def count(self) -> None:
+        """Counts the rows that wait, which is too slow for every call: after a transaction that was taken back."""
+        self._many = self._tables.execute("SELECT count(*) FROM waiting").fetchone()[0]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of a block or nothing."""
+        tables = self._tables
+        if not tables.in_transaction:
+            with tables:
+                yield tables
+            return
+        tables.execute("SAVEPOINT rows")
         try:
-            self._tables = sqlite3.connect(place, check_same_thread=False)
-            self._tables.executescript(_TABLES)
-        except sqlite3.DatabaseError as error:
-            raise InvalidInputError(f"{place}: rows cannot be kept there: {error}") from None
-        self._many: int = self._tables.execute("SELECT count(*) FROM waiting").fetchone()[0]  # too slow for every call
+            yield tables
+        except BaseException:
+            if tables.in_transaction:  # SQLite takes all of it back where the disk is full
+                tables.execute("ROLLBACK TO rows")
+            raise
+        finally:
+            if tables.in_transaction:
+                tables.execute("RELEASE rows")
 
     def put(self, ids: Sequence[Id], rows: Iterable[bytes], times: Sequence[float] | None = None) -> int:
         """Keeps rows under their ids; a row that already waits under one is replaced. How many were.
@@ -77,7 +99,7 @@ class RowStore:
         for each, row, at in zip(ids, rows, [now] * len(ids) if times is None else times, strict=True):
             pairs.pop(each, None)  # of several rows of one id the last, in its place
             pairs[each] = at, row
-        with self._tables as tables:
+        with self._transaction() as tables:
             keys = [(each,) for each in pairs]
             tables.executemany("DELETE FROM gone WHERE id IS ?", keys)
             replaced = max(tables.executemany("DELETE FROM waiting WHERE id IS ?", keys).rowcount, 0)
@@ -89,11 +111,15 @@ class RowStore:
 
     def _expire(self, tables: sqlite3.Connection, many: int, now: float) -> int:
         """Of so many rows those too old or too many go; the newest ids of them are remembered. How many are left."""
-        if many <= self.keep and self.seconds is None:
+        old: list[tuple[str, float]] = []
+        if many > self.keep:
+            first = "number <= (SELECT number FROM waiting ORDER BY number LIMIT 1 OFFSET ?)"
+            old.append((first, many - self.keep - 1))
+        if self.seconds is not None:
+            old.append(("at < ?", now - self.seconds))
+        if not old:
             return many
-        extra = many - self.keep
-        old = "number <= (SELECT number FROM waiting ORDER BY number LIMIT 1 OFFSET ?)" if extra > 0 else "0 = ?"
-        which, values = f"{old} OR at < ?", (extra - 1, -1.0 if self.seconds is None else now - self.seconds)
+        which, values = " OR ".join(condition for condition, _ in old), [value for _, value in old]
         gone = f"INSERT OR REPLACE INTO gone (id, status) SELECT id, 'expired' FROM waiting WHERE {which}"
         tables.execute(gone, values)
         went = tables.execute(f"DELETE FROM waiting WHERE {which}", values).rowcount
@@ -105,7 +131,7 @@ class RowStore:
 
     def statuses(self, ids: Sequence[Id]) -> list[Status]:
         """What became of ids."""
-        with self._tables as tables:
+        with self._transaction() as tables:
             many = self._expire(tables, self._many, self._clock())
         self._many = many
         found: list[Status] = []
@@ -119,7 +145,7 @@ class RowStore:
     def taking(self, ids: Sequence[Id]) -> Iterator[list[bytes]]:
         """The rows of ids that all wait, to be learned: then they are labelled; after an error they still wait."""
         keys = [(each,) for each in ids]
-        with self._tables as tables:
+        with self._transaction() as tables:
             yield [tables.execute("SELECT row FROM waiting WHERE id IS ?", key).fetchone()[0] for key in keys]
             tables.executemany("DELETE FROM waiting WHERE id IS ?", keys)
             tables.executemany("INSERT OR REPLACE INTO gone (id, status) VALUES (?, 'labelled')", keys)
@@ -132,3 +158,13 @@ class RowStore:
     def close(self) -> None:
         """Lets go of the file."""
         self._tables.close()
+
+
+def _opened(path: str | os.PathLike[str] | None) -> sqlite3.Connection:
+    place = ":memory:" if path is None else os.fspath(path)
+    try:
+        tables = sqlite3.connect(place, check_same_thread=False)
+        tables.executescript(TABLES)
+    except sqlite3.DatabaseError as error:
+        raise InvalidInputError(f"{place}: rows cannot be kept there: {error}") from None
+    return tables

@@ -1,6 +1,7 @@
 """Rows with the scores they got, waiting for their labels; what became of them is counted."""
 
 import os
+import sqlite3
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +53,7 @@ class Waiting:
         self,
         keep: int = 1_000_000,
         seconds: float | None = None,
-        path: str | os.PathLike[str] | None = None,
+        path: str | os.PathLike[str] | sqlite3.Connection | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = RowStore(keep, seconds, path, clock)

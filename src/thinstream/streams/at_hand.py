@@ -203,16 +203,16 @@ def _number(text: str, name: str, row: int) -> float | None:
 
 def _parsed(model: Any, kind: str, lines: list[str]) -> Batch:
     """The lines, read as files of this format would be, with nothing taken for a label."""
-    stream = _opened(model, kind)
+    stream = opened_like(model, kind)
     if kind == "jsonl":
-        stream = _without_label(stream)
+        stream = without_label(stream)
     return _rows_of(stream, lines)
 
 
 def _parsed_cells(model: Any, lines: list[str]) -> Batch:
     """Lines of the cells that the model's files had, with the label's or without."""
     kind, columns = model.reading[LAYOUT]["format"], model.reading[LAYOUT]["columns"]
-    stream = _opened(model, kind, header=True)
+    stream = opened_like(model, kind, header=True)
     label, delimiter = stream.options.label, stream.form.delimiter
     cells = len(next(csv.reader(lines[:1], delimiter=delimiter), []))
     unlabelled = [name for name in columns if name != label]
@@ -221,20 +221,20 @@ def _parsed_cells(model: Any, lines: list[str]) -> Batch:
             f"X: lines must have the cells of {delimiter.join(columns)!r}, with {label!r} or without, got {cells} in "
             f"{lines[0]!r:.60}"
         )
-    stream, header = _without_label(stream, columns=()), io.StringIO()
+    stream, header = without_label(stream, columns=()), io.StringIO()
     csv.writer(header, delimiter=delimiter).writerow(columns if cells == len(columns) else unlabelled)
     stream.form.header(np.frombuffer(header.getvalue().encode("utf-8", "surrogatepass"), np.uint8))
     return _rows_of(stream, lines)
 
 
-def _opened(model: Any, kind: str, **more: Any) -> Any:
+def opened_like(model: Any, kind: str, **more: Any) -> Any:
     """A stream of this format without a file, that reads as the model's did."""
     known = find_format(kind)
     options = as_learned(Options(kind, labels=False, strict=False, dtype=model.learner.dtype.name), kind, model, "X")
     return known.open(known, [], replace(options, **more))
 
 
-def _without_label(stream: Any, **more: Any) -> Any:
+def without_label(stream: Any, **more: Any) -> Any:
     """The same, its label a column that is left out."""
     form = replace(stream.form, label=None, ignore=(*stream.form.ignore, stream.options.label), **more)
     return replace(stream, form=form)

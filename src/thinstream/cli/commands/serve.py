@@ -1,0 +1,88 @@
+"""``thinstream serve``: answers and learns at once, and loses nothing."""
+
+from pathlib import Path
+from typing import Annotated
+
+from thinstream.cli.declared import argument, option
+
+DURABLE, LIMITS, ACCESS = "Keeping", "Limits", "Access"
+
+
+def serve(
+    models: Annotated[
+        list[str] | None,
+        argument(
+            "Model files, each called by its name, or NAME=FILE; without any, all that the folder has.",
+            metavar="[MODEL]...",
+        ),
+    ] = None,
+    data: Annotated[
+        Path, option("The folder of journals and checkpoints, made if need be.", DURABLE, metavar="DIR")
+    ] = Path("thinstream-data"),
+    new: Annotated[
+        list[str] | None,
+        option("A fresh model: NAME:ALGORITHM or NAME:ALGORITHM:NEG,POS (labels 0 and 1). May be given again.", None),
+    ] = None,
+    bits: Annotated[
+        int,
+        option(
+            "Named features of fresh models are hashed into 2^bits numbers; 0: features have numbers.",
+            None,
+            min=0,
+            max=31,
+            show_default=True,
+        ),
+    ] = 18,
+    workers: Annotated[int, option("Processes that predict.", None, min=1, show_default=True)] = 1,
+    host: Annotated[
+        str, option("Address to listen on; others than this machine's need --tokens.", ACCESS, show_default=True)
+    ] = "127.0.0.1",
+    port: Annotated[int, option("Port; 0: any that is free.", ACCESS, min=0, max=65535, show_default=True)] = 8000,
+    tokens: Annotated[
+        Path | None, option("A file of tokens: on each line scopes (read,learn,admin), a blank, the token.", ACCESS)
+    ] = None,
+    certificate: Annotated[Path | None, option("TLS: the certificate.", ACCESS)] = None,
+    key: Annotated[Path | None, option("TLS: its key.", ACCESS)] = None,
+    log: Annotated[
+        bool, option("A line on standard error for each request, without its body.", ACCESS, "--log")
+    ] = False,
+    checkpoint: Annotated[
+        float, option("Seconds between two checkpoints.", DURABLE, "--checkpoint-seconds", min=0.1, show_default=True)
+    ] = 60.0,
+    archive: Annotated[
+        bool,
+        option("Keep what is cut from the journal, as caches that `thinstream train` reads.", DURABLE, "--archive"),
+    ] = False,
+    keep: Annotated[int, option("Rows that may wait for their labels.", DURABLE, min=1, show_default=True)] = 1_000_000,
+    wait: Annotated[
+        float | None,
+        option("Seconds that a row may wait for its label (default: for ever).", DURABLE, "--wait-seconds", min=0.001),
+    ] = None,
+    body: Annotated[int, option("Bytes of a request.", LIMITS, "--max-body", min=1, show_default=True)] = 16 << 20,
+    rows: Annotated[int, option("Rows of a request.", LIMITS, "--max-rows", min=1, show_default=True)] = 10_000,
+    features: Annotated[
+        int, option("Features of a row.", LIMITS, "--max-features", min=1, show_default=True)
+    ] = 1_000_000,
+) -> None:
+    """Serve models over HTTP: predictions now, labels now or later; what is acknowledged is on disk, and learned once.
+
+    POST /predict, /learn and /label take JSON, MessagePack or lines of text; /v2 is the Open Inference Protocol; /docs
+    says it all. Killed at any moment and started again with the same folder, the server has learned every
+    acknowledged example exactly once, in order.
+    """
+    from thinstream.serve import require_packages
+
+    require_packages()
+    from thinstream.serve.places import Places
+    from thinstream.serve.registering import register
+    from thinstream.serve.settings import Limits, Settings
+    from thinstream.serve.supervisor import Listening, Supervisor
+
+    places = Places(data)
+    with places.held():
+        names = register(places, models or (), new or (), bits)
+        listening = Listening(host, port, workers, tokens, certificate, key, log)
+        settings = Settings(keep, wait, checkpoint_seconds=checkpoint, archive=archive)
+        server = Supervisor(places, names, listening, settings, Limits(body, rows, features))
+        told = f"serving {', '.join(names) or 'no model yet'} on {server.address}"
+        server.run(lambda: print(told, flush=True))

@@ -1,0 +1,95 @@
+"""Who may ask what: bearer tokens with scopes, and hosts that may be served without any."""
+
+import hashlib
+import hmac
+import ipaddress
+from pathlib import Path
+
+from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.serve.refusals import Refused
+
+#: What a token may be for: predict and look; learn and label; load and unload.
+SCOPES = ("read", "learn", "admin")
+
+
+class Guard:
+    r"""Lets requests pass that may; without tokens all may.
+
+    Parameters
+    ----------
+    tokens : dict
+        SHA-256 of a token → its scopes.
+
+    Examples
+    --------
+    >>> guard = Guard.of("# who may what\nread,learn  a-long-secret-of-somebody\n", "tokens")
+    >>> guard.require("Bearer a-long-secret-of-somebody", "learn")
+    >>> guard.require("Bearer a-long-secret-of-somebody", "admin")
+    Traceback (most recent call last):
+    thinstream.serve.refusals.Refused: this needs a token with the scope 'admin', the one given has 'learn' or 'read'
+
+    """
+
+    def __init__(self, tokens: dict[bytes, frozenset[str]] | None = None) -> None:
+        self._tokens = tokens or {}
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens)
+
+    @classmethod
+    def read(cls, path: Path) -> "Guard":
+        """The tokens of a file: on each line scopes with commas, blanks, and the token."""
+        return cls.of(path.read_text(encoding="utf-8"), path.name)
+
+    @classmethod
+    def of(cls, text: str, named: str) -> "Guard":
+        """The tokens of a text."""
+        found: dict[bytes, frozenset[str]] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            scopes = frozenset(words[0].split(","))
+            if len(words) != 2 or not scopes <= {*SCOPES} or len(words[1]) < 16:
+                raise InvalidInputError(
+                    f"{named}, line {number}: must be scopes ({listed(SCOPES)}, with commas), a blank and a token of "
+                    "16 letters or more"
+                )
+            found[_digest(words[1])] = scopes
+        if not found:
+            raise InvalidInputError(f"{named} has no token; a line is: read,learn TOKEN")
+        return cls(found)
+
+    def require(self, authorization: str | None, scope: str) -> None:
+        """Raises 401 without a known token, 403 with one that is for something else."""
+        if not self._tokens:
+            return
+        kind, _, token = (authorization or "").partition(" ")
+        given, scopes = _digest(token.strip()), None
+        for known, its in self._tokens.items():  # all of them, each in constant time
+            if hmac.compare_digest(known, given):
+                scopes = its
+        if kind.lower() != "bearer" or scopes is None:
+            raise Refused(401, "this server needs a token: Authorization: Bearer TOKEN")
+        if scope not in scopes:
+            raise Refused(
+                403, f"this needs a token with the scope {scope!r}, the one given has {listed(sorted(scopes))}"
+            )
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def require_safe(host: str, guard: Guard) -> None:
+    """Raises where others than this machine could ask a server without tokens."""
+    if guard or host == "localhost":
+        return
+    try:
+        inside = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        inside = False
+    if not inside:
+        raise InvalidParameterError(
+            f"on {host} other machines could ask this server: give it --tokens FILE, or serve on 127.0.0.1"
+        )

@@ -1,0 +1,148 @@
+"""A journal as a stream that goes on as long as the server runs; its position is the number of the last entry."""
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch, Position
+from thinstream.models.model import Model
+from thinstream.serve.journal import Entry, Reader
+from thinstream.serve.packed import n_rows, unpack
+from thinstream.streams.stream import START
+from thinstream.training.stopping import Interrupted
+
+#: Rows learned at a time.
+ROWS = 4096
+#: Seconds between two looks at what else is to be done while nothing comes.
+TICK = 0.05
+
+
+class Bell:
+    """Rung when something was written, or all is to end."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._rung = self.closed = False
+
+    def ring(self) -> None:
+        """Something was written."""
+        with self._changed:
+            self._rung = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nothing more is to be learned in this process."""
+        self.closed = True
+        self.ring()
+
+    def wait(self, seconds: float | None) -> None:
+        """Until it rings, or the time is up."""
+        with self._changed:
+            if not self._rung:
+                self._changed.wait(seconds)
+            self._rung = False
+
+
+class JournalStream:
+    """Labelled rows in the order in which they were acknowledged.
+
+    Parameters
+    ----------
+    path : path
+        Of the journal.
+    name : str
+        What it is known by in checkpoints: one that is different in each journal.
+    model : Model
+        What learns; labels are coded as its classes.
+    bell : Bell
+        What it waits for at the end.
+    tick : callable
+        Whether something is to be done though nothing has come: then a batch without rows is given.
+
+    """
+
+    unit, size = "rows", None
+    names = skipped = None
+
+    def __init__(
+        self, path: Path, name: str, model: Model, bell: Bell, tick: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._path, self._name, self._bell, self._tick = path, name, bell, tick
+        self.classes = model.classes
+        self.feature_space, self.dtype = model.feature_space, model.learner.dtype.name
+        self._scores: deque[NDArray[Any] | None] = deque()
+        self.careful, self.at = False, 0  # whether rows come one by one, and which it is
+        self._places: list[tuple[int, tuple[int, int]]] = []  # of the rows of the last batch
+
+    def done(self, position: Position) -> None:
+        """Nobody knows how much there will be."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The journal's name."""
+        return {"kind": "journal", "name": self._name}
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """The rows of the entries after ``start.offset``; `Interrupted` once the bell is closed."""
+        reader, position = Reader(self._path), start
+        try:
+            while True:
+                if self._bell.closed:
+                    raise Interrupted(signal.SIGTERM)
+                entries = reader.after(position.offset, 1 if self.careful else ROWS)
+                if entries:
+                    batch = self._batch(entries, reader)
+                    position = Position(offset=entries[-1].number, row=position.row + len(batch))
+                    pieces = [batch]
+                    if self.careful and len(batch):
+                        pieces = [_measured(batch.until(k + 1).after(k)) for k in range(len(batch))]
+                    for self.at, piece in enumerate(pieces):
+                        last = self.at == len(pieces) - 1
+                        yield replace(piece, position=position) if last else piece
+                elif self._tick():
+                    yield replace(self._empty(), position=position)
+                    self._bell.wait(TICK)
+                else:
+                    self._bell.wait(None)
+        finally:
+            reader.close()
+
+    def _empty(self) -> Batch:
+        values = np.empty(0, self.dtype)
+        return Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0, self.classes.coded(np.empty(0)))
+
+    def _batch(self, entries: list[Entry], reader: Reader) -> Batch:
+        batch, labels, scores = unpack([entry.data for entry in entries])
+        self._places = kept_places(entries, reader)
+        if len(self._places) < len(batch):
+            kept = np.array([place for place, _ in self._places], np.int64)
+            batch = batch.take(kept)
+            labels, scores = [labels[k] for k in kept], [scores[k] for k in kept]
+        self._scores = deque(scores)
+        return batch.labelled(self.classes.coded(labels), batch.weights) if len(batch) else self._empty()
+
+    def taken(self, many: int) -> list[NDArray[Any] | None]:
+        """The scores that the next rows of the last batch got when they were predicted; None of those never were."""
+        return [self._scores.popleft() for _ in range(many)]
+
+    def place(self, row: int) -> tuple[int, int]:
+        """The entry of a row of the last batch, and its place there."""
+        return self._places[row][1]
+
+
+def _measured(batch: Batch) -> Batch:
+    """A part of a batch, with the largest value of its own."""
+    return replace(batch, checked=False).check()
+
+
+def kept_places(entries: Sequence[Entry], reader: Reader) -> list[tuple[int, tuple[int, int]]]:
+    """Of the rows that were not refused: the place among all, the entry and the place in it."""
+    refused = reader.refused(entries[0].number, entries[-1].number)
+    places = [(entry.number, row) for entry in entries for row in range(n_rows(entry.data))]
+    return [(k, (number, row)) for k, (number, row) in enumerate(places) if row not in refused.get(number, ())]

@@ -1,0 +1,140 @@
+"""A model of the learning process: its journal, what writes it, and what learns it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from thinstream.errors import ThinstreamError
+from thinstream.models.file import read
+from thinstream.serve.archive import Archive, Segments
+from thinstream.serve.committing import Busy, Committer, Work
+from thinstream.serve.journal import Journal, JournalError
+from thinstream.serve.journal_stream import Bell
+from thinstream.serve.learning import Learning
+from thinstream.serve.packed import n_rows, unpack
+from thinstream.serve.places import Places
+from thinstream.serve.settings import Settings
+from thinstream.serve.sharing import publish, require_shareable
+from thinstream.serve.wire import Ask
+
+#: What is told of an answer: a status of HTTP and what to say.
+Answer = tuple[int, dict[str, Any]]
+
+
+class Keeper:
+    """Everything a model was told goes through here.
+
+    Parameters
+    ----------
+    name : str
+        Of a model that has a folder.
+    places : Places
+    settings : Settings
+
+    """
+
+    def __init__(self, name: str, places: Places, settings: Settings) -> None:
+        self.name, self._folder, self._settings = name, places.folder(name), settings
+        self._weights = places.weights(name)
+        model = read(places.model(name))
+        require_shareable(model)
+        self.learns = not model.learner.weights_only and model.learner.reads == "once"
+        self._width = model.learner.n_features
+        if not self.learns:
+            publish(self._weights, model, version=0)
+            return
+        journal = Journal(self._folder / "journal.sqlite", settings.keep, settings.wait_seconds)
+        self._bell = Bell()
+        self._committer = Committer(journal, self._bell.ring, settings.queue)
+        archive = Segments(self._folder / "archive", journal.path, model) if settings.archive else Archive()
+        self._learning = Learning(
+            model, self._folder, self._weights, self._committer, self._bell, archive, settings.checkpoint_seconds
+        )
+        self._began = journal.newest  # what was told before this process began
+        self._learning.start()
+
+    def ask(self, asked: Ask, tell: Callable[[Answer], None]) -> None:
+        """Does what is asked; tells the answer once it is on disk."""
+        if not self.learns:
+            tell((409, {"error": f"{self.name!r} was saved with its weights only: it predicts and does not learn"}))
+            return
+        if self._learning.failure is not None:
+            tell((503, {"error": f"the model {self.name!r} has stopped learning: {_words(self._learning.failure)}"}))
+            return
+        if self._lag() > self._settings.lag:
+            tell((429, {"error": f"{self.name!r} has {self._lag()} requests still to learn; try again in a second"}))
+            return
+        works: dict[str, Callable[[Ask], Work]] = {"learn": self._learn, "keep": self._keep, "label": self._label}
+        try:
+            self._committer.put(works[asked.what](asked), lambda outcome: tell(_answer(outcome)))
+        except Busy as busy:
+            tell((429, {"error": f"too much is asked of {self.name!r}: {busy}; try again in a second"}))
+
+    def _learn(self, asked: Ask) -> Work:
+        rows = n_rows(asked.data)
+
+        def work(journal: Journal) -> dict[str, Any]:
+            return journal.once(asked.request, lambda: {"rows": rows, "entry": journal.append(asked.data, rows)})
+
+        return work
+
+    def _keep(self, asked: Ask) -> Work:
+        def work(journal: Journal) -> dict[str, Any]:
+            batch, _, scores = unpack([asked.data])
+            journal.keep(asked.ids, batch, np.array(scores))
+            return {"kept": len(asked.ids)}
+
+        return work
+
+    def _label(self, asked: Ask) -> Work:
+        weights = None if asked.weights is None else np.array(asked.weights)
+
+        def work(journal: Journal) -> dict[str, Any]:
+            return journal.once(
+                asked.request,
+                lambda: journal.label(asked.ids, asked.labels, weights, self._width)._asdict(),
+            )
+
+        return work
+
+    def status(self) -> dict[str, Any]:
+        """What there is to tell of it."""
+        if not self.learns:
+            return {"learns": False}
+        journal, failure = self._committer.journal, self._learning.failure
+        return self._learning.told | {
+            "learns": True,
+            "ready": self._learning.done >= self._began,
+            "queue": len(self._committer),
+            "lag": self._lag(),
+            "waiting": len(journal.waiting),
+            "labels": dict(journal.waiting.counts),
+            "trouble": self._learning.run.trouble,
+            "failure": None if failure is None else _words(failure),
+        }
+
+    def _lag(self) -> int:
+        """Entries of the journal that are not learned yet."""
+        return max(self._committer.journal.newest - self._learning.done, 0)
+
+    def close(self) -> None:
+        """Ends, with a checkpoint."""
+        if self.learns:
+            self._learning.close()
+            self._committer.close()
+        self._weights.unlink(missing_ok=True)
+
+
+def _answer(outcome: Any) -> Answer:
+    if isinstance(outcome, JournalError):
+        return 503, {"error": f"{outcome}; nothing was learned, try again later"}
+    if isinstance(outcome, ThinstreamError):
+        return 422, {"error": str(outcome)}
+    if isinstance(outcome, BaseException):
+        return 500, {"error": f"the request failed: {type(outcome).__name__}"}
+    return 200, outcome
+
+
+def _words(error: BaseException) -> str:
+    return str(error) if isinstance(error, ThinstreamError) else type(error).__name__

@@ -1,0 +1,128 @@
+"""The learning process: the one that writes journals and changes models. Others ask it through a socket."""
+
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from thinstream.errors import InvalidInputError, ThinstreamError
+from thinstream.locks import locked
+from thinstream.serve.keeper import Answer, Keeper
+from thinstream.serve.places import Places
+from thinstream.serve.settings import Settings
+from thinstream.serve.wire import Ask, Frames, Told, framed
+
+
+class House:
+    """All models of a server, those that are loaded."""
+
+    def __init__(self, places: Places, settings: Settings) -> None:
+        self._places, self._settings = places, settings
+        self.keepers: dict[str, Keeper] = {}
+        self._changing = threading.Lock()
+
+    def load(self, name: str) -> Answer:
+        """Loads a model and all it has learned, if it is not."""
+        if name not in self._places.names():
+            return 404, {"error": f"there is no model {name!r}"}
+        with self._changing:
+            try:
+                if name not in self.keepers:
+                    self.keepers[name] = Keeper(name, self._places, self._settings)
+            except ThinstreamError as error:
+                return 422, {"error": f"{name!r} cannot be loaded: {error}"}
+        return 200, {}
+
+    def unload(self, name: str) -> Answer:
+        """The model is answered no more; all of it stays on disk."""
+        with self._changing:
+            keeper = self.keepers.pop(name, None)
+            if keeper is not None:
+                keeper.close()
+        return 200, {}
+
+    def close(self) -> None:
+        """Checkpoints of all."""
+        for name in list(self.keepers):
+            self.unload(name)
+
+    def ask(self, asked: Ask, tell: Callable[[Answer], None]) -> None:
+        """Does what is asked, and tells the answer, now or later, on any thread."""
+        if asked.what == "status":
+            tell((200, {name: keeper.status() for name, keeper in self.keepers.items()}))
+        elif asked.what in ("load", "unload"):  # which takes a while: others are answered meanwhile
+            change = self.load if asked.what == "load" else self.unload
+            threading.Thread(target=lambda: tell(change(asked.model)), daemon=True).start()
+        elif (keeper := self.keepers.get(asked.model)) is None:
+            tell((404, {"error": f"no model {asked.model!r} is loaded"}))
+        else:
+            keeper.ask(asked, tell)
+
+
+class Door(asyncio.Protocol):
+    """A connection of a predicting process."""
+
+    def __init__(self, house: House, loop: asyncio.AbstractEventLoop) -> None:
+        self._house, self._loop, self._frames = house, loop, Frames(Ask)
+        self._out: list[bytes] = []
+        self._lock = threading.Lock()
+        self._transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody has come."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Something is asked."""
+        for asked in self._frames.take(data):
+            self._house.ask(asked, partial(self._tell, asked.number))
+
+    def _tell(self, number: int, answer: Answer) -> None:
+        """The answers of one transaction go out together."""
+        with self._lock:
+            self._out.append(framed(Told(number, *answer)))
+            if len(self._out) > 1:
+                return
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._flush)
+
+    def _flush(self) -> None:
+        with self._lock:
+            out, self._out = self._out, []
+        if not self._transport.is_closing():
+            self._transport.write(b"".join(out))
+
+
+async def learn(places: Places, settings: Settings, names: list[str], ended: asyncio.Event) -> None:
+    """Serves until the event, then writes checkpoints."""
+    loop, house = asyncio.get_running_loop(), House(places, settings)
+    for name in names:
+        status, answer = house.load(name)
+        if status != 200:
+            raise InvalidInputError(answer["error"])
+    server = await loop.create_unix_server(lambda: Door(house, loop), places.door)
+    try:
+        await ended.wait()
+    finally:
+        server.close()
+        await asyncio.to_thread(house.close)
+        places.door.unlink(missing_ok=True)
+
+
+async def _main(places: Places, settings: Settings, names: list[str]) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    loop.add_reader(sys.stdin.fileno(), ended.set)  # closed: the process that started this one is gone
+    await learn(places, settings, names, ended)
+
+
+def run(places: Places, settings: Settings, names: list[str]) -> None:
+    """The process. One that was started before it, and is about to end, is waited for."""
+    with locked(places.learning):
+        places.door.unlink(missing_ok=True)
+        asyncio.run(_main(places, settings, names))

@@ -1,0 +1,250 @@
+"""A model that learns its journal: after a stop it goes on from its last checkpoint, with the bits it would have."""
+
+import secrets
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.errors import FileWriteError, MissingPackageError, NumericalError, ThinstreamError
+from thinstream.evaluate.observer import NullObserver, Step
+from thinstream.late_labels.stream import scores_by_class
+from thinstream.models.model import Model
+from thinstream.serve.archive import Archive
+from thinstream.serve.committing import Busy, Committer
+from thinstream.serve.journal_stream import Bell, JournalStream
+from thinstream.serve.sharing import publish
+from thinstream.training.checkpoint import Checkpoints
+from thinstream.training.drift import DriftWatch
+from thinstream.training.run import Run
+from thinstream.training.stopping import Interrupted
+
+#: Seconds between two checkpoints, and rows after which there is one in any case.
+CHECKPOINT, ROWS = 60.0, 1_000_000
+#: Seconds between two versions of the weights at least, and the share of time that publishing may take.
+FRESH, SHARE = 0.05, 0.1
+#: Told where the error rises.
+MONITORS = ("adwin",)
+
+
+class Unlearnable(Exception):
+    """Rows that cannot be learned, and why."""
+
+    def __init__(self, error: ThinstreamError) -> None:
+        super().__init__(str(error))
+        self.row = error.row if isinstance(error, NumericalError) else None
+
+
+class JournalRun(Run):
+    """A `Run` over a journal, which is cut after each checkpoint.
+
+    Metrics count the scores that rows got when they were predicted, where they were.
+    """
+
+    def __init__(
+        self, stream: JournalStream, model: Model, committer: Committer, archive: Archive, **options: Any
+    ) -> None:
+        super().__init__(stream, model, **options)
+        self.journal, self._committer, self._archive = stream, committer, archive
+        self.trouble: str | None = None  # why there is no checkpoint
+
+    @property
+    def unsaved(self) -> int:
+        """Rows learned since the last checkpoint."""
+        return self._since
+
+    def _judged(self, scores: NDArray[Any]) -> NDArray[Any]:
+        given = self.journal.taken(len(scores))
+        if all(each is None for each in given):
+            return scores
+        rows = [own if each is None else each for own, each in zip(np.atleast_2d(scores.T).T, given, strict=True)]
+        return scores_by_class(rows, scores.shape)
+
+    def _take(self, rows: Batch) -> None:
+        try:
+            super()._take(rows)
+        except ThinstreamError as error:
+            raise Unlearnable(error) from error
+
+    def _checkpoint(self) -> None:
+        """A checkpoint; where the disk is full the journal stays as it is, and the next one comes in time."""
+        done = self.state.position.offset
+        if not self._since or self.state.position.skip:
+            return
+        assert self.checkpoints is not None
+        self.checkpoints.wrote()
+        try:
+            super()._checkpoint()
+            self._archive.keep(done)
+        except (FileWriteError, MissingPackageError, OSError) as error:
+            self.trouble = f"no checkpoint can be written: {error.strerror if isinstance(error, OSError) else error}"
+            return
+        self.trouble = None
+        with suppress(Busy):
+            self._committer.put(lambda journal: journal.cut(done))
+
+
+class Regular(Checkpoints):
+    """Checkpoints after a time, or many rows."""
+
+    def __init__(self, path: Path, seconds: float = CHECKPOINT, rows: int = ROWS) -> None:
+        super().__init__(path, seconds=seconds)
+        self._rows, self.run = rows, None
+
+    run: JournalRun | None
+
+    def is_late(self) -> bool:
+        """Whether one is due."""
+        return super().is_late() or (self.run is not None and self.run.unsaved >= self._rows)
+
+
+class Learning(NullObserver):
+    """The thread in which a model learns its journal and publishes its weights.
+
+    Parameters
+    ----------
+    model : Model
+        As it was before the first entry of the journal.
+    folder : path
+        Of the model: journal and checkpoint are there.
+    weights : path
+        Where versions are published.
+    committer : Committer
+        Of its journal.
+    bell : Bell
+        Rung when something was written.
+    archive : Archive
+    seconds : float
+        Between two checkpoints.
+
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        folder: Path,
+        weights: Path,
+        committer: Committer,
+        bell: Bell,
+        archive: Archive,
+        seconds: float = CHECKPOINT,
+    ) -> None:
+        self._model, self._folder, self._weights = model, folder, weights
+        self._committer, self._bell, self._archive, self._seconds = committer, bell, archive, seconds
+        self._name = committer.do(_name)
+        self._published = -1
+        self._next = 0.0  # when the next version may be published
+        self.refused = 0
+        self.told: dict[str, Any] = {}  # of the last version
+        self.failure: BaseException | None = None
+        self.run: JournalRun
+        self._begin()
+        self.run.prepare()
+        self.publish()
+        self._thread = threading.Thread(target=self._learn, name=f"learning {folder.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begins to learn what the journal has, and what comes."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends after the rows being learned, with a checkpoint."""
+        self._bell.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def state(self) -> Model:
+        """The model as it is now."""
+        return self.run.state.model
+
+    @property
+    def done(self) -> int:
+        """The last entry that was learned."""
+        return self.run.state.position.offset
+
+    def _begin(self, careful: bool = False) -> None:
+        """A run from the last checkpoint on, or from the beginning."""
+        checkpoints = Regular(self._folder / "checkpoint.ts", self._seconds)
+        stream = JournalStream(self._folder / "journal.sqlite", self._name, self._model, self._bell, self._tick)
+        stream.careful = careful
+        self.run = checkpoints.run = JournalRun(
+            stream,
+            self._model.copy(),
+            self._committer,
+            self._archive,
+            checkpoints=checkpoints,
+            watch=self,
+            drift=DriftWatch(MONITORS),
+        )
+        self.run.resume()
+        model = replace(self.run.state.model, reading=self._model.reading, names=self._model.names)
+        model.learner.grow = not _fixed(model)
+        self.run.state = self.run.state._replace(model=model)
+
+    def _tick(self) -> bool:
+        """Whether weights are to be published, or a checkpoint written, though nothing comes."""
+        return self._published != self.run.state.position.row or bool(self.run.unsaved)
+
+    def _learn(self) -> None:
+        while True:
+            try:
+                self.run.run()
+            except Interrupted:
+                return
+            except Unlearnable as error:  # one row in millions: all since the checkpoint again, without it
+                stream = self.run.journal
+                row = stream.at if error.row is None and stream.careful else error.row
+                if row is not None:
+                    self._refuse(*stream.place(row))
+                self._begin(careful=row is None)  # row by row, to find out which
+            except BaseException as error:
+                self.failure = error
+                raise
+
+    def _refuse(self, number: int, row: int) -> None:
+        """A row is left out, now and whenever the journal is learned again."""
+        self._committer.do(lambda journal: journal.refuse(number, row))
+        self.refused += 1
+
+    def moved(self, step: Step) -> None:
+        """After each batch: a new version, if it is time for one."""
+        if self._published != self.run.state.position.row and time.monotonic() >= self._next:
+            self.publish()
+
+    def publish(self) -> None:
+        """The weights of now become the ones that are predicted with."""
+        began = time.monotonic()
+        self._published = self.run.state.position.row
+        nnz = publish(self._weights, self.state, version=self.done)
+        drift = self.run.drift
+        self.told = {
+            "version": self.done,
+            "rows": self.run.state.progress.rows,
+            "nnz": nnz,
+            "features": int(self.state.learner.n_features),
+            "refused": self.refused,
+            "drift": 0 if drift is None else len(drift.told),
+            "progressive": self.run.report() or {},
+        }
+        now = time.monotonic()
+        self._next = now + max(FRESH, (now - began) / SHARE)
+
+
+def _fixed(model: Model) -> bool:
+    """Whether its parameters need the number of features beforehand: it cannot get wider."""
+    rules = [getattr(one, "rule", None) for one in model.learner.models]
+    return any(rule is not None and rule.needs_dimension() for rule in rules)
+
+
+def _name(journal: Any) -> str:
+    """What tells this journal from all others."""
+    name: str = journal.fact("name") or secrets.token_hex(16)
+    journal.note("name", name)
+    return name

@@ -1,0 +1,111 @@
+"""Where a server keeps what: models and journals in its folder, what processes share in memory."""
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.locks import locked
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def require_name(name: str) -> str:
+    """A name that a model can have: it is that of a folder, and stands in addresses.
+
+    >>> require_name("../spam")
+    Traceback (most recent call last):
+    thinstream.errors.InvalidParameterError: names of models are 1 to 64 letters, digits, '.', '_' and '-', a letter or
+    digit first, got '../spam'
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidParameterError(
+            f"names of models are 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first, got {name!r}"
+        )
+    return name
+
+
+class Places:
+    """Of the files of a server.
+
+    Parameters
+    ----------
+    data : path
+        The folder that outlives the server.
+
+    """
+
+    def __init__(self, data: Path) -> None:
+        self.data = data.resolve()
+        known = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
+        memory = Path("/dev/shm")
+        base = memory if memory.is_dir() and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
+        #: What processes share while the server runs: weights, and the door of the learning process.
+        self.shared = base / f"thinstream-{os.getuid()}-{known}"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the server."""
+        return self.data / "lock"
+
+    @property
+    def learning(self) -> Path:
+        """Held by the learning process, which may outlive its server for a moment."""
+        return self.data / "learning.lock"
+
+    @property
+    def door(self) -> Path:
+        """The socket of the learning process; its name must be short."""
+        return self.shared / "learner"
+
+    @property
+    def metrics(self) -> Path:
+        """Where processes count what Prometheus is told."""
+        return self.shared / "metrics"
+
+    def folder(self, name: str) -> Path:
+        """Of a model."""
+        return self.data / require_name(name)
+
+    def model(self, name: str) -> Path:
+        """A model as it was before the first entry of its journal."""
+        return self.folder(name) / "model.ts"
+
+    def weights(self, name: str) -> Path:
+        """What a model predicts with now."""
+        return self.shared / f"{require_name(name)}.weights"
+
+    def names(self) -> list[str]:
+        """Of all models there are, loaded or not."""
+        return sorted(path.parent.name for path in self.data.glob("*/model.ts") if _NAME.fullmatch(path.parent.name))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Holds the folder, which one server may have at a time; what a killed one has left in memory goes."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.lock, wait=False))
+            except BlockingIOError:
+                raise InvalidInputError(f"{self.data} is served by another process") from None
+            self._prepare()
+            yield
+
+    def _prepare(self) -> None:
+        self.shared.mkdir(mode=0o700, exist_ok=True)
+        found = os.lstat(self.shared)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise InvalidInputError(f"{self.shared} is not a folder of this user alone; remove it")
+        for path in self.shared.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.metrics.mkdir()
+
+    def clear(self) -> None:
+        """The server is over: nothing stays in memory."""
+        shutil.rmtree(self.shared, ignore_errors=True)

@@ -1,0 +1,34 @@
+"""A process of a server, started by `children`: ``python -m thinstream.serve.process``."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from thinstream.errors import ThinstreamError
+
+
+def main() -> int:
+    """Is what standard input says, until that is closed."""
+    order: dict[str, Any] = json.loads(sys.stdin.buffer.readline() or b"{}")
+    from thinstream.serve.places import Places
+    from thinstream.serve.settings import Limits, Settings
+
+    places = Places(Path(order["data"]))
+    try:
+        if order["role"] == "learner":
+            from thinstream.serve import learner
+
+            learner.run(places, Settings(**order["settings"]), order["names"])
+        else:
+            from thinstream.serve import predictor
+
+            predictor.run(places, Limits(**order["limits"]), order)
+    except (ThinstreamError, OSError) as error:
+        sys.stderr.write(f"thinstream: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

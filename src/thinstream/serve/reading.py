@@ -1,0 +1,216 @@
+"""Rows of requests, prepared as those a model has learned from; what is read the same way is set up once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.errors import InvalidInputError
+from thinstream.models.model import Model
+from thinstream.serve.settings import Limits
+from thinstream.serve.wire import Raw, from_json
+from thinstream.streams.at_hand import batch_like, opened_like, without_label
+
+
+class RowReader:
+    """Makes batches of what requests have, for one model.
+
+    Parameters
+    ----------
+    model : Model
+        Its feature space, classes and way of reading count, not its weights.
+    limits : Limits
+
+    Examples
+    --------
+    >>> from thinstream.learners import Classes
+    >>> reader = RowReader(Model.fresh("fsol", Classes(-1, 1)), Limits())
+    >>> reader.rows({"3": 0.5, "1": 2}).indices  # numbers as in libsvm files: they begin at 1
+    array([0, 2], dtype=int32)
+    >>> reader.lines("+1 1:2 3:0.5", labelled=True)[1]
+    [1]
+
+    """
+
+    def __init__(self, model: Model, limits: Limits) -> None:
+        self._model, self._limits = model, limits
+        self.named = "hashing" in model.feature_space
+        self._dtype = model.learner.dtype
+        plain_json = not model.feature_space.get("categorical") and not model.reading.get("numeric")
+        self._raw_json = self.named and plain_json and "columns" not in model.reading
+        self._first = 0 if model.feature_space.get("zero_based") else 1
+        self._streams: dict[tuple[str, bool], Any] = {}
+
+    def _stream(self, kind: str, labelled: bool) -> Any:
+        if (kind, labelled) not in self._streams:
+            stream = opened_like(self._model, kind, labels=labelled)
+            self._streams[kind, labelled] = without_label(stream) if kind == "jsonl" and not labelled else stream
+        return self._streams[kind, labelled]
+
+    # What JSON and MessagePack have -----------------------------------------------------------------------------------
+
+    def raw(self, x: Raw) -> tuple[Batch, bool]:
+        """The rows of a JSON text, and whether it is one row alone."""
+        text = bytes(x).lstrip()
+        one = not text.startswith(b"[")
+        if self._raw_json and (one or text[1:].lstrip().startswith(b"{")):
+            lines = [text] if one else [bytes(each) for each in from_json(text, list[Raw])]
+            self._require_rows(len(lines))
+            if all(line.startswith(b"{") for line in lines):
+                joined = b"\n".join(line.replace(b"\n", b" ").replace(b"\r", b" ") for line in lines)
+                return self._checked(self._stream("jsonl", False).rows_of(joined + b"\n"), len(lines)), one
+        value = from_json(text)
+        return self.rows(value), one or _is_numbers(value)
+
+    def rows(self, x: Any) -> Batch:
+        """The rows of a value: dicts, lines, lists of numbers, or a matrix by its three arrays; one or many."""
+        if isinstance(x, Mapping) and {*x} == {"indptr", "indices", "values"}:
+            return self.matrix(x["indptr"], x["indices"], x["values"])
+        found = [x] if isinstance(x, Mapping | str) or _is_numbers(x) else x
+        if not isinstance(found, list) or not found:
+            raise InvalidInputError(
+                f"x must be a row or a list of rows: an object of features, a line of text, or numbers; got {x!r:.60}"
+            )
+        self._require_rows(len(found))
+        if all(isinstance(row, Mapping) for row in found) and not self.named:
+            return self._numbered(found)
+        if all(_is_numbers(row) for row in found):
+            return self._dense(found)
+        batch = batch_like(self._model, found)
+        if batch is None:
+            raise InvalidInputError(
+                f"x must be rows of one kind: objects of features, lines of text, or lists of numbers; got {x!r:.60}"
+            )
+        return self._checked(batch, len(found))
+
+    def matrix(self, indptr: Any, indices: Any, values: Any) -> Batch:
+        """Rows in CSR form, columns from 0 on: lists, or bytes of int32, int32 and float32."""
+        starts, columns = _array(indptr, "indptr", np.int32), _array(indices, "indices", np.int32)
+        return self.csr(starts, columns, _array(values, "values", np.float32))
+
+    def csr(self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]) -> Batch:
+        """The same of arrays, whole numbers and real ones."""
+        rows = len(indptr) - 1
+        self._require_rows(rows)
+        if len(indices) != len(values) or indptr[-1] != len(indices):
+            raise InvalidInputError(
+                f"indptr must end with the number of indices and of values, got {indptr[-1]}, {len(indices)} and "
+                f"{len(values)}"
+            )
+        lowest, width = int(indices.min(initial=0)), self._width(int(indices.max(initial=-1)) + 1)
+        if lowest < 0 or (self.named and width > self._model.learner.n_features):
+            most = self._model.learner.n_features if self.named else self._limits.width
+            raise InvalidInputError(
+                f"indices must be from 0 to {most - 1:,}, got {lowest if lowest < 0 else width - 1}"
+            )
+        small = np.int32 if width < 2**31 else np.int64
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            numbers = values.astype(self._dtype, copy=False)
+        batch = Batch.of(indptr.astype(np.int64, copy=False), indices.astype(small, copy=False), numbers, width)
+        return self._checked(batch, rows)
+
+    def _numbered(self, rows: Sequence[Mapping[Any, Any]]) -> Batch:
+        counts, columns, values = [0], list[int](), list[float]()
+        for k, row in enumerate(rows):
+            for name, value in row.items():
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    raise InvalidInputError(f"x, row {k}: values must be numbers, got {value!r:.40} for {name!r:.40}")
+                columns.append(self._number(name, k))
+                values.append(value)
+            counts.append(len(columns))
+        width = self._width(max(columns, default=-1) + 1)
+        try:
+            numbers = np.array(values, self._dtype)
+        except OverflowError:
+            raise InvalidInputError("x: values must be finite numbers, one is too large") from None
+        return self._checked(Batch.of(np.array(counts), np.array(columns, np.int32), numbers, width), len(rows))
+
+    def _number(self, name: Any, row: int) -> int:
+        text = str(name)
+        if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < self._first:
+            raise InvalidInputError(
+                f"x, row {row}: this model has numbered features, whole numbers from {self._first} on, got {name!r:.40}"
+            )
+        self._width(int(text))
+        return int(text) - self._first
+
+    def _dense(self, rows: list[list[float]]) -> Batch:
+        width = len(rows[0])
+        if any(len(row) != width for row in rows):
+            raise InvalidInputError(f"x: rows of numbers must be of one length, the first has {width}")
+        return self.dense(np.array(rows, np.float64))
+
+    def dense(self, X: NDArray[Any]) -> Batch:
+        """Rows × features."""
+        self._require_rows(len(X))
+        if self.named:
+            batch_like(self._model, X)  # says what is wrong with a matrix that has no names
+        where, columns = np.nonzero(X)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(where, minlength=len(X)))])
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            values = X[where, columns].astype(self._dtype)
+        width = self._width(X.shape[1])
+        return self._checked(Batch.of(indptr, columns.astype(np.int32), values, width), len(X))
+
+    # What text has ----------------------------------------------------------------------------------------------------
+
+    def lines(self, text: str, labelled: bool) -> tuple[Batch, list[Any] | None]:
+        """The rows of lines as the model's files have them, with their labels if asked for."""
+        lines = [line for line in text.splitlines() if line.strip()]
+        self._require_rows(len(lines))
+        if not labelled:
+            return self.rows(lines), None
+        kind = "libsvm"
+        if self.named:
+            kind = "jsonl" if all(line.lstrip().startswith("{") for line in lines) else "vw"
+        joined = "\n".join(lines) + "\n"
+        batch = self._stream(kind, True).rows_of(joined.encode("utf-8", "surrogatepass"))
+        y = self._checked(batch, len(lines)).require_labels()
+        classes = self._model.classes
+        return replace(batch, y=None), [classes[k] for k in ((y > 0).astype(int) if y.dtype == np.int8 else y)]
+
+    # Limits -----------------------------------------------------------------------------------------------------------
+
+    def _require_rows(self, many: int) -> None:
+        if not 1 <= many <= self._limits.rows:
+            raise InvalidInputError(f"a request may have 1 to {self._limits.rows:,} rows, got {many:,}")
+
+    def _width(self, width: int) -> int:
+        most = max(self._limits.width, self._model.learner.n_features)
+        if width > most:
+            raise InvalidInputError(f"x: features may have numbers up to {most:,} here, got {width:,}")
+        return width
+
+    def _checked(self, batch: Batch, rows: int) -> Batch:
+        if len(batch) != rows:
+            raise InvalidInputError(f"x: each line must be one row, got {rows} lines and {len(batch)} rows")
+        most = int(np.diff(batch.indptr).max(initial=0))
+        if most > self._limits.features:
+            raise InvalidInputError(f"x: a row may have {self._limits.features:,} features, got {most:,}")
+        if not self.named:
+            self._width(int(batch.indices[: batch.nnz].max(initial=-1)) + 1)
+        return batch
+
+
+def _is_numbers(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(each) in (int, float) for each in value)
+
+
+def _array(given: Any, name: str, dtype: Any) -> NDArray[Any]:
+    """A list, or bytes, as an array."""
+    if isinstance(given, bytes):
+        if len(given) % 4:
+            raise InvalidInputError(f"{name}: bytes must be numbers of 4 bytes each, got {len(given)} bytes")
+        return np.frombuffer(given, np.dtype(dtype).newbyteorder("<"))
+    if not isinstance(given, list) or not all(type(each) in (int, float) for each in given):
+        raise InvalidInputError(f"{name} must be a list of numbers, or bytes, got {given!r:.40}")
+    kind = np.float64 if dtype is np.float32 else np.int64
+    if kind is np.int64 and any(type(each) is float for each in given):
+        raise InvalidInputError(f"{name} must be whole numbers")
+    try:
+        return np.array(given, kind)
+    except OverflowError:
+        raise InvalidInputError(f"{name}: a number is too large") from None

@@ -1,0 +1,118 @@
+"""The models a predicting process knows: each with its newest weights and a reader of rows."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.batch import Batch
+from thinstream.errors import InvalidInputError, InvalidParameterError, listed, meant
+from thinstream.models.file import read
+from thinstream.models.model import Model
+from thinstream.models.probabilities import probabilities
+from thinstream.serve.places import Places
+from thinstream.serve.reading import RowReader
+from thinstream.serve.refusals import Refused
+from thinstream.serve.settings import Limits
+from thinstream.serve.sharing import Shared, Snapshot
+
+#: Classes that a message names; of more some.
+_SHOWN = 10
+
+
+class Served:
+    """A model that answers."""
+
+    def __init__(self, name: str, places: Places, limits: Limits) -> None:
+        like = read(places.model(name))
+        self.name, self.classes = name, like.classes
+        self._labels = {label: label for label in like.classes}  # 1, 1.0 and true are one
+        self._shared = Shared(places.weights(name), like)
+        self._reader: RowReader | None = None
+        self._limits = limits
+        self.learns = not like.learner.weights_only
+
+    def snapshot(self) -> Snapshot:
+        """The newest version."""
+        return self._shared()
+
+    @property
+    def reader(self) -> RowReader:
+        """Of rows."""
+        if self._reader is None:
+            self._reader = RowReader(self.snapshot().model, self._limits)
+        return self._reader
+
+    def known(self, labels: list[Any]) -> list[Any]:
+        """Labels as the model has them; another one raises."""
+        for k, label in enumerate(labels):
+            if not isinstance(label, str | int | float) or label not in self._labels:
+                few = len(self._labels) <= _SHOWN
+                allowed = (
+                    listed(self.classes)
+                    if few
+                    else f"among {len(self.classes)} classes, {listed(self.classes[:3])} for three"
+                )
+                raise InvalidInputError(f"y: labels must be {allowed}, got {label!r:.40} at row {k}")
+        return [self._labels[label] for label in labels]
+
+
+class ServedModels:
+    """All models of a server, as they are loaded and unloaded."""
+
+    def __init__(self, places: Places, limits: Limits) -> None:
+        self._places, self._limits = places, limits
+        self._known: dict[str, Served] = {}
+
+    def names(self) -> list[str]:
+        """Of the models that are loaded."""
+        return sorted(path.name.removesuffix(".weights") for path in self._places.shared.glob("[!.]*.weights"))
+
+    def warm_up(self) -> None:
+        """Loads compiled code (or compiles it, which takes seconds) before the first request."""
+        for name in self.names():
+            served, (model, _) = self(name)
+            row = {} if served.reader.named else {"1": 1.0}
+            scores_of(model, served.reader.rows(row))
+
+    def all_names(self) -> list[str]:
+        """Of all models there are."""
+        return self._places.names()
+
+    def __call__(self, name: str | None) -> tuple[Served, Snapshot]:
+        """A model, and its newest weights; without a name the only one there is."""
+        if not name:
+            names = self.names()
+            if len(names) != 1:
+                raise Refused(
+                    404, f"say which model is meant (?model=NAME): there are {', '.join(map(repr, names)) or 'none'}"
+                )
+            (name,) = names
+        try:
+            known = self._known.get(name)
+            if known is None:
+                self._places.weights(name).stat()
+                known = self._known[name] = Served(name, self._places, self._limits)
+            return known, known.snapshot()
+        except InvalidParameterError as error:  # no name of a model
+            raise Refused(404, str(error)) from None
+        except FileNotFoundError:
+            self._known.pop(name, None)
+            raise Refused(404, f"no model {name!r} is loaded; {meant(name, self.names())}") from None
+
+
+def scores_of(model: Model, batch: Batch) -> NDArray[Any]:
+    """Scores, finite ones."""
+    found: NDArray[Any] = model.learner.scores(replace(batch, y=None, weights=None))
+    return found
+
+
+def answers(model: Model, scores: NDArray[Any], one: bool) -> dict[str, Any]:
+    """Labels and scores (of more than two classes one for each), and probabilities where scores are log-odds."""
+    labels = [model.classes[k] for k in model.chosen(scores)]
+    found: dict[str, Any] = {"label": labels, "score": scores.tolist()}
+    if model.has_probabilities:
+        shares = probabilities(scores.astype(np.float64))
+        found["probability"] = (shares[:, 1] if model.classes.are_two else shares).tolist()
+    return {name: value[0] for name, value in found.items()} if one else found

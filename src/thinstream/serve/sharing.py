@@ -1,0 +1,139 @@
+"""Weights that processes share: one writes a version after another, others map the one they find.
+
+A version is a file in memory (tmpfs where there is one) that is written beside its place and takes its name in one
+step. Whoever has mapped a version keeps it as long as it is looked at; whoever looks for a newer one finds the old file
+or the new, never a mix, whatever becomes of the writer.
+"""
+
+import json
+import mmap
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.blend.serving import served
+from thinstream.errors import InvalidParameterError
+from thinstream.learners import Frozen
+from thinstream.learners.learner import EQUAL_COSTS
+from thinstream.models.container import plain
+from thinstream.models.model import Model
+from thinstream.one_vs_rest import learner_of
+from thinstream.preparing import Preparation, plain_learner, preparation_of, prepared
+
+_ALIGNED = 64
+
+
+def require_shareable(model: Model) -> None:
+    """Raises on a model that is not one vector of weights for each class."""
+    if model.learner.algorithm.kind == "batch":
+        raise InvalidParameterError(
+            f"{model.learner.algorithm.name} takes many rows at once; models that are served take one after another"
+        )
+    if model.classes.grow:
+        raise InvalidParameterError("models whose classes come later (grow_classes) are not served")
+
+
+def publish(path: Path, model: Model, **about: Any) -> int:
+    """The model as it predicts now, and how many weights it has; ``about`` is for readers, as JSON has it."""
+    learner = served(model.learner)
+    preparation = preparation_of(learner)
+    states = [_state(one) for one in plain_learner(learner).models]
+    scales = [] if preparation.scales is None else [np.asarray(preparation.scales.state)]
+    head = {
+        "algorithm": learner.algorithm.name,
+        "parameters": plain(learner.parameters, "parameters"),
+        "n_features": int(learner.n_features),
+        "intercept": bool(learner.offset),
+        "preparation": preparation.kinds,
+        "t": int(learner.t),
+        "arrays": [[array.dtype.name, len(array)] for array in (*states, *scales)],
+        "about": about,
+    }
+    raw = json.dumps(head).encode()
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("wb") as file:
+        file.write(len(raw).to_bytes(8, "little") + raw)
+        for array in (*states, *scales):
+            file.seek(-(-file.tell() // _ALIGNED) * _ALIGNED)
+            file.write(array.data.cast("B") if len(array) else b"")
+        file.truncate(-(-max(file.tell(), 1) // _ALIGNED) * _ALIGNED)
+    draft.replace(path)
+    return sum(int(np.count_nonzero(state[learner.offset :])) for state in states)
+
+
+def _state(one: Any) -> NDArray[Any]:
+    """The weights as a `Frozen` has them, the constant's first."""
+    weights = one.weights()
+    return np.concatenate([np.array([one.intercept], weights.dtype), weights]) if one.offset else weights
+
+
+class Snapshot(NamedTuple):
+    """A model as it was at some moment, in memory that is shared."""
+
+    model: Model
+    about: dict[str, Any]
+
+
+class Shared:
+    """The newest version of a model, mapped.
+
+    Parameters
+    ----------
+    path : path
+        Where versions are published.
+    like : Model
+        What does not change as it learns: classes, threshold, feature space and how its rows are read.
+
+    """
+
+    def __init__(self, path: Path, like: Model) -> None:
+        self._path, self._like = path, like
+        self._inode = -1
+        self._snapshot: Snapshot | None = None
+
+    def __call__(self) -> Snapshot:
+        """The version of now; `FileNotFoundError` before the first."""
+        inode = os.stat(self._path).st_ino
+        if self._snapshot is None or inode != self._inode:
+            with self._path.open("rb") as file:
+                self._inode = os.fstat(file.fileno()).st_ino  # of the file that is mapped, whatever comes meanwhile
+                # private: pages are those of all readers as long as nobody writes, and compiled code may not tell
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            self._snapshot = _mapped(mapped, self._like)
+        return self._snapshot
+
+
+def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
+    size = int.from_bytes(data[:8], "little")
+    head, place, arrays = json.loads(data[8 : 8 + size]), 8 + size, list[NDArray[Any]]()
+    for dtype, length in head["arrays"]:
+        place = -(-place // _ALIGNED) * _ALIGNED
+        arrays.append(np.frombuffer(data, dtype, length, place))
+        place += arrays[-1].nbytes
+    many = like.classes.n_models
+    models = [_frozen(head, state) for state in arrays[:many]]
+    preparation = Preparation(**head["preparation"])
+    if preparation.scales is not None:
+        preparation.scales.state = arrays[many]
+    learner = prepared(learner_of(models, 0), preparation)
+    return Snapshot(replace(like, learner=learner), head["about"] | {"t": head["t"]})
+
+
+def _frozen(head: dict[str, Any], state: NDArray[Any]) -> Frozen:
+    found = Frozen(
+        head["algorithm"],
+        head["parameters"],
+        n_features=0,
+        where=np.empty(0, np.int64),
+        values=np.empty(0, state.dtype),
+        counts=np.array([head["t"], 0, 0, 0, 0], np.int64),
+        costs=EQUAL_COSTS,
+        dtype=state.dtype.name,
+        fit_intercept=head["intercept"],
+    )
+    found.n_features, found.memory = head["n_features"], found.memory._replace(state=state)
+    return found

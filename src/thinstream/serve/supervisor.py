@@ -1,0 +1,155 @@
+"""The server: one learning process, some that predict, and this one, which starts those again that are gone."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from thinstream.errors import InvalidParameterError
+from thinstream.serve.children import Child
+from thinstream.serve.guard import Guard, require_safe
+from thinstream.serve.places import Places
+from thinstream.serve.settings import Limits, Settings
+
+#: Seconds until a process that ended is started again, at first and at most; twice as long each time.
+FIRST, MOST = 0.05, 5.0
+
+
+class Listening(NamedTuple):
+    """Where and how a server listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    tokens: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    log: bool = False
+    grace: int = 10  # seconds that requests have to end
+    connections: int = 1000  # at a time, of each process
+
+
+class Post:
+    """A process that is to be there, whatever happens to it."""
+
+    def __init__(self, start: Callable[[], Child]) -> None:
+        self._start, self.child = start, start()
+        self._pause, self._due = FIRST, 0.0
+
+    def watch(self) -> None:
+        """Starts it again if it is gone, not too often."""
+        now = time.monotonic()
+        if self.child.code is None:
+            if now - self.child.began > 60.0:
+                self._pause = FIRST
+            return
+        if not self._due:
+            self._due = now + self._pause
+        elif now >= self._due:
+            self._due, self._pause = 0.0, min(2 * self._pause, MOST)
+            self.child = self._start()
+
+
+class Supervisor:
+    """Runs a server until it is told to end.
+
+    Parameters
+    ----------
+    places : Places
+        Held and prepared.
+    names : list of str
+        Of the models to load.
+    listening : Listening
+    settings : Settings
+    limits : Limits
+
+    """
+
+    def __init__(
+        self, places: Places, names: list[str], listening: Listening, settings: Settings, limits: Limits
+    ) -> None:
+        guard = Guard() if listening.tokens is None else Guard.read(listening.tokens)
+        require_safe(listening.host, guard)
+        self._places, self._names, self._settings, self._limits = places, names, settings, limits
+        self._listening = listening
+        self._socket = _bound(listening.host, listening.port)
+        self._ended = threading.Event()
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        host, port = self._socket.getsockname()[:2]
+        scheme = "http" if self._listening.certificate is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Serves; ``ready`` is called when it does."""
+        with self._signals():
+            learner = Post(self._learner)
+            posts = [learner]
+            try:
+                while not self._ended.is_set() and not learner.child.is_open(self._places.door):
+                    self._ended.wait(0.02)
+                posts += [Post(self._predictor) for _ in range(self._listening.workers)]
+                ready()
+                while not self._ended.wait(0.1):
+                    for post in posts:
+                        post.watch()
+            finally:
+                self._stop(learner.child, [post.child for post in posts[1:]])
+
+    def _learner(self) -> Child:
+        return Child.learner(self._places, self._settings, self._names)
+
+    def _predictor(self) -> Child:
+        listening, number = self._listening, self._socket.fileno()
+        order: dict[str, Any] = listening._asdict() | {
+            "role": "predictor",
+            "data": str(self._places.data),
+            "limits": self._limits._asdict(),
+            "socket": number,
+        }
+        for name in ("tokens", "certificate", "key"):
+            order[name] = None if order[name] is None else str(order[name])
+        return Child(order, (number,), PROMETHEUS_MULTIPROC_DIR=str(self._places.metrics))
+
+    def _stop(self, learner: Child, predictors: list[Child]) -> None:
+        """First requests end, then what was learned is written down."""
+        for child in predictors:
+            child.ask_to_stop()
+        for child in predictors:
+            child.stop(self._listening.grace + 5)
+        learner.stop()
+        self._socket.close()
+        self._places.clear()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        def end(number: int, frame: FrameType | None) -> None:
+            self._ended.set()
+
+        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.create_server((host, port), family=_family(host), backlog=2048)
+    except OSError as error:
+        raise InvalidParameterError(f"{host}:{port} cannot be listened on: {os.strerror(error.errno or 0)}") from None
+    found.set_inheritable(True)
+    return found
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,0 +1,90 @@
+"""Bytes on a wire: JSON and MessagePack of requests, and what processes of a server say to each other."""
+
+from typing import Any
+
+import msgspec
+
+from thinstream.errors import InvalidInputError
+
+to_json = msgspec.json.Encoder().encode
+to_msgpack = msgspec.msgpack.Encoder().encode
+#: JSON as it stands in a larger text, not looked into yet.
+Raw = msgspec.Raw
+Struct = msgspec.Struct
+
+
+class Ask(msgspec.Struct, array_like=True):
+    """What a predicting process asks of the learning one."""
+
+    number: int  # the answer has the same
+    what: str
+    model: str = ""
+    request: str | None = None  # idempotency id
+    ids: list[int | str] = []
+    labels: list[Any] = []
+    weights: list[float] | None = None
+    data: bytes = b""  # rows, see `packed`
+
+
+class Told(msgspec.Struct, array_like=True):
+    """The answer: a status of HTTP, and what to say."""
+
+    number: int
+    status: int
+    answer: dict[str, Any]
+
+
+_LENGTH = 4
+#: Bytes of the longest message.
+LONGEST = 1 << 30
+
+
+def framed(message: Any) -> bytes:
+    """A message with its length before it."""
+    raw = to_msgpack(message)
+    return len(raw).to_bytes(_LENGTH, "little") + raw
+
+
+class Frames:
+    """Cuts what comes in pieces into messages of a kind.
+
+    >>> frames = Frames(Told)
+    >>> raw = framed(Told(1, 200, {"rows": 3}))
+    >>> frames.take(raw[:5]), frames.take(raw[5:])
+    ([], [Told(number=1, status=200, answer={'rows': 3})])
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self._decoder, self._held = msgspec.msgpack.Decoder(kind), bytearray()
+
+    def take(self, piece: bytes) -> list[Any]:
+        """The messages that are whole now."""
+        self._held += piece
+        found, place, held = [], 0, self._held
+        while len(held) - place >= _LENGTH:
+            size = int.from_bytes(held[place : place + _LENGTH], "little")
+            if size > LONGEST:
+                raise InvalidInputError(f"a message of {size} bytes is too long")
+            if len(held) - place - _LENGTH < size:
+                break
+            found.append(self._decoder.decode(memoryview(held)[place + _LENGTH : place + _LENGTH + size].tobytes()))
+            place += _LENGTH + size
+        del held[:place]
+        return found
+
+
+def from_json(raw: bytes, kind: Any = Any) -> Any:
+    """A JSON text as a value of a kind."""
+    return _decoded(msgspec.json.decode, raw, kind, "JSON")
+
+
+def from_msgpack(raw: bytes, kind: Any = Any) -> Any:
+    """A MessagePack as a value of a kind."""
+    return _decoded(msgspec.msgpack.decode, raw, kind, "MessagePack")
+
+
+def _decoded(decode: Any, raw: bytes, kind: Any, named: str) -> Any:
+    try:
+        return decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInputError(f"the body is not {named} as it must be: {error}") from None

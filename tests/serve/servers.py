@@ -1,0 +1,99 @@
+"""Servers to ask: real ones, in processes of their own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+
+
+class Server:
+    """``thinstream serve`` on a free port of this machine."""
+
+    def __init__(self, data, *arguments):
+        self.data, self._arguments = Path(data), [str(each) for each in arguments]
+        self.start()
+
+    def start(self):
+        command = [
+            sys.executable,
+            "-m",
+            "thinstream",
+            "serve",
+            "--data",
+            str(self.data),
+            "--port",
+            "0",
+            *self._arguments,
+        ]
+        self.log = open(self.data.parent / "log.txt", "a+")  # noqa: SIM115
+        environment = {**os.environ, "PYTHONPATH": SOURCE}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
+        line = self.process.stdout.readline()
+        found = re.search(r"on (http\S+)", line)
+        assert found, self.said()
+        self.url = found[1]
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def until_ready(self, seconds=60.0):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            try:
+                if self.get("/v2/health/ready")[0] == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError(self.said())
+
+    def ask(self, path, body=None, kind="application/json", **headers):
+        """(status, body, headers) of a request."""
+        raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        given = {"Content-Type": kind, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        request = urllib.request.Request(self.url + path, raw, given)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.read(), answer.headers
+        except urllib.error.HTTPError as error:
+            return error.code, error.read(), error.headers
+
+    def post(self, path, body, **headers):
+        status, raw, _ = self.ask(path, body, **headers)
+        return status, json.loads(raw)
+
+    def get(self, path):
+        status, raw, _ = self.ask(path)
+        return status, raw
+
+    def children(self):
+        """Process ids by their age: the learning process first."""
+        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout
+        return [int(pid) for pid in found.split()]
+
+    def kill(self):
+        """SIGKILL to all, the one that starts others first."""
+        pids = [self.process.pid, *self.children()]
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        self.process.stdout.close()
+        self.log.close()
+        return code

@@ -1,0 +1,229 @@
+"""A model learns its journal: with the bits of one run over the same rows, however often it is stopped."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from tests.serve.rows import random_rows
+from thinstream.batch import Batch
+from thinstream.errors import InvalidParameterError
+from thinstream.learners import Classes
+from thinstream.models.file import read, write
+from thinstream.models.model import Model
+from thinstream.serve.keeper import Keeper
+from thinstream.serve.packed import pack
+from thinstream.serve.places import Places
+from thinstream.serve.reading import RowReader
+from thinstream.serve.registering import register
+from thinstream.serve.settings import Limits, Settings
+from thinstream.serve.sharing import Shared, publish
+from thinstream.serve.wire import Ask
+from thinstream.streams.opening import open_stream
+from thinstream.training import learn_stream
+
+SETTINGS = Settings(checkpoint_seconds=0.05, archive=True)
+
+
+@pytest.fixture
+def places(tmp_path):
+    places = Places(tmp_path / "data")
+    with places.held():
+        yield places
+        places.clear()
+
+
+def made(places, name="m", algorithm="arow", **options):
+    model = Model.fresh(algorithm, Classes(-1, 1), grow=True, fit_intercept=True, **options)
+    places.folder(name).mkdir()
+    write(places.model(name), model)
+    return model
+
+
+def ask(keeper, **asked):
+    done, found = threading.Event(), []
+    keeper.ask(Ask(0, model=keeper.name, **asked), lambda answer: (found.append(answer), done.set()))
+    assert done.wait(60)
+    status, answer = found[0]
+    assert status == 200, answer
+    return answer
+
+
+def teach(keeper, reader, rows, labels, request=None):
+    return ask(keeper, what="learn", data=pack(reader.rows(rows), labels), request=request)
+
+
+def until_learned(keeper):
+    for _ in range(3000):
+        if keeper.status()["version"] == keeper._committer.journal.newest:  # published, too
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError(keeper.status())
+
+
+def state_of(model, tmp_path):
+    """The bytes of a model, without where it comes from."""
+    path = tmp_path / "state.ts"
+    bare = Model(model.learner, model.classes)
+    bare.learner.grow = True
+    write(path, bare)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("prepared", [{}, {"normalize": "l2"}], ids=["plain", "normalized"])
+def test_stopped_often_it_has_the_bits_of_one_run(places, tmp_path, prepared):
+    """Checkpoints, cuts and restarts in between; the archive, trained on, gives the same model."""
+    model = made(places, **prepared)
+    rows, labels = random_rows(300)
+    reader, done = RowReader(model, Limits()), 0
+    for many in (1, 90, 3, 106, 100):
+        keeper = Keeper("m", places, SETTINGS)
+        for start in range(done, done + many, 7):
+            stop = min(start + 7, done + many)
+            teach(keeper, reader, rows[start:stop], labels[start:stop], request=f"r{start}")
+            teach(keeper, reader, rows[start:stop], labels[start:stop], request=f"r{start}")
+        done += many
+        until_learned(keeper)
+        keeper.close()
+    served = read(places.folder("m") / "checkpoint.ts")
+    whole = reader.rows(rows).labelled(np.array(labels, np.int8))
+    alone = model.copy()
+    alone.learner.learn(whole)
+    assert state_of(served, tmp_path) == state_of(alone, tmp_path)
+    archived = model.copy()
+    for path in sorted((places.folder("m") / "archive").iterdir()):
+        archived = learn_stream(archived, open_stream(path))
+    assert state_of(archived, tmp_path) == state_of(alone, tmp_path)
+    assert archived.learner.t == 300
+
+
+def test_a_row_that_cannot_be_learned_is_left_out(places, tmp_path):
+    """It is told, and the model is the one without it."""
+    model = made(places, algorithm="fsol")
+    reader = RowReader(model, Limits())
+    rows, labels = random_rows(20)
+    keeper = Keeper("m", places, Settings(checkpoint_seconds=1000))
+    teach(keeper, reader, rows[:10], labels[:10])
+    teach(keeper, reader, [rows[10], {"1": 3e38}, rows[11]], [labels[10], 1, labels[11]])
+    teach(keeper, reader, rows[12:], labels[12:])
+    until_learned(keeper)
+    assert keeper.status()["refused"] == 1
+    assert keeper.status()["rows"] == 20
+    keeper.close()
+    alone = model.copy()
+    alone.learner.learn(reader.rows(rows).labelled(np.array(labels, np.int8)))
+    assert state_of(read(places.folder("m") / "checkpoint.ts"), tmp_path) == state_of(alone, tmp_path)
+    again = Keeper("m", places, SETTINGS)
+    until_learned(again)
+    assert again.status()["failure"] is None
+    again.close()
+
+
+def test_metrics_count_what_was_predicted(places):
+    """The score of a row that got its label late is the one it was given when it was predicted."""
+    model = made(places)
+    keeper, reader = Keeper("m", places, SETTINGS), RowReader(model, Limits())
+    row = reader.rows([{"1": 1.0}])
+    ask(keeper, what="keep", ids=["a"], data=pack(row, [None], np.array([-2.0], np.float32)))
+    for _ in range(3):
+        teach(keeper, reader, [{"1": 1.0}], [1])
+    assert ask(keeper, what="label", ids=["a", "b"], labels=[1, 1])["unknown"] == ["b"]
+    until_learned(keeper)
+    report = keeper.status()["progressive"]
+    assert report["rows"] == 4
+    assert report["error"] == 0.5  # the first of all, and the one that was called negative when it came
+    assert report["hinge"] >= 3 / 4
+    assert keeper.status()["labels"]["unknown"] == 1
+    keeper.close()
+
+
+def test_no_room_for_a_checkpoint(places, monkeypatch):
+    """Learning goes on, the journal stays, and the next checkpoint comes in time."""
+    made(places)
+    reader = RowReader(read(places.model("m")), Limits())
+    keeper = Keeper("m", places, SETTINGS)
+    monkeypatch.setattr("thinstream.training.checkpoint.write", _full)
+    rows, labels = random_rows(30)
+    for k in range(30):
+        teach(keeper, reader, rows[k], labels[k : k + 1])
+    until_learned(keeper)
+    for _ in range(300):
+        if keeper.status()["trouble"]:
+            break
+        threading.Event().wait(0.01)
+    assert "No space left" in keeper.status()["trouble"]
+    assert not (places.folder("m") / "checkpoint.ts").exists()
+    monkeypatch.undo()
+    teach(keeper, reader, rows[0], labels[:1])
+    until_learned(keeper)
+    keeper.close()
+    assert read(places.folder("m") / "checkpoint.ts").learner.t == 31
+
+
+def _full(path, model):
+    raise OSError(28, "No space left on device")
+
+
+def test_readers_see_one_version_or_the_next(tmp_path):
+    """Weights of version k are all k: whoever looks finds them equal, while others are being written."""
+    path, stop = tmp_path / "weights", threading.Event()
+    model = Model.fresh("perceptron", Classes(-1, 1), n_features=50_000)
+    publish(path, model, version=0)
+
+    def write_on():
+        version = 0
+        while not stop.is_set():
+            version += 1
+            model.learner.memory.state[:] = version
+            publish(path, model, version=version)
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    shared, seen = Shared(path, model), set()
+    for _ in range(2000):
+        found, about = shared()
+        state = found.learner.memory.state
+        assert state.min() == state.max() == about["version"]
+        seen.add(about["version"])
+    stop.set()
+    writer.join()
+    assert len(seen) > 3
+
+
+@pytest.mark.parametrize("prepared", [{}, {"scale": "max", "normalize": "l2"}], ids=["plain", "prepared"])
+def test_shared_weights_score_alike(tmp_path, prepared):
+    """Bit for bit as the model that learns, also after it got wider."""
+    model = Model.fresh("arow", Classes(-1, 1), grow=True, fit_intercept=True, **prepared)
+    reader, shared = RowReader(model, Limits()), None
+    for seed, width in ((1, 10), (2, 40)):
+        rows, labels = random_rows(50, seed, width)
+        batch = reader.rows(rows)
+        model.learner.learn(batch.labelled(np.array(labels, np.int8)))
+        publish(tmp_path / "w", model, version=seed)
+        shared = shared or Shared(tmp_path / "w", model)
+        found, about = shared()
+        assert about == {"version": seed, "t": model.learner.t}
+        np.testing.assert_array_equal(found.learner.scores(batch), model.learner.scores(batch))
+        assert not np.shares_memory(found.learner.scores(batch), model.learner.scores(batch))
+
+
+def test_models_come_into_the_folder(places, tmp_path):
+    """By the names of their files, or others; what is there goes on, another file under its name is refused."""
+    model = Model.fresh("arow", Classes("ham", "spam"), n_features=3)
+    one, two = tmp_path / "one.ts", tmp_path / "two.ts"
+    write(one, model)
+    model.learner.learn(Batch.of(np.arange(2), np.array([1]), np.ones(1), 3, y=np.array([1], np.int8)))
+    write(two, model)
+    assert register(places, [one, f"other={two}"], ["fresh:fsol:a,b"]) == ["one", "other", "fresh"]
+    assert register(places, [one]) == ["one"]
+    assert register(places, []) == ["fresh", "one", "other"]
+    with pytest.raises(ValueError, match="is another model than the one that 'one' began with"):
+        register(places, [f"one={two}"])
+    with pytest.raises(InvalidParameterError, match="two models are called 'one'"):
+        register(places, [one, one])
+    with pytest.raises(InvalidParameterError, match="a fresh model is NAME:ALGORITHM"):
+        register(places, [], ["fresh"])
+    with pytest.raises(InvalidParameterError, match="names of models are 1 to 64 letters"):
+        register(places, [f"../up={two}"])
+    with pytest.raises(InvalidParameterError, match="FGM takes many rows at once"):
+        register(places, [], ["bad:fgm"])
