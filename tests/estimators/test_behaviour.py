@@ -242,7 +242,7 @@ def test_copies_go_on_alike(name, data):
 @few
 @given(data=st.data())
 def test_chunks_in_float32(name, data):
-    """However a stream is cut, the default precision ends with the same bits; before the same row, if it refuses one."""
+    """However a stream is cut, the default precision ends with the same bits, or refuses the same row."""
     case = draw_case(data, name, without=("diagonal", "update_on"))
     s = case.stream
 
