@@ -123,11 +123,11 @@ def test_a_pipe_is_swept_in_one_pass_or_not_at_all(rows, thin):
         (("--memory", "lots"), "as in 500M or 4G"),
         (("--plot", "p.pdf"), "extension must be"),
         (("--pick", "first"), "pick must be"),
-        (("--scoring", "auc"), "scoring must be"),
+        (("--scoring", "area"), "scoring must be"),
         (("--holdout", "1"), "holdout must be"),
         (("-m", "-"), "goes to a file"),
         (("-a", "perceptron"), "has no l1"),
-        (("--classes", "a,b,c"), "on two classes only"),
+        (("--classes", "a,b,c", "--scoring", "cost"), "of 3 classes, got 'cost'"),
     ],
 )
 def test_wrong_command_lines(rows, thin, arguments, words):

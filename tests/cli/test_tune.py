@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thinstream.cli.grids import parse_grid
+from thinstream.cli.grids import parse_grids
 from thinstream.errors import InvalidParameterError
 from thinstream.lanes import Lanes
 from thinstream.models.file import read
@@ -59,11 +59,11 @@ def piped(monkeypatch):
         ("l1-schedule=const, sqrt", ["const", "sqrt"]),
         ("ceiling=none,2", [None, 2]),
         ("intercept=yes,no", [True, False]),
-        ("class-weight=none,balanced,1:20", [None, "balanced", {-1: 1, 1: 20}]),
+        ("class-weight=none,balanced,1:20", [None, "balanced", (1, 20)]),
     ],
 )
 def test_values_of_a_grid(text, values):
-    ((name, found),) = parse_grid([text]).items()
+    ((name, found),) = parse_grids([text], ["fsol"])["fsol"].items()
     assert found == values
     assert name == {"intercept": "fit_intercept"}.get(text.split("=")[0], text.split("=")[0].replace("-", "_"))
 
@@ -79,13 +79,13 @@ def test_values_of_a_grid(text, values):
         (["eta=1..8*1"], r"the factor of a range must be a number > 1, got '1'"),
         (["eta=log:1..2:x"], r"needs a whole number N ≥ 2, got 'x'"),
         (["intercept=maybe"], r"intercept must be yes or no, got 'maybe'"),
-        (["class-weight=1,20"], r"class-weight must be none, balanced or NEG:POS as in 1:20, got '1'"),
+        (["class-weight=1,20"], r"class-weight must be none, balanced or NEG:POS as in 1:20 .*, got '1'"),
         (["eta=1", "eta=2"], r"--grid names eta twice"),
     ],
 )
 def test_bad_grids_say_what_is_wrong(texts, message):
     with pytest.raises(InvalidParameterError, match=message):
-        parse_grid(texts)
+        parse_grids(texts, ["fsol"])
 
 
 def test_the_papers_grids():
@@ -203,7 +203,7 @@ def test_the_papers_protocol_is_one_command(rows, thin):
         (["-g", "etta=1"], "can be searched, got 'etta'"),
         (["-g", "eta=-1"], "FSOL: eta must be a number > 0, got -1"),
         (["-g", "eta=1", "--eta", "2"], "eta has one value for all candidates, and a --grid of its own"),
-        (["--scoring", "auc"], "scoring must be 'error'"),
+        (["--scoring", "area"], "scoring must be 'error'"),
         (["--memory", "lots"], "--memory must be a number of bytes"),
         (["--final", "--progressive"], "--final is about held-out rows"),
         (["--paper", "--l1", "1"], "it does not go with --l1"),
@@ -211,7 +211,8 @@ def test_the_papers_protocol_is_one_command(rows, thin):
         (["--plot", "x.svg"], "--plot draws the sweep of l1"),
         (["-m", "-"], "a model goes to a file"),
         (["-g", "eta=log:1..2"], "eta is a distribution"),
-        (["--classes", "a,b,c"], "on two classes only, --classes a,b,c are 3"),
+        (["--classes", "a,b,c", "--scoring", "cost"], "of 3 classes, or a function of a Report, got 'cost'"),
+        (["--classes", "a,b,c", "-g", "class-weight=1:2"], "a cost for each of 3 classes is needed, got 1:2"),
     ],
 )
 def test_wrong_command_lines(rows, thin, options, message):

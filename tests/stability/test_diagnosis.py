@@ -112,7 +112,7 @@ def test_scores_that_grow_too_fast():
     assert divergence(run(0.0, 1e-4, 1e-3, 5.0)).level == "fine"  # it has just begun
     assert divergence(run(1.0, 1.0, 1.0, 1.0, finite=False)).says == "scores became infinite"
     assert divergence(None) is None
-    assert density(np.ones(5), {}, run(1.0, 1.0, 1.0, 1.0)).level == "fine"
+    assert density("FSOL", np.ones(5), {}, run(1.0, 1.0, 1.0, 1.0)).level == "fine"
 
 
 def test_the_replay_is_the_run():

@@ -104,8 +104,8 @@ def test_a_candidate_has_its_own_values_upon_the_common_ones():
     one, other = make_trials(
         "fsol", [{"l1": 2.0}, {"eta": 4, "class_weight": None, "fit_intercept": False}], base, SIGNS
     )
-    assert (one.parameters, tuple(one.costs)[:2], one.fit_intercept) == ({"eta": 0.5, "l1": 2.0}, (1.0, 3.0), True)
-    assert (other.parameters, tuple(other.costs)[:2], other.fit_intercept) == ({"eta": 4}, (1.0, 1.0), False)
+    assert (one.parameters, one.costs[0][:2], one.fit_intercept) == ({"eta": 0.5, "l1": 2.0}, (1.0, 3.0), True)
+    assert (other.parameters, other.costs[0][:2], other.fit_intercept) == ({"eta": 4}, (1.0, 1.0), False)
 
 
 COUNTED = LaneCounts(np.array([[100], [20], [5], [8]]), np.array([[30.0], [40.0]]))
@@ -135,7 +135,7 @@ def test_scores_are_greater_for_the_better():
     assert scoring_of("accuracy").natural(-0.13) == 0.87
     assert scoring_of("neg_log_loss").natural(-0.4) == -0.4
     assert math.isnan(scoring_of("error").scores(LaneCounts.nothing(1))[0])
-    for wrong in ("auc", None):
+    for wrong in ("area", None):
         with pytest.raises(InvalidParameterError, match=r"scoring must be 'error', .* or a function of a Report"):
             scoring_of(wrong)
 

@@ -23,8 +23,9 @@ from thinstream.learners import Learner
 from thinstream.tune import peekable
 from thinstream.tune.l1_range import GRID, _ends, find_l1_range
 from thinstream.tune.lane_counts import LaneCounts
+from thinstream.tune.measures import metric_values, standard_errors
 from thinstream.tune.peekable import HoldoutStream, PeekableStream
-from thinstream.tune.scoring import COLUMNS, metric_values, standard_errors
+from thinstream.tune.scoring import path_columns
 from thinstream.tune.selection import Limits, select_model
 from thinstream.tune.sources import is_repeatable
 from thinstream.tune.sparsity_path import Sweep, sweep_stream
@@ -235,7 +236,7 @@ def test_standard_errors_are_those_of_repeated_draws():
     missed, false = generator.binomial(positives, 0.3, draws), generator.binomial(rows - positives, 0.1, draws)
     counts = np.array([np.full(draws, rows), np.full(draws, positives), missed, false])
     counted = LaneCounts(counts, np.zeros((2, draws)))
-    for metric in COLUMNS:
+    for metric in path_columns(2):
         told, seen = standard_errors(counted, metric, tradeoff).mean(), metric_values(counted, metric, tradeoff).std()
         assert told == pytest.approx(seen, rel=0.15), metric
 
@@ -253,16 +254,16 @@ def test_other_scorings_pick_and_score(scoring):
             path.set_params(holdout=0).fit(X, LABELS)
     elif scoring == "roc_auc":
         assert path.score(X, LABELS) == get_scorer("roc_auc")(path.best_estimator_, X, LABELS)
-        with pytest.raises(InvalidParameterError, match="scoring of a stream must be"):
-            path.fit_stream(streamed(X, Y))
-    with pytest.raises(UnknownNameError, match="scoring must be"):
+        streaming = path.fit_stream(streamed(X, Y))  # by bins, as predictions are not held
+        assert streaming.score(X, Y) == get_scorer("roc_auc")(streaming.best_estimator_, X, Y)
+    with pytest.raises(InvalidParameterError, match="'average_precision' is not known of this path"):
         path.choose(scoring="average_precision")
 
 
 def test_unknown_metrics_and_rules():
     path = swept()
     with pytest.raises(UnknownNameError, match="scoring must be"):
-        path.pick("auc")
+        path.pick("area")
     with pytest.raises(InvalidParameterError, match="pick must be"):
         path.pick(rule="first")
     with pytest.raises(InvalidParameterError, match="max_nnz must be"):

@@ -114,7 +114,7 @@ def test_the_bits_do_not_depend_on_how_the_stream_is_cut(rows, monkeypatch):
 def test_rows_without_labels_or_with_numbers_of_classes_are_refused(rows):
     with pytest.raises(InvalidInputError, match="need labels"):
         Study(StudyConfig("fsol"), LANES).take(replace(rows, y=None))
-    with pytest.raises(InvalidInputError, match="two classes only"):
+    with pytest.raises(InvalidInputError, match="models of two classes are compared"):
         Study(StudyConfig("fsol"), LANES).take(replace(rows, y=np.zeros(len(rows), np.int32)))
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import Annotated, Any
 
 from thinstream.cli.declared import option
@@ -10,49 +10,60 @@ from thinstream.cli.declared import option
 _WORDS = {"none": None, "true": True, "false": False}
 
 
-def named_algorithm(arguments: list[str], default: str) -> str:
-    """The value of ``--algorithm`` (``-a``) on a command line, or the algorithm of the model it goes on from.
+def named_algorithms(arguments: list[str], default: Any) -> list[str]:
+    """The values of ``--algorithm`` (``-a``) on a command line, or the algorithm of the model it goes on from.
 
-    >>> named_algorithm(["train", "day.svm", "-a", "fsol"], "adarda")
-    'fsol'
+    >>> named_algorithms(["tune", "day.svm", "-a", "fsol,arow", "-a", "ssol"], None)
+    ['fsol', 'arow', 'ssol']
     """
-    found = _value_of("--algorithm", "-a", arguments)
-    if found is not None:
+    found = split_names(_values_of("--algorithm", "-a", arguments))
+    if found:
         return found
-    start = _value_of("--from", None, arguments)
-    if start is None:
-        from thinstream.cli.options import DEFAULT_LEARNER, default_learner
+    from thinstream.cli.options import DEFAULT_LEARNER, DEFAULT_SEARCH, default_learner
 
-        return default_learner(_value_of("--engine", None, arguments)) if default == DEFAULT_LEARNER else default
+    if default is None:
+        return list(DEFAULT_SEARCH)
+    start = _value_of("--from", arguments)
+    if start is None:
+        return [default_learner(_value_of("--engine", arguments)) if default == DEFAULT_LEARNER else default]
     from thinstream.models.container import algorithm_in
 
-    return algorithm_in(start) or default
+    return [algorithm_in(start) or default]
 
 
-def _value_of(long: str, short: str | None, arguments: list[str]) -> str | None:
-    """The value of an option, wherever it stands."""
+def split_names(texts: Iterable[str]) -> list[str]:
+    """Names that stand alone or between commas, each once."""
+    return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
+
+
+def _value_of(long: str, arguments: list[str]) -> str | None:
+    return next(_values_of(long, None, arguments), None)
+
+
+def _values_of(long: str, short: str | None, arguments: list[str]) -> Iterator[str]:
+    """The values of an option, wherever it stands."""
     for i, argument in enumerate(arguments):
         if argument in (long, short) and i + 1 < len(arguments):
-            return arguments[i + 1]
-        if argument.startswith(f"{long}="):
-            return argument.partition("=")[2]
-        if short is not None and argument.startswith(short) and len(argument) > 2:
-            return argument.removeprefix(short)
-    return None
+            yield arguments[i + 1]
+        elif argument.startswith(f"{long}="):
+            yield argument.partition("=")[2]
+        elif short is not None and argument.startswith(short) and len(argument) > 2:
+            yield argument.removeprefix(short)
 
 
-def algorithm_options(name: str, *, without: Collection[str] = ()) -> list[inspect.Parameter]:
-    """An option per parameter of the algorithm, with its meaning, range and default."""
+def algorithm_options(names: Iterable[str], *, without: Collection[str] = ()) -> list[inspect.Parameter]:
+    """An option per parameter of the algorithms, with meaning, range and default, those of the first that has it."""
     from thinstream.learners import find
 
-    algorithm = find(name)
-    meanings = _meanings(inspect.getdoc(algorithm.rule) or "")
-    panel = f"{algorithm.name} ({algorithm.paper})"
-    return [
-        _option(parameter, meanings.get(parameter.name, ""), panel)
-        for parameter in algorithm.parameters
-        if parameter.name not in without
-    ]
+    found: dict[str, inspect.Parameter] = {}
+    for name in names:
+        algorithm = find(name)
+        meanings = _meanings(inspect.getdoc(algorithm.rule) or "")
+        panel = f"{algorithm.name} ({algorithm.paper})"
+        for parameter in algorithm.parameters:
+            if parameter.name not in without and parameter.name not in found:
+                found[parameter.name] = _option(parameter, meanings.get(parameter.name, ""), panel)
+    return list(found.values())
 
 
 def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
@@ -81,26 +92,26 @@ def explain_option(option: str, name: str) -> str:
     return f"{find(name).name} has no {option}, it has {', '.join(own)}; {option} is an option of {', '.join(others)}"
 
 
-def parse_parameters(name: str, given: dict[str, str | None]) -> dict[str, Any]:
-    """The public values of the options that were given; what is not allowed is a wrong command line."""
+def parse_parameters(names: Iterable[str], given: dict[str, str | None]) -> dict[str, Any]:
+    """The public values of the options that were given; what an algorithm does not allow is a wrong command line."""
     from thinstream.errors import InvalidParameterError
     from thinstream.learners import find
 
-    algorithm = find(name)
     found = {}
-    for parameter in algorithm.parameters:
-        text = given.get(f"own_{parameter.name}")
-        if text is None:
-            continue
-        value = parse_value(text)
-        try:
-            parameter.encode(value, algorithm.name)
-        except InvalidParameterError as error:
-            from typer import BadParameter
+    for algorithm in map(find, names):
+        for parameter in algorithm.parameters:
+            text = given.get(f"own_{parameter.name}")
+            if text is None:
+                continue
+            value = parse_value(text)
+            try:
+                parameter.encode(value, algorithm.name)
+            except InvalidParameterError as error:
+                from typer import BadParameter
 
-            option = f"--{parameter.name.replace('_', '-')}"
-            raise BadParameter(str(error).replace(f": {parameter.name} must", f": {option} must", 1)) from None
-        found[parameter.name] = value
+                option = f"--{parameter.name.replace('_', '-')}"
+                raise BadParameter(str(error).replace(f": {parameter.name} must", f": {option} must", 1)) from None
+            found[parameter.name] = value
     return found
 
 

@@ -44,17 +44,17 @@ def find_command(name: str) -> Callable[..., Any]:
 
 
 def expand_command(name: str, arguments: list[str]) -> "Expanded":
-    """A command with all its options, those of the algorithm that stands in the arguments among them if it learns."""
+    """A command with all its options, those of the algorithms that stand in the arguments among them if it learns."""
     from thinstream.cli.options import PARAMETERS, Expanded
 
     command = find_command(name)
     parameters = signature(command).parameters
     if PARAMETERS not in parameters:
         return Expanded(command)
-    from thinstream.cli.algorithm_options import algorithm_options, named_algorithm
+    from thinstream.cli.algorithm_options import algorithm_options, named_algorithms
 
-    algorithm = named_algorithm(arguments, parameters["algorithm"].default)
-    return Expanded(command, algorithm_options(algorithm, without=parameters), algorithm)
+    algorithms = named_algorithms(arguments, parameters["algorithm"].default)
+    return Expanded(command, algorithm_options(algorithms, without=parameters), algorithms)
 
 
 def _perform(arguments: list[str]) -> Any:

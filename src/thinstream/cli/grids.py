@@ -11,23 +11,47 @@ from thinstream.errors import InvalidParameterError
 CALLED = {"intercept": "fit_intercept"}
 
 
-def parse_grid(texts: list[str]) -> dict[str, Any]:
-    """Names and values (lists or distributions) of the options ``--grid``.
+def parse_grids(texts: list[str], algorithms: list[str]) -> dict[str, dict[str, Any]]:
+    """Names and values (lists or distributions) of the options ``--grid``, for each algorithm that has them.
 
-    >>> parse_grid(["eta=0.5,2^1..2^3", "intercept=yes,no"])
-    {'eta': [0.5, 2, 4, 8], 'fit_intercept': [True, False]}
+    A name with an algorithm before it is that one's alone. An algorithm that nothing is said of has no entry.
+
+    >>> parse_grids(["eta=0.5,2^1..2^3", "arow.r=1,2", "intercept=yes,no"], ["fsol", "arow"])["arow"]
+    {'r': [1, 2], 'fit_intercept': [True, False]}
     """
-    found: dict[str, Any] = {}
+    from thinstream.learners import find
+
+    found: dict[str, dict[str, Any]] = {}
+    names = {find(name).name: name for name in algorithms}
     for text in texts:
-        name, equals, values = text.partition("=")
-        if not equals or not name.strip() or not values.strip():
-            raise InvalidParameterError(f"--grid must be NAME=VALUES as in eta=0.5,1,2 or r=2^-5..2^5, got {text!r}")
-        key = name.strip().replace("-", "_")
-        key = CALLED.get(key, key)
-        if key in found:
-            raise InvalidParameterError(f"--grid names {name.strip()} twice")
-        found[key] = _values(key, values.strip(), text)
+        whose, key, values = _parsed(text)
+        if whose and find(whose).name not in names:
+            raise InvalidParameterError(f"--grid {text}: {find(whose).name} is not tried, -a names {', '.join(names)}")
+        owners = [names[find(whose).name]] if whose else _owners(key, algorithms)
+        for owner in owners:
+            if key in found.setdefault(owner, {}):
+                raise InvalidParameterError(f"--grid names {key} twice")
+            found[owner][key] = values
     return found
+
+
+def _owners(key: str, algorithms: list[str]) -> list[str]:
+    """The algorithms that have a parameter; all, where none has it, so that the first says what it has."""
+    from thinstream.learners import find
+
+    owners = [name for name in algorithms if key in [parameter.name for parameter in find(name).parameters]]
+    return owners or algorithms
+
+
+def _parsed(text: str) -> tuple[str, str, Any]:
+    """Whose grid it is ("": that of all that have the parameter), the parameter and its values."""
+    name, equals, values = text.partition("=")
+    whose, _, name = name.strip().rpartition(".")
+    if not equals or not name or not values.strip():
+        raise InvalidParameterError(f"--grid must be NAME=VALUES as in eta=0.5,1,2 or r=2^-5..2^5, got {text!r}")
+    key = name.replace("-", "_")
+    key = CALLED.get(key, key)
+    return whose, key, _values(key, values.strip(), text)
 
 
 def _values(key: str, values: str, whole: str) -> Any:
@@ -109,12 +133,13 @@ def _truth(item: str, whole: str) -> bool:
 
 
 def _class_weight(item: str, whole: str) -> Any:
-    """None, "balanced", or the costs as the labels −1 and 1 have them."""
+    """None, "balanced", or a cost for each class, in their order."""
     if item in ("none", "balanced"):
         return None if item == "none" else item
-    costs = [_number(part) for part in item.split(":")]
-    if len(costs) != 2 or not all(_is_positive(cost) for cost in costs):
+    costs = tuple(_number(part) for part in item.split(":"))
+    if len(costs) < 2 or not all(_is_positive(cost) for cost in costs):
         raise InvalidParameterError(
-            f"--grid {whole}: class-weight must be none, balanced or NEG:POS as in 1:20, got {item!r}"
+            f"--grid {whole}: class-weight must be none, balanced or NEG:POS as in 1:20 (a cost for each class), "
+            f"got {item!r}"
         )
-    return {-1: costs[0], 1: costs[1]}
+    return costs

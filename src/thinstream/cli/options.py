@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 #: Whether a constant feature is learned along where the command line does not say.
 INTERCEPT = True
-#: What `train` learns, and what is tuned, swept or learned by many workers, unless another is named: nothing to tune on
-#: the one hand, on the other good untuned on most streams, and sparse with l1.
+#: What `train` learns, and what is swept or learned by many workers, unless another is named: nothing to tune on the
+#: one hand, on the other good untuned on most streams, and sparse with l1.
 DEFAULT_LEARNER, DEFAULT_ALGORITHM = "auto", "adarda"
+#: What `tune` tries unless others are named, each with the grid that `tune.candidates.USUAL` has for it.
+DEFAULT_SEARCH = ("arow", "scw", "adarda")
 
 
 def default_learner(engine: str | None) -> str:
@@ -54,6 +56,16 @@ Algorithm = Annotated[
         "--algorithm",
         "-a",
         show_default=True,
+        values=learner_names,
+    ),
+]
+Algorithms = Annotated[
+    list[str] | None,
+    option(
+        "Names, see `thinstream algorithms`; several with commas, or repeated (default: arow,scw,adarda).",
+        MODEL,
+        "--algorithm",
+        "-a",
         values=learner_names,
     ),
 ]
@@ -87,11 +99,13 @@ Normalize = Annotated[
 class Expanded:
     """A command with each parameter that is a dataclass of options replaced by the options themselves.
 
-    Options of the algorithm, ``own``, reach the command as values in a dictionary, its parameter ``parameters``.
+    Options of the algorithms, ``own``, reach the command as values in a dictionary, its parameter ``parameters``.
     """
 
-    def __init__(self, command: Callable[..., Any], own: Sequence[inspect.Parameter] = (), algorithm: str = "") -> None:
-        self.algorithm = algorithm  # whose options they are
+    def __init__(
+        self, command: Callable[..., Any], own: Sequence[inspect.Parameter] = (), algorithms: Sequence[str] = ()
+    ) -> None:
+        self.algorithms = algorithms  # whose options they are
         self.command, self._hints = command, get_type_hints(command, include_extras=True)
         taken = {name for each in own for name in declared_in(each.annotation)[1].names}
         self._groups: dict[str, Any] = {name: hint for name, hint in self._hints.items() if is_dataclass(hint)}
@@ -121,7 +135,7 @@ class Expanded:
         if PARAMETERS in self._hints:
             from thinstream.cli.algorithm_options import parse_parameters
 
-            plain[PARAMETERS] = parse_parameters(self.algorithm, packed[PARAMETERS])
+            plain[PARAMETERS] = parse_parameters(self.algorithms, packed[PARAMETERS])
         plain |= {name: _fill(self._groups[name], packed[name]) for name in self._groups}
         with guarded_output(), _say_if_compiling(plain.get("output")):
             return self.command(**plain)
@@ -347,9 +361,8 @@ def parse_class_weight(text: str | None, classes: Sequence[Any]) -> Any:
     return dict(zip(classes, weights, strict=True))
 
 
-def parse_costs(text: str | None) -> "Costs":
-    """The costs of two classes, by the sign that labels have in a stream."""
-    from thinstream.learners import Classes, class_costs
+def parse_costs(text: str | None, classes: "Classes") -> "tuple[Costs, ...]":
+    """The costs of two classes, or of each class against the rest."""
+    from thinstream.learners import class_costs
 
-    signs = Classes(-1, 1)
-    return class_costs(parse_class_weight(text, signs), signs, "--class-weight")[0]
+    return class_costs(parse_class_weight(text, classes), classes, "--class-weight")

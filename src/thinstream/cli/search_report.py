@@ -10,14 +10,17 @@ from thinstream.cli.render import show_json, write_csv, write_table
 from thinstream.cli.studies import say_places
 from thinstream.learners import find
 from thinstream.tune.candidates import Setting
-from thinstream.tune.scoring import Scoring
+from thinstream.tune.scoring import RankScoring, Scoring
 from thinstream.tune.search import Outcome
 
 if TYPE_CHECKING:
-    from thinstream.cli.commands.tune import Job
+    from thinstream.cli.commands.tune import Candidate, Job
 
 #: Scorings that are shares, shown in percent.
-SHARES = ("error", "accuracy", "balanced_accuracy", "weighted_sum", "f1", "precision", "recall", "jaccard")
+SHARES = (
+    "error", "accuracy", "balanced_accuracy", "weighted_sum", "f1", "precision", "recall", "jaccard", "auc", "roc_auc",
+    "average_precision",
+)  # fmt: skip
 #: What options are called that are not called as parameters are.
 CALLED = {"fit_intercept": "intercept", "class_weight": "class-weight"}
 
@@ -25,10 +28,14 @@ CALLED = {"fit_intercept": "intercept", "class_weight": "class-weight"}
 class SearchReport:
     """Candidates from the best to the worst. Numbers are those people know: an error is positive."""
 
-    def __init__(self, settings: list[Setting], outcome: Outcome, scoring: Scoring, job: "Job") -> None:
-        self.settings, self.outcome, self.scoring, self.job = settings, outcome, scoring, job
-        self.names = list(dict.fromkeys(name for setting in settings for name in setting))
-        self.order = sorted(range(len(settings)), key=lambda c: (outcome.rank[c], c))
+    def __init__(
+        self, candidates: "list[Candidate]", outcome: Outcome, scoring: Scoring | RankScoring, job: "Job"
+    ) -> None:
+        self.settings, self.outcome, self.scoring, self.job = [c.setting for c in candidates], outcome, scoring, job
+        self.algorithms = [c.trial.algorithm for c in candidates]
+        self.several = len(set(self.algorithms)) > 1
+        self.names = list(dict.fromkeys(name for setting in self.settings for name in setting))
+        self.order = sorted(range(len(candidates)), key=lambda c: (outcome.rank[c], c))
 
     def rows(self) -> list[dict[str, Any]]:
         """What is known of each, NaN as None."""
@@ -36,6 +43,7 @@ class SearchReport:
         return [
             {
                 "rank": int(outcome.rank[c]),
+                "algorithm": self.algorithms[c],
                 "parameters": {name: shown(value) for name, value in self.settings[c].items()},
                 self.scoring.name: _finite(natural(outcome.mean[c])),
                 "standard_error": _finite(outcome.standard_error[c]),
@@ -48,17 +56,18 @@ class SearchReport:
 
     def print_table(self, top: int) -> None:
         """The best few."""
-        share = self.scoring.name in SHARES
-        title = f"{self.scoring.name.replace('_', ' ')}{' %' if share else ''}"
-        head = ["rank", *(CALLED.get(name, name).replace("_", "-") for name in self.names), title, "± s.e."]
+        title = f"{self.scoring.name.replace('_', ' ')}{' %' if self._is_share else ''}"
+        first = ["rank", *(["algorithm"] if self.several else [])]
+        head = [*first, *(CALLED.get(name, name).replace("_", "-") for name in self.names), title, "± s.e."]
         columns = [*head, *(["progressive"] if self.outcome.splits.shape[1] else []), "dropped at"]
         lines = []
         for row in self.rows()[:top]:
             values = [_text(row["parameters"].get(name, "")) for name in self.names]
-            scores = [row[self.scoring.name], row["standard_error"], row["progressive"]]
-            numbers = ["–" if x is None else f"{100 * x:.2f}" if share else f"{x:.4f}" for x in scores]
+            numbers = [self._number(row[name]) for name in (self.scoring.name, "standard_error", "progressive")]
             dropped = "–" if row["dropped_at"] is None else f"{row['dropped_at']:,}"
-            lines.append([str(row["rank"]), *values, *numbers[: len(columns) - len(head) + 1], dropped])
+            lines.append(
+                [*(str(row[name]) for name in first), *values, *numbers[: len(columns) - len(head) + 1], dropped]
+            )
         if not self.outcome.dropped.any():
             columns, lines = columns[:-1], [line[:-1] for line in lines]
         write_table(columns, lines, None)
@@ -68,13 +77,31 @@ class SearchReport:
         how = f"{folds} folds" if folds else "progressive"
         passes = "" if self.outcome.passes == 1 else f" in {self.outcome.passes} passes"
         print(f"\n{len(self.settings)} candidates, {how}, {self.outcome.rows:,} rows{passes}{left}")
+        if self.several:
+            print("best of each: " + ", ".join(f"{name} {score}" for name, score in self._best_of_each()))
+
+    @property
+    def _is_share(self) -> bool:
+        return self.scoring.name in SHARES
+
+    def _number(self, value: float | None) -> str:
+        return "–" if value is None else f"{100 * value:.2f}" if self._is_share else f"{value:.4f}"
+
+    def _best_of_each(self) -> list[tuple[str, str]]:
+        """The score of the best candidate of each algorithm, the best of all first."""
+        found: dict[str, str] = {}
+        for row in self.rows():
+            found.setdefault(row["algorithm"], self._number(row[self.scoring.name]))
+        return list(found.items())
 
     def remarks(self) -> list[str]:
         """Where the best value lies at an end of what was tried: more may be gained beyond."""
         found = []
         best = {} if self.job.search.random is not None else self.settings[self.outcome.best]
         for name, value in best.items():
-            tried = {setting[name] for setting in self.settings if _is_number(setting.get(name))}
+            rivals = zip(self.settings, self.algorithms, strict=True)
+            alike = [setting for setting, algorithm in rivals if algorithm == self.algorithms[self.outcome.best]]
+            tried = {setting[name] for setting in alike if _is_number(setting.get(name))}
             if _is_number(value) and len(tried) > 2 and value in (min(tried), max(tried)) and value != 0:
                 which, other = ("smallest", "smaller") if value == min(tried) else ("largest", "larger")
                 found.append(f"the best {name}, {_text(value)}, is the {which} that was tried: try {other} ones, too")
@@ -88,9 +115,11 @@ class SearchReport:
     def print_end(self, as_json: bool, more: dict[str, Any]) -> None:
         """The best, as a command to go on with."""
         best = {**self.settings[self.outcome.best], **more}
-        command = train_command(self.job, best)
+        algorithm = self.algorithms[self.outcome.best]
+        command = train_command(self.job, algorithm, best)
         if as_json:
             last = {
+                "algorithm": algorithm,
                 "best": {name: shown(value) for name, value in best.items()},
                 "command": command,
                 "model": str(self.job.search.model) if self.job.search.model else None,
@@ -105,7 +134,7 @@ class SearchReport:
     def write_csv(self, path: Path) -> None:
         """All candidates."""
         rows = self.rows()
-        table = {"rank": [row["rank"] for row in rows]}
+        table = {name: [row[name] for row in rows] for name in ("rank", *(["algorithm"] if self.several else []))}
         table |= {name: [row["parameters"].get(name) for row in rows] for name in self.names}
         for name in (self.scoring.name, "standard_error", "progressive", "dropped_at"):
             table[name] = [row[name] for row in rows]
@@ -113,10 +142,11 @@ class SearchReport:
         write_csv(path, table)
 
 
-def train_command(job: "Job", best: Setting) -> str:
+def train_command(job: "Job", algorithm: str, best: Setting) -> str:
     """The command line that trains a candidate."""
-    every = {**job.parameters, **best}
-    words = ["thinstream", "train", *job.data, "-a", find(job.algorithm).name.lower()]
+    own = {parameter.name for parameter in find(algorithm).parameters}
+    every = {**{name: value for name, value in job.parameters.items() if name in own}, **best}
+    words = ["thinstream", "train", *job.data, "-a", algorithm.lower()]
     intercept, weight = (
         every.pop("fit_intercept", job.study.fit_intercept),
         every.pop("class_weight", job.search.class_weight),
@@ -136,8 +166,8 @@ def train_command(job: "Job", best: Setting) -> str:
 
 
 def shown(value: Any) -> Any:
-    """A value as JSON has it; class costs as NEG:POS."""
-    return f"{_text(value[-1])}:{_text(value[1])}" if isinstance(value, dict) else value
+    """A value as JSON has it; class costs as NEG:POS, or those of all classes."""
+    return ":".join(map(_text, value.values())) if isinstance(value, dict) else value
 
 
 def _text(value: Any) -> str:

@@ -18,16 +18,16 @@ from thinstream.preparing import Preparation
 from thinstream.streams.options import how_read
 from thinstream.tune.figures import check_picture_path
 from thinstream.tune.multipass import in_words
-from thinstream.tune.study import StudyConfig
+from thinstream.tune.trials import StudyConfig
 
 
 def open_binary_stream(data: list[str], reading: Reading, dtype: str) -> Any:
-    """The stream of a study, which compares models of two classes."""
+    """The stream of a study of the costs of two classes."""
     classes = classes_of(reading)
     if len(classes) > 2:
         raise InvalidParameterError(
-            f"models are compared on two classes only, --classes {','.join(map(str, classes))} are {len(classes)}; "
-            "label one class against the rest, or `train` with all of them"
+            f"costs are weighed between two classes, --classes {','.join(map(str, classes))} are {len(classes)}; "
+            "label one class against the rest"
         )
     return open_data(data, reading, dtype)
 
@@ -37,7 +37,8 @@ def require_online(algorithm: str) -> None:
     found = find(algorithm)
     if found.name == "Auto":
         raise InvalidParameterError(
-            "Auto has nothing to tune: it compares its models as it learns; thinstream train learns one"
+            "Auto has nothing to tune or sweep: it compares its models as it learns (thinstream train), and thinstream "
+            "thin makes it small; leave -a out, or name an algorithm"
         )
     if found.kind == "batch":
         name = found.name
@@ -57,6 +58,7 @@ def study_config(algorithm: str, study: Study, reading: Reading, stream: Any) ->
         memory=parse_bytes(study.memory),
         scale=study.scale,
         normalize=study.normalize,
+        classes=len(classes_of(reading)),
     )
 
 

@@ -89,10 +89,10 @@ def explain(error: Exception, arguments: list[str]) -> tuple[str, int] | None:
     if not text or type(error).__name__ == "NoArgsIsHelpError":  # has shown it
         return "", int(wrong.exit_code)
     if type(error).__name__ == "NoSuchOption" and "algorithm" in signature(find_command(arguments[0])).parameters:
-        from thinstream.cli.algorithm_options import explain_option, named_algorithm
+        from thinstream.cli.algorithm_options import explain_option, named_algorithms
 
         default = signature(find_command(arguments[0])).parameters["algorithm"].default
-        text = explain_option(wrong.option_name, named_algorithm(arguments, default)) or text
+        text = explain_option(wrong.option_name, named_algorithms(arguments, default)[0]) or text
     return f"{text.rstrip('.')} (see {command} --help)", int(wrong.exit_code)
 
 

@@ -64,7 +64,8 @@ def cost_curve(
         source = from_matrix(base, base, X, y, sample_weight)
         if ratio is None:
             present = np.ones(len(y), np.bool_) if sample_weight is None else np.asarray(sample_weight) > 0
-            positives = int((np.asarray(y)[present] == source.classes.positive).sum())
+            positives = int((np.asarray(y)[present] == source.classes.positive).sum())  # raises of more than two
             ratio = max(int(present.sum()) - positives, 1) / max(positives, 1)
+    source.classes.require_two()
     config, trial = config_of(base, source, memory, threads_of(n_jobs)), trial_of(base, source.classes)
     return study_costs(source.stream, config, trial, weights, ratio=ratio)

@@ -3,7 +3,6 @@
 import numbers
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -46,9 +45,10 @@ def _delegates(name: str) -> Callable[[Any], bool]:
 class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Tries a grid of parameters, or a random sample, with cross-validation in one pass over the data.
 
-    Each candidate × fold is a lane: a model that learns from the rows of the other folds and is judged by its own.
-    Lanes learn side by side, each with the bits of a run of its own. As scikit-learn's ``GridSearchCV``, except that
-    data may be a stream, which is never held, and that held-out rows are by default scored as they pass.
+    Each candidate × fold is a lane: a model that learns from the rows of the other folds and is judged by its own; of
+    more than two classes a lane for each class. Lanes learn side by side, each with the bits of a run of its own. As
+    scikit-learn's ``GridSearchCV``, except that data may be a stream, which is never held, and that held-out rows are
+    by default scored as they pass.
 
     Parameters
     ----------
@@ -68,9 +68,12 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         What candidates are compared by; scores are greater for the better. Counted as rows pass: "accuracy",
         "balanced_accuracy", "f1", "precision", "recall", "jaccard", "matthews_corrcoef" and "neg_log_loss" as in
         scikit-learn (the second class is positive, the log-loss that of the scores), "weighted_sum" of paper P3, and
-        negated "error", "cost" (per row) and "log_loss". A function of a `Report` (which has no AUC), greater for the
-        better. In ``fit`` also any other name of ``sklearn.metrics.get_scorer_names()``, as "roc_auc", or a scorer,
-        a function of (estimator, X, y): computed by scikit-learn from the held-out predictions, which are kept.
+        negated "error", "cost" (per row) and "log_loss"; "auc" and "average_precision" of scores in 2^14 bins (see
+        `Progress`). Of more than two classes "f1", "precision", "recall", "jaccard", "auc" and "average_precision" are
+        means over the classes, and there is neither "weighted_sum" nor "cost". A function of a `Report` (which has no
+        AUC), greater for the better. In ``fit`` also any other name of ``sklearn.metrics.get_scorer_names()``, as
+        "roc_auc", or a scorer, a function of (estimator, X, y): computed by scikit-learn from the held-out predictions,
+        which are kept.
     tradeoff : Tradeoff, default=None
         Weights of "weighted_sum" and "cost"; None: those of paper P3.
     held_out : {"auto", "passing", "final"}, default="auto"
@@ -169,7 +172,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 raise InvalidParameterError("a stream is taken in its order, shuffle of the estimator must be False")
             if self.cv is not None and not is_number(self.cv):
                 raise InvalidParameterError(f"cv of a stream must be a number of folds or None, got {self.cv!r}")
-            known = classes_for(stream, classes).require_two()
+            known = classes_for(stream, classes)
             folds, again = 0 if self.cv is None else check_folds(self.cv), is_repeatable(stream)
             width = getattr(stream, "n_features", None) or 0
             outcome = self._search(stream, settings, known, folds, width, models=not again)
@@ -203,7 +206,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         if isinstance(memory, bool) or not isinstance(memory, numbers.Integral) or memory < 1:
             raise InvalidParameterError(f"memory must be a whole number ≥ 1, got {memory!r}")
         threads_of(self.n_jobs)
-        scoring_for(self.scoring, self.tradeoff, self.estimator, None if streamed else Classes(-1, 1))
+        scoring_for(self.scoring, self.tradeoff, self.estimator, None if streamed else Classes(-1, 1))  # raises
         if self.n_iter is None:
             return grid(self.param_grid)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -225,9 +228,10 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
             memory=self.memory,
             scale=estimator.scale,
             normalize=estimator.normalize,
+            classes=len(classes),
         )
         known = classes if isinstance(source, Matrix) else None
-        scoring = scoring_for(self.scoring, self.tradeoff, estimator, known)
+        scoring = scoring_for(self.scoring, self.tradeoff, estimator, known, len(classes))
         found = search(
             source,
             config,
@@ -327,6 +331,6 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.estimator_type = inner.estimator_type
-        tags.classifier_tags = replace(inner.classifier_tags, multi_class=False)
+        tags.classifier_tags = inner.classifier_tags
         tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
         return tags

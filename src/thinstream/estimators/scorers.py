@@ -16,9 +16,13 @@ from thinstream.errors import InvalidParameterError, listed
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.learners import Classes
 from thinstream.models.probabilities import probabilities
-from thinstream.tune.lane_counts import HELD_OUT, LaneTallies
-from thinstream.tune.scoring import NAMES, PredictionScoring, Scoring, scoring_of
+from thinstream.tune.class_counts import tallies_of
+from thinstream.tune.lane_counts import HELD_OUT
+from thinstream.tune.lane_ranks import RANKED, LaneRanks
+from thinstream.tune.scoring import NAMES, AnyScoring, PredictionScoring, RankScoring, scoring_of
 
+#: What is told without holding predictions.
+COUNTED = (*NAMES, *RANKED)
 #: Of those that counts tell, the names that are scikit-learn's as well, and mean the same.
 SHARED = tuple(name for name in NAMES if name in get_scorer_names() and name != "neg_log_loss")
 
@@ -33,28 +37,31 @@ def is_scorer(given: Any) -> bool:
 
 
 def scoring_for(
-    given: Any, tradeoff: Tradeoff | None, estimator: Any, classes: Classes | None
-) -> Scoring | PredictionScoring:
+    given: Any, tradeoff: Tradeoff | None, estimator: Any, classes: Classes | None, n_classes: int = 2
+) -> AnyScoring:
     """What candidates are compared by; ``classes`` None: of a stream, whose predictions are not held."""
-    if not is_scorer(given):
+    if not is_scorer(given) or (classes is None and isinstance(given, str) and given in RANKED):
         try:
-            return scoring_of(given, tradeoff or P3)
+            return scoring_of(given, tradeoff or P3, n_classes)
         except InvalidParameterError:
+            if isinstance(given, str) and given in NAMES:  # but not of so many classes
+                raise
             raise InvalidParameterError(
-                f"scoring must be {listed(NAMES)}, another of sklearn.metrics.get_scorer_names(), a function of a "
+                f"scoring must be {listed(COUNTED)}, another of sklearn.metrics.get_scorer_names(), a function of a "
                 f"Report, or one of (estimator, X, y), got {given!r}"
             ) from None
     if classes is None:
         raise InvalidParameterError(
-            f"scoring of a stream must be {listed(NAMES)}, or a function of a Report: what counts tell without holding "
+            f"scoring of a stream must be {listed(COUNTED)}, or a function of a Report: what is told without holding "
             f"its predictions; got {given!r}"
         )
     name, score = given if isinstance(given, str) else "score", _scorer(given)
     labels, proba = np.array(list(classes)), hasattr(estimator, "predict_proba")
 
-    def function(scores: NDArray[Any], y: NDArray[np.int8]) -> float:
+    def function(scores: NDArray[Any], y: NDArray[Any]) -> float:
         stored = _Predictions(scores, labels, proba)
-        return float(score(stored, np.arange(len(y))[:, np.newaxis], labels[(y > 0).astype(int)]))
+        truth = labels[(y > 0).astype(int) if classes.are_two else y]
+        return float(score(stored, np.arange(len(y))[:, np.newaxis], truth))
 
     return PredictionScoring(name, function)
 
@@ -70,12 +77,15 @@ def score_of(estimator: Any, given: Any, tradeoff: Tradeoff | None, X: Any, y: A
         raise InvalidParameterError(
             f"score: sample_weight goes with {listed(SHARED)} and scikit-learn's, not {given!r}"
         )
-    scoring, scores = scoring_of(given, tradeoff or P3), np.asarray(estimator.decision_function(X))
-    tallies = LaneTallies(1, scoring.losses)
-    roles = np.full((len(scores), 1), HELD_OUT, np.int8)
-    tallies.update(
-        scores[:, np.newaxis], np.where(np.asarray(y) == estimator.classes_[1], 1, -1).astype(np.int8), roles
-    )
+    classes, scores = Classes(*np.asarray(estimator.classes_).tolist()), np.asarray(estimator.decision_function(X))
+    scoring = scoring_of(given, tradeoff or P3, len(classes))
+    each = (scores[:, np.newaxis], classes.coded(y), np.full((len(scores), 1), HELD_OUT, np.int8))
+    if isinstance(scoring, RankScoring):
+        ranks = LaneRanks(1, len(classes), HELD_OUT)
+        ranks.update(*each)
+        return float(scoring.measure.values(ranks)[0])
+    tallies = tallies_of(1, scoring.losses, len(classes))
+    tallies.update(*each)
     return float(scoring.scores(tallies.held_out)[0]) + scoring.offset
 
 
@@ -94,7 +104,8 @@ class _Predictions(ClassifierMixin, BaseEstimator):
         return self.scores[X[:, 0]]
 
     def predict(self, X: NDArray[np.int64]) -> NDArray[Any]:
-        found: NDArray[Any] = self.labels[(self.decision_function(X) > 0).astype(int)]
+        scores = self.decision_function(X)
+        found: NDArray[Any] = self.labels[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
         return found
 
     @available_if(lambda self: self.proba)

@@ -26,7 +26,7 @@ from thinstream.estimators.study_inputs import (
 from thinstream.evaluate.label_order import warn_of_sorted
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.streams.stream import Stream
-from thinstream.tune.scoring import PredictionScoring, check_metric
+from thinstream.tune.scoring import AnyScoring, check_metric
 from thinstream.tune.selection import Limits, check_rule
 from thinstream.tune.sparsity_path import Sweep, sweep_stream
 
@@ -63,8 +63,9 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ``path_``, ``models_`` and ``choose`` are there.
     scoring : str or callable, default="accuracy"
         What it is judged by, and what ``score`` tells (greater is better). From counts: "accuracy",
-        "balanced_accuracy", "f1", "precision", "recall" and "jaccard" as in scikit-learn, "weighted_sum" of paper P3,
-        and negated "error" and "cost" (per row). In ``fit`` also any other name of
+        "balanced_accuracy", "f1", "precision", "recall" and "jaccard" as in scikit-learn (of more than two classes
+        means over them), negated "error", and of two classes "weighted_sum" of paper P3 and negated "cost" (per row).
+        From scores in bins: "auc" and "average_precision". In ``fit`` also any other name of
         ``sklearn.metrics.get_scorer_names()``, as "roc_auc", or a function of (estimator, X, y): computed by
         scikit-learn from the held-out predictions, its standard error from ten parts of them.
     tradeoff : thinstream.evaluate.Tradeoff or None, default=None
@@ -128,18 +129,19 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         with as_before_on_error(self):
             base = self._checked()
             source = from_matrix(self, base, X, y, sample_weight)
-            scoring = scoring_for(self.scoring, None, base, source.classes)
+            scoring = scoring_for(self.scoring, None, base, source.classes, len(source.classes))
             rows = None if test is None else rows_to_test(self, base, source.classes, test)
-            self._sweep(base, source, rows, scoring if isinstance(scoring, PredictionScoring) else None)
+            self._sweep(base, source, rows, scoring)
         return self._choose(self.pick, self.max_nnz, self.max_density, self.scoring)
 
     def fit_stream(self, stream: Stream, classes: Any = None, *, test: Stream | None = None) -> Self:
         """Sweeps l1 over a stream, also one that can be read only once; ``classes`` as in ``fit_stream`` elsewhere."""
         with as_before_on_error(self):
             base = self._checked()
-            scoring_for(self.scoring, None, base, None)
+            source = from_stream(base, stream, classes)
+            scoring = scoring_for(self.scoring, None, base, None, len(source.classes))
             self.__dict__.pop("feature_names_in_", None)
-            self._sweep(base, from_stream(base, stream, classes), test)
+            self._sweep(base, source, test, scoring)
         return self._choose(self.pick, self.max_nnz, self.max_density, self.scoring)
 
     def _checked(self) -> Any:
@@ -148,7 +150,9 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_rule(self.pick, Limits(self.max_nnz, self.max_density))
         return base_of(self.estimator)
 
-    def _sweep(self, base: Any, source: Source, test: Stream | None, scoring: PredictionScoring | None = None) -> None:
+    def _sweep(self, base: Any, source: Source, test: Stream | None, scoring: AnyScoring) -> None:
+        if not is_scorer(self.scoring):
+            check_metric(self.scoring, len(source.classes))
         path = sweep_stream(
             source.stream,
             config_of(base, source, self.memory, threads_of(self.n_jobs)),
@@ -225,5 +229,4 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
         return tags

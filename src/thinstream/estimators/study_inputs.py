@@ -20,15 +20,15 @@ from thinstream.models.model import Names
 from thinstream.preparing import plain_learner
 from thinstream.streams.stream import Stream
 from thinstream.streams.tables.memory import from_memory
-from thinstream.tune.sparsity_path import PathResult
-from thinstream.tune.study import StudyConfig, Trial
+from thinstream.tune.path_result import PathResult
+from thinstream.tune.trials import StudyConfig, Trial
 
 #: What is swept where no estimator is given.
 DEFAULT = "AdaRDA"
 
 
 class Source(NamedTuple):
-    """Rows to learn from, and what their signs stand for."""
+    """Rows to learn from, and what their labels stand for."""
 
     stream: Stream
     classes: Classes
@@ -60,12 +60,12 @@ def require_known_classes(estimator: OnlineClassifier) -> None:
         )
     if estimator.get_params(deep=False)["grow_classes"]:
         raise InvalidParameterError(
-            f"{estimator._algorithm}: models are compared on two classes that are known, grow_classes must be False"
+            f"{estimator._algorithm}: models are compared on classes that are known, grow_classes must be False"
         )
 
 
 class LabelledCsr(NamedTuple):
-    """A matrix with labels of two classes, and weights of its rows, all checked."""
+    """A matrix with labels, and weights of its rows, all checked."""
 
     rows: Csr
     labels: NDArray[Any]
@@ -78,7 +78,7 @@ def labelled_csr(owner: Any, X: Any, y: Any, sample_weight: Any) -> LabelledCsr:
     rows = csr_of(owner, X, reset=True)
     labels, weights = labels_of(y, len(rows)), weights_of(sample_weight, len(rows))
     check_classification_targets(labels)
-    classes = Classes.of(labels).require_two()
+    classes = Classes.of(labels)
     if weights is not None and not weights.any():
         raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
     return LabelledCsr(rows, labels, classes, weights)
@@ -88,13 +88,18 @@ def from_matrix(owner: Any, base: OnlineClassifier, X: Any, y: Any, sample_weigh
     """A matrix as a stream; ``owner`` gets the attributes that tell of its columns."""
     rows, labels, classes, weights = labelled_csr(owner, X, y, sample_weight)
     matrix = _matrix(rows)
-    signs, given = classes.coded(labels), base.get_params(deep=False)
+    coded, given = classes.coded(labels), base.get_params(deep=False)
     if given["shuffle"]:
         order = check_random_state(given["random_state"]).permutation(len(rows))
-        matrix, signs = matrix[order], signs[order]
+        matrix, coded = matrix[order], coded[order]
         weights = None if weights is None else weights[order]
-    stream: Any = from_memory(matrix, signs, weights, dtype=given["dtype"])
+    stream: Any = from_memory(matrix, coded, weights, classes=_codes(classes), dtype=given["dtype"])
     return Source(stream, classes, np.unique(labels), rows.n_features)
+
+
+def _codes(classes: Classes) -> Sequence[int] | None:
+    """What labels are coded as, as a stream is told: nothing of two, as it takes signs as they are."""
+    return None if classes.are_two else range(len(classes))
 
 
 def _matrix(rows: Csr) -> sp.csr_matrix:
@@ -105,7 +110,7 @@ def from_stream(base: OnlineClassifier, stream: Stream, classes: Any) -> Source:
     """A stream as it is."""
     if base.get_params(deep=False)["shuffle"]:
         raise InvalidParameterError(f"{base._algorithm}: a stream is taken in its order, shuffle must be False")
-    known = classes_for(stream, classes).require_two()
+    known = classes_for(stream, classes)
     return Source(stream, known, np.array(known), getattr(stream, "n_features", None) or 0)
 
 
@@ -113,9 +118,8 @@ def rows_to_test(owner: Any, base: OnlineClassifier, classes: Classes, test: Any
     """(X, y) as a stream of rows to score."""
     X, y = test
     rows = csr_of(owner, X, reset=False)
-    signs = classes.coded(labels_of(y, len(rows)))
-    found: Stream = cast(Any, from_memory(_matrix(rows), signs, dtype=base.get_params(deep=False)["dtype"]))
-    return found
+    coded, dtype = classes.coded(labels_of(y, len(rows))), base.get_params(deep=False)["dtype"]
+    return cast(Stream, from_memory(_matrix(rows), coded, classes=_codes(classes), dtype=dtype))
 
 
 def trial_of(base: OnlineClassifier, classes: Classes) -> Trial:
@@ -123,7 +127,7 @@ def trial_of(base: OnlineClassifier, classes: Classes) -> Trial:
     given = base.get_params(deep=False)
     return Trial(
         {name: given[name] for name in base._own_parameters},
-        class_costs(given["class_weight"], classes, base._algorithm)[0],
+        class_costs(given["class_weight"], classes, base._algorithm),
         bool(given["fit_intercept"]),
     )
 
@@ -139,6 +143,7 @@ def config_of(base: OnlineClassifier, source: Source, memory: int | None, thread
         memory=memory,
         scale=given["scale"],
         normalize=given["normalize"],
+        classes=len(source.classes),
     )
 
 

@@ -108,7 +108,7 @@ def choose_parameters(
     space = paper_grid(contestant.algorithm)
     if smoke:
         space = {name: values[5:7] for name, values in space.items()}
-    trials = [Trial({**contestant.fixed, **setting}, costs, fit_intercept=False) for setting in grid(space)]
+    trials = [Trial({**contestant.fixed, **setting}, (costs,), fit_intercept=False) for setting in grid(space)]
     config = StudyConfig(
         contestant.algorithm, FOLDS, n_features=rows.n_features, dtype="float64", final=True, memory=MEMORY
     )

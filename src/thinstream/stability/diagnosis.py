@@ -105,9 +105,9 @@ def _findings(subject: Subject, batch: Batch, run: Run | None) -> list[Finding]:
     found = [
         findings.dynamic_range(name, w, parameters, _underflown(learner)),
         findings.lost_weights(batch, w),
-        findings.error(run, batch.y),
+        findings.error(name, run, batch.y),
         findings.scales(batch, run, lambda: replay(learner, scaled(learner, batch))),
-        findings.density(w, parameters, run),
+        findings.density(name, w, parameters, run),
         findings.divergence(run),
     ]
     if name == "SCD":

@@ -107,7 +107,7 @@ def lost_weights(batch: Batch, w: NDArray[Any]) -> Finding | None:
                    "them the model is smaller and predicts the same but for rounding")  # fmt: skip
 
 
-def error(run: Run | None, y: NDArray[Any] | None) -> Finding | None:
+def error(name: str, run: Run | None, y: NDArray[Any] | None) -> Finding | None:
     """Whether always answering the same would be wrong less often."""
     if run is None or y is None:
         return None
@@ -117,7 +117,10 @@ def error(run: Run | None, y: NDArray[Any] | None) -> Finding | None:
     says += "answering the same"
     if wrong <= constant:
         return Finding("fine", "error", says)
-    return Finding("note", "error", says, "where no class costs ask for it: other parameters (thinstream tune)")
+    do = "other parameters, or another algorithm (thinstream tune)"
+    if name == "Auto":  # has none; what it has no model for is a stream that changes
+        do = "a model that forgets, if the stream changes (thinstream tune -a arow --grid half-life=1000,10000)"
+    return Finding("note", "error", says, f"where no class costs ask for it: {do}")
 
 
 def scales(batch: Batch, run: Run | None, scaled_run: Callable[[], Run | None]) -> Finding | None:
@@ -143,7 +146,7 @@ def scales(batch: Batch, run: Run | None, scaled_run: Callable[[], Run | None]) 
     return Finding("fine", about, says)
 
 
-def density(w: NDArray[Any], parameters: dict[str, Any], run: Run | None) -> Finding:
+def density(name: str, w: NDArray[Any], parameters: dict[str, Any], run: Run | None) -> Finding:
     """Whether the model goes on growing without getting better."""
     nnz, about = int(np.count_nonzero(w)), "density"
     says = f"{nnz:,} of {w.size:,} weights are not 0 ({100 * nnz / max(w.size, 1):.3g} %)"
@@ -159,8 +162,10 @@ def density(w: NDArray[Any], parameters: dict[str, Any], run: Run | None) -> Fin
     do = "raise l1: it is 0, which keeps every weight" if parameters.get("l1") == 0 else "raise l1"
     if "l1" not in parameters:
         do = "an algorithm with l1, as FSOL or SSOL"
-    return Finding("note", about, f"{says}: it grows and does not get better", f"{do}, or set a limit with "
-                   "StableSparsePerceptron(max_density=…)")  # fmt: skip
+    do += ", or set a limit with StableSparsePerceptron(max_density=…)"
+    if name == "Auto":
+        do = "max_nnz=…, or thinstream thin"
+    return Finding("note", about, f"{says}: it grows and does not get better", do)
 
 
 def divergence(run: Run | None) -> Finding | None:

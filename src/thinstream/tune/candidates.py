@@ -11,13 +11,22 @@ from thinstream.engine.forgetting import HALF_LIFE
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.learners import Classes, class_costs, find, make_learner
 from thinstream.learners.registry import unknown_parameter
-from thinstream.tune.study import Trial
+from thinstream.tune.trials import Trial
 
 #: P0, section 5.1: folds of the cross-validation; learning rates from 2^-1 to 2^9, other parameters from 2^-5 to 2^5.
 FOLDS = 5
 RATES, OTHERS = ("eta",), ("r", "C", "gamma", "delta", "b")
 #: Of algorithms that have none of these.
-INSTEAD = ("phi", "a")
+INSTEAD = ("phi", "a", "alpha")
+
+#: What is tried where nobody names an algorithm, and of each what. In benchmarks/versus, validation picks one of these
+#: on 18 of 22 sets (AdaFOBOS, AdaRDA's twin, counted with it): variances for rows that are dense or noisy (AROW), steps
+#: that are bounded (SCW), and AdaGrad's rates with the logistic loss, whose weights l1 can make sparse.
+USUAL: dict[str, dict[str, list[Any]]] = {
+    "arow": {"r": [2.0**e for e in range(-5, 6)]},
+    "scw": {"C": [2.0**e for e in range(-5, 6)]},
+    "adarda": {"eta": [2.0**e for e in range(-6, 4)], "delta": [0.001], "loss": ["logistic"]},
+}
 
 #: What can be searched besides the algorithm's own parameters.
 COMMON = ("fit_intercept", "class_weight")
@@ -106,10 +115,10 @@ def make_trials(algorithm: str, settings: Sequence[Setting], base: Mapping[str, 
         intercept = every.get("fit_intercept", False)
         if not isinstance(intercept, bool | np.bool_):
             raise InvalidParameterError(f"{name}: fit_intercept must be True or False, got {intercept!r}")
-        costs = class_costs(every.get("class_weight"), classes, name)[0]
+        costs = class_costs(every.get("class_weight"), classes, name)
         parameters = {key: value for key, value in every.items() if key in own}
         make_learner(name, n_features=0, grow=True, **parameters)  # raises if it could not be made
-        trials.append(Trial(parameters, costs, bool(intercept), candidate=number))
+        trials.append(Trial(parameters, costs, bool(intercept), candidate=number, algorithm=name))
     return trials
 
 

@@ -20,10 +20,10 @@ from thinstream.evaluate.tally import POSITIVES
 from thinstream.learners import find
 from thinstream.streams.stream import Stream
 from thinstream.tune.lane_counts import LaneCounts
+from thinstream.tune.measures import metric_values
 from thinstream.tune.multipass import study_stream
 from thinstream.tune.peekable import PeekableStream
-from thinstream.tune.scoring import metric_values
-from thinstream.tune.study import StudyConfig, Trial
+from thinstream.tune.trials import StudyConfig, Trial
 
 #: Rows whose labels tell how rare positives are, where that is not given.
 LOOK = 10_000
@@ -83,8 +83,8 @@ def study_costs(
     ahead = PeekableStream(stream)
     odds, rare = at / (1.0 - at), check_ratio(ratio) or _ratio(ahead)
     rhos = [odds * rare, odds]
-    trials = [trial._replace(costs=Costs(), split=-1)]
-    trials += [trial._replace(costs=Costs(1.0, rho), split=-1) for each in rhos for rho in each.tolist()]
+    trials = [trial._replace(costs=(), split=-1)]
+    trials += [trial._replace(costs=(Costs(1.0, rho),), split=-1) for each in rhos for rho in each.tolist()]
     trials = [each._replace(candidate=k) for k, each in enumerate(trials)]
     source: Any = ahead
     found = study_stream(source, config, trials, watch=watch)

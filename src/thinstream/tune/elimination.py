@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.scoring import Scoring
-from thinstream.tune.study import Study, Trial
+from thinstream.tune.study import Study
+from thinstream.tune.trials import Trial
 
 #: Rows before anyone is judged; a power of two, as all later times.
 FIRST = 512

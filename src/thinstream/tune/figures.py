@@ -15,7 +15,7 @@ from thinstream.atomic import replacing
 from thinstream.models.picture import percent
 from thinstream.plotting import check_picture, matplotlib
 from thinstream.tune.cost_curves import CostCurves
-from thinstream.tune.sparsity_path import PathResult
+from thinstream.tune.path_result import PathResult
 from thinstream.tune.text_tables import TextTable, compared_as, cost_table, path_table, scoring_name, short
 
 EXTENSIONS = (".png", ".svg", ".html")
@@ -80,14 +80,14 @@ def path_figure(path: PathResult, scoring: str, chosen: int | None) -> Any:
     name = scoring_name(scoring)
     left.set(title=f"{name} against sparsity", xscale="log", ylabel=name + unit)
     left.set_xlabel("weights that are not zero, and the share that is")
-    _label_weights(left.xaxis, path.nnz, path.n_features, shares=True)
+    _label_weights(left.xaxis, path.nnz, path.n_weights, shares=True)
     left.invert_xaxis()
     left.legend(fontsize=9, frameon=False)
     _line(right, path.l1, nnz, "non-zero weights", 0)
     if chosen is not None:
         right.plot([path.l1[chosen]], [nnz[chosen]], **_RING)
     right.set(title="what l1 does", xscale="log", yscale="log", xlabel="l1", ylabel="weights that are not zero")
-    _label_weights(right.yaxis, path.nnz, path.n_features)
+    _label_weights(right.yaxis, path.nnz, path.n_weights)
     return figure
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.tune.peekable import PeekableStream
-from thinstream.tune.study import Study, StudyConfig, Trial
+from thinstream.tune.study import Study
+from thinstream.tune.trials import StudyConfig, Trial
 
 #: Rows looked at; how many times as many a stream of unknown length is taken to have.
 LOOK, MANY = 4000, 100
@@ -41,8 +42,10 @@ def find_l1_range(stream: PeekableStream, config: StudyConfig, trial: Trial) -> 
     length = stream.length() or (len(rows) if len(rows) < LOOK else MANY * len(rows))
     parameters = [{**trial.parameters, "l1": value} for value in (0.0, *GRID.tolist())]
     trials = [trial._replace(parameters=each) for each in parameters]
-    alike = config._replace(folds=0, n_features=rows.n_features, losses=False, predictions=False, memory=None)
-    study = Study(alike, trials)
+    alike = config._replace(
+        folds=0, n_features=rows.n_features, losses=False, predictions=False, ranks=None, memory=None
+    )
+    study = Study(alike._replace(memory=None), trials)
     ends = []
     quarter = max(len(rows) // 4, 1)
     for part in (rows.until(quarter), rows.after(quarter)):

@@ -6,7 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.evaluate.report import P3, Report, Tradeoff
-from thinstream.evaluate.tally import FALSE_NEGATIVES, FALSE_POSITIVES, HINGE, LOG_LOSS, POSITIVES, ROWS, Tally
+from thinstream.evaluate.tally import (
+    FALSE_NEGATIVES,
+    FALSE_POSITIVES,
+    HINGE,
+    LOG_LOSS,
+    POSITIVES,
+    ROWS,
+    SEEN,
+    ClassTally,
+    Tally,
+)
 from thinstream.jit import compiled
 
 #: What a row is to a lane: held out (scored only), learned (scored before), or not there at all.
@@ -16,15 +26,34 @@ _NO_BINS = np.zeros((2, 0), dtype=np.int64)
 
 
 class LaneCounts(NamedTuple):
-    """Counts and sums per lane, as `evaluate.tally.Tally` has them for one model; no bins, so no AUC."""
+    """Counts and sums per model, as `Tally` and `ClassTally` have them for one; no bins, so no AUC.
+
+    Of two classes a model has four counts, of more three for each class: rows of it, called it, and both.
+    """
 
     counts: NDArray[np.int64]  # [count, lane]
     totals: NDArray[np.float64]  # [loss, lane]; zeros unless losses were asked for
 
     @classmethod
-    def nothing(cls, lanes: int) -> "LaneCounts":
-        """For lanes that have seen no row."""
-        return cls(np.zeros((4, lanes), np.int64), np.zeros((2, lanes)))
+    def nothing(cls, lanes: int, classes: int = 2) -> "LaneCounts":
+        """For models that have seen no row."""
+        return cls(np.zeros((4 if classes == 2 else 3 * classes, lanes), np.int64), np.zeros((2, lanes)))
+
+    @property
+    def are_two(self) -> bool:
+        """Whether there are two classes."""
+        return len(self.counts) == 4
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """How many each model was counted on."""
+        found: NDArray[np.int64] = self.counts[ROWS] if self.are_two else self.by_class[SEEN].sum(axis=0)
+        return found
+
+    @property
+    def by_class(self) -> NDArray[np.int64]:
+        """Of more than two classes: [rows of it, called it, both; class; lane]."""
+        return self.counts.reshape(3, -1, self.counts.shape[1])
 
     def take(self, lanes: Any) -> "LaneCounts":
         """Those of some lanes."""
@@ -45,6 +74,8 @@ class LaneCounts(NamedTuple):
 
     def report(self, lane: int, tradeoff: Tradeoff = P3) -> Report:
         """All metrics of a lane; the AUC is NaN."""
+        if not self.are_two:
+            return ClassTally.of_counts(self.by_class[:, :, lane]).report(tradeoff)
         return Tally(self.counts[:, lane], self.totals[:, lane], _NO_BINS).report(tradeoff)
 
 
@@ -77,7 +108,7 @@ def _count(scores: Any, y: Any, roles: Any, counts: Any, totals: Any, losses: An
 
 
 class LaneTallies:
-    """The counts of lanes, kept up to date row by row: any way of cutting a stream gives the same bits.
+    """The counts of models of two classes, kept up to date row by row: any way of cutting a stream gives the same bits.
 
     >>> tallies = LaneTallies(2)
     >>> scores = np.array([[1.0, -1.0], [0.5, -2.0]])
@@ -86,10 +117,12 @@ class LaneTallies:
     (0.5, 0.0)
     """
 
+    _classes = 2
+
     def __init__(self, lanes: int, losses: bool = False) -> None:
         self.losses = losses
-        self._counts = np.zeros((2, 4, lanes), dtype=np.int64)
-        self._totals = np.zeros((2, 2, lanes))
+        nothing = LaneCounts.nothing(lanes, self._classes)
+        self._counts, self._totals = (np.stack([array, array]) for array in nothing)
 
     def update(self, scores: NDArray[Any], y: NDArray[np.int8], roles: NDArray[np.int8]) -> None:
         """The next rows: scores and roles with a column per lane."""

@@ -9,10 +9,12 @@ import numpy as np
 
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.observer import NullObserver, Observer, Step
-from thinstream.lanes import Lanes
 from thinstream.tune.lane_counts import LaneCounts
+from thinstream.tune.lane_ranks import LaneRanks
 from thinstream.tune.sources import Halts, Source, cut, is_repeatable, pieces
-from thinstream.tune.study import Study, StudyConfig, Trial
+from thinstream.tune.study import Study
+from thinstream.tune.trial_lanes import TrialLanes
+from thinstream.tune.trials import StudyConfig, Trial
 
 
 class Found(NamedTuple):
@@ -22,7 +24,7 @@ class Found(NamedTuple):
     held_out: LaneCounts
     rows: int
     passes: int
-    positives: int = 0
+    positives: int | None = 0  # None of more than two classes
     looks_sorted: bool = False  # labels come in long runs: counts as rows pass are too good
 
 
@@ -54,14 +56,14 @@ def study_stream(
         _require_repeatable(stream, config, lanes, config.n_features)
         watch.split(len(groups), _needed(config, lanes, config.n_features), config.limit)
     while True:
-        found = Found(LaneCounts.nothing(len(lanes)), LaneCounts.nothing(len(lanes)), 0, len(groups))
+        nothing = LaneCounts.nothing(len(lanes), config.classes), LaneCounts.nothing(len(lanes), config.classes)
+        found = Found(*nothing, 0, len(groups))
         try:
             for number, group in enumerate(groups):
                 place = (number, len(groups))
                 study = _Pass(stream, config, lanes, found, list(group), during, halts, finish, watch, place).run()
-                found = found._replace(
-                    rows=study.rows, positives=int(study.order.examples[1]), looks_sorted=study.order.looks_sorted
-                )
+                positives = int(study.order.examples[1]) if config.classes == 2 else None
+                found = found._replace(rows=study.rows, positives=positives, looks_sorted=study.order.looks_sorted)
         except _TooWide as found_width:  # wider than was known: what was learned so far is thrown away
             width = found_width.n_features
             _require_repeatable(stream, config, lanes, width)
@@ -137,13 +139,9 @@ class _Pass:
 
 
 def _needed(config: StudyConfig, lanes: Sequence[Trial], width: int) -> int:
-    return Lanes.estimate_nbytes(
-        config.algorithm,
-        [lane.parameters for lane in lanes],
-        width,
-        dtype=config.dtype,
-        fit_intercept=[lane.fit_intercept for lane in lanes],
-    )
+    """Bytes of the models, and of the bins of their scores where they are compared by those."""
+    bins = 0 if config.ranks is None else LaneRanks.estimate_nbytes(len(lanes), config.classes)
+    return TrialLanes.estimate_nbytes(config, lanes, width) + bins
 
 
 def _groups(config: StudyConfig, lanes: Sequence[Trial], width: int, at_least: int = 1) -> list[list[int]]:
@@ -166,9 +164,10 @@ def _require_repeatable(stream: Source, config: StudyConfig, lanes: Sequence[Tri
 
 
 def _advice(config: StudyConfig, lanes: Sequence[Trial], width: int) -> str:
-    needed = _needed(config, lanes, width)
+    needed, count = _needed(config, lanes, width), len(lanes) * config.n_lanes
+    names = ", ".join(dict.fromkeys(lane.algorithm or config.algorithm for lane in lanes))
     return (
-        f"{len(lanes)} lanes of {config.algorithm} on {width:,} features need {in_words(needed)}, the limit is "
+        f"{count} lanes of {names} on {width:,} features need {in_words(needed)}, the limit is "
         f"{in_words(config.limit)}; raise it, try fewer candidates or folds, or hash features into fewer"
     )
 

@@ -12,8 +12,9 @@ from thinstream.evaluate.observer import Observer
 from thinstream.learners.protocol import AnyLearner
 from thinstream.tune.elimination import Elimination
 from thinstream.tune.lane_counts import HELD_OUT, LEARNED, LaneCounts
+from thinstream.tune.measures import Numbers
 from thinstream.tune.multipass import study_stream
-from thinstream.tune.scoring import Numbers, PredictionScoring, Scoring
+from thinstream.tune.scoring import AnyScoring, PredictionScoring, RankScoring, Scoring
 from thinstream.tune.sources import Source
 from thinstream.tune.study import Study, StudyConfig, Trial
 
@@ -31,7 +32,7 @@ class Outcome(NamedTuple):
     models: dict[int, AnyLearner]  # that of the best, learned from all rows, if it was asked for
     rows: int
     passes: int  # as memory allowed
-    positives: int
+    positives: int | None  # None of more than two classes
     looks_sorted: bool  # by class: scores as rows pass are too good
 
 
@@ -39,7 +40,7 @@ def search(
     source: Source,
     config: StudyConfig,
     candidates: Sequence[Trial],
-    scoring: Scoring | PredictionScoring,
+    scoring: AnyScoring,
     *,
     eliminate: bool = False,
     models: bool = False,
@@ -56,13 +57,15 @@ def search(
     judge = _Judge(lanes, len(candidates), config, scoring)
     dropping = None
     if eliminate:
-        if isinstance(scoring, PredictionScoring):
+        if not isinstance(scoring, Scoring):
             raise InvalidParameterError(f"eliminate must be False with scoring {scoring.name!r}: counts do not tell it")
         dropping = Elimination(lanes, scoring, held_out=config.folds > 0)
     kept: dict[int, AnyLearner] = {}
 
     def during(study: Study, numbers: list[int]) -> list[int]:
         judge.warm_up.visit(study, numbers)
+        if study.ranks is not None and study.rows & (study.rows - 1) == 0:
+            study.ranks.turn()
         return dropping.visit(study, numbers) if dropping else numbers
 
     def halts(rows: int) -> int:
@@ -80,9 +83,14 @@ def search(
             kept[best] = study.model(place)
         return numbers
 
+    role = HELD_OUT if config.folds else LEARNED
     found = study_stream(
         source,
-        config._replace(losses=scoring.losses, predictions=isinstance(scoring, PredictionScoring)),
+        config._replace(
+            losses=scoring.losses,
+            predictions=isinstance(scoring, PredictionScoring),
+            ranks=role if isinstance(scoring, RankScoring) else None,
+        ),
         lanes,
         during=during,
         halts=halts,
@@ -116,28 +124,30 @@ def search(
 class _Judge:
     """Scores of candidates from the counts of their lanes."""
 
-    def __init__(
-        self, lanes: Sequence[Trial], n: int, config: StudyConfig, scoring: Scoring | PredictionScoring
-    ) -> None:
+    def __init__(self, lanes: Sequence[Trial], n: int, config: StudyConfig, scoring: AnyScoring) -> None:
         self.lanes, self.n, self.folds, self.scoring = lanes, n, config.folds, scoring
-        self.warm_up = WarmUp(len(lanes))
-        self.noted = np.full(len(lanes), np.nan)  # scores of predictions, where counts do not tell them
+        self.warm_up = WarmUp(len(lanes), config.classes)
+        # of each lane, where counts do not tell it: the score and, without folds, its standard error
+        self.noted, self.errors = np.full(len(lanes), np.nan), np.full(len(lanes), np.nan)
         self.passing = config.n_passes == 1 and not config.final  # else held-out rows meet models that have seen all
 
     def note(self, study: Study, numbers: list[int]) -> None:
-        """Scores the predictions of a study that is over; without folds, or as rows pass, the first are left out."""
-        if not isinstance(self.scoring, PredictionScoring):
-            return
-        first = WarmUp.left_out(study.rows) if self.passing or not self.folds else 0
-        for place, number in enumerate(numbers):
-            if self.lanes[number].split >= 0 or not self.folds:
-                role = LEARNED if not self.folds else HELD_OUT
-                self.noted[number] = self.scoring.function(*study.predictions(place, role, first))
+        """Scores a study that is over where counts do not; without folds, or as rows pass, the first are left out."""
+        if isinstance(self.scoring, RankScoring) and study.ranks is not None:
+            self.noted[numbers] = self.scoring.measure.values(study.ranks)
+            if not self.folds:
+                self.errors[numbers] = self.scoring.measure.errors(study.ranks)
+        if isinstance(self.scoring, PredictionScoring):
+            first = WarmUp.left_out(study.rows) if self.passing or not self.folds else 0
+            for place, number in enumerate(numbers):
+                if self.lanes[number].split >= 0 or not self.folds:
+                    role = LEARNED if not self.folds else HELD_OUT
+                    self.noted[number] = self.scoring.function(*study.predictions(place, role, first))
 
     def standard_errors(self, learned: LaneCounts, numbers: list[int]) -> Numbers:
         """Of the scores on rows before they were learned."""
-        if isinstance(self.scoring, PredictionScoring):
-            return np.full(self.n, np.nan)
+        if not isinstance(self.scoring, Scoring):
+            return self.errors[numbers]
         return self.scoring.standard_errors(self.warm_up.learned(learned, numbers))
 
     def means(self, learned: LaneCounts, held_out: LaneCounts, numbers: list[int]) -> tuple[Numbers, Numbers]:
@@ -146,7 +156,7 @@ class _Judge:
         if not self.folds:
             return scores, self.pooled(self.warm_up.learned(learned, numbers), numbers)
         counted = self.warm_up.held_out(held_out, numbers) if self.passing else held_out
-        each = self.noted[numbers] if isinstance(self.scoring, PredictionScoring) else self.scoring.scores(counted)
+        each = self.scoring.scores(counted) if isinstance(self.scoring, Scoring) else self.noted[numbers]
         for place, number in enumerate(numbers):
             lane = self.lanes[number]
             if lane.split >= 0:
@@ -155,7 +165,7 @@ class _Judge:
 
     def pooled(self, learned: LaneCounts, numbers: Sequence[int]) -> Numbers:
         """The score of each candidate on rows before they were learned; NaN with folds where counts do not tell it."""
-        if isinstance(self.scoring, PredictionScoring):
+        if not isinstance(self.scoring, Scoring):
             found = np.full(self.n, np.nan)
             if not self.folds:
                 found[[self.lanes[number].candidate for number in numbers]] = self.noted[list(numbers)]
@@ -184,11 +194,12 @@ class WarmUp:
     [1, 2, 8, 16]
     """
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, classes: int = 2) -> None:
         self._study: Study | None = None
+        self._classes = classes
         # of the last power of two, and of the one before
-        self._held_out = (LaneCounts.nothing(lanes), LaneCounts.nothing(lanes))
-        self._learned = (LaneCounts.nothing(lanes), LaneCounts.nothing(lanes))
+        self._held_out = (LaneCounts.nothing(lanes, classes), LaneCounts.nothing(lanes, classes))
+        self._learned = (LaneCounts.nothing(lanes, classes), LaneCounts.nothing(lanes, classes))
 
     @staticmethod
     def halts(rows: int) -> int:
@@ -203,7 +214,7 @@ class WarmUp:
     def visit(self, study: Study, numbers: list[int]) -> list[int]:
         """Looks at a study where the number of rows is a power of two."""
         if study is not self._study:  # another pass, or the same from its beginning
-            self._study, nothing = study, LaneCounts.nothing(len(numbers))
+            self._study, nothing = study, LaneCounts.nothing(len(numbers), self._classes)
             for kept in (*self._held_out, *self._learned):
                 kept.put(numbers, nothing)
         if study.rows & (study.rows - 1) == 0:

@@ -1,8 +1,7 @@
 """The sparsity path: models of one algorithm from dense to empty, a lane per l1, in one pass over a stream."""
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,37 +12,30 @@ from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.observer import Observer
 from thinstream.evaluate.report import P3, Tradeoff
-from thinstream.evaluate.tally import ROWS
-from thinstream.learners import Classes, Frozen, Learner, find
+from thinstream.learners import Classes, Frozen, find
+from thinstream.learners.protocol import AnyLearner
 from thinstream.models.model import Model
+from thinstream.one_vs_rest import learner_of
 from thinstream.preparing import Preparation, prepared
 from thinstream.streams.stream import Stream
 from thinstream.thinning import USUAL, measured
-from thinstream.tune.l1_range import L1Range, find_l1_range
-from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LaneCounts, LaneTallies
+from thinstream.tune.class_counts import tallies_of
+from thinstream.tune.l1_range import find_l1_range
+from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED, LaneCounts
+from thinstream.tune.lane_ranks import LaneRanks
+from thinstream.tune.measures import Numbers
 from thinstream.tune.multipass import study_stream
+from thinstream.tune.path_result import PathResult, Scored
 from thinstream.tune.peekable import HoldoutStream, PeekableStream
-from thinstream.tune.scoring import (
-    COLUMNS,
-    MEASURES,
-    Numbers,
-    PredictionScoring,
-    check_metric,
-    metric_values,
-    standard_errors,
-)
-from thinstream.tune.selection import UNLIMITED, Limits, check_rule, select_model
+from thinstream.tune.scoring import AnyScoring, PredictionScoring, RankScoring, Scoring
 from thinstream.tune.sources import is_repeatable
-from thinstream.tune.study import CELLS, Study, StudyConfig, Trial
+from thinstream.tune.study import CELLS, Study
+from thinstream.tune.trials import StudyConfig, Trial
 
-#: With fewer rows held out than this, models are judged by their progressive metrics.
-ENOUGH = 100
 #: Parts of the held-out rows that tell the standard error of a score that counts do not.
 PARTS = 10
-#: How far to look beyond an end.
-BEYOND = 1000.0
-#: Scores, a column per lane, and labels.
-Predictions = tuple[NDArray[Any], NDArray[np.int8]]
+#: Scores, a column per model, and labels.
+Predictions = tuple[NDArray[Any], NDArray[Any]]
 
 
 class Sweep(NamedTuple):
@@ -72,8 +64,16 @@ class Sweep(NamedTuple):
 DEFAULT = Sweep()
 
 
-def sparse_model(model: Learner) -> partial[Frozen]:
+def sparse_model(model: AnyLearner) -> partial[AnyLearner]:
     """What makes a learner that predicts and cannot go on, with no more in memory than predicting needs."""
+    return partial(_made, [_frozen(one) for one in model.models], model.n_mistakes)
+
+
+def _made(parts: list[partial[Frozen]], n_mistakes: int) -> AnyLearner:
+    return learner_of([part() for part in parts], n_mistakes)
+
+
+def _frozen(model: Any) -> partial[Frozen]:
     where, values = model.sparse_weights()
     return partial(
         Frozen,
@@ -92,102 +92,6 @@ def sparse_model(model: Learner) -> partial[Frozen]:
     )
 
 
-class Edge(NamedTuple):
-    """An end of a sweep at which the best model is, and where to look on. Printed, it is a remark."""
-
-    which: str  # l1: "lowest", "highest"
-    beyond: L1Range
-
-    def __str__(self) -> str:
-        return f"the best model has the {self.which} l1 of the sweep: there may be better ones beyond it"
-
-
-@dataclass(frozen=True, eq=False)
-class PathResult:
-    """Models from the densest to the sparsest, and how good they are.
-
-    ``learned`` counts each model's mistakes on rows before it learned them (progressive validation), ``held_out`` those
-    of final models on rows they never learned; nothing is counted there where no row was held out.
-    """
-
-    algorithm: str
-    l1: NDArray[np.float64]
-    nnz: NDArray[np.int64]
-    n_features: int
-    learned: LaneCounts
-    held_out: LaneCounts
-    models: tuple[Learner | partial[Frozen], ...]  # whole, or what makes one of its weights
-    rows: int
-    passes: int  # over the stream: more than one where memory did not allow all lanes at once
-    tested: bool  # held_out is that of a stream of its own
-    looks_sorted: bool  # labels came in long runs: progressive numbers are too good
-    tradeoff: Tradeoff = P3  # of weighted sum and cost
-    scored: Mapping[str, tuple[Numbers, Numbers]] = field(default_factory=dict)  # what counts do not tell, held out
-    preparation: Preparation = field(default_factory=Preparation)  # of rows, for all models
-    thinned: Numbers | None = None  # error of the densest model thinned to as many weights, on held-out rows
-
-    @property
-    def judged_on_held_out(self) -> bool:
-        """Whether enough rows were held out to pick by them."""
-        return bool(self.held_out.counts[ROWS].min() >= ENOUGH)
-
-    def model(self, k: int) -> Any:
-        """Model k; weights only where memory allowed no more."""
-        found = self.models[k]
-        return prepared(found() if isinstance(found, partial) else found, self.preparation.copy())
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The table: an array per column, ready for a data frame. ``cost`` is per row."""
-        width = max(self.n_features, 1)
-        table: dict[str, NDArray[Any]] = {
-            "l1": self.l1,
-            "nnz": self.nnz,
-            "density": self.nnz / width,
-            "sparsity": 1.0 - self.nnz / width,
-        }
-        for metric in COLUMNS:
-            table[metric] = self.progressive(metric)
-        for metric in COLUMNS:
-            table[f"held_out_{metric}"], table[f"held_out_{metric}_se"] = self.final(metric)
-        table["held_out_thinned_error"] = np.full(len(self.l1), np.nan) if self.thinned is None else self.thinned
-        return table
-
-    def progressive(self, metric: str) -> NDArray[np.float64]:
-        """A metric of rows before they were learned; NaN where counts do not tell it."""
-        if metric in self.scored:
-            return np.full(len(self.l1), np.nan)
-        return metric_values(self.learned, metric, self.tradeoff)
-
-    def final(self, metric: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A metric of held-out rows, and its standard errors."""
-        if metric in self.scored:
-            return self.scored[metric]
-        values = metric_values(self.held_out, metric, self.tradeoff)
-        return values, np.where(np.isnan(values), np.nan, standard_errors(self.held_out, metric, self.tradeoff))
-
-    def pick(self, scoring: str = "error", rule: str = "one_se", limits: Limits = UNLIMITED) -> int:
-        """The number of the model to take, see `selection.select_model`; by held-out rows if there are enough."""
-        check_rule(rule, limits)
-        if scoring in self.scored:
-            (values, errors), sign = self.scored[scoring], 1
-        else:
-            counted = self.held_out if self.judged_on_held_out else self.learned
-            values = metric_values(counted, check_metric(scoring), self.tradeoff)
-            errors, sign = standard_errors(counted, scoring, self.tradeoff), MEASURES[scoring].sign
-        return select_model(values, errors, self.nnz, self.n_features, sign=sign, rule=rule, limits=limits)
-
-    def edge(self, scoring: str = "error", limits: Limits = UNLIMITED) -> Edge | None:
-        """The end that the best model is at, if it is at one.
-
-        Where no model has a weight it is the lower one; beyond an upper one without a weight there is nothing.
-        """
-        best, low, high = self.pick(scoring, "best", limits), float(self.l1[0]), float(self.l1[-1])
-        if best == 0 or not self.nnz.any():
-            return Edge("lowest", L1Range(low / BEYOND, low))
-        at_end = best == len(self.l1) - 1 and self.nnz[-1] > 0
-        return Edge("highest", L1Range(high, high * BEYOND)) if at_end else None
-
-
 def sweep_stream(
     stream: Stream,
     config: StudyConfig,
@@ -197,22 +101,24 @@ def sweep_stream(
     test: Stream | None = None,
     watch: Observer | None = None,
     tradeoff: Tradeoff = P3,
-    scoring: PredictionScoring | None = None,
+    scoring: AnyScoring | None = None,
 ) -> PathResult:
     """Sweeps l1 over a stream; ``trial`` has all else.
 
     Every model learns from all rows. With ``holdout`` each has a twin, a second lane that never learns every so many-th
     row; these rows are kept (some ten thousand at most, evenly spread) and scored by the twins as they are at the end.
     With a ``test`` stream the models themselves are scored on it, and there are no twins. ``scoring`` is what else to
-    compute of these rows, that counts do not tell.
+    compute of these rows, if counts do not tell it.
     """
     sweep = sweep.check()
+    config = config._replace(algorithm=find(trial.algorithm or config.algorithm).name)
     if "l1" not in {parameter.name for parameter in find(config.algorithm).parameters}:
-        raise InvalidParameterError(f"{find(config.algorithm).name} has no l1 to sweep")
+        raise InvalidParameterError(f"{config.algorithm} has no l1 to sweep")
+    scoring = None if isinstance(scoring, Scoring) else scoring
     if test is not None and not is_repeatable(test):
         raise InvalidInputError("the test rows must be files, or data in memory: a pipe may be needed twice")
     every = 0 if test is not None else sweep.holdout
-    if scoring is not None and test is None and not every:
+    if isinstance(scoring, PredictionScoring) and test is None and not every:
         raise InvalidParameterError(f"scoring {scoring.name!r} needs held-out rows: holdout must not be 0")
     ahead = PeekableStream(stream)
     l1 = _values(ahead, config, trial, sweep)
@@ -227,12 +133,13 @@ def sweep_stream(
         return kept
 
     end = _End(config, lanes, held_out, scoring, densest=1 if every else 0)
-    found = study_stream(source, config._replace(folds=every), lanes, finish=end, watch=watch)
+    ranks = LEARNED if isinstance(scoring, RankScoring) else None
+    found = study_stream(source, config._replace(folds=every, ranks=ranks), lanes, finish=end, watch=watch)
     mains = [k for k, each in enumerate(lanes) if each.split < 0]
     judged = [k for k, each in enumerate(lanes) if each.split >= 0] if every else mains
     nnz = np.array([end.nnz[k] for k in mains], dtype=np.int64)
     return PathResult(
-        algorithm=find(config.algorithm).name,
+        algorithm=config.algorithm,
         l1=l1,
         nnz=nnz,
         n_features=end.n_features,
@@ -244,9 +151,10 @@ def sweep_stream(
         tested=test is not None,
         looks_sorted=found.looks_sorted,
         tradeoff=tradeoff,
-        scored={} if scoring is None else {scoring.name: (end.scores[judged], end.errors[judged])},
+        scored={} if scoring is None else {scoring.name: Scored(*end.scored[:2, judged], *end.scored[2:, mains])},
         preparation=end.preparation,
-        thinned=end.thinned(nnz) if end.held_out.counts[ROWS, judged[0]] else None,
+        thinned=end.thinned(nnz) if end.held_out.rows[judged[0]] else None,
+        classes=config.classes,
     )
 
 
@@ -266,22 +174,19 @@ class _End:
     """What is done at the end of a pass: rows are scored, twins dropped, models taken out."""
 
     def __init__(
-        self, config: StudyConfig, lanes: list[Trial], rows: Any, scoring: PredictionScoring | None, densest: int
+        self, config: StudyConfig, lanes: list[Trial], rows: Any, scoring: AnyScoring | None, densest: int
     ) -> None:
         self.config, self.lanes, self.rows, self.scoring = config, lanes, rows, scoring
-        self.scores, self.errors = np.full(len(lanes), np.nan), np.full(len(lanes), np.nan)
-        self.held_out = LaneCounts.nothing(len(lanes))
-        self.models: dict[int, Learner | partial[Frozen]] = {}
+        self.scored = np.full((len(Scored._fields), len(lanes)), np.nan)
+        self.held_out = LaneCounts.nothing(len(lanes), config.classes)
+        self.models: dict[int, AnyLearner | partial[AnyLearner]] = {}
         self.nnz: dict[int, int] = {}
         self.n_features, self.preparation = 0, Preparation()
         self.place_of_densest = densest  # among the lanes that held-out rows are scored by
-        self.densest: Learner | None = None
+        self.densest: AnyLearner | None = None
 
     def __call__(self, study: Study, numbers: list[int]) -> list[int]:
-        kept: list[Predictions] | None = None if self.scoring is None else []
-        self.held_out.put(numbers, _score(study, self.rows(), kept))
-        if self.scoring is not None and kept:
-            self.scores[numbers], self.errors[numbers] = _with_errors(self.scoring, kept)
+        self._score(study, numbers)
         if self.place_of_densest in numbers:
             self.densest = study.lanes[numbers.index(self.place_of_densest)]
         mains = [place for place, k in enumerate(numbers) if self.lanes[k].split < 0]
@@ -297,15 +202,37 @@ class _End:
     def thinned(self, sizes: NDArray[np.int64]) -> Numbers:
         """Errors on held-out rows of the densest model, thinned to so many weights each."""
         assert self.densest is not None
-        model = Model(prepared(self.densest, self.preparation.copy()), Classes(-1, 1))
+        classes = Classes(-1, 1) if self.config.classes == 2 else Classes(*range(self.config.classes))
+        model = Model(prepared(self.densest, self.preparation.copy()), classes)
         curve = measured(model, self.rows(), np.unique(sizes).tolist(), powers=(USUAL,))
         return np.asarray(curve.errors[0][np.searchsorted(curve.sizes, sizes)])
 
+    def _score(self, study: Study, numbers: list[int]) -> None:
+        """Counts what the lanes, as they are, get right and wrong, and computes what counts do not tell."""
+        n = len(study.lanes)
+        tallies = tallies_of(n, False, self.config.classes)
+        ranks = None if study.ranks is None else LaneRanks(n, self.config.classes, HELD_OUT)
+        kept: list[Predictions] = []
+        for rows, roles in _held_out_pieces(self.rows(), n, max(CELLS // (n * self.config.n_lanes), 1)):
+            assert rows.y is not None
+            scores = study.scores(rows)
+            tallies.update(scores, rows.y, roles)
+            if ranks is not None:
+                ranks.update(scores, rows.y, roles)
+            elif self.scoring is not None:
+                present = roles[:, 0] == HELD_OUT
+                kept.append((scores[present], rows.y[present]))
+        self.held_out.put(numbers, tallies.held_out)
+        if isinstance(self.scoring, PredictionScoring) and kept:
+            self.scored[:2, numbers] = _with_errors(self.scoring, kept)
+        if isinstance(self.scoring, RankScoring) and ranks is not None and study.ranks is not None:
+            measure = self.scoring.measure
+            for first, counted in ((0, ranks), (2, study.ranks)):
+                self.scored[first : first + 2, numbers] = measure.values(counted), measure.errors(counted)
 
-def _score(study: Study, batches: Iterable[Batch], kept: list[Predictions] | None) -> LaneCounts:
-    """What the lanes, as they are, get right and wrong; predictions of rows that count are added to ``kept``."""
-    n = len(study.lanes)
-    tallies, size = LaneTallies(n), max(CELLS // n, 1)
+
+def _held_out_pieces(batches: Iterable[Batch], n: int, size: int) -> Iterator[tuple[Batch, NDArray[np.int8]]]:
+    """Rows to score, few at a time, with the role each has for every lane."""
     for batch in batches:
         batch.require_labels("test on")
         for start in range(0, len(batch), size):
@@ -313,18 +240,13 @@ def _score(study: Study, batches: Iterable[Batch], kept: list[Predictions] | Non
             roles = np.full((len(rows), n), HELD_OUT, np.int8)
             if rows.weights is not None:
                 roles[rows.weights == 0] = ABSENT
-            assert rows.y is not None
-            scores = study.scores(rows)
-            tallies.update(scores, rows.y, roles)
-            if kept is not None:
-                present = roles[:, 0] == HELD_OUT
-                kept.append((scores[present], rows.y[present]))
-    return tallies.held_out
+            yield rows, roles
 
 
 def _with_errors(scoring: PredictionScoring, kept: list[Predictions]) -> tuple[Numbers, Numbers]:
     """The score of every lane, and its standard error from that of ten parts of the rows."""
     scores, y = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-    values = np.array([scoring.function(lane, y) for lane in scores.T])
-    parts = [[scoring.function(lane[k::PARTS], y[k::PARTS]) for lane in scores.T] for k in range(PARTS)]
+    lanes = np.moveaxis(scores, 1, 0)
+    values = np.array([scoring.function(lane, y) for lane in lanes])
+    parts = [[scoring.function(lane[k::PARTS], y[k::PARTS]) for lane in lanes] for k in range(PARTS)]
     return values, np.std(parts, axis=0, ddof=1) / math.sqrt(PARTS)

@@ -1,69 +1,41 @@
 """Many models on one stream, each with the rows it may learn from and those held out from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.label_order import LabelOrder
-from thinstream.lanes import Lanes
-from thinstream.learners.limits import physical_memory
+from thinstream.one_vs_rest import class_numbers
 from thinstream.preparing import Preparation, prepared
-from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED, LaneTallies
+from thinstream.tune.class_counts import tallies_of
+from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED
+from thinstream.tune.lane_ranks import LaneRanks
+from thinstream.tune.trial_lanes import TrialLanes
+from thinstream.tune.trials import StudyConfig as StudyConfig
+from thinstream.tune.trials import Trial as Trial
 
 #: Rows × lanes taken at a time, so that scores and masks stay small.
 CELLS = 1 << 20
 
 
-class StudyConfig(NamedTuple):
-    """How a study is made, whatever is tried in it."""
-
-    algorithm: str
-    folds: int = 0
-    n_features: int = 0  # where it is known before; the lanes grow
-    dtype: str = "float32"
-    threads: int = 1
-    losses: bool = False
-    predictions: bool = False  # whether scores are kept, for `Study.predictions`
-    n_passes: int = 1  # rows learned in the first are counted before they are, held-out ones in the last
-    final: bool = False  # whether held-out rows are scored by the final models, in a further pass
-    memory: int | None = None  # bytes all lanes may take; None: half of the machine's
-    scale: str | None = None  # how rows are prepared, see `preparing`: once for all lanes
-    normalize: str | None = None
-
-    @property
-    def limit(self) -> int:
-        """Bytes."""
-        return physical_memory() // 2 if self.memory is None else self.memory
-
-
-class Trial(NamedTuple):
-    """A model of a study: one lane."""
-
-    parameters: Mapping[str, Any]  # of the algorithm
-    costs: Costs = Costs()
-    fit_intercept: bool = False
-    split: int = -1  # which split of the rows it follows; -1: it learns from all
-    candidate: int = 0  # lanes of one candidate are its splits; they stay together
-
-
 class Study:
     """Lanes that learn from one stream, with what they got right and wrong on learned and on held-out rows.
 
-    Rows of weight 0 are counted by nobody. Scales are those of all other rows, whatever lane they are held out from, as
-    they tell nothing of labels. Without roles of its own, row i of the stream is held out from the lanes of
-    split i mod ``folds``.
+    Each trial is a lane, of more than two classes a lane for each class, whose highest score decides. Rows of weight 0
+    are counted by nobody. Scales are those of all other rows, whatever lane they are held out from, as they tell
+    nothing of labels. Without roles of its own, row i of the stream is held out from the lanes of split i mod
+    ``folds``.
 
     Parameters
     ----------
     config : StudyConfig
     trials : sequence of Trial
-        A lane each, in this order.
+        Models, in this order.
 
     Examples
     --------
@@ -77,17 +49,9 @@ class Study:
 
     def __init__(self, config: StudyConfig, trials: Sequence[Trial]) -> None:
         self.folds, self.rows = config.folds, 0
-        self.lanes = Lanes(
-            config.algorithm,
-            [trial.parameters for trial in trials],
-            n_features=config.n_features,
-            dtype=config.dtype,
-            grow=True,
-            fit_intercept=[trial.fit_intercept for trial in trials],
-            costs=[trial.costs for trial in trials],
-            threads=config.threads,
-        )
-        self.tallies, self.order = LaneTallies(len(trials), config.losses), LabelOrder()
+        self.classes, self._n_lanes, self.lanes = config.classes, config.n_lanes, TrialLanes(config, trials)
+        self.tallies, self.order = tallies_of(len(trials), config.losses, config.classes), LabelOrder()
+        self.ranks = None if config.ranks is None else LaneRanks(len(trials), config.classes, config.ranks)
         self.preparation = Preparation(config.scale, config.normalize)
         self._again = False
         self._kept: list[tuple[int, NDArray[Any], NDArray[np.int8], NDArray[np.int8]]] | None = None
@@ -102,7 +66,7 @@ class Study:
             weights = (each == LEARNED).astype(np.float64)
             if rows.weights is not None:
                 weights *= rows.weights[:, np.newaxis]
-            scores = self.lanes.learn(self._prepared(rows), weights=weights)
+            scores = self.lanes.learn(self._prepared(rows), weights)
             if self._again:
                 each[each == LEARNED] = ABSENT
             else:
@@ -113,6 +77,8 @@ class Study:
         """The same rows come once more: held-out rows are counted anew, those learned before no more."""
         self.rows, self._again = 0, True
         self.tallies.forget(HELD_OUT)
+        if self.ranks is not None and self.ranks.role == HELD_OUT:
+            self.ranks.forget()
         for _, _, _, roles in self._kept or ():
             roles[roles == HELD_OUT] = ABSENT
 
@@ -152,6 +118,8 @@ class Study:
 
     def _count(self, scores: NDArray[Any], y: NDArray[np.int8], roles: NDArray[np.int8]) -> None:
         self.tallies.update(scores, y, roles)
+        if self.ranks is not None:
+            self.ranks.update(scores, y, roles)
         if self._kept is not None:
             self._kept.append((self.rows, np.array(scores), np.array(y), roles))
         self.rows += len(y)
@@ -160,14 +128,18 @@ class Study:
         """Drops all other lanes and returns their memory."""
         self.lanes.keep(lanes)
         self.tallies.keep(lanes)
+        if self.ranks is not None:
+            self.ranks.keep(lanes)
         self._splits = self._splits[list(lanes)]
 
     def _pieces(self, batch: Batch, roles: NDArray[np.int8] | None) -> Any:
         """The rows in pieces, with the role of each row for each lane."""
-        if batch.require_labels().dtype != np.int8:
-            raise InvalidInputError("models are compared on two classes only, these labels are numbers of classes")
+        if self.classes > 2:
+            class_numbers(batch, self.classes)
+        elif batch.require_labels().dtype != np.int8:
+            raise InvalidInputError("models of two classes are compared, these labels are numbers of classes")
         batch = batch.check()
-        size = max(CELLS // len(self._splits), 1)
+        size = max(CELLS // (len(self._splits) * self._n_lanes), 1)
         for start in range(0, len(batch), size):
             stop = min(start + size, len(batch))
             rows = batch if stop - start == len(batch) else batch.until(stop).after(start)

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.tune.cost_curves import CostCurves
-from thinstream.tune.sparsity_path import PathResult
+from thinstream.tune.path_result import PathResult
 
-_SHORT = {"balanced_accuracy": "bal.acc", "weighted_sum": "sum"}
+_SHORT = {"balanced_accuracy": "bal.acc", "weighted_sum": "sum", "average_precision": "avg.prec", "roc_auc": "auc"}
 
 
 class TextTable(NamedTuple):

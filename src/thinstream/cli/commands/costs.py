@@ -33,8 +33,8 @@ def costs(
     from thinstream.cli import studies
     from thinstream.cli.render import remark_on_labels, report_skipped, show_json_rows, write_csv, write_table
     from thinstream.tune.cost_curves import WEIGHTS, study_costs
-    from thinstream.tune.study import Trial
     from thinstream.tune.text_tables import cost_table
+    from thinstream.tune.trials import Trial
 
     studies.require_online(algorithm)
     tried = _parse_weights(weights) or WEIGHTS

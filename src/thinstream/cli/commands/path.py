@@ -16,14 +16,15 @@ from thinstream.cli.options import (
     Output,
     Reading,
     Study,
+    classes_of,
     parse_costs,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
     from thinstream.models.model import Model
+    from thinstream.tune.path_result import PathResult
     from thinstream.tune.selection import Limits
-    from thinstream.tune.sparsity_path import PathResult
 
 SWEEP, PICK = "Sweep", "Pick"
 
@@ -38,7 +39,14 @@ class Choice:
             "Which model to take: one_se (the sparsest within a standard error of the best; default) or best.", PICK
         ),
     ] = "one_se"
-    scoring: Annotated[str, option("error (default), balanced_accuracy, weighted_sum or cost.", PICK)] = "error"
+    scoring: Annotated[
+        str,
+        option(
+            "error (default), balanced_accuracy, f1, precision, recall, jaccard, auc, average_precision; of two "
+            "classes also weighted_sum and cost.",
+            PICK,
+        ),
+    ] = "error"
     max_nnz: Annotated[int | None, option("Most non-zero weights.", PICK, min=0)] = None
     max_density: Annotated[float | None, option("Most, as a share of all.", PICK, min=0.0, max=1.0)] = None
     model: Annotated[Path | None, option("Where that model goes.", PICK, "--model", "-m")] = None
@@ -87,17 +95,19 @@ def path(
     final models on rows that were held out. An asterisk marks the model that is picked.
     """
     from thinstream.cli import studies
+    from thinstream.cli.io import open_data
     from thinstream.cli.render import remark_on_labels, report_skipped
     from thinstream.cli.terminal import keep_going
     from thinstream.evaluate.tally import POSITIVES
     from thinstream.learners import find
-    from thinstream.tune.scoring import check_metric
+    from thinstream.tune.scoring import check_metric, scoring_of
     from thinstream.tune.selection import check_rule
     from thinstream.tune.sparsity_path import Sweep, sweep_stream
-    from thinstream.tune.study import Trial
+    from thinstream.tune.trials import Trial
 
     studies.require_online(algorithm)
-    check_metric(choice.scoring)
+    classes = classes_of(reading)
+    check_metric(choice.scoring, len(classes))
     check_rule(choice.pick, choice.limits())
     sweep = Sweep(n, *_parse_ends(l1), holdout)
     sweep.check()
@@ -106,12 +116,15 @@ def path(
     studies.require_study_outputs([*data, *(test or [])], study, choice.model)
     if choice.model is not None:
         keep_going()
-    stream = studies.open_binary_stream(data, reading, study.dtype)
-    test_stream = studies.open_binary_stream(test, reading, study.dtype) if test else None
-    trial, tradeoff = Trial(parameters, parse_costs(class_weight), study.fit_intercept), judging.tradeoff()
+    stream = open_data(data, reading, study.dtype)
+    test_stream = open_data(test, reading, study.dtype) if test else None
+    trial, tradeoff = Trial(parameters, parse_costs(class_weight, classes), study.fit_intercept), judging.tradeoff()
+    scoring = scoring_of(choice.scoring, tradeoff, len(classes))
     with studies.show_progress(stream, output) as watch:
         config = studies.study_config(algorithm, study, reading, stream)
-        swept = sweep_stream(stream, config, trial, sweep, test=test_stream, watch=watch, tradeoff=tradeoff)
+        swept = sweep_stream(
+            stream, config, trial, sweep, test=test_stream, watch=watch, tradeoff=tradeoff, scoring=scoring
+        )
     chosen, trouble = None, None
     try:
         chosen = swept.pick(choice.scoring, choice.pick, choice.limits())
@@ -126,7 +139,8 @@ def path(
         if chosen is not None:
             _remark_on_edge(swept, choice)
         report_skipped(stream, output.quiet)
-        remark_on_labels(swept.rows, int(swept.learned.counts[POSITIVES, 0]), swept.looks_sorted)
+        positives = int(swept.learned.counts[POSITIVES, 0]) if swept.classes == 2 else None
+        remark_on_labels(swept.rows, positives, swept.looks_sorted)
     if trouble is not None:
         raise trouble
 
@@ -185,7 +199,7 @@ def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study,
     on = on if swept.judged_on_held_out else "rows before learning them"
     rule = "the sparsest within a standard error of the best" if choice.pick == "one_se" else "the best"
     name = scoring_name(choice.scoring)
-    print(f"\n* l1 = {short(swept.l1[chosen])}, {swept.nnz[chosen]:,} of {swept.n_features:,} weights: {rule}")
+    print(f"\n* l1 = {short(swept.l1[chosen])}, {swept.nnz[chosen]:,} of {swept.n_weights:,} weights: {rule}")
     print(f"  by {name} on {on}{_within(choice.limits())}; to train it alone: --l1 {float(swept.l1[chosen])!r}")
     say_places(study, choice.model)
 

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from thinstream.cli.declared import option
 from thinstream.cli.options import (
     DEFAULT_ALGORITHM,
+    DEFAULT_SEARCH,
     JUDGING,
     MODEL,
     OUTPUT,
-    Algorithm,
+    Algorithms,
     ClassWeight,
     Data,
     Judging,
@@ -18,16 +19,17 @@ from thinstream.cli.options import (
     Reading,
     Study,
     classes_of,
-    parse_costs,
+    parse_class_weight,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
+    from thinstream.learners import Classes
     from thinstream.models.model import Model
     from thinstream.tune.candidates import Setting
-    from thinstream.tune.scoring import Scoring
+    from thinstream.tune.scoring import AnyScoring
     from thinstream.tune.search import Outcome
-    from thinstream.tune.study import StudyConfig, Trial
+    from thinstream.tune.trials import StudyConfig, Trial
 
 SEARCH = "Search"
 
@@ -43,14 +45,15 @@ class Search:
         option(
             "NAME=VALUES, repeatable. Values: 0.5,1,2 · 2^-5..2^5 (doubling) · 1e-6..1*10 (by a factor) · "
             "log:1e-6..1:20 (20 of them, evenly on a log scale) · log:1e-6..1 (drawn, with --random). Also "
-            "intercept=yes,no and class-weight=none,balanced,1:20. Without any: what the papers try.",
+            "intercept=yes,no and class-weight=none,balanced,1:20. For every algorithm that has such a parameter, or "
+            "for one: arow.r=1,10. Without any: what the papers try.",
             SEARCH,
             "--grid",
             "-g",
             metavar="NAME=VALUES",
         ),
     ] = None
-    random: Annotated[int | None, option("Try that many at random instead of all.", SEARCH, min=1)] = None
+    random: Annotated[int | None, option("Try that many of each algorithm at random, not all.", SEARCH, min=1)] = None
     seed: Annotated[int, option("Of --random (default 0).", SEARCH, min=0)] = 0
     eliminate: Annotated[bool, option("Drop hopeless candidates on the way.", SEARCH, "--eliminate")] = False
     paper: Annotated[
@@ -73,7 +76,12 @@ class Search:
         option("Score held-out rows with the final models, in a second pass, not as they pass.", JUDGING, "--final"),
     ] = False
     scoring: Annotated[
-        str, option("error (default), balanced_accuracy, weighted_sum, cost (per row) or log_loss.", JUDGING)
+        str,
+        option(
+            "error (default), accuracy, balanced_accuracy, f1, precision, recall, auc, average_precision, log_loss, "
+            "jaccard, matthews_corrcoef; of two classes also weighted_sum and cost (per row).",
+            JUDGING,
+        ),
     ] = "error"
     top: Annotated[int, option("Lines of the table (default 10).", OUTPUT, min=1)] = 10
 
@@ -87,8 +95,9 @@ class Job:
     study: Study
     judging: Judging
     search: Search
-    algorithm: str
-    parameters: dict[str, Any]  # of all candidates
+    algorithms: list[str]  # as they are typed
+    named: bool  # whether they stand on the line
+    parameters: dict[str, Any]  # of all candidates that have them
 
     @property
     def folds(self) -> int:
@@ -100,15 +109,19 @@ class Job:
         from thinstream.learners import find
         from thinstream.tune.candidates import FOLDS
 
+        known = {parameter.name for name in self.algorithms for parameter in find(name).parameters}
+        for name in self.parameters:
+            if name not in known:
+                raise InvalidParameterError(f"--{name.replace('_', '-')}: {', '.join(self.algorithms)} has no {name}")
         if self.search.final and not self.folds:
             raise InvalidParameterError("--final is about held-out rows: it does not go with --progressive")
         if self.study.plot is not None and not self.search.paper:
             raise InvalidParameterError("--plot draws the sweep of l1: it goes with --paper")
         if not self.search.paper:
             return
-        name = find(self.algorithm).name
-        if "l1" not in [parameter.name for parameter in find(self.algorithm).parameters]:
-            raise InvalidParameterError(f"{name} has no l1 to sweep: --paper is for sparse learners")
+        for name in self.algorithms:
+            if "l1" not in [parameter.name for parameter in find(name).parameters]:
+                raise InvalidParameterError(f"{find(name).name} has no l1 to sweep: --paper is for sparse learners")
         for name_of_option, clashes in {
             "--grid": self.search.grid,
             "--l1": "l1" in self.parameters,
@@ -119,24 +132,54 @@ class Job:
             if clashes:
                 raise InvalidParameterError(f"--paper says what to try and how: it does not go with {name_of_option}")
 
-    def settings(self) -> "list[Setting]":
-        """The candidates."""
+    def candidates(self, classes: "Classes") -> "list[Candidate]":
+        """All that are tried, those of an algorithm one after the other."""
+        from thinstream.cli.grids import parse_grids
+
+        grids = parse_grids(self.search.grid or [], self.algorithms)
+        return [each for name in self.algorithms for each in self._candidates(name, grids.get(name), classes)]
+
+    def _candidates(self, name: str, space: dict[str, Any] | None, classes: "Classes") -> "list[Candidate]":
         import numpy as np
 
-        from thinstream.cli.grids import parse_grid
-        from thinstream.tune.candidates import grid, paper_grid, sample
+        from thinstream.learners import find
+        from thinstream.tune.candidates import USUAL, grid, make_trials, paper_grid, sample
 
-        if self.search.paper or not self.search.grid:
-            space: dict[str, Any] = paper_grid(self.algorithm)
-            space = {name: values for name, values in space.items() if name not in self.parameters}
-        else:
-            space = parse_grid(self.search.grid)
-        for name in space:
-            if name in self.parameters:
-                raise InvalidParameterError(f"{name} has one value for all candidates, and a --grid of its own")
+        if space is None:
+            space = paper_grid(name) if self.named or self.search.paper else dict(USUAL[name])
+            space = {parameter: values for parameter, values in space.items() if parameter not in self.parameters}
+        for parameter in space:
+            if parameter in self.parameters:
+                raise InvalidParameterError(f"{parameter} has one value for all candidates, and a --grid of its own")
         if self.search.random is None:
-            return grid(space)
-        return sample(space, self.search.random, np.random.default_rng(self.search.seed))
+            settings = grid(space)
+        else:
+            settings = sample(space, self.search.random, np.random.default_rng(self.search.seed))
+        own = [parameter.name for parameter in find(name).parameters]
+        base = {parameter: value for parameter, value in self.parameters.items() if parameter in own}
+        base |= {"fit_intercept": self.study.fit_intercept}
+        base |= {"class_weight": parse_class_weight(self.search.class_weight, classes)}
+        settings = [_with_labels(setting, classes) for setting in settings]
+        return list(map(Candidate, settings, make_trials(name, settings, base, classes)))
+
+
+class Candidate(NamedTuple):
+    """What is tried: the values it has of its own, and the model."""
+
+    setting: "Setting"
+    trial: "Trial"
+
+
+def _with_labels(setting: "Setting", classes: "Classes") -> "Setting":
+    """A setting whose costs have the labels of their classes."""
+    costs = setting.get("class_weight")
+    if not isinstance(costs, tuple):
+        return setting
+    if len(costs) != len(classes):
+        raise InvalidParameterError(
+            f"--grid class-weight: a cost for each of {len(classes)} classes is needed, got {':'.join(map(str, costs))}"
+        )
+    return {**setting, "class_weight": dict(zip(classes, costs, strict=True))}
 
 
 def tune(
@@ -147,60 +190,64 @@ def tune(
     judging: Judging,
     search: Search,
     parameters: dict[str, Any],
-    algorithm: Algorithm = DEFAULT_ALGORITHM,
+    algorithm: Algorithms = None,
 ) -> None:
     """Find the best parameters by cross-validation in one pass over the data.
 
-    Every candidate and fold is a model; all learn side by side while the data is read once. Options of the algorithm
-    hold for all candidates. The last line is the command that trains the best.
+    Every candidate and fold is a model, of one algorithm or of several; all learn side by side while the data is read
+    once. Options of the algorithms hold for all candidates. The last line is the command that trains the best.
     """
     from thinstream.cli import studies
+    from thinstream.cli.algorithm_options import split_names
+    from thinstream.cli.io import open_data
     from thinstream.cli.render import remark_on_labels, report_skipped, say
     from thinstream.cli.search_report import SearchReport
     from thinstream.cli.terminal import keep_going
-    from thinstream.learners import find
     from thinstream.models.file import write
     from thinstream.tune.scoring import scoring_of
     from thinstream.tune.search import search as search_stream
     from thinstream.tune.sources import is_repeatable, rewind
 
-    job = Job(data, reading, study, judging, search, algorithm, parameters)
-    studies.require_online(algorithm)
+    usual = [DEFAULT_ALGORITHM] if search.paper else list(DEFAULT_SEARCH)
+    names = split_names(algorithm or []) or usual
+    job = Job(data, reading, study, judging, search, names, bool(algorithm), parameters)
+    for name in names:
+        studies.require_online(name)
     job.check()
     studies.require_study_outputs(data, study, search.model)
     if search.model is not None:
         keep_going()
-    settings, scoring = job.settings(), scoring_of(search.scoring, judging.tradeoff())
-    candidates = _candidates(job, settings)
-    stream = studies.open_binary_stream(data, reading, study.dtype)
+    classes = classes_of(reading)
+    scoring = scoring_of(search.scoring, judging.tradeoff(), len(classes))
+    candidates = job.candidates(classes)
+    trials = [candidate.trial for candidate in candidates]
+    stream = open_data(data, reading, study.dtype)
     again = is_repeatable(stream)
     if search.paper and not again:
         raise InvalidInputError("--paper goes over the data twice: it needs files, not a pipe")
-    config = studies.study_config(find(algorithm).name, study, reading, stream)._replace(
-        folds=job.folds, final=search.final
-    )
+    config = studies.study_config(names[0], study, reading, stream)._replace(folds=job.folds, final=search.final)
     with studies.show_progress(stream, output) as watch:
         outcome = search_stream(
             stream,
             config,
-            candidates,
+            trials,
             scoring,
             eliminate=search.eliminate,
             models=search.model is not None and not search.paper and (not again or not job.folds),
             watch=watch,
         )
     report_skipped(stream, output.quiet)
-    report = SearchReport(settings, outcome, scoring, job)
+    report = SearchReport(candidates, outcome, scoring, job)
     if study.csv is not None:
         report.write_csv(study.csv)
     if not output.quiet:
         report.print_json() if output.json else report.print_table(search.top)
     extra: dict[str, Any] = {}
     if search.paper:
-        extra = _sweep_l1(job, output, stream, config, candidates[outcome.best], scoring)
+        extra = _sweep_l1(job, output, stream, config, trials[outcome.best], scoring)
     elif search.model is not None:
         rewind(stream)
-        write(search.model, _best_model(job, stream, candidates[outcome.best], outcome))
+        write(search.model, _best_model(job, stream, trials[outcome.best], outcome))
     if not output.quiet:
         report.print_end(output.json, extra)
         remark_on_labels(outcome.rows, outcome.positives, outcome.looks_sorted)
@@ -208,61 +255,43 @@ def tune(
             say(f"thinstream: {text}")
 
 
-def _candidates(job: Job, settings: "list[Setting]") -> "list[Trial]":
-    """A trial each; the costs of all, where a candidate has none of its own."""
-    from thinstream.learners import Classes
-    from thinstream.tune.candidates import make_trials
-
-    common, shared = parse_costs(job.search.class_weight), {"fit_intercept": job.study.fit_intercept}
-    trials = make_trials(job.algorithm, settings, {**job.parameters, **shared}, Classes(-1, 1))
-    return [
-        trial if "class_weight" in setting else trial._replace(costs=common)
-        for trial, setting in zip(trials, settings, strict=True)
-    ]
-
-
 def _best_model(job: Job, stream: Any, best: "Trial", outcome: "Outcome") -> "Model":
     """The best candidate's model of all rows: the lane's, or the one that ``train`` would make."""
     from thinstream.cli.studies import study_model
     from thinstream.learners import make_learner
     from thinstream.models.model import Model
+    from thinstream.one_vs_rest import learner_of
     from thinstream.preparing import Preparation, prepared
     from thinstream.training import NullObserver, Run
 
     if outcome.best in outcome.models:
         return study_model(outcome.models[outcome.best], job.reading, stream)
-    learner = make_learner(
-        job.algorithm,
-        n_features=0,
-        costs=best.costs,
-        dtype=job.study.dtype,
-        grow=True,
-        fit_intercept=best.fit_intercept,
-        **best.parameters,
-    )
-    learner = prepared(learner, Preparation(job.study.scale, job.study.normalize))
+    options = {"dtype": job.study.dtype, "grow": True, "fit_intercept": best.fit_intercept, **best.parameters}
+    models = [make_learner(best.algorithm, n_features=0, costs=costs, **options) for costs in best.costs]
+    learner = prepared(learner_of(models, 0), Preparation(job.study.scale, job.study.normalize))
     run = Run(stream, Model(learner, classes_of(job.reading), stream.feature_space), watch=NullObserver())
     model = run.run()
     return study_model(model.learner, job.reading, stream, run.report())
 
 
 def _sweep_l1(
-    job: Job, output: Output, stream: Any, config: "StudyConfig", best: "Trial", scoring: "Scoring"
+    job: Job, output: Output, stream: Any, config: "StudyConfig", best: "Trial", scoring: "AnyScoring"
 ) -> dict[str, Any]:
     """Does the second half of the papers' protocol: sweeps l1 with the best parameters."""
     from thinstream.cli.render import show_json_rows, write_table
     from thinstream.cli.studies import show_progress, study_model
     from thinstream.models.file import write
     from thinstream.tune.figures import draw_path
-    from thinstream.tune.scoring import WITH_ERRORS
+    from thinstream.tune.scoring import judges_paths
     from thinstream.tune.sources import rewind
     from thinstream.tune.sparsity_path import sweep_stream
     from thinstream.tune.text_tables import path_table
 
     rewind(stream)
+    terms, tradeoff = config._replace(final=False), job.judging.tradeoff()
     with show_progress(stream, output) as watch:
-        path = sweep_stream(stream, config._replace(final=False), best, watch=watch, tradeoff=job.judging.tradeoff())
-    metric = scoring.name if scoring.name in WITH_ERRORS else "error"
+        path = sweep_stream(stream, terms, best, watch=watch, tradeoff=tradeoff, scoring=scoring)
+    metric = scoring.name if judges_paths(scoring.name) else "error"
     chosen = path.pick(metric)
     if job.study.plot is not None:
         draw_path(path, metric, chosen, job.study.plot)

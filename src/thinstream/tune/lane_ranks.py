@@ -1,0 +1,140 @@
+"""How models rank rows: their scores in bins, from which AUC and average precision follow, in memory that stays."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.evaluate.score_bins import BINS, area_under_roc, average_precision, bins_of
+
+Numbers = NDArray[np.float64]
+#: Rows before and since the last power of two: the first rows do not count where models are judged as rows pass.
+_AGES = 2
+_ITEM = np.dtype(np.int64).itemsize
+
+
+class LaneRanks:
+    """Rows per bin of the score of many models, as `evaluate.tally` has them for one: the same in any batches.
+
+    Parameters
+    ----------
+    lanes, classes : int
+        Models, and their classes; of more than two every class has bins of its own.
+    role : int
+        Of the rows that count (see `lane_counts`).
+
+    Examples
+    --------
+    >>> ranks = LaneRanks(1, 2, role=0)
+    >>> ranks.update(np.array([[1.0], [2.0], [0.5]]), np.array([-1, 1, 1], np.int8), np.zeros((3, 1), np.int8))
+    >>> RANKED["auc"].values(ranks)
+    array([0.5])
+
+    """
+
+    def __init__(self, lanes: int, classes: int, role: int) -> None:
+        self.role = role
+        self._bins = np.zeros((_AGES, lanes, _scores(classes), 2, BINS), np.int64)
+
+    @staticmethod
+    def estimate_nbytes(lanes: int, classes: int) -> int:
+        """Bytes such bins take."""
+        return _AGES * lanes * _scores(classes) * 2 * BINS * _ITEM
+
+    def __len__(self) -> int:
+        return self._bins.shape[1]
+
+    def update(self, scores: NDArray[Any], y: NDArray[Any], roles: NDArray[np.int8]) -> None:
+        """The next rows, as `LaneTallies.update` and `ClassTallies.update` take them."""
+        rows, lanes = np.nonzero(roles == self.role)
+        classes = self._bins.shape[2]
+        chosen = scores.reshape(len(y), len(self), classes)[rows, lanes]
+        own = (y[rows, np.newaxis] == (np.arange(classes) if classes > 1 else 1)).astype(np.intp)
+        # the score of a model that failed is wrong about either class
+        bins = np.where(np.isnan(chosen), np.where(own, 0, BINS - 1), bins_of(np.nan_to_num(chosen)))
+        places = ((lanes[:, np.newaxis] * classes + np.arange(classes)) * 2 + own) * BINS + bins
+        np.add.at(self._bins[-1].reshape(-1), places.reshape(-1), 1)
+
+    def turn(self) -> None:
+        """The number of rows is a power of two: what was counted before the last one is forgotten."""
+        self._bins[0] = self._bins[-1]
+        self._bins[-1] = 0
+
+    def forget(self) -> None:
+        """Counting begins again."""
+        self._bins[:] = 0
+
+    def keep(self, lanes: Sequence[int]) -> None:
+        """Forgets all other models."""
+        self._bins = np.ascontiguousarray(self._bins[:, list(lanes)])
+
+    def counted(self, lane: int) -> NDArray[np.int64]:
+        """Of a model, negatives and positives per bin of each class's score."""
+        found: NDArray[np.int64] = self._bins[:, lane].sum(axis=0)
+        return found
+
+
+def _scores(classes: int) -> int:
+    """Of each row."""
+    return 1 if classes == 2 else classes
+
+
+class RankMeasure(NamedTuple):
+    """A number that follows from bins; of more than two classes the mean of each class against the rest."""
+
+    of: Callable[[Any, Any], tuple[float, float]]  # bins of negatives and positives: the number, and its bound
+    influence: Callable[[Numbers, Numbers], tuple[Numbers, Numbers]]  # of one more negative or positive in each bin
+
+    def values(self, ranks: LaneRanks) -> Numbers:
+        """Of each model; NaN where a class is missing."""
+        return np.array([_mean([self.of(*bins)[0] for bins in ranks.counted(k)]) for k in range(len(ranks))])
+
+    def errors(self, ranks: LaneRanks) -> Numbers:
+        """Standard errors, rows being independent; of more than two classes an upper bound, as they share rows."""
+        return np.array([_mean([self._error(*bins) for bins in ranks.counted(k)]) for k in range(len(ranks))])
+
+    def _error(self, negatives: NDArray[np.int64], positives: NDArray[np.int64]) -> float:
+        if not negatives.any() or not positives.any():
+            return float("nan")
+        met = np.flatnonzero(negatives + positives)
+        n, p = negatives[met].astype(np.float64), positives[met].astype(np.float64)
+        of_negative, of_positive = self.influence(n, p)
+        return float(np.sqrt(np.sum(n * of_negative**2 + p * of_positive**2)))
+
+
+def _mean(values: list[float]) -> float:
+    """Of those that are defined."""
+    found = [value for value in values if value == value]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _auc_influence(n: Numbers, p: Numbers) -> tuple[Numbers, Numbers]:
+    """How much one more row moves the AUC: what DeLong's variance is made of."""
+    below = (np.cumsum(n) - n / 2) / n.sum()  # share of the negatives below a positive of the bin
+    above = (p.sum() - np.cumsum(p) + p / 2) / p.sum()
+    auc = float(np.sum(p * below) / p.sum())
+    return (above - auc) / n.sum(), (below - auc) / p.sum()
+
+
+def _precision_influence(n: Numbers, p: Numbers) -> tuple[Numbers, Numbers]:
+    """How much one more row moves the average precision, to first order.
+
+    With T positives and F negatives at or above each bin, it is Σ p·T/(T + F) over Σ p; a row changes T or F of all
+    bins at and below its own.
+    """
+    above, false = np.cumsum(p[::-1])[::-1], np.cumsum(n[::-1])[::-1]
+    called = above + false
+    precision = above / called
+    average = float(np.sum(p * precision) / p.sum())
+    by_positive = np.cumsum(p * false / called**2)
+    by_negative = -np.cumsum(p * above / called**2)
+    return by_negative / p.sum(), (precision - average + by_positive) / p.sum()
+
+
+#: By name: ours, and scikit-learn's for the same.
+RANKED: dict[str, RankMeasure] = {
+    "auc": RankMeasure(area_under_roc, _auc_influence),
+    "roc_auc": RankMeasure(area_under_roc, _auc_influence),
+    "average_precision": RankMeasure(average_precision, _precision_influence),
+}

@@ -1,0 +1,47 @@
+"""What is tried in a study, and how."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from thinstream.engine.loop import Costs
+from thinstream.learners.limits import physical_memory
+
+
+class StudyConfig(NamedTuple):
+    """How a study is made, whatever is tried in it."""
+
+    algorithm: str  # of trials that name none
+    folds: int = 0
+    n_features: int = 0  # where it is known before; the lanes grow
+    dtype: str = "float32"
+    threads: int = 1
+    losses: bool = False
+    predictions: bool = False  # whether scores are kept, for `Study.predictions`
+    n_passes: int = 1  # rows learned in the first are counted before they are, held-out ones in the last
+    final: bool = False  # whether held-out rows are scored by the final models, in a further pass
+    memory: int | None = None  # bytes all lanes may take; None: half of the machine's
+    scale: str | None = None  # how rows are prepared, see `preparing`: once for all lanes
+    normalize: str | None = None
+    classes: int = 2  # of more, each model is one for each class, and the highest score decides
+    ranks: int | None = None  # the role of rows whose scores are kept in bins, for `Study.ranks`
+
+    @property
+    def n_lanes(self) -> int:
+        """Of each model."""
+        return 1 if self.classes == 2 else self.classes
+
+    @property
+    def limit(self) -> int:
+        """Bytes."""
+        return physical_memory() // 2 if self.memory is None else self.memory
+
+
+class Trial(NamedTuple):
+    """A model of a study."""
+
+    parameters: Mapping[str, Any]  # of the algorithm
+    costs: tuple[Costs, ...] = ()  # of each lane: one of two classes, else one for each class; (): all are equal
+    fit_intercept: bool = False
+    split: int = -1  # which split of the rows it follows; -1: it learns from all
+    candidate: int = 0  # models of one candidate are its splits; they stay together
+    algorithm: str = ""  # "": that of the study
