@@ -73,6 +73,7 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 versus: $(VENV)/ready-bench ## thinstream beside its peers on real sets, see docs/versus.md (an hour; needs the data sets)
 	$(BIN)/python -m benchmarks.versus
 	$(BIN)/python -m benchmarks.versus --auto
+	$(BIN)/python -m benchmarks.versus --thin
 	$(BIN)/python -m benchmarks.versus --tried
 	$(BIN)/python -m benchmarks.versus --times
 

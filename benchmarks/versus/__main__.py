@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.versus import accuracy, times, tried, untuned
+from benchmarks.versus import accuracy, thinned, times, tried, untuned
 from benchmarks.versus.cells import Row, gathered, kept
 from benchmarks.versus.judging import OURS
 from benchmarks.versus.sets import SETS, source
@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--times", action="store_true", help="measure times, not what is learned")
     parser.add_argument("--auto", action="store_true", help="Auto, which is not tuned, beside what the others learn")
+    parser.add_argument("--thin", action="store_true", help="Auto, thinned, beside the sparse models of the others")
     parser.add_argument("--tried", action="store_true", help="what was tried once the test errors were known")
     parser.add_argument("--pages", action="store_true", help="write the page of what is kept, and run nothing")
     parser.add_argument("--smoke", action="store_true", help="a few rows of each set: the numbers mean nothing")
@@ -46,11 +47,11 @@ def main(arguments: list[str] | None = None) -> None:
     tools = _chosen(options.tools, TOOLS, able, "is not installed")
     cells = options.scratch / ("smoke" if options.smoke else "cells")
     if not options.pages:
-        kinds = {"times": times, "tried": tried, "auto": untuned, "accuracy": accuracy}
+        kinds = {"times": times, "tried": tried, "auto": untuned, "thin": thinned, "accuracy": accuracy}
         kind = next((kind for kind in kinds if getattr(options, kind, False)), "accuracy")
         part: Any = kinds[kind]
         for name in names:
-            for tool in [OURS] if kind in ("tried", "auto") else tools:
+            for tool in [OURS] if kind in ("tried", "auto", "thin") else tools:
                 cell = name, tool, options.scratch, options.smoke
                 _cell(cells / kind, f"{name} {tool}", part.state(*cell), partial(part.measured, *cell))
     from benchmarks.versus import page

@@ -1,12 +1,13 @@
 """Pictures: error against the size of the model, and times."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.versus.judging import OURS, by_tool
 from benchmarks.versus.sets import SETS
+from benchmarks.versus.thinned import COLUMN
 from benchmarks.versus.tools import TOOLS
 
 from thinstream.atomic import replacing
@@ -22,6 +23,11 @@ COLOURS = {
     "liblinear": "#7f7f7f",
 }
 ACROSS = 4
+#: Columns that are drawn besides, and how the legend shows them.
+STYLES = {
+    COLUMN: {"ls": "--", "marker": ".", "label": "Auto, thinned"},
+    "tried pruned": {"ls": "", "marker": "D", "mfc": "white", "label": f"{OURS}, pruned (tried later)"},
+}
 
 
 def sizes(rows: Sequence[Row], path: Path) -> None:
@@ -42,6 +48,10 @@ def sizes(rows: Sequence[Row], path: Path) -> None:
             panel.plot(max(row["nnz"], 1), row["error"], "o" if TOOLS[tool].one_pass else "s", ms=6, **path_of)
             lowest.append(row["error"])
             points += [(max(row["nnz"], 1), row["error"]), *front]
+        thin = sorted((one["nnz"], one["error"]) for one in rows if (one["set"], one["column"]) == (name, COLUMN))
+        if thin:
+            panel.plot(*zip(*thin, strict=True), "--", marker=".", ms=4, lw=1.3, color=COLOURS[OURS], zorder=4)
+            points += thin
         pruned = by_tool(rows, name, "tried pruned").get(OURS)
         if pruned:
             panel.plot(pruned["nnz"], pruned["error"], "D", ms=6, mfc="white", color=COLOURS[OURS], zorder=4)
@@ -56,8 +66,8 @@ def sizes(rows: Sequence[Row], path: Path) -> None:
         panel.tick_params(labelsize=7)
     figure.supxlabel("non-zero weights", fontsize=9)
     figure.supylabel("test error, %", fontsize=9)
-    pruned = any(row["column"] == "tried pruned" for row in rows)
-    _legend(figure, [tool for tool in TOOLS if any(row["tool"] == tool for row in rows)], pruned)
+    more = {column: style for column, style in STYLES.items() if any(row["column"] == column for row in rows)}
+    _legend(figure, [tool for tool in TOOLS if any(row["tool"] == tool for row in rows)], more.values())
     _save(figure, path)
 
 
@@ -104,15 +114,13 @@ def _panels(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
     return figure, [figure.add_subplot(down, across, place + 1) for place in range(count)]
 
 
-def _legend(figure: Any, tools: Sequence[str], pruned: bool = False) -> None:
+def _legend(figure: Any, tools: Sequence[str], more: Iterable[dict[str, str]] = ()) -> None:
     lines = matplotlib().lines
     handles = [
         lines.Line2D([], [], color=COLOURS[tool], marker="o" if TOOLS[tool].one_pass else "s", ls="", label=tool)
         for tool in tools
     ]
-    if pruned:
-        label = f"{OURS}, pruned (tried later)"
-        handles.append(lines.Line2D([], [], color=COLOURS[OURS], marker="D", mfc="white", ls="", label=label))
+    handles += [lines.Line2D([], [], color=COLOURS[OURS], **style) for style in more]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9, frameon=False)
 
 

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.versus import drawing, page_auto, page_tried
+from benchmarks.versus import drawing, page_auto, page_thin, page_tried
 from benchmarks.versus.judging import OURS, best_peer, by_tool, differences, thin_enough, verdict
 from benchmarks.versus.keeping import load, merged, save
 from benchmarks.versus.sets import SETS, SHARE, TRIAL_ROWS
@@ -91,14 +91,15 @@ def _parts(rows: Sequence[Row], name: str, smoke: bool) -> list[str]:
     told = {row["column"]: row["candidate"] for row in rows if row["set"] == "-"}
     return [
         "# thinstream beside its peers",
-        "Written by `python -m benchmarks.versus`, its parts by `--auto`, `--tried`, `--times`; no number is typed by "
-        "hand.",
+        "Written by `python -m benchmarks.versus`, its parts by `--auto`, `--thin`, `--tried`, `--times`; no number is "
+        "typed by hand.",
         "**A smoke run on a few rows: its numbers mean nothing.**" if smoke else "",
         CAVEATS,
         f"Machine: {told['machine']}. Versions: {told['versions']}.",
         _errors(rows),
         page_auto.errors(rows),
         _sparse(rows, name),
+        page_thin.thin(rows),
         _balanced(rows),
         _defaults(rows),
         _chosen(rows),
@@ -174,7 +175,8 @@ def _sparse(rows: Sequence[Row], name: str) -> str:
 within a standard error of the best peer's. On {met} of {len(found)} text sets it has at most a tenth of the peer's
 non-zeros, at a test error that is not above the peer's by more than a standard error. The peers' own sparse models
 (`--l1`, the l1 penalty; 24 each) are in the picture: lines are what sparse models reach, points the tuned ones.
-A line leaves out what a smaller model beats on the test rows, for every tool alike."""
+A line leaves out what a smaller model beats on the test rows, for every tool alike. The dashed line is Auto,
+[thinned](#thin-models)."""
     header = [
         "set",
         "best peer",

@@ -1,6 +1,7 @@
 """``thinstream diagnose``, and SMIDAS, for which it is most needed."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,35 @@ def test_smidas_needs_p_or_the_width(rows, thin):
     assert "need the number of features beforehand (--features)" in said.errors
     thin("train", rows, "-a", "smidas", "--features", 30, "-m", "s.ts", "-q")
     assert "SMIDAS" in thin("inspect", "s.ts")
+
+
+@pytest.fixture
+def noise(there):
+    """Rows that tell nothing of their labels: every model is worse than a constant."""
+    rng, lines = np.random.default_rng(4), []
+    for _ in range(300):
+        x, y = rng.normal(size=8), 1 if rng.random() < 0.3 else -1
+        lines.append(f"{y} " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x)) + "\n")
+    Path("noise.svm").write_text("".join(lines))
+    return "noise.svm"
+
+
+def test_worse_than_a_constant(noise, thin):
+    thin("train", noise, "-m", "a.ts", "-q")
+    said = thin("diagnose", noise, "-m", "a.ts")
+    assert said.startswith("Auto: 1 note\n  note     error: ")
+    assert "(thinstream tune -a arow --grid half-life=1000,10000)" in said  # it has nothing to tune itself
+    thin("train", noise, "-a", "fsol", "-m", "f.ts", "-q")
+    assert "other parameters, or another algorithm (thinstream tune)" in thin("diagnose", noise, "-m", "f.ts")
+
+
+@pytest.mark.slow  # lanes that forget, and of two more algorithms, are compiled
+@pytest.mark.parametrize("algorithm", ["auto", "fsol"])
+def test_what_is_advised_runs(noise, thin, algorithm):
+    thin("train", noise, "-a", algorithm, "-m", "m.ts", "-q")
+    (command,) = re.findall(r"\(thinstream (tune[^)]*)\)", thin("diagnose", noise, "-m", "m.ts"))
+    name, *options = command.split()
+    thin(name, noise, *options, "-q")
 
 
 def test_nothing_to_look_at(rows, thin):

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.blend.learner import Blend
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Learner, make_learner_like
 from thinstream.learners.protocol import OneModel
@@ -156,7 +157,7 @@ def scaled(learner: Any, batch: Batch) -> Batch:
 
 def replay(learner: Any, batch: Batch) -> Run | None:
     """One pass of a fresh online learner like this one; None where there is none, or too few rows to tell anything."""
-    if not isinstance(learner, Learner) or learner.weights_only or len(batch) < 10 * PARTS:
+    if not isinstance(learner, Learner | Blend) or learner.weights_only or len(batch) < 10 * PARTS:
         return None
     fresh = make_learner_like(learner)
     parts, edges = [], np.linspace(0, len(batch), PARTS + 1).astype(int)
