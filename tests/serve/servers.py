@@ -19,7 +19,7 @@ class Server:
     """``thinstream serve`` on a free port of this machine."""
 
     def __init__(self, data, *arguments):
-        self.data, self._arguments = Path(data), [str(each) for each in arguments]
+        self.data, self._arguments, self.port = Path(data), [str(each) for each in arguments], 0
         self.start()
 
     def start(self):
@@ -31,7 +31,7 @@ class Server:
             "--data",
             str(self.data),
             "--port",
-            "0",
+            str(self.port),
             *self._arguments,
         ]
         self.log = open(self.data.parent / "log.txt", "a+")  # noqa: SIM115
@@ -40,7 +40,7 @@ class Server:
         line = self.process.stdout.readline()
         found = re.search(r"on (http\S+)", line)
         assert found, self.said()
-        self.url = found[1]
+        self.url, self.port = found[1], int(found[1].rpartition(":")[2])
 
     def said(self):
         self.log.seek(0)
@@ -77,9 +77,14 @@ class Server:
         return status, raw
 
     def children(self):
-        """Process ids by their age: the learning process first."""
-        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout
-        return [int(pid) for pid in found.split()]
+        """Ids of its processes."""
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                if int(fields[1]) == self.process.pid and fields[0] != "Z":
+                    found.append(int(stat.parent.name))
+        return sorted(found)
 
     def kill(self):
         """SIGKILL to all, the one that starts others first."""

@@ -111,6 +111,10 @@ def test_lines_of_libsvm_and_vw(folder):
     Path("d.svm").write_text("1 1:1 3:0.5\n-1 2:1\n1 1:2\n")
     model = trained("d.svm", normalize="l2")
     assert model.decision_function(["1:1 3:0.5", "2:1", "1:2"]).tolist() == scores_of_file(model, "d.svm")
+    named = ts.AROW().fit([[1.0, 0.0], [0.0, 1.0]], ["ham", "spam"])  # files of libsvm have numbers for labels
+    assert (
+        named.decision_function(["1:1", "2:1"]).tolist() == named.decision_function([[1.0, 0.0], [0.0, 1.0]]).tolist()
+    )
     Path("d.vw").write_text("1 |a x:2 y\n-1 |b z\n")
     model = trained("d.vw")
     assert model.decision_function(["|a x:2 y", "1 |b z"]).tolist() == scores_of_file(model, "d.vw")

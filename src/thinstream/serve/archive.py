@@ -40,9 +40,9 @@ class Segments(Archive):
         """The entries up to this number become a file, which is there whole or not at all."""
         from thinstream.streams.cache.mapped import write_cache
 
-        done = max((int(path.stem) for path in self._folder.glob("*.cache")), default=0)
-        if until > done:
-            segment = _Segment(self._journal, self._model, done, until)
+        done = max((int(path.stem) for path in self._folder.glob("[0-9]*.cache")), default=0)
+        segment = _Segment(self._journal, self._model, done, until)
+        if until > done and any(len(batch) for batch in segment.batches()):
             write_cache(segment, self._folder / f"{until:016d}.cache")
 
 

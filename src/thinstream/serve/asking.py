@@ -55,7 +55,7 @@ class Said(NamedTuple):
                 raise InvalidInputError("x is missing: a row, or a list of rows")
             batch, one = reader.raw(body.x)
         else:
-            batch, one = reader.rows(body.x), isinstance(body.x, dict) and "indptr" not in body.x
+            batch, one = reader.some(body.x)
         n = len(batch)
         labels = listed_for(body.y, n, one, "y") if labelled else None
         weights = None if body.weight is None else weights_of(listed_for(body.weight, n, one, "weight"))
@@ -93,7 +93,7 @@ def listed_for(given: Any, rows: int, one: bool, name: str) -> list[Any]:
     """One value for one row, a list for many."""
     found = [given] if one and not isinstance(given, list) else given
     if not isinstance(found, list) or len(found) != rows or any(each is None for each in found):
-        got = f"{len(found)} values" if isinstance(found, list) else repr(given)[:40]
+        got = f"{len(found)} values" if isinstance(given, list) else repr(given)[:40]
         raise InvalidInputError(f"{name}: one for each of {rows} rows is needed, got {got}")
     return found
 

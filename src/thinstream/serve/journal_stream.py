@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +23,8 @@ from thinstream.training.stopping import Interrupted
 ROWS = 4096
 #: Seconds between two looks at what else is to be done while nothing comes.
 TICK = 0.05
+#: Seconds that what is written may still take to be learned when a server ends.
+GRACE = 10.0
 
 
 class Bell:
@@ -29,7 +32,8 @@ class Bell:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._rung = self.closed = False
+        self._rung = False
+        self._until: float | None = None
 
     def ring(self) -> None:
         """Something was written."""
@@ -37,10 +41,14 @@ class Bell:
             self._rung = True
             self._changed.notify_all()
 
-    def close(self) -> None:
-        """Nothing more is to be learned in this process."""
-        self.closed = True
+    def close(self, seconds: float = GRACE) -> None:
+        """What is written is still learned, if it takes no longer than this, and nothing after it."""
+        self._until = time.monotonic() + seconds
         self.ring()
+
+    def over(self, rest: bool) -> bool:
+        """Whether it is time to end, ``rest`` telling whether something is left."""
+        return self._until is not None and not (rest and time.monotonic() < self._until)
 
     def wait(self, seconds: float | None) -> None:
         """Until it rings, or the time is up."""
@@ -89,13 +97,13 @@ class JournalStream:
         return {"kind": "journal", "name": self._name}
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
-        """The rows of the entries after ``start.offset``; `Interrupted` once the bell is closed."""
+        """The rows of the entries after ``start.offset``; `Interrupted` at the end, once the bell is closed."""
         reader, position = Reader(self._path), start
         try:
             while True:
-                if self._bell.closed:
-                    raise Interrupted(signal.SIGTERM)
                 entries = reader.after(position.offset, 1 if self.careful else ROWS)
+                if self._bell.over(bool(entries)):
+                    raise Interrupted(signal.SIGTERM)
                 if entries:
                     batch = self._batch(entries, reader)
                     position = Position(offset=entries[-1].number, row=position.row + len(batch))

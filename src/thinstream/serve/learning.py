@@ -74,18 +74,22 @@ class JournalRun(Run):
 
     def _checkpoint(self) -> None:
         """A checkpoint; where the disk is full the journal stays as it is, and the next one comes in time."""
-        done = self.state.position.offset
         if not self._since or self.state.position.skip:
             return
         assert self.checkpoints is not None
         self.checkpoints.wrote()
         try:
             super()._checkpoint()
-            self._archive.keep(done)
+            self.cut()
         except (FileWriteError, MissingPackageError, OSError) as error:
             self.trouble = f"no checkpoint can be written: {error.strerror if isinstance(error, OSError) else error}"
             return
         self.trouble = None
+
+    def cut(self) -> None:
+        """What the checkpoint has goes from the journal into the archive."""
+        done = self.state.position.offset
+        self._archive.keep(done)
         with suppress(Busy):
             self._committer.put(lambda journal: journal.cut(done))
 
@@ -183,7 +187,8 @@ class Learning(NullObserver):
             watch=self,
             drift=DriftWatch(MONITORS),
         )
-        self.run.resume()
+        if self.run.resume():
+            self.run.cut()  # the process may have ended before it was
         model = replace(self.run.state.model, reading=self._model.reading, names=self._model.names)
         model.learner.grow = not _fixed(model)
         self.run.state = self.run.state._replace(model=model)

@@ -62,12 +62,16 @@ class RowReader:
             if all(line.startswith(b"{") for line in lines):
                 joined = b"\n".join(line.replace(b"\n", b" ").replace(b"\r", b" ") for line in lines)
                 return self._checked(self._stream("jsonl", False).rows_of(joined + b"\n"), len(lines)), one
-        value = from_json(text)
-        return self.rows(value), one or _is_numbers(value)
+        return self.some(from_json(text))
+
+    def some(self, x: Any) -> tuple[Batch, bool]:
+        """The rows of a value, and whether it is one row alone."""
+        one = isinstance(x, Mapping | str) or _is_numbers(x)
+        return self.rows(x), one and not _is_matrix(x)
 
     def rows(self, x: Any) -> Batch:
         """The rows of a value: dicts, lines, lists of numbers, or a matrix by its three arrays; one or many."""
-        if isinstance(x, Mapping) and {*x} == {"indptr", "indices", "values"}:
+        if _is_matrix(x):
             return self.matrix(x["indptr"], x["indices"], x["values"])
         found = [x] if isinstance(x, Mapping | str) or _is_numbers(x) else x
         if not isinstance(found, list) or not found:
@@ -193,6 +197,10 @@ class RowReader:
         if not self.named:
             self._width(int(batch.indices[: batch.nnz].max(initial=-1)) + 1)
         return batch
+
+
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, Mapping) and {*value} == {"indptr", "indices", "values"}
 
 
 def _is_numbers(value: Any) -> bool:

@@ -203,7 +203,7 @@ def _number(text: str, name: str, row: int) -> float | None:
 
 def _parsed(model: Any, kind: str, lines: list[str]) -> Batch:
     """The lines, read as files of this format would be, with nothing taken for a label."""
-    stream = opened_like(model, kind)
+    stream = opened_like(model, kind, **({"classes": None} if kind == "libsvm" else {}))  # which may be texts
     if kind == "jsonl":
         stream = without_label(stream)
     return _rows_of(stream, lines)

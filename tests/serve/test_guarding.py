@@ -1,0 +1,89 @@
+"""Who may ask what, and what is never shown."""
+
+import pytest
+
+from tests.serve.conftest import made
+from tests.serve.servers import Server
+from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.serve.guard import Guard, require_safe
+from thinstream.serve.refusals import Refused
+
+READ, LEARN, ALL = "reader-of-the-scores", "teacher-of-the-model", "keeper-of-all-things"
+TOKENS = f"# comment\nread {READ}\nread,learn {LEARN}\n\nread,learn,admin  {ALL}\n"
+ROW = {"x": {"1": 1.0}}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guarded")
+    made(folder / "m.ts", "ham", "spam")
+    (folder / "tokens").write_text(TOKENS)
+    server = Server(folder / "data", folder / "m.ts", "--tokens", folder / "tokens", "--log")
+    server.until_ready()
+    yield server
+    server.stop()
+
+
+def test_scopes(guarded):
+    """Without a token 401, with one for something else 403; health and docs are for all."""
+    calls = {
+        "read": ("/predict", ROW),
+        "learn": ("/learn", ROW | {"y": "ham"}),
+        "admin": ("/v2/repository/models/m/load", {}),
+    }
+    for token, scopes in ((READ, {"read"}), (LEARN, {"read", "learn"}), (ALL, {"read", "learn", "admin"})):
+        for scope, (path, body) in calls.items():
+            status, _ = guarded.post(path, body, Authorization=f"Bearer {token}")
+            assert status == (200 if scope in scopes else 403)
+    for given in ("", "Bearer", f"Basic {ALL}", f"Bearer {ALL}x", "Bearer \xff"):
+        status, _, headers = guarded.ask("/predict", b"{}", Authorization=given)
+        assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+    for path in ("/v2/health/live", "/v2/health/ready", "/docs", "/openapi.json"):
+        assert guarded.get(path)[0] == 200
+    assert guarded.get("/metrics")[0] == 401
+
+
+def test_the_log_has_no_bodies(guarded):
+    """A line for each request, and nothing of what it said: no row, no id, no token, no query."""
+    guarded.ask(
+        "/predict?model=m&secret=query", b'{"x": {"1": 4711.25}, "id": "secret id"}', Authorization=f"Bearer {ALL}"
+    )
+    said = guarded.said()
+    assert '"path": "/predict", "status": 200' in said
+    for secret in ("4711", "secret", ALL, READ):
+        assert secret not in said
+
+
+def test_wider_binding_needs_tokens():
+    for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
+        require_safe(host, Guard())
+    for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
+        with pytest.raises(InvalidParameterError, match="other machines could ask this server"):
+            require_safe(host, Guard())
+        require_safe(host, Guard.of(TOKENS, "tokens"))
+
+
+@pytest.mark.parametrize("text", ["read short", "write a-long-enough-token", "read", "read a-long-enough-token more"])
+def test_bad_files_of_tokens(text):
+    with pytest.raises(InvalidInputError, match="tokens, line 1: must be scopes"):
+        Guard.of(text, "tokens")
+
+
+def test_no_tokens_at_all():
+    with pytest.raises(InvalidInputError, match="tokens has no token"):
+        Guard.of("# nobody\n", "tokens")
+    Guard().require(None, "admin")
+    with pytest.raises(Refused, match="needs a token"):
+        Guard.of(TOKENS, "tokens").require(None, "read")
+
+
+def test_one_server_for_a_folder(guarded, tmp_path):
+    """A second one is told so, and the first goes on."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "thinstream", "serve", "--data", str(guarded.data), "--port", "0"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1
+    assert "is served by another process" in found.stderr
+    assert guarded.get("/v2/health/ready")[0] == 200

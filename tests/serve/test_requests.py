@@ -1,0 +1,173 @@
+"""What people ask: predictions, examples and labels, in every form they may have."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+
+from thinstream.serve.openapi import description
+
+ROW = {"1": 0.5, "3": -1.0}
+DENSE = [0.5, 0, -1.0, 0, 0]
+CSR = {"indptr": [0, 2], "indices": [0, 2], "values": [0.5, -1.0]}
+BYTES = {
+    "indptr": np.array([0, 2], "<i4").tobytes(),
+    "indices": np.array([0, 2], "<i4").tobytes(),
+    "values": np.array([0.5, -1.0], "<f4").tobytes(),
+}
+
+
+@pytest.fixture(scope="module")
+def score(models):
+    """What the model says of the row."""
+    from thinstream.batch import Batch
+
+    batch = Batch.of(np.array([0, 2]), np.array([0, 2], np.int32), np.array([0.5, -1.0], np.float32), 5)
+    return float(models["two"][1].learner.scores(batch)[0])
+
+
+def test_rows_in_every_form(server, score):
+    """By number, dense, by three arrays, as a line; one or many: the same score."""
+    for x in (ROW, DENSE):
+        status, one = server.post("/predict?model=two", {"x": x})
+        assert (status, one["score"], one["label"]) == (200, score, "spam" if score > 0 else "ham")
+        assert one["model"] == "two"
+    for x in ([ROW], [DENSE], CSR, ["1:0.5 3:-1"]):
+        assert server.post("/predict", {"x": x, "model": "two"})[1]["score"] == [score]
+    status, raw, _ = server.ask("/predict?model=two", b"1:0.5 3:-1\n3:1\n", "text/plain")
+    assert status == 200
+    assert json.loads(raw)["score"][0] == score
+
+
+def test_messagepack(server, score):
+    for x in (ROW, [ROW], CSR, BYTES):
+        raw = msgspec.msgpack.encode({"x": x, "model": "two"})
+        status, answer, headers = server.ask("/predict", raw, "application/msgpack")
+        assert (status, headers["content-type"]) == (200, "application/msgpack")
+        assert np.ravel(msgspec.msgpack.decode(answer)["score"]) == [score]
+
+
+def test_three_classes(server, models):
+    status, answer = server.post("/predict?model=three", {"x": [ROW, ROW]})
+    assert status == 200
+    assert np.shape(answer["score"]) == (2, 3)
+    assert answer["label"] == [int(np.argmax(row)) for row in answer["score"]]
+    assert server.post("/learn?model=three", {"x": ROW, "y": 2})[0] == 200
+
+
+def test_named_features_and_late_labels(server):
+    """Predicted with an id, labelled later; what is unknown or repeated is told."""
+    row = {"size": 3, "from": "ann", "words": ["free", "offer"]}
+    assert server.post("/predict?model=fresh", {"x": [row, row], "id": ["a", 7]})[0] == 200
+    _, answer = server.post("/label?model=fresh", {"id": ["a", "b"], "y": ["spam", "ham"], "weight": [2, 1]})
+    assert answer == {"model": "fresh", "learned": 1, "unknown": ["b"], "expired": [], "repeated": []}
+    _, answer = server.post("/label?model=fresh", {"id": "a", "y": "spam"})
+    assert (answer["learned"], answer["repeated"]) == (0, ["a"])
+    _, answer = server.post("/label?model=fresh", {"id": 7, "y": "ham", "request": "seven"})
+    assert answer["learned"] == 1
+    _, again = server.post("/label?model=fresh", {"id": 7, "y": "ham", "request": "seven"})
+    assert again == answer | {"again": True}
+
+
+def test_what_is_learned_is_predicted_with_soon(server):
+    """Lines of JSON and VW are learned with their labels; a version with them comes by itself."""
+    for _ in range(5):
+        server.ask(
+            "/learn?model=fresh",
+            b'{"label": "spam", "colour": "red"}\n{"label": "ham", "colour": "blue"}',
+            "text/plain",
+        )
+    for _ in range(600):
+        answer = server.post("/predict?model=fresh", {"x": [{"colour": "red"}, {"colour": "blue"}]})[1]
+        if answer["label"] == ["spam", "ham"]:
+            break
+    assert answer["label"] == ["spam", "ham"]
+    assert answer["version"] > 0
+
+
+def test_requests_sent_again(server):
+    """By the header or in the body: acknowledged, and learned once."""
+    first = server.post("/learn?model=two", {"x": ROW, "y": "ham"}, Idempotency_Key="k1")[1]
+    again = server.post("/learn?model=two", {"x": ROW, "y": "ham"}, Idempotency_Key="k1")[1]
+    assert again == first | {"again": True}
+    other = server.post("/learn?model=two", {"x": ROW, "y": "ham", "request": "k2"})[1]
+    assert other["entry"] == first["entry"] + 1
+
+
+BAD = {
+    "no body": (b"", 422, "the body must be a JSON object"),
+    "no JSON": (b"{", 422, "not JSON as it must be"),
+    "an unknown field": ({"x": ROW, "z": 1}, 422, "unknown field `z`"),
+    "no rows": ({"x": []}, 422, "x must be a row or a list of rows"),
+    "no x": ({"y": "ham"}, 422, "x is missing"),
+    "no y": ({"x": ROW}, 422, "y: one for each of 1 rows is needed, got None"),
+    "another label": ({"x": ROW, "y": "eggs"}, 422, "labels must be 'ham' or 'spam', got 'eggs' at row 0"),
+    "two labels": ({"x": [ROW], "y": ["ham", "ham"]}, 422, "y: one for each of 1 rows is needed, got 2 values"),
+    "a list for a label": ({"x": [ROW], "y": [["ham"]]}, 422, "labels must be 'ham' or 'spam', got ['ham'] at row 0"),
+    "a negative weight": ({"x": ROW, "y": "ham", "weight": -1}, 422, "weight must be a finite number ≥ 0, got -1"),
+    "a name": ({"x": {"size": 1}, "y": "ham"}, 422, "numbered features, whole numbers from 1 on, got 'size'"),
+    "number 0": ({"x": {"0": 1}, "y": "ham"}, 422, "whole numbers from 1 on, got '0'"),
+    "a huge number": ({"x": {"99999999999": 1}, "y": "ham"}, 422, "features may have numbers up to 16,777,216"),
+    "text for a value": ({"x": {"1": "a"}, "y": "ham"}, 422, "values must be numbers, got 'a'"),
+    "a huge value": ({"x": {"1": 1e30}, "y": "ham"}, 422, "float32 allows 1e+15"),
+    "too many rows": ({"x": [ROW] * 301, "y": ["ham"] * 301}, 422, "1 to 300 rows, got 301"),
+    "too long": (b"{" + b" " * 200_000, 413, "a body may have 200,000 bytes"),
+    "broken indptr": ({"x": CSR | {"indptr": [0, 3]}, "y": ["ham"]}, 422, "indptr must end with the number of indices"),
+    "a negative index": ({"x": CSR | {"indices": [-1, 2]}, "y": ["ham"]}, 422, "indices must be from 0 to"),
+    "a long request id": ({"x": ROW, "y": "ham", "request": "r" * 300}, 422, "1 to 256 letters, got 300"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_requests(server, what):
+    """What is wrong, what is allowed, what was given; nothing is learned."""
+    body, expected, message = BAD[what]
+    before = server.post("/learn?model=two", {"x": ROW, "y": "ham"})[1]["entry"]
+    status, answer = server.post("/learn?model=two", body)
+    assert status == expected
+    assert message in answer["error"]
+    assert str(server.data) not in answer["error"]
+    assert server.post("/learn?model=two", {"x": ROW, "y": "ham"})[1]["entry"] == before + 1
+
+
+def test_models_that_are_not_there(server):
+    assert server.post("/predict?model=twu", {"x": ROW}) == (
+        404,
+        {"error": "no model 'twu' is loaded; did you mean 'two'?"},
+    )
+    status, answer = server.post("/predict", {"x": ROW})
+    assert (status, answer["error"]) == (
+        404, "say which model is meant (?model=NAME): there are 'fresh', 'three', 'two'"
+    )  # fmt: skip
+    assert server.post("/predict?model=../two", {"x": ROW})[0] == 404
+    assert server.post("/nothing", {})[0] == 404
+
+
+def test_metrics_are_prometheus(server):
+    """Its own parser takes them, and they have what was asked."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    server.post("/predict?model=two", {"x": ROW})
+    status, raw = server.get("/metrics")
+    families = {family.name: family for family in text_string_to_metric_families(raw.decode())}
+    assert status == 200
+    names = "requests request_seconds rows_learned journal_lag progressive_error weights labels drift_alarms"
+    assert {f"thinstream_{name}" for name in names.split()} <= {*families}
+    asked = [s for s in families["thinstream_requests"].samples if s.labels == {"path": "/predict", "status": "200"}]
+    assert asked[0].value >= 1
+    assert {s.labels["model"] for s in families["thinstream_weights"].samples} == {"two", "three", "fresh"}
+
+
+def test_it_describes_itself(server):
+    """All that is answered is described, and every example is."""
+    status, raw = server.get("/openapi.json")
+    assert (status, json.loads(raw)) == (200, description())
+    status, page = server.get("/docs")
+    assert status == 200
+    for path, calls in description()["paths"].items():
+        assert path in page.decode()
+        for method in calls:
+            place = path.format(name="two") + ("" if "v2" in path else "?model=two")
+            asked = server.ask(place, b"{}" if method == "post" and "load" not in path else None)
+            assert asked[0] != 404, path
