@@ -75,7 +75,7 @@ def kill_some(server, rng):
 
 def learned(folder):
     """All rows that were learned, in order: of the archive, which has all after the last checkpoint."""
-    batches = [b for path in sorted((folder / "archive").iterdir()) for b in open_stream(path).batches()]
+    batches = [b for path in sorted((folder / "archive").glob("*.cache")) for b in open_stream(path).batches()]
     return Batch.concatenate([Batch.of(b.indptr, b.indices, b.values, b.n_features, y=b.y) for b in batches])
 
 
@@ -94,6 +94,7 @@ def run(tmp_path, kills, seed):
     server.until_ready()
     assert server.stop() == 0
     assert "Traceback" not in (tmp_path / "log.txt").read_text()
+    assert not [*tmp_path.rglob("*.tmp")]
     rows = learned(tmp_path / "data" / "m")
     numbers = rows.values[rows.indptr[:-1]].astype(int).tolist()
     times = Counter(numbers)

@@ -35,6 +35,8 @@ class Segments(Archive):
     def __init__(self, folder: Path, journal: Path, model: Model) -> None:
         self._folder, self._journal, self._model = folder, journal, model
         folder.mkdir(exist_ok=True)
+        for draft in folder.glob(".*.tmp"):  # of a process that was killed: this one alone writes here
+            draft.unlink()
 
     def keep(self, until: int) -> None:
         """The entries up to this number become a file, which is there whole or not at all."""

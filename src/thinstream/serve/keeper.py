@@ -105,7 +105,7 @@ class Keeper:
         journal, failure = self._committer.journal, self._learning.failure
         return self._learning.told | {
             "learns": True,
-            "ready": self._learning.done >= self._began,
+            "ready": self._learning.told["version"] >= self._began,
             "queue": len(self._committer),
             "lag": self._lag(),
             "waiting": len(journal.waiting),

@@ -10,7 +10,10 @@ from thinstream.errors import ThinstreamError
 
 def main() -> int:
     """Is what standard input says, until that is closed."""
-    order: dict[str, Any] = json.loads(sys.stdin.buffer.readline() or b"{}")
+    line = sys.stdin.buffer.readline()
+    if not line:  # whoever started it is gone already
+        return 0
+    order: dict[str, Any] = json.loads(line)
     from thinstream.serve.places import Places
     from thinstream.serve.settings import Limits, Settings
 

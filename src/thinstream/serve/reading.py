@@ -46,7 +46,8 @@ class RowReader:
 
     def _stream(self, kind: str, labelled: bool) -> Any:
         if (kind, labelled) not in self._streams:
-            stream = opened_like(self._model, kind, labels=labelled)
+            labels = {"labels": True} if labelled else {"classes": None} if kind == "libsvm" else {}
+            stream = opened_like(self._model, kind, **labels)
             self._streams[kind, labelled] = without_label(stream) if kind == "jsonl" and not labelled else stream
         return self._streams[kind, labelled]
 
@@ -165,13 +166,15 @@ class RowReader:
         """The rows of lines as the model's files have them, with their labels if asked for."""
         lines = [line for line in text.splitlines() if line.strip()]
         self._require_rows(len(lines))
-        if not labelled:
-            return self.rows(lines), None
         kind = "libsvm"
         if self.named:
             kind = "jsonl" if all(line.lstrip().startswith("{") for line in lines) else "vw"
+        if not labelled and self.named and not (self._raw_json and kind == "jsonl"):
+            return self.rows(lines), None
         joined = "\n".join(lines) + "\n"
-        batch = self._stream(kind, True).rows_of(joined.encode("utf-8", "surrogatepass"))
+        batch = self._stream(kind, labelled).rows_of(joined.encode("utf-8", "surrogatepass"))
+        if not labelled:
+            return self._checked(replace(batch, y=None), len(lines)), None
         y = self._checked(batch, len(lines)).require_labels()
         classes = self._model.classes
         return replace(batch, y=None), [classes[k] for k in ((y > 0).astype(int) if y.dtype == np.int8 else y)]
