@@ -72,6 +72,20 @@ def test_standard_errors_are_those_of_drawing_the_rows_again(name, exact):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_standard_errors_of_more_classes(name):
+    generator, values, errors = np.random.default_rng(3), [], []
+    for _ in range(200):
+        y = generator.choice(4, 500, p=[0.4, 0.3, 0.2, 0.1]).astype(np.int32)
+        scores = generator.normal(size=(500, 4)).astype(np.float32)
+        scores[np.arange(500), y] += 1.2
+        ranks = LaneRanks(1, 4, LEARNED)
+        ranks.update(scores[:, np.newaxis], y, np.ones((500, 1), np.int8))
+        values.append(RANKED[name].values(ranks)[0])
+        errors.append(RANKED[name].errors(ranks)[0])
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.2)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("folds", [0, 3])
 def test_a_search_by_ranks_is_progressive_validation_after_the_first_rows(name, folds, monkeypatch):
     rows = made(700)

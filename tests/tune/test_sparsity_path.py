@@ -235,7 +235,7 @@ def test_standard_errors_are_those_of_repeated_draws():
     positives, rows, draws, tradeoff = 300, 1000, 4000, Tradeoff(0.8, 0.2, 0.7, 0.3)
     missed, false = generator.binomial(positives, 0.3, draws), generator.binomial(rows - positives, 0.1, draws)
     counts = np.array([np.full(draws, rows), np.full(draws, positives), missed, false])
-    counted = LaneCounts(counts, np.zeros((2, draws)))
+    counted = LaneCounts(counts, np.zeros((3, draws)))
     for metric in path_columns(2):
         told, seen = standard_errors(counted, metric, tradeoff).mean(), metric_values(counted, metric, tradeoff).std()
         assert told == pytest.approx(seen, rel=0.15), metric
@@ -264,6 +264,9 @@ def test_unknown_metrics_and_rules():
     path = swept()
     with pytest.raises(UnknownNameError, match="scoring must be"):
         path.pick("area")
+    for later in ("log_loss", "auc"):
+        with pytest.raises(InvalidParameterError, match=f"'{later}' is not known of this path"):
+            path.pick(later)
     with pytest.raises(InvalidParameterError, match="pick must be"):
         path.pick(rule="first")
     with pytest.raises(InvalidParameterError, match="max_nnz must be"):

@@ -64,8 +64,8 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     scoring : str or callable, default="accuracy"
         What it is judged by, and what ``score`` tells (greater is better). From counts: "accuracy",
         "balanced_accuracy", "f1", "precision", "recall" and "jaccard" as in scikit-learn (of more than two classes
-        means over them), negated "error", and of two classes "weighted_sum" of paper P3 and negated "cost" (per row).
-        From scores in bins: "auc" and "average_precision". In ``fit`` also any other name of
+        means over them), negated "error" and "log_loss", and of two classes "weighted_sum" of paper P3 and negated
+        "cost" (per row). From scores in bins: "auc" and "average_precision". In ``fit`` also any other name of
         ``sklearn.metrics.get_scorer_names()``, as "roc_auc", or a function of (estimator, X, y): computed by
         scikit-learn from the held-out predictions, its standard error from ten parts of them.
     tradeoff : thinstream.evaluate.Tradeoff or None, default=None

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from thinstream.evaluate.tally import CALLED, LOG_LOSS, RIGHT, SEEN, ClassTally
 from thinstream.jit import compiled, scalar
-from thinstream.tune.lane_counts import LaneTallies
+from thinstream.tune.lane_counts import SQUARES, LaneTallies
 
 
 @scalar
@@ -39,7 +39,9 @@ def _count(scores: Any, y: Any, roles: Any, counts: Any, totals: Any, losses: An
                 highest, total = _log_sigmoid(scores[i, model, called]), 0.0
                 for k in range(scores.shape[2]):
                     total += np.exp(_log_sigmoid(scores[i, model, k]) - highest)
-                totals[role, LOG_LOSS, model] += highest + np.log(total) - _log_sigmoid(scores[i, model, own])
+                log_loss = highest + np.log(total) - _log_sigmoid(scores[i, model, own])
+                totals[role, LOG_LOSS, model] += log_loss
+                totals[role, SQUARES, model] += log_loss * log_loss
 
 
 class ClassTallies(LaneTallies):

@@ -16,7 +16,7 @@ from thinstream.models.picture import percent
 from thinstream.plotting import check_picture, matplotlib
 from thinstream.tune.cost_curves import CostCurves
 from thinstream.tune.path_result import PathResult
-from thinstream.tune.text_tables import TextTable, compared_as, cost_table, path_table, scoring_name, short
+from thinstream.tune.text_tables import TextTable, compared_as, cost_table, is_share, path_table, scoring_name, short
 
 EXTENSIONS = (".png", ".svg", ".html")
 _COLOURS = ("#2a7f9e", "#c8553d", "#5b8c3a")
@@ -62,7 +62,7 @@ def path_figure(path: PathResult, scoring: str, chosen: int | None) -> Any:
     figure = _figure()
     left, right = figure.subplots(1, 2)
     scoring = compared_as(scoring)
-    scale, unit = (1.0, " per row") if scoring == "cost" else (100.0, ", %")
+    scale, unit = (100.0, ", %") if is_share(scoring) else (1.0, " per row")
     nnz = np.maximum(path.nnz, _NONE)
     judged = scale * path.progressive(scoring)
     _line(left, nnz, judged, "progressive", 0, ls="--")

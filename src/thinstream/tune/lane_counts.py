@@ -22,6 +22,9 @@ from thinstream.jit import compiled
 #: What a row is to a lane: held out (scored only), learned (scored before), or not there at all.
 HELD_OUT, LEARNED, ABSENT = 0, 1, -1
 
+#: Beside the sums of losses: that of the squares of the logarithmic one, for its standard error.
+SQUARES = 2
+
 _NO_BINS = np.zeros((2, 0), dtype=np.int64)
 
 
@@ -37,7 +40,7 @@ class LaneCounts(NamedTuple):
     @classmethod
     def nothing(cls, lanes: int, classes: int = 2) -> "LaneCounts":
         """For models that have seen no row."""
-        return cls(np.zeros((4 if classes == 2 else 3 * classes, lanes), np.int64), np.zeros((2, lanes)))
+        return cls(np.zeros((4 if classes == 2 else 3 * classes, lanes), np.int64), np.zeros((3, lanes)))
 
     @property
     def are_two(self) -> bool:
@@ -76,7 +79,7 @@ class LaneCounts(NamedTuple):
         """All metrics of a lane; the AUC is NaN."""
         if not self.are_two:
             return ClassTally.of_counts(self.by_class[:, :, lane]).report(tradeoff)
-        return Tally(self.counts[:, lane], self.totals[:, lane], _NO_BINS).report(tradeoff)
+        return Tally(self.counts[:, lane], self.totals[:SQUARES, lane], _NO_BINS).report(tradeoff)
 
 
 @compiled(Tally.__module__)
@@ -104,7 +107,9 @@ def _count(scores: Any, y: Any, roles: Any, counts: Any, totals: Any, losses: An
                 if role >= 0:
                     margin = y[i] * np.float64(scores[i, lane])
                     totals[role, HINGE, lane] += max(0.0, 1.0 - margin)
-                    totals[role, LOG_LOSS, lane] += max(0.0, -margin) + np.log1p(np.exp(-np.abs(margin)))
+                    log_loss = max(0.0, -margin) + np.log1p(np.exp(-np.abs(margin)))
+                    totals[role, LOG_LOSS, lane] += log_loss
+                    totals[role, SQUARES, lane] += log_loss * log_loss
 
 
 class LaneTallies:

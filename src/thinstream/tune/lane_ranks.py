@@ -91,8 +91,8 @@ class RankMeasure(NamedTuple):
         return np.array([_mean([self.of(*bins)[0] for bins in ranks.counted(k)]) for k in range(len(ranks))])
 
     def errors(self, ranks: LaneRanks) -> Numbers:
-        """Standard errors, rows being independent; of more than two classes an upper bound, as they share rows."""
-        return np.array([_mean([self._error(*bins) for bins in ranks.counted(k)]) for k in range(len(ranks))])
+        """Standard errors, rows being independent; those of classes are taken to be, too, though they share rows."""
+        return np.array([_of_mean([self._error(*bins) for bins in ranks.counted(k)]) for k in range(len(ranks))])
 
     def _error(self, negatives: NDArray[np.int64], positives: NDArray[np.int64]) -> float:
         if not negatives.any() or not positives.any():
@@ -107,6 +107,12 @@ def _mean(values: list[float]) -> float:
     """Of those that are defined."""
     found = [value for value in values if value == value]
     return float(np.mean(found)) if found else float("nan")
+
+
+def _of_mean(errors: list[float]) -> float:
+    """The standard error of a mean, from those of its parts."""
+    found = np.array([error for error in errors if error == error])
+    return float(np.sqrt(np.sum(found**2)) / len(found)) if len(found) else float("nan")
 
 
 def _auc_influence(n: Numbers, p: Numbers) -> tuple[Numbers, Numbers]:

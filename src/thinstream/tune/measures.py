@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.evaluate.tally import LOG_LOSS
-from thinstream.tune.lane_counts import LaneCounts
+from thinstream.tune.lane_counts import SQUARES, LaneCounts
 
 Numbers = NDArray[np.float64]
 
@@ -22,6 +22,7 @@ class _Seen(NamedTuple):
     missed: Numbers
     false: Numbers
     log_loss: Numbers  # summed
+    squares: Numbers  # of it, summed
     tradeoff: Tradeoff
 
     @property
@@ -73,6 +74,12 @@ def _variance(hits: Numbers, of: Numbers) -> Numbers:
     return share * (1 - share) / (of + 2)
 
 
+def _variance_of_loss(seen: Any) -> Numbers:
+    """Of a mean, from the sums of the losses and their squares."""
+    mean = seen.log_loss / seen.rows
+    return np.asarray(np.maximum(seen.squares / seen.rows - mean**2, 0.0) / seen.rows)
+
+
 def _share(part: Numbers, whole: Numbers) -> Numbers:
     """0 where there is nothing to share, as scikit-learn has it."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
@@ -108,8 +115,8 @@ MEASURES: dict[str, Measure] = {
         lambda s: _share(s.hits, s.hits + s.wrong), variance=lambda s: _variance(s.wrong, s.hits + s.wrong)
     ),
     "matthews_corrcoef": Measure(_correlation),
-    "log_loss": Measure(lambda s: s.log_loss / s.rows, -1),
-    "neg_log_loss": Measure(lambda s: -s.log_loss / s.rows),
+    "log_loss": Measure(lambda s: s.log_loss / s.rows, -1, _variance_of_loss),
+    "neg_log_loss": Measure(lambda s: -s.log_loss / s.rows, variance=_variance_of_loss),
 }
 
 
@@ -120,6 +127,7 @@ class _SeenOfMore(NamedTuple):
     called: Numbers
     right: Numbers
     log_loss: Numbers  # summed, lane
+    squares: Numbers  # of it, summed
 
     @property
     def rows(self) -> Numbers:
@@ -129,11 +137,6 @@ class _SeenOfMore(NamedTuple):
     def wrong(self) -> Numbers:
         return np.asarray(self.rows - self.right.sum(axis=0))
 
-    @property
-    def either(self) -> Numbers:
-        """Rows of the class, or called it."""
-        return self.seen + self.called - self.right
-
     def mean(self, values: Numbers) -> Numbers:
         """Over the classes that have occurred."""
         return np.asarray(np.where(self.seen > 0, values, 0.0).sum(axis=0) / (self.seen > 0).sum(axis=0))
@@ -142,14 +145,31 @@ class _SeenOfMore(NamedTuple):
         """Of the mean of what different rows tell of each class."""
         return np.asarray(self.mean(variances) / (self.seen > 0).sum(axis=0))
 
-    def bound(self, variances: Numbers) -> Numbers:
-        """Of the mean, at most, where classes share rows."""
-        return self.mean(np.sqrt(variances)) ** 2
 
-    def against_rest(self) -> _Seen:
-        """Each class as the positive one."""
-        missed, false = self.seen - self.right, self.called - self.right
-        return _Seen(np.broadcast_to(self.rows, self.seen.shape), self.seen, missed, false, self.log_loss, P3)
+def _variance_of_overlap(seen: _SeenOfMore, by_right: Numbers, by_other: Numbers) -> Numbers:
+    """By the delta method: of a mean of what rows of a class, called it, and both tell, the first two alike.
+
+    A row called wrong is one of its own class and one called another: how often these two meet is taken to be as if by
+    chance. ``by_right`` and ``by_other`` are the derivatives by the three counts.
+    """
+    occurs = seen.seen > 0
+    missed, false = (np.where(occurs, each - seen.right + 1, 0.0) for each in (seen.seen, seen.called))
+    inside = np.where(occurs, (seen.right + 1) * (by_right + 2 * by_other) ** 2, 0.0)
+    moved, turned = missed * by_other, false * by_other
+    alone = (inside + moved * by_other + turned * by_other).sum(axis=0)
+    together = 2 * moved.sum(axis=0) * turned.sum(axis=0) / missed.sum(axis=0)
+    return np.asarray((alone + together) / occurs.sum(axis=0) ** 2)
+
+
+def _f1_variance_of_more(seen: _SeenOfMore) -> Numbers:
+    right, both = seen.right + 1, seen.seen + seen.called + 4  # a hit and two mistakes more, so that it is never 0
+    return _variance_of_overlap(seen, 2 / both, -2 * right / both**2)
+
+
+def _jaccard_variance_of_more(seen: _SeenOfMore) -> Numbers:
+    right, both = seen.right + 1, seen.seen + seen.called + 4
+    either = both - right
+    return _variance_of_overlap(seen, both / either**2, -right / either**2)
 
 
 def _correlation_of_more(seen: _SeenOfMore) -> Numbers:
@@ -170,7 +190,7 @@ MEASURES_OF_MORE: dict[str, Measure] = {
     "accuracy": _ERROR_OF_MORE._replace(offset=1.0),
     "f1": Measure(
         lambda s: s.mean(_share(2 * s.right, s.seen + s.called)),
-        variance=lambda s: s.bound(_f1_variance(s.against_rest())),
+        variance=_f1_variance_of_more,
     ),
     "precision": Measure(
         lambda s: s.mean(_share(s.right, s.called)),
@@ -178,7 +198,7 @@ MEASURES_OF_MORE: dict[str, Measure] = {
     ),
     "recall": _RECALL_OF_MORE,
     "jaccard": Measure(
-        lambda s: s.mean(_share(s.right, s.either)), variance=lambda s: s.bound(_variance(s.either - s.right, s.either))
+        lambda s: s.mean(_share(s.right, s.seen + s.called - s.right)), variance=_jaccard_variance_of_more
     ),
     "matthews_corrcoef": Measure(_correlation_of_more),
     "log_loss": MEASURES["log_loss"],
@@ -195,7 +215,7 @@ def metric_values(counted: LaneCounts, metric: str, tradeoff: Tradeoff = P3) -> 
     """A measure of every lane; NaN where nothing was counted, or a class is missing that it needs.
 
     >>> counts = np.array([[10, 0], [4, 0], [1, 0], [2, 0]])
-    >>> metric_values(LaneCounts(counts, np.zeros((2, 2))), "error")
+    >>> metric_values(LaneCounts(counts, np.zeros((3, 2))), "error")
     array([0.3, nan])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -208,7 +228,8 @@ def standard_errors(counted: LaneCounts, metric: str, tradeoff: Tradeoff = P3) -
     variance = _measure(counted, metric).variance if metric in MEASURES else None
     if variance is None:
         return np.full(counted.counts.shape[1], math.nan)
-    return np.asarray(np.sqrt(variance(_seen(counted, tradeoff))))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt(variance(_seen(counted, tradeoff))))
 
 
 def _measure(counted: LaneCounts, metric: str) -> Measure:
@@ -216,8 +237,9 @@ def _measure(counted: LaneCounts, metric: str) -> Measure:
 
 
 def _seen(counted: LaneCounts, tradeoff: Tradeoff) -> _Seen | _SeenOfMore:
+    log_loss, squares = counted.totals[LOG_LOSS], counted.totals[SQUARES]
     if not counted.are_two:
         seen, called, right = counted.by_class.astype(np.float64)
-        return _SeenOfMore(seen, called, right, counted.totals[LOG_LOSS])
+        return _SeenOfMore(seen, called, right, log_loss, squares)
     rows, positives, missed, false = counted.counts.astype(np.float64)
-    return _Seen(rows, positives, missed, false, counted.totals[LOG_LOSS], tradeoff)
+    return _Seen(rows, positives, missed, false, log_loss, squares, tradeoff)

@@ -68,6 +68,7 @@ class PathResult:
     preparation: Preparation = field(default_factory=Preparation)  # of rows, for all models
     thinned: Numbers | None = None  # error of the densest model thinned to as many weights, on held-out rows
     classes: int = 2
+    losses: bool = False  # whether sums of losses were asked for
 
     @property
     def n_weights(self) -> int:
@@ -122,7 +123,7 @@ class PathResult:
             values, errors = found[:2] if known else found[2:]
         else:
             counted = self.held_out if self.judged_on_held_out else self.learned
-            values = metric_values(counted, _counted_metric(scoring, self.classes), self.tradeoff)
+            values = metric_values(counted, _counted_metric(scoring, self), self.tradeoff)
             errors, sign = standard_errors(counted, scoring, self.tradeoff), MEASURES[scoring].sign
         return select_model(values, errors, self.nnz, self.n_weights, sign=sign, rule=rule, limits=limits)
 
@@ -138,8 +139,8 @@ class PathResult:
         return Edge("highest", L1Range(high, high * BEYOND)) if at_end else None
 
 
-def _counted_metric(name: str, classes: int) -> str:
-    """The name of a measure of counts; what ranks tell has to be asked for before the sweep."""
-    if check_metric(name, classes) in RANKED:
+def _counted_metric(name: str, path: PathResult) -> str:
+    """The name of a measure of counts; what ranks and losses tell has to be asked for before the sweep."""
+    if check_metric(name, path.classes) in RANKED or ("log_loss" in name and not path.losses):
         raise InvalidParameterError(f"scoring {name!r} is not known of this path: it must be said before the sweep")
     return name

@@ -114,6 +114,7 @@ def sweep_stream(
     config = config._replace(algorithm=find(trial.algorithm or config.algorithm).name)
     if "l1" not in {parameter.name for parameter in find(config.algorithm).parameters}:
         raise InvalidParameterError(f"{config.algorithm} has no l1 to sweep")
+    config = config._replace(losses=scoring is not None and scoring.losses)
     scoring = None if isinstance(scoring, Scoring) else scoring
     if test is not None and not is_repeatable(test):
         raise InvalidInputError("the test rows must be files, or data in memory: a pipe may be needed twice")
@@ -155,6 +156,7 @@ def sweep_stream(
         preparation=end.preparation,
         thinned=end.thinned(nnz) if end.held_out.rows[judged[0]] else None,
         classes=config.classes,
+        losses=config.losses,
     )
 
 
@@ -210,7 +212,7 @@ class _End:
     def _score(self, study: Study, numbers: list[int]) -> None:
         """Counts what the lanes, as they are, get right and wrong, and computes what counts do not tell."""
         n = len(study.lanes)
-        tallies = tallies_of(n, False, self.config.classes)
+        tallies = tallies_of(n, self.config.losses, self.config.classes)
         ranks = None if study.ranks is None else LaneRanks(n, self.config.classes, HELD_OUT)
         kept: list[Predictions] = []
         for rows, roles in _held_out_pieces(self.rows(), n, max(CELLS // (n * self.config.n_lanes), 1)):

@@ -68,8 +68,15 @@ def scoring_name(scoring: str) -> str:
     return compared_as(scoring).replace("_", " ")
 
 
+def is_share(metric: str) -> bool:
+    """Whether people know it in percent."""
+    return metric != "cost" and "log_loss" not in metric
+
+
 def _title(metric: str) -> str:
-    return "cost/row" if metric == "cost" else f"{_SHORT.get(metric, scoring_name(metric))} %"
+    if not is_share(metric):
+        return "cost/row" if metric == "cost" else scoring_name(metric)
+    return f"{_SHORT.get(metric, scoring_name(metric))} %"
 
 
 def short(value: float) -> str:
@@ -83,6 +90,6 @@ def short(value: float) -> str:
 
 def _texts(values: NDArray[Any], metric: str, percent: bool = False) -> list[str]:
     """Percent, but costs as they are; a dash for what is undefined."""
-    if metric == "cost" and not percent:
+    if not is_share(metric) and not percent:
         return ["–" if value != value else f"{value:.4f}" for value in values]
     return ["–" if value != value else f"{100.0 * value:.2f}" for value in values]

@@ -42,8 +42,8 @@ class Choice:
     scoring: Annotated[
         str,
         option(
-            "error (default), balanced_accuracy, f1, precision, recall, jaccard, auc, average_precision; of two "
-            "classes also weighted_sum and cost.",
+            "error (default), balanced_accuracy, f1, precision, recall, jaccard, auc, average_precision, log_loss; of "
+            "two classes also weighted_sum and cost.",
             PICK,
         ),
     ] = "error"
