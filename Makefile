@@ -61,6 +61,7 @@ types: $(VENV)/ready-test
 bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand-fused loops, side by side (minutes, 4 GB of disk)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/streams.py
+	$(BIN)/python benchmarks/formats.py
 	$(BIN)/python benchmarks/crosses.py
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python benchmarks/lanes.py

@@ -12,7 +12,7 @@ from thinstream.learners import merge
 from thinstream.preparing import Preparation, prepared
 from thinstream.preparing import merge as merge_prepared
 
-SCALED = [Member("arow", {}, scale="rms"), Member("fsol", {}, "max", "l2"), Member("fsol", {})]
+SCALED = [Member("arow", {}, scale="rms"), Member("fsol", {}, "idf", "l2"), Member("fsol", {})]
 
 
 def shards(members, seeds=(1, 2, 3), **options):

@@ -69,7 +69,7 @@ def offered(line, shell="bash"):
         ("thinstream train -a ssol --up", {"--update-on"}),  # an option of this algorithm
         ("thinstream train -a ssol --update-on ", {"every", "loss"}),
         ("thinstream train --format js", {"jsonl"}),
-        ("thinstream train --scale ", {"max", "rms"}),
+        ("thinstream train --scale ", {"max", "rms", "idf"}),
         ("thinstream algorithms fs", {"fsol"}),
         ("thinstream train --from none.ts --clas", {"--class-weight", "--classes"}),
     ],

@@ -24,7 +24,22 @@ FORMATS = {
     ),
     "vw": Known("thinstream.streams.text.vw:VW"),
     "csv": Known("thinstream.streams.text.csv:CSV"),
-    "jsonl": Known("thinstream.streams.text.jsonl:JSONLines", {"weight": "weight", "text": ("text",)}),
+    "jsonl": Known(
+        "thinstream.streams.text.jsonl:JSONLines",
+        {"weight": "weight", "text": ("text",)},
+        "tests.streams.naive_texts:json_disagreement",
+    ),
+    "jsonl-texts": Known(
+        "thinstream.streams.text.jsonl:JSONLines",
+        {"text": ("text", "x"), "ngrams": (1, 2), "chars": (2, 3), "stop": ("a", "b"), "binary": True},
+        "tests.streams.naive_texts:json_disagreement",
+        seeds="jsonl",
+    ),
+    "csv-texts": Known(
+        "thinstream.streams.text.csv:CSV",
+        {"text": ("c2", "c3"), "ngrams": (2, 3), "chars": (1, 2), "lower": False, "label": None, "numbered": True},
+        seeds="csv",
+    ),
     "vw-crosses": Known(
         "thinstream.streams.text.vw:VW",
         {"cross": [("a", "text"), ("text", "text", "b")]},

@@ -40,7 +40,7 @@ def test_it_learns_in_the_order_of_the_labels(seed, dtype):
     assert_same_bits(join.model, together)
 
 
-@pytest.mark.parametrize("scale", ["max", "rms"])
+@pytest.mark.parametrize("scale", ["max", "rms", "idf"])
 def test_rows_wait_with_the_values_their_scales_are_of(scale):
     X, y = made()
     join = ts.LabelJoin(ts.AROW(scale=scale, normalize="l2"), classes=CLASSES)

@@ -11,7 +11,7 @@ import pytest
 import thinstream as ts
 from thinstream.models.exports import LinearModel, export
 from thinstream.streams.options import Options, spelling
-from thinstream.streams.text.hashed_rows import words
+from thinstream.streams.text.wording import Wording
 
 _MAIN = """
 #include "m.h"
@@ -68,7 +68,7 @@ def test_scores_of_names_and_texts(signed, normalize, dtype, tmp_path):
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler: cc is not on the PATH")
-    lines = [{**row, "label": int("free" in words(row["subject"]))} for row in drawn(300, 1)]
+    lines = [{**row, "label": int(("", "free") in Wording().features(row["subject"]))} for row in drawn(300, 1)]
     (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
     stream = ts.open_stream(tmp_path / "d.jsonl", text=("subject",), signed=signed, bits=12, dtype=dtype)
     model = ts.AROW(normalize=normalize, dtype=dtype).fit_stream(stream)
@@ -85,6 +85,16 @@ def test_scores_of_names_and_texts(signed, normalize, dtype, tmp_path):
     np.testing.assert_allclose(scores, model.decision_function(rows), rtol=1e-4, atol=1e-5)
 
 
+def test_texts_that_are_not_taken_apart_into_words_are_left_to_the_caller(tmp_path):
+    (tmp_path / "d.jsonl").write_text('{"label": 1, "s": "a b"}\n{"label": 0, "s": "c"}\n')
+    stream = ts.open_stream(tmp_path / "d.jsonl", text=("s",), ngrams=(1, 2), stop=("the",), bits=8)
+    export(LinearModel.of(ts.FSOL().fit_stream(stream)._model), tmp_path / "m.h")
+    header = (tmp_path / "m.h").read_text()
+    assert 'Texts must be taken apart before they are scored: {"ngrams": [1, 2], "stop": ["the"]}' in header
+    assert "m_add(" in header
+    assert "m_add_text" not in header
+
+
 def test_numbered_features_need_no_hashing(tmp_path):
     export(LinearModel.of(ts.FSOL().fit(np.eye(3), [0, 1, 1])._model), tmp_path / "m.h")
     assert "_add" not in (tmp_path / "m.h").read_text()
@@ -94,4 +104,5 @@ def test_every_part_of_a_feature_space_is_accounted_for():
     """A new one needs code in the header, or a refusal, and then a line here."""
     carried = {"bits", "signed", "text", "normalize", "categorical"}  # the caller says what is a category
     said = {"cross", "zero_based"}  # in the header's comment: rows come crossed, columns from 0
+    said |= {"ngrams", "chars", "lower", "stop", "binary"}  # texts taken apart, where that is not into words
     assert {option.name for option in fields(Options) if spelling(option).in_space} == carried | said

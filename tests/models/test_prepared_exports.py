@@ -24,9 +24,11 @@ TABLE = {
     (None, None): {"text", "json", "onnx", "c"},
     ("max", None): {"text", "json", "onnx", "c"},
     ("rms", None): {"text", "json", "onnx", "c"},
+    ("idf", None): {"text", "json", "onnx", "c"},
     (None, "l2"): {"text", "json", "onnx", "c"},
     ("max", "l2"): {"json", "onnx", "c"},
     ("rms", "l2"): {"json", "onnx", "c"},
+    ("idf", "l2"): {"json", "onnx", "c"},
 }
 CASES = [
     pytest.param(*kind, labels, dtype, id="-".join([*map(str, kind), str(len(labels)), dtype]))

@@ -79,12 +79,12 @@ def _with(batch, values):
     return replace(batch, values=values)
 
 
-@pytest.mark.parametrize("kind", ["max", "rms"])
+@pytest.mark.parametrize("kind", ["max", "rms", "idf"])
 def test_damaged_scales_are_refused(kind, tmp_path):
     model = trained(kind, None, (-1, 1), "float32")
     head, arrays = packing.describe(model.learner), packing.pack(model.learner, "full")
     head |= {"grade": "full", "classes": [-1, 1]}
-    name = f"scales/{'max' if kind == 'max' else 'squares'}"
+    name = "scales/" + {"max": "max", "rms": "squares", "idf": "documents"}[kind]
     assert packing.unpack(head, arrays).weights().tobytes() == model.learner.weights().tobytes()
     for changed, message in (
         ({name: arrays[name][1:]}, "its array"),
@@ -95,6 +95,11 @@ def test_damaged_scales_are_refused(kind, tmp_path):
     ):
         with pytest.raises(ModelFileError, match=message):
             packing.unpack(head, arrays | changed)
+    if kind == "idf":
+        assert arrays["scales/rows"].tolist() == [model.learner.t]
+        for bad in (np.empty(0), -arrays["scales/rows"]):
+            with pytest.raises(ModelFileError, match="its "):
+                packing.unpack(head, arrays | {"scales/rows": bad})
     with pytest.raises(ModelFileError, match="and not how"):
         packing.unpack(head | {"preparation": {"scale": None, "normalize": None}}, arrays)
     with pytest.raises(InvalidParameterError, match="scale must be"):

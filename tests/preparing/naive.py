@@ -10,7 +10,7 @@ class NaivePreparation:
 
     def __init__(self, d: int, scale: str | None, normalize: str | None) -> None:
         self.scale, self.normalize = scale, normalize
-        self.m, self.q, self.n = np.zeros(d), np.zeros(d), np.zeros(d)
+        self.m, self.q, self.n, self.rows = np.zeros(d), np.zeros(d), np.zeros(d), 0
 
     def update(self, x: np.ndarray) -> None:
         """Row t's non-zeros, before it is scaled."""
@@ -20,6 +20,10 @@ class NaivePreparation:
             self.q += x**2
             self.n += x != 0
             self.m = np.sqrt(self.q / np.maximum(self.n, 1))
+        elif self.scale == "idf":
+            self.rows += 1
+            self.n += x != 0
+            self.m = np.where(self.n > 0, 1.0 / (np.log((1 + self.rows) / (1 + self.n)) + 1.0), 0.0)
         else:
             self.m = np.ones(len(x))
 

@@ -18,7 +18,7 @@ from thinstream.one_vs_rest import OneVsRest
 from thinstream.preparing import Preparation, PreparedLearner, prepared
 from thinstream.preparing import learner as module
 
-KINDS = [("max", None), ("rms", None), (None, "l2"), ("max", "l2"), ("rms", "l2")]
+KINDS = [("max", None), ("rms", None), ("idf", None), (None, "l2"), ("max", "l2"), ("rms", "l2"), ("idf", "l2")]
 SCALED = [kind for kind in KINDS if kind[0]]
 
 

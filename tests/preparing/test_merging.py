@@ -14,7 +14,7 @@ from thinstream.preparing import Preparation, merge, prepared
 from thinstream.preparing.merging import bring
 
 WIDTH = 6
-SCALED = [("max", None), ("rms", None), ("max", "l2"), ("rms", "l2")]
+SCALED = [("max", None), ("rms", None), ("idf", None), ("max", "l2"), ("rms", "l2"), ("idf", "l2")]
 #: Those that can be merged, with what it takes.
 MERGED = {
     each.name: {"diagonal": "exact"} if each.name == "SSOL" else {}
@@ -68,7 +68,7 @@ def test_under_other_scales_scores_and_variances_stay(name, more):
     now.learn(rows(20, 4))  # it goes on
 
 
-@pytest.mark.parametrize("scale", ["max", "rms"])
+@pytest.mark.parametrize("scale", ["max", "rms", "idf"])
 def test_as_the_specification_says(scale):
     """θ and μ times m_new/m_old, variances by its square, then the rule of the algorithm."""
     one, two = rows(40, 1), rows(30, 2, 9.0)
@@ -76,6 +76,7 @@ def test_as_the_specification_says(scale):
         a, b = (learned((scale, None), each, name) for each in (one, two))
         X = np.vstack([_dense(one), _dense(two)])
         m = np.abs(X).max(axis=0) if scale == "max" else np.sqrt((X**2).sum(axis=0) / (X != 0).sum(axis=0))
+        m = 1 / (np.log((1 + len(X)) / (1 + (X != 0).sum(axis=0))) + 1) if scale == "idf" else m
         brought = []
         for model in (a, b):
             r = np.append(1.0, m / model.preparation.divisors(WIDTH))  # coordinate 0 is the intercept

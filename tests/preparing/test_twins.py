@@ -33,7 +33,7 @@ TWINS["SOFS"] = (NaiveSOFS, TWINS["SOFS"][1])
 COMPILED = ("FSOL", "AROW", "StableSparsePerceptron")
 #: Of the columns: a feature in metres, one in dollars.
 UNITS = np.array([1.0, 1e3, 1e-2, 50.0, 1e5, 7.0, 1e-4, 3.0, 200.0, 0.5])
-KINDS = [(scale, normalize) for scale in (None, "max", "rms") for normalize in (None, "l2")][1:]
+KINDS = [(scale, normalize) for scale in (None, "max", "rms", "idf") for normalize in (None, "l2")][1:]
 
 
 def cases():

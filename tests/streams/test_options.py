@@ -11,6 +11,7 @@ from thinstream.errors import InvalidParameterError
 from thinstream.learners import Classes
 from thinstream.streams.options import (
     OPTIONS,
+    WORDING,
     Options,
     as_learned,
     feature_space,
@@ -46,6 +47,11 @@ OTHER = {
     "label": "kind",
     "weight": "cost",
     "text": ("subject", "body"),
+    "ngrams": (1, 2),
+    "chars": (3, 5),
+    "lower": False,
+    "stop": ("a", "the"),
+    "binary": True,
     "categorical": ("zip",),
     "numeric": ("age",),
     "ignore": ("id", "date"),
@@ -103,7 +109,19 @@ def test_a_model_reads_as_it_learned():
     learned = Options(**{name: value for name, value in OTHER.items() if name not in ("format", "zero_based")})
     space, kept = feature_space(learned, hashed=True), remembered(learned)
     again = as_learned(Options(), "csv", learned_with(space, ("ham", "spam"), kept), "m.ts")
-    for name in ("label", "weight", "numeric", "ignore", "header", "classes", "bits", "signed", "cross", "normalize"):
+    for name in (
+        "label",
+        "weight",
+        "numeric",
+        "ignore",
+        "header",
+        "classes",
+        "bits",
+        "signed",
+        "cross",
+        "normalize",
+        *WORDING,
+    ):
         assert getattr(again, name) == getattr(learned, name)
     assert sorted(again.text) == sorted(learned.text)
     assert again.threads is None

@@ -11,7 +11,7 @@ from thinstream.streams.tables.memory import from_memory
 from thinstream.tune.sparsity_path import Sweep, sweep_stream
 from thinstream.tune.study import Study, StudyConfig, Trial
 
-KINDS = [("max", None), ("rms", None), (None, "l2"), ("rms", "l2")]
+KINDS = [("max", None), ("rms", None), (None, "l2"), ("rms", "l2"), ("idf", "l2")]
 
 
 def made(n=400, seed=0):

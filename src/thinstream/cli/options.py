@@ -85,15 +85,28 @@ Intercept = Annotated[
 Scale = Annotated[
     str | None,
     option(
-        "Divide each feature by a scale learned along: max (its largest |value| so far) or rms (root mean square).",
+        "Divide each feature by a scale learned along: max (its largest |value| so far), rms (root mean square) or idf "
+        "(the rarer it is, the more it counts).",
         MODEL,
-        metavar="max|rms",
-        values=lambda: ("max", "rms"),
+        metavar="max|rms|idf",
+        values=lambda: ("max", "rms", "idf"),
     ),
 ]
 Normalize = Annotated[
     str | None, option("Divide each row by its length, after scaling: l2.", MODEL, metavar="l2", values=lambda: ("l2",))
 ]
+Tfidf = Annotated[bool, option("Online tf-idf, for texts: --scale idf --normalize l2.", MODEL, "--tfidf")]
+
+
+def take_tfidf(options: Any) -> None:
+    """What ``--tfidf`` stands for, in options that are made."""
+    if options.tfidf:
+        for name, meant in (("scale", "idf"), ("normalize", "l2")):
+            if getattr(options, name) not in (None, meant):
+                raise InvalidParameterError(
+                    f"--tfidf means --{name} {meant}, it cannot be used with --{name} {getattr(options, name)}"
+                )
+            object.__setattr__(options, name, meant)
 
 
 class Expanded:
@@ -305,6 +318,7 @@ class Study:
     intercept: Intercept = None
     scale: Scale = None
     normalize: Normalize = None
+    tfidf: Tfidf = False
     dtype: Annotated[str, option("float32 (default) or float64.", MODEL)] = "float32"
     memory: Annotated[
         str | None,
@@ -316,6 +330,9 @@ class Study:
     ] = None
     plot: Annotated[Path | None, option("Draw into this file (.png, .svg or .html).", OUTPUT)] = None
     csv: Annotated[Path | None, option("Write the table, with all its columns, to this file.", OUTPUT)] = None
+
+    def __post_init__(self) -> None:
+        take_tfidf(self)
 
     @property
     def fit_intercept(self) -> bool:

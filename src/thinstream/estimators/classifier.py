@@ -72,9 +72,10 @@ class OnlineClassifier(StreamClassifier):
         Whether classes may come later: the first call to ``partial_fit`` needs no ``classes``, and a label not met
         before is a new class, whose model is the one it would have if it had been known from the start. Every class has
         a model then, of one or two as well. ``class_weight`` may name labels still to come.
-    scale : {"max", "rms"} or None, default=None
+    scale : {"max", "rms", "idf"} or None, default=None
         Divide each feature by the largest |x| it had in the rows learned so far, or by the root of the mean of its
-        squares, the row at hand included. For features of different units; 0 stays 0.
+        squares, the row at hand included. For features of different units; 0 stays 0. "idf" multiplies by the inverse
+        document frequency in these rows, for counts of words: with ``normalize="l2"`` it is tf-idf.
     normalize : "l2" or None, default=None
         Divide each row by its length, after scaling; the intercept's constant is no part of it.
     calibrate : bool, default=False

@@ -139,7 +139,8 @@ def scales_in(preparation: Preparation, own: Arrays, n_features: int) -> None:
     if preparation.scales is None:
         return
     where = checked_indices(own, n_features)
-    columns = {n: require_array(own, n, where.shape, np.dtype(np.float64)) for n in preparation.scales.names}
+    shapes = dict.fromkeys(preparation.scales.names, where.shape) | dict.fromkeys(preparation.scales.shared, (1,))
+    columns = {n: require_array(own, n, shape, np.dtype(np.float64)) for n, shape in shapes.items()}
     if not all((array >= 0.0).all() for array in columns.values()):
         raise ModelFileError("its scales are not all 0 or above")
     preparation.scales.put(where, columns)

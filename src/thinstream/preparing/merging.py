@@ -53,10 +53,7 @@ def _scales(model: AnyLearner) -> Scales:
 
 def _as_wide(scales: Sequence[Scales], width: int) -> list[Scales]:
     """Copies, all cut to one width."""
-    found = [each.copy(width) for each in scales]
-    for each in found:
-        each.state = each.state[: width * each.width]
-    return found
+    return [each.copy(width).cut(width) for each in scales]
 
 
 def bring(model: AnyLearner, scales: Scales) -> AnyLearner:

@@ -26,8 +26,9 @@ class Preparation:
 
     Parameters
     ----------
-    scale : {"max", "rms"} or None
-        Divide each feature by the largest |x_j| of the rows learned so far, or by the root of the mean of x_j².
+    scale : {"max", "rms", "idf"} or None
+        Divide each feature by the largest |x_j| of the rows learned so far, or by the root of the mean of x_j²; or
+        multiply it by its inverse document frequency, ln((1 + n)/(1 + df_j)) + 1 of n rows of which df_j have it.
     normalize : "l2" or None
         Divide each row by its length, after that.
 

@@ -1,4 +1,4 @@
-"""Scales of features, learned as rows pass: the largest |x_j| so far, or the root of the mean of x_j².
+"""Scales of features, learned as rows pass: the largest |x_j| so far, the root of the mean of x_j², or how rare it is.
 
 Rows of weight 0 use them as they stand. What each value found before it is noted, so that rows that could not be
 learned after all are taken back to the bit.
@@ -89,6 +89,32 @@ def _scale_by_rms(indptr: Any, indices: Any, values: Any, weights: Any, qn: Any,
     return largest
 
 
+@scalar
+def rarity(n: float, df: float) -> float:
+    """Inverse document frequency, smoothed: one row more has every feature; 0 of a feature never learned."""
+    return np.log((1.0 + n) / (1.0 + df)) + 1.0 if df > 0.0 else 0.0
+
+
+@compiled()
+def _scale_by_idf(indptr: Any, indices: Any, values: Any, weights: Any, state: Any, before: Any, out: Any) -> Any:
+    """Values times their features' rarity; ``state`` has the number of rows, then of each feature those that have it.
+
+    What was before need not be noted: all counts went up by one.
+    """
+    largest: Any = 0.0
+    one = np.uint64(1)
+    for i in range(len(indptr) - 1):
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        if counts(weights, i):
+            state[0] += 1.0
+            for k in range(first, last):
+                state[one + np.uint64(indices[k])] += 1.0
+        for k in range(first, last):
+            z = np.float64(values[k]) * rarity(state[0], state[one + np.uint64(indices[k])])
+            largest, out[k] = max(largest, abs(z)), z
+    return largest
+
+
 @compiled()
 def _take_back_max(indptr: Any, indices: Any, weights: Any, m: Any, before: Any, row: Any) -> None:
     """The scales as they were before ``row``, the last value first."""
@@ -108,11 +134,24 @@ def _take_back_rms(indptr: Any, indices: Any, weights: Any, qn: Any, before: Any
                 qn[j], qn[j + 1] = before[k], before[half + k]
 
 
+@compiled()
+def _take_back_idf(indptr: Any, indices: Any, weights: Any, state: Any, before: Any, row: Any) -> None:
+    for i in range(row, len(indptr) - 1):
+        if counts(weights, i):
+            state[0] -= 1.0
+            for k in range(indptr[i], indptr[i + 1]):
+                state[1 + np.int64(indices[k])] -= 1.0
+
+
 class Scales:
-    """Scales of the features of a model, in 64 bits; ``state`` has ``width`` numbers of each, and room for more."""
+    """Scales of the features of a model, in 64 bits.
+
+    ``state`` has first what they ``share``, then ``width`` numbers of each, and room for more.
+    """
 
     width: ClassVar[int]
     names: ClassVar[tuple[str, ...]]  # of what is kept per feature
+    shared: ClassVar[tuple[str, ...]] = ()  # and of what is kept once
     scale: ClassVar[Any]  # the compiled functions
     take_back: ClassVar[Any]
 
@@ -122,16 +161,21 @@ class Scales:
     @classmethod
     def fresh(cls) -> Self:
         """Of no feature yet."""
-        return cls(np.zeros(0))
+        return cls(np.zeros(len(cls.shared)))
 
     def __len__(self) -> int:
         """Features there is room for."""
-        return len(self.state) // self.width
+        return (len(self.state) - len(self.shared)) // self.width
+
+    @property
+    def rows(self) -> Numbers:
+        """What is kept of each feature, a row each."""
+        return self.state[len(self.shared) :].reshape(-1, self.width)
 
     def widen(self, n_features: int) -> None:
         """Room for so many, half as much again: growing by one feature stays cheap."""
         if n_features > len(self):
-            wide = np.zeros(max(n_features, len(self) + len(self) // 2) * self.width)
+            wide = np.zeros(len(self.shared) + max(n_features, len(self) + len(self) // 2) * self.width)
             wide[: len(self.state)] = self.state
             self.state = wide
 
@@ -147,7 +191,15 @@ class Scales:
 
     def at(self, features: NDArray[Any]) -> Self:
         """Those of these features only, in their order."""
-        return type(self)(self.state.reshape(-1, self.width)[features].ravel())
+        return type(self)(np.concatenate([self.state[: len(self.shared)], self.rows[features].ravel()]))
+
+    def cut(self, n_features: int) -> Self:
+        """Those of the first features only, which must be there."""
+        return type(self)(self.state[: len(self.shared) + n_features * self.width])
+
+    def changed(self, before: "Scales", n_features: int) -> NDArray[np.int64]:
+        """Features among the first whose scales are no longer what they were."""
+        return np.flatnonzero((self.rows[:n_features] != before.rows[:n_features]).any(axis=1))
 
     @classmethod
     def merged(cls, parts: Sequence["Scales"], base: "Scales | None" = None) -> Self:
@@ -156,16 +208,19 @@ class Scales:
 
     def learned(self, n_features: int) -> NDArray[np.bool_]:
         """Of the first features: whether it was in a row that was learned."""
-        return np.asarray(self.state.reshape(-1, self.width)[:n_features].any(axis=1))
+        return np.asarray(self.rows[:n_features].any(axis=1))
 
     def columns(self, where: NDArray[Any]) -> dict[str, Numbers]:
-        """What is kept of these features, by name."""
-        rows = self.state.reshape(-1, self.width)[where]
-        return {name: np.ascontiguousarray(rows[:, k]) for k, name in enumerate(self.names)}
+        """What is kept of these features and of all, by name."""
+        rows = self.rows[where]
+        found = {name: np.ascontiguousarray(rows[:, k]) for k, name in enumerate(self.names)}
+        return found | {name: self.state[k : k + 1].copy() for k, name in enumerate(self.shared)}
 
     def put(self, where: NDArray[Any], columns: dict[str, Numbers]) -> None:
         """What `columns` gave."""
-        self.state.reshape(-1, self.width)[where] = np.stack([columns[name] for name in self.names], axis=1)
+        self.rows[where] = np.stack([columns[name] for name in self.names], axis=1)
+        for k, name in enumerate(self.shared):
+            self.state[k] = columns[name][0]
 
 
 class MaxScales(Scales):
@@ -184,7 +239,18 @@ class MaxScales(Scales):
         return cls(np.maximum.reduce([part.state for part in parts]))
 
 
-class RmsScales(Scales):
+class SummedScales(Scales):
+    """Scales made of sums."""
+
+    @classmethod
+    def merged(cls, parts: Sequence[Scales], base: Scales | None = None) -> Self:
+        """Sums, what all began with counted once."""
+        known = np.zeros_like(parts[0].state) if base is None else base.state
+        added = np.sort([part.state - known for part in parts], axis=0)  # so that their order does not matter
+        return cls(known + np.add.reduce(added))
+
+
+class RmsScales(SummedScales):
     """q_j += x_j², n_j += 1, m_j = √(q_j/n_j)."""
 
     width, names = 2, ("squares", "counts")
@@ -195,12 +261,17 @@ class RmsScales(Scales):
         q, n = self.state[: 2 * n_features : 2], self.state[1 : 2 * n_features : 2]
         return np.sqrt(np.divide(q, n, out=np.zeros(len(q)), where=n > 0))
 
-    @classmethod
-    def merged(cls, parts: Sequence[Scales], base: Scales | None = None) -> Self:
-        """Sums, what all began with counted once."""
-        known = np.zeros_like(parts[0].state) if base is None else base.state
-        added = np.sort([part.state - known for part in parts], axis=0)  # so that their order does not matter
-        return cls(known + np.add.reduce(added))
+
+class IdfScales(SummedScales):
+    """n += 1, df_j += 1, 1/m_j = ln((1 + n)/(1 + df_j)) + 1: words that most texts have count less."""
+
+    width, names, shared = 1, ("documents",), ("rows",)
+    scale, take_back = _scale_by_idf, _take_back_idf
+
+    def divisors(self, n_features: int) -> Numbers:
+        """1/(ln((1 + n)/(1 + df_j)) + 1)."""
+        df = self.rows[:n_features, 0]
+        return np.asarray(np.where(df > 0.0, 1.0 / (np.log((1.0 + self.state[0]) / (1.0 + df)) + 1.0), 0.0))
 
 
-KINDS: dict[str, type[Scales]] = {"max": MaxScales, "rms": RmsScales}
+KINDS: dict[str, type[Scales]] = {"max": MaxScales, "rms": RmsScales, "idf": IdfScales}

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.streams.crossing.declared import Cross, as_crosses, parse_cross
+from thinstream.streams.text.wording import as_range, as_stop_list, parse_range
 
 #: Bad records passed over before it is one too many.
 MAX_ERRORS = 1000
@@ -18,6 +19,8 @@ MAX_LINE = 1 << 26
 #: Named features are hashed into 2^BITS numbers unless told otherwise.
 BITS = 22
 COLUMNS = "Columns and features"
+#: How columns of text are taken apart.
+WORDING = ("ngrams", "chars", "lower", "stop", "binary")
 
 
 class Spelling(NamedTuple):
@@ -141,6 +144,36 @@ class Options:
     text: tuple[str, ...] = _option(
         (), "Columns of text, split into words: a,b,c.", panel=COLUMNS, parse=parse_names, in_space=True
     )
+    ngrams: tuple[int, int] | None = _option(
+        None,
+        "Words of texts in a row that are a feature: 1-2 (default 1; none where --chars is given).",
+        panel=COLUMNS,
+        parse=parse_range,
+        metavar="LOW-HIGH",
+        in_space=True,
+    )
+    chars: tuple[int, int] | None = _option(
+        None,
+        "Characters of texts in a row that are a feature: 3-5.",
+        panel=COLUMNS,
+        parse=parse_range,
+        metavar="LOW-HIGH",
+        in_space=True,
+    )
+    lower: bool = _option(
+        True, "Whether texts are taken in lower case.", panel=COLUMNS, switch="--lower/--no-lower", in_space=True
+    )
+    stop: tuple[str, ...] = _option(
+        (),
+        "Words of texts left out: english, a file of words, or a,b,c.",
+        panel=COLUMNS,
+        parse=as_stop_list,
+        metavar="WORDS",
+        in_space=True,
+    )
+    binary: bool = _option(
+        False, "Count a word that a row has several times once.", panel=COLUMNS, switch="--binary", in_space=True
+    )
     categorical: tuple[str, ...] = _option(
         (),
         "Columns that are categories even where they look like numbers.",
@@ -190,6 +223,9 @@ class Options:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cross", as_crosses(self.cross))
+        object.__setattr__(self, "ngrams", as_range("ngrams", self.ngrams))
+        object.__setattr__(self, "chars", as_range("chars", self.chars))
+        object.__setattr__(self, "stop", as_stop_list(self.stop))
 
     def check(self) -> None:
         """Raises on a value that is not allowed."""
@@ -197,6 +233,10 @@ class Options:
             value, choices = getattr(self, option.name), spelling(option).choices
             if choices and value not in choices:
                 raise InvalidParameterError(f"{option.name} must be {listed(choices)}, got {value!r}")
+        if not self.text and (wording := [name for name in WORDING if name in self.given()]):
+            raise InvalidParameterError(
+                f"{wording[0]} is for columns of text, which text= (--text) names, got {getattr(self, wording[0])!r}"
+            )
         if self.threads is not None and self.threads < 0:
             raise InvalidParameterError(
                 f"threads must be a number of threads, 0 or more, or None, got {self.threads!r}"
@@ -240,7 +280,7 @@ def remembered(options: Options) -> dict[str, Any]:
     {'label': 'spam', 'ignore': ['id']}
     """
     kept = {name: value for name, value in options.given().items() if spelling(OPTIONS[name]).remembered}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+    return {name: _json(value) for name, value in kept.items()}
 
 
 #: What a model file keeps of files that have cells: which these were, in the last one.
@@ -296,6 +336,7 @@ def feature_space(options: Options, *, hashed: bool) -> dict[str, Any]:
 
         space["hashing"] = Hashing.of(options).as_dict()
         space |= {name: sorted(getattr(options, name)) for name in ("text", "categorical") if getattr(options, name)}
+        space |= {name: _json(value) for name, value in options.given().items() if name in WORDING}
         space |= {"cross": [list(cross) for cross in options.cross]} if options.cross else {}
     elif options.zero_based is True:
         space["zero_based"] = True
@@ -314,6 +355,10 @@ def in_feature_space(space: Mapping[str, Any]) -> dict[str, Any]:
     values = {n: found[n] for n, option in OPTIONS.items() if n in found and spelling(option).in_space}
     values = {name: as_tuples(value) for name, value in values.items()}
     return {name: value for name, value in values.items() if value != OPTIONS[name].default}
+
+
+def _json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def as_tuples(value: Any) -> Any:

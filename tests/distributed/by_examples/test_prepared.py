@@ -16,7 +16,7 @@ from thinstream.learners import Classes, Learner, algorithms
 from thinstream.models.model import Model
 from thinstream.preparing import Preparation, prepared
 
-KINDS = [("max", None), ("rms", None), (None, "l2"), ("rms", "l2")]
+KINDS = [("max", None), ("rms", None), (None, "l2"), ("rms", "l2"), ("idf", "l2")]
 NAMES = sorted(a.name for a in algorithms("online") if a.rule().merge_rule().powers is not None)
 
 
@@ -66,7 +66,7 @@ def test_a_worker_that_learned_nothing_new_changes_no_score(name, kind):
     np.testing.assert_allclose(merged.scores(rows(4, 9)), one.scores(rows(4, 9)), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", ["max", "rms"])
+@pytest.mark.parametrize("scale", ["max", "rms", "idf"])
 def test_scales_are_those_of_all_rows(scale):
     base = fresh("FSOL", (scale, None))
     base.learn(rows(1, 20))

@@ -20,10 +20,12 @@ from thinstream.cli.options import (
     Output,
     Reading,
     Scale,
+    Tfidf,
     classes_of,
     default_learner,
     parse_class_weight,
     parse_metrics,
+    take_tfidf,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
@@ -62,6 +64,7 @@ class Training:
     ] = False
     scale: Scale = None
     normalize: Normalize = None
+    tfidf: Tfidf = False
     features: Annotated[
         int | None,
         option(
@@ -118,6 +121,9 @@ class Training:
     checkpoint_every: Annotated[int | None, option("Examples between checkpoints.", CHECKPOINTS, min=1)] = None
     checkpoint_seconds: Annotated[float | None, option("Seconds between checkpoints.", CHECKPOINTS, min=0.0)] = None
     resume: Annotated[bool, option("Go on from the checkpoint, if there is one.", CHECKPOINTS, "--resume")] = False
+
+    def __post_init__(self) -> None:
+        take_tfidf(self)
 
     @property
     def monitors(self) -> list[str]:

@@ -84,9 +84,9 @@ def _changed_scales(base: AnyLearner, learner: AnyLearner) -> Any:
     now = preparation_of(learner).scales
     if now is None:
         return None
-    was, n = preparation_of(base).copy(learner.n_features).scales, learner.n_features * now.width
+    was = preparation_of(base).copy(learner.n_features).scales
     assert was is not None
-    where = np.flatnonzero((now.state[:n] != was.state[:n]).reshape(-1, now.width).any(axis=1))
+    where = now.changed(was, learner.n_features)
     return where, now.columns(where)
 
 

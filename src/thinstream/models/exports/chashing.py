@@ -163,14 +163,19 @@ def hashing_code(space: dict[str, Any], words: dict[str, Any]) -> str:
         "sign": "    value = hash >> 31 ? -value : value;\n" if how["signed"] else "",
     }
     code = _HASHING.format(**words, **own)
-    if space.get("text"):
+    if space.get("text") and not own_wording(space):
         code += _pairs(f"{words['name']}_letters", _letters()) + _pairs(f"{words['name']}_capitals", _capitals())
         code += _WORDS.format(**words, **own)
     return code.replace("struct_of", f"{words['name']}_hash")
 
 
+def own_wording(space: dict[str, Any]) -> dict[str, Any]:
+    """How texts are taken apart, where that is not into all their words, each counted."""
+    return {name: space[name] for name in ("ngrams", "chars", "lower", "stop", "binary") if name in space}
+
+
 def _letters() -> list[tuple[int, int]]:
-    """Ranges of characters that words are made of, as `streams.text.hashed_rows.words` has them."""
+    """Ranges of characters that words are made of, as `streams.text.wording` has them."""
     found: list[tuple[int, int]] = []
     for match in re.finditer(r"\w+", "".join(map(chr, _characters()))):
         for c in map(ord, match.group()):

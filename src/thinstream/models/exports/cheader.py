@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.models.exports.chashing import hashing_code
+from thinstream.models.exports.chashing import hashing_code, own_wording
 from thinstream.models.exports.linear import LinearModel
 
 EXTENSIONS = (".h",)
@@ -166,7 +166,8 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     strings ``NAME_NEGATIVE`` and ``NAME_POSITIVE`` (in capitals). Names of features stand as comments by their weights.
     Of hashed features there are also ``NAME_add``, ``_add_category`` and, of a model of texts, ``_add_text``, which
     make a row of names as the model's stream did (`chashing`). If the model crosses columns, the header says so: the
-    functions take rows that are crossed already.
+    functions take rows that are crossed already. So it is where texts are not taken apart into all their words, each
+    counted (``--ngrams``, ``--chars``, ``--stop``, ``--no-lower``, ``--binary``); then there is no ``NAME_add_text``.
 
     Of more than two classes the functions are ``NAME_scores``, ``_predict`` and ``_label``, and the labels
     ``NAME_labels``, ``NAME_N_CLASSES`` of them. Where rows are normalised, ``NAME_length`` is that of a row, and scores
@@ -183,6 +184,8 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     about = [f"thinstream {model.algorithm} {json.dumps(model.parameters)}"]
     if crosses := model.feature_space.get("cross"):
         about.append(f"Rows must be hashed and crossed before they are scored: {json.dumps(crosses)}")
+    if wording := own_wording(model.feature_space):
+        about.append(f"Texts must be taken apart before they are scored: {json.dumps(wording)}")
     words = {
         "about": "\n * ".join(map(comment, about)),
         "name": name,

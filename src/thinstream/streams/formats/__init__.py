@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from thinstream.errors import InvalidParameterError, listed
-from thinstream.streams.options import OPTIONS, Options, feature_space, spelling
+from thinstream.streams.options import OPTIONS, WORDING, Options, feature_space, spelling
 
 if TYPE_CHECKING:
     from thinstream.streams.reading import TextStream
@@ -26,6 +26,7 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 #: Options that several formats take.
 LABELS_AND_WEIGHTS = ("classes", "grow_classes", "label", "weight", "ignore")
 HASHING = ("bits", "signed")
+TEXTS = ("text", *WORDING)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from thinstream.streams.formats import HASHING, LABELS_AND_WEIGHTS, Format, text_stream
+from thinstream.streams.formats import HASHING, LABELS_AND_WEIGHTS, TEXTS, Format, text_stream
 from thinstream.streams.options import Options
 
 
@@ -15,6 +15,6 @@ def open_csv(known: Format, files: list[str], options: Options) -> Any:
 
 
 _OPTIONS = (
-    *LABELS_AND_WEIGHTS, "text", "categorical", "numeric", "header", "columns", *HASHING, "cross", "names", "id",
+    *LABELS_AND_WEIGHTS, *TEXTS, "categorical", "numeric", "header", "columns", *HASHING, "cross", "names", "id",
 )  # fmt: skip
 FORMATS = (Format("csv", (".csv",), _OPTIONS, open_csv), Format("tsv", (".tsv",), _OPTIONS, open_csv))

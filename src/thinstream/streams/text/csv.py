@@ -7,9 +7,9 @@ but finite numbers (and NA, N/A, NaN, nan, null and NULL, which are absent), ``c
 Declare columns of codes: 17297e88 may be meant as eight letters, but it is a number, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +22,10 @@ from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.crossing.spelling import Members, of_columns, spelled
 from thinstream.streams.text import csv_parser as parser
-from thinstream.streams.text.hashed_rows import TEXTS, Class, ColumnFormat, Raw, words
-from thinstream.streams.text.hashing import encode_names, hashed
+from thinstream.streams.text.hashed_rows import TEXTS, Class, ColumnFormat, Raw
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
+from thinstream.streams.text.tokens import Feature, Runs, Spliced, run_features
 
 _DELIMITERS = (",", "\t", ";", "|")
 #: Labels that no cell has: of three or more the parser gives the places.
@@ -33,12 +33,12 @@ _NEVER = (np.inf, np.inf, np.inf)
 _NO_COLUMNS = parser.Columns(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
-class _Words(NamedTuple):
-    """Words of the cells of text: in which column, and at which place among all features."""
+class _Texts(NamedTuple):
+    """The features of the cells of text: of each cell its column, how they are asked for, and where they are."""
 
-    names: list[str]
     columns: NDArray[np.int64]
-    places: NDArray[np.int64]
+    features: Callable[[int], list[Feature]]
+    spliced: Spliced
 
 
 @dataclass(kw_only=True)
@@ -186,18 +186,17 @@ class CSV(ColumnFormat):
             values = self.unsigned(raw.values, spans)
             members = of_columns(plain(text), spans, self._order, self.crosses, values, raw.indptr)
         if texts:
-            raw, found = self._with_words(text, cells[:texts], raw)
-            members = members and self._with_spelled_words(members, found, raw)
+            raw, found = self._with_texts(text, cells[:texts], raw)
+            members = members and self._with_spelled_texts(members, found, raw)
         error = (
             None if verdict == parser.FINE else (ParseError(offset, self._message(verdict, text, offset, where)), end)
         )
 
         def name_at(place: int) -> str:
             if found is not None:
-                k = int(np.searchsorted(found.places, place))
-                if k < len(found.places) and found.places[k] == place:
-                    return readable(self._order[found.columns[k]], found.names[k])
-                place -= k
+                k, place = found.spliced.find(place)
+                if k >= 0:
+                    return readable(*found.features(k)[place][:2])
             column, start, stop, doubled, _ = spans[place].tolist()
             if column >= 0:
                 return readable("", self._order[column])
@@ -239,33 +238,32 @@ class CSV(ColumnFormat):
         parser.find_cells(plain(text), raw.starts, ord(self.delimiter), self._order.index(self.id), spans)
         return [_cell_text(text, *span) for span in spans.tolist()]
 
-    def _with_words(self, text: Text, cells: NDArray[np.int64], raw: Raw) -> tuple[Raw, _Words]:
-        """The rows with the words of the cells of text among their features."""
+    def _with_texts(self, text: Text, cells: NDArray[np.int64], raw: Raw) -> tuple[Raw, _Texts]:
+        """The rows with the features of the cells of text among theirs."""
         last = int(raw.ends[-1]) if len(raw.ends) else 0
         cells = cells[cells[:, 3] <= last]  # not those of a bad record
-        found = [words(_cell_text(text, start, stop, doubled)) for _, _, start, stop, doubled in cells.tolist()]
-        counts = np.array([*map(len, found)], np.int64)
-        names = [*chain.from_iterable(found)]
-        where, columns = np.repeat(cells[:, 0], counts), np.repeat(cells[:, 1], counts)
-        seeds = np.array([self.hashing.namespace(name) for name in self._order], np.uint64)
-        counted = np.ones(len(names))
-        numbers = hashed(*encode_names(names), seeds[columns], counted, self.hashing)
-        per_row = np.zeros(len(raw.indptr) - 1, np.int64)
-        np.add.at(per_row, np.searchsorted(raw.ends, cells[:, 2], side="right")[counts > 0], counts[counts > 0])
-        added = np.concatenate([[0], np.cumsum(per_row)])
-        raw = raw._replace(
-            indptr=raw.indptr + added,
-            indices=np.insert(raw.indices, where, numbers),
-            values=np.insert(raw.values, where, counted),
-        )
-        return raw, _Words(names, columns, where + np.arange(len(where)))
+        places, columns, starts, stops, doubled = np.ascontiguousarray(cells.T)
+        # quotes are no letters, one or two of them; among characters it matters
+        runs = Runs(places, np.where(doubled > 0, -1, columns) if self.chars else columns, starts, stops)
 
-    def _with_spelled_words(self, members: Members, found: _Words, raw: Raw) -> Members:
-        """What may be crossed with the words of the cells of text among it."""
-        columns = [self._order[column] for column in found.columns.tolist()]
-        names = [readable(column, word) for column, word in zip(columns, found.names, strict=True)]
+        @lru_cache(1)
+        def features(k: int) -> list[Feature]:
+            _, column, start, stop, doubled = cells[k].tolist()
+            return self.text_features(self._order[column], _cell_text(text, start, stop, doubled))
+
+        found = run_features(plain(text), runs, self._order, self.wording, self.hashing, features)
+        spliced = Spliced(raw.indices, raw.values, runs, found)
+        before = np.concatenate([[0], np.searchsorted(starts, raw.ends)])
+        indptr = spliced.indptr(raw.indptr, before)
+        raw = raw._replace(indptr=indptr, indices=spliced.indices, values=spliced.values)
+        return raw, _Texts(columns, features, spliced)
+
+    def _with_spelled_texts(self, members: Members, found: _Texts, raw: Raw) -> Members:
+        """What may be crossed with the features of the cells of text among it."""
+        names = [readable(*feature[:2]) for k in range(len(found.columns)) for feature in found.features(k)]
+        columns = [self._order[column] for column in np.repeat(found.columns, found.spliced.counts).tolist()]
         more = spelled(names, self.crosses.slots_of(columns), np.ones(len(names)), raw.indptr)
-        where, behind = found.places - np.arange(len(names)), len(members.text)
+        where, behind = found.spliced.places - np.arange(len(names)), len(members.text)
         return Members(
             raw.indptr,
             np.insert(members.slots, where, more.slots),

@@ -1,6 +1,5 @@
-"""What formats with hashed features share: settings, words of a text, and rows made of what a parser leaves."""
+"""What formats with hashed features share: settings, features of texts, and rows made of what a parser leaves."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
@@ -18,8 +17,9 @@ from thinstream.streams.options import OPTIONS, Options
 from thinstream.streams.text.hashing import Hashing, tidy_rows
 from thinstream.streams.text.names import Named, NameTable
 from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text
+from thinstream.streams.text.tokens import Feature
+from thinstream.streams.text.wording import Range, Wording, as_range
 
-_WORD = re.compile(r"\w+")
 BYTE_ORDER = b"\xef\xbb\xbf"  # some editors put it at the head of a file
 #: Bytes parsed at a time where features are crossed.
 PIECE = 1 << 18
@@ -68,6 +68,8 @@ class HashedFormat(LineFormat):
         Where readable names (``namespace^feature``) are to be kept.
     cross : crosses
         Of columns or namespaces, see `thinstream.streams.crossing`.
+    binary : bool
+        Whether a feature that a row has several times counts once: the first.
 
     """
 
@@ -75,6 +77,7 @@ class HashedFormat(LineFormat):
     dtype: str = "float32"
     names: NameTable | None = None
     cross: Sequence[Cross] = ()
+    binary: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in LARGEST:
@@ -137,7 +140,9 @@ class HashedFormat(LineFormat):
         if members is not None:
             raw, error, name_at = self._crossed(raw, members, error, name_at)
         taken, before, dtype = len(text), raw.indptr.copy(), self.dtype
-        rows, indptr, indices, values, width, largest = tidy_rows(raw.indptr, raw.indices.copy(), raw.values, dtype)
+        rows, indptr, indices, values, width, largest = tidy_rows(
+            raw.indptr, raw.indices.copy(), raw.values, dtype, self.binary
+        )
         if rows < len(raw.labels):
             message = f"|values| of a row, equal features summed, must be at most {LARGEST[dtype]:g}"
             message += f" ({dtype}: sums of squares would overflow), got more"
@@ -205,6 +210,8 @@ class ColumnFormat(HashedFormat):
         The labels.
     grow_classes : bool
         Whether any label is taken; `Parsed.met` has those found.
+    ngrams, chars, lower, stop
+        How texts are taken apart: see `Wording`.
     id : str or None
         Of what a row is called; it keeps its role beside that.
 
@@ -217,11 +224,24 @@ class ColumnFormat(HashedFormat):
     ignore: Sequence[str] = ()
     classes: tuple[Class, ...] | None = None
     grow_classes: bool = False
+    ngrams: Range | None = None
+    chars: Range | None = None
+    lower: bool = True
+    stop: tuple[str, ...] = ()
     id: str | None = None
 
     def header(self, text: Text) -> int:
         """These files may begin with a byte order mark."""
         return len(BYTE_ORDER) if bytes(text[:3]) == BYTE_ORDER else 0
+
+    @property
+    def piece(self) -> int | None:
+        """Bytes of text to be parsed at a time at most: few also where n-grams are more than these."""
+        return PIECE if self.chars or self.ngrams else super().piece
+
+    def text_features(self, column: str, text: str) -> list[Feature]:
+        """What a text in a column has."""
+        return [(column + end, name, 1.0) for end, name in self.wording.features(text)]
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -230,6 +250,7 @@ class ColumnFormat(HashedFormat):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.wording = Wording(as_range("ngrams", self.ngrams), as_range("chars", self.chars), self.lower, self.stop)
         taken: dict[str, str] = {}
         for role, given in self.roles.items():
             one = role in ("label", "weight")
@@ -250,12 +271,3 @@ class ColumnFormat(HashedFormat):
             raise self.refused(
                 f"classes must be two different labels (negative, positive) or more, text or numbers, got {kinds!r}"
             )
-
-
-def words(text: str) -> list[str]:
-    r"""The words of a text: runs of letters, digits and underscores (``\w+``), in lower case.
-
-    >>> words("Buy NOW, it's free_42!")
-    ['buy', 'now', 'it', 's', 'free_42']
-    """
-    return _WORD.findall(text.lower())

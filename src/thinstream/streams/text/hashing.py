@@ -191,7 +191,7 @@ def _hash_spans(text: Any, ends: Any, seeds: Any, mask: Any, signed: Any, indice
 
 
 @compiled("thinstream.streams.text.sorting")
-def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any) -> Any:
+def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any, once: Any) -> Any:
     """Makes rows tidy in place: see `tidy_rows`."""
     longest = 0
     for i in range(len(indptr) - 1):
@@ -209,7 +209,7 @@ def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any) -> A
             index, total = indices[start], sums[start]
             start += 1
             while start < stop and indices[start] == index:
-                total += sums[start]
+                total += 0.0 if once else sums[start]
                 start += 1
             if not abs(total) <= limit:
                 return i, first, width, largest
@@ -246,11 +246,12 @@ def hashed(
 
 
 def tidy_rows(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], sums: NDArray[np.float64], dtype: str
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], sums: NDArray[np.float64], dtype: str, once: bool = False
 ) -> tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any], int, float]:
     """Each row sorted by index, equal ones summed in the order they came in, zeros dropped; on the given arrays.
 
-    Returns how many rows are good (one with a value beyond the limit ends it), their arrays, width and largest |value|.
+    With ``once`` the first of equal ones counts, no other. Returns how many rows are good (one with a value beyond the
+    limit ends it), their arrays, width and largest |value|.
 
     Examples
     --------
@@ -262,7 +263,7 @@ def tidy_rows(
 
     """
     values = np.empty(len(indices), dtype)
-    rows, nnz, width, largest = _collect(indptr, indices, sums, values, LARGEST[dtype])
+    rows, nnz, width, largest = _collect(indptr, indices, sums, values, LARGEST[dtype], once)
     return int(rows), indptr[: rows + 1], indices[:nnz], values[:nnz], int(width), float(largest)
 
 

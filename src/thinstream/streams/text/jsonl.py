@@ -10,20 +10,25 @@ written with points (``user.paid``). Keys named as text are taken apart into wor
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.batch import plain
 from thinstream.errors import meant
 from thinstream.streams.class_book import label_of
-from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.spelling import Members, spelled
-from thinstream.streams.text.hashed_rows import TEXTS, ColumnFormat, Raw, words
-from thinstream.streams.text.hashing import encode_names, hashed
+from thinstream.streams.text import jsonl_parser as parser
+from thinstream.streams.text.hashed_rows import TEXTS, ColumnFormat, Raw
+from thinstream.streams.text.hashing import encode_names
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
+from thinstream.streams.text.tokens import Feature, Runs, Spliced, run_features
 
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 
@@ -73,14 +78,12 @@ _exact_decoder = json.JSONDecoder(
 
 
 class _Features:
-    """Features of all rows of a piece, in order: namespace, name, value."""
+    """What a record of a piece gives, as `take` was told it, and what the records before it have told."""
 
-    def __init__(self, text: frozenset[str], ignore: frozenset[str], crosses: Crosses) -> None:
-        self.text, self.ignore, self.crosses = text, ignore, crosses
+    def __init__(self, form: "JSONLines") -> None:
+        self.form, self.text, self.ignore = form, frozenset(form.text), frozenset(form.ignore)
         self.met: set[str] = set()  # of the keys that are named
-        self.spaces: list[str] = []
-        self.names: list[str] = []
-        self.values: list[float] = []
+        self.found: list[Feature] = []
         self.slots: list[int] = []  # of the crosses, if there are any
         self.labels: dict[tuple[type, Any], int] = {}  # met, where any is taken: True is not 1
 
@@ -89,12 +92,10 @@ class _Features:
         found = label_of(label) if isinstance(label, float) else label
         return float(self.labels.setdefault((type(label), found), len(self.labels)))
 
-    def add(self, key: str, space: str, name: str, value: float) -> None:
-        self.spaces.append(space)
-        self.names.append(name)
-        self.values.append(value)
-        if self.crosses:
-            self.slots.append(self.crosses.slots(key))
+    def add(self, key: str, *features: Feature) -> None:
+        self.found += features
+        if self.form.crosses:
+            self.slots += [self.form.crosses.slots(key)] * len(features)
 
     def take(self, key: str, value: Any) -> None:
         """What an entry of an object gives."""
@@ -106,12 +107,7 @@ class _Features:
             for part in value if isinstance(value, list) else [value]:
                 if not isinstance(part, str):
                     raise _Refused(f"{_shown(key)} is named as text, so it must be a string, got {_shown(part)}")
-                found = words(part)
-                self.spaces += [key] * len(found)
-                self.names += found
-                self.values += [1.0] * len(found)
-                if self.crosses:
-                    self.slots += [self.crosses.slots(key)] * len(found)
+                self.add(key, *self.form.text_features(key, part))
         elif isinstance(value, dict):
             for inner, part in value.items():
                 self.take(f"{key}.{inner}", part)
@@ -125,11 +121,11 @@ class _Features:
 
     def scalar(self, key: str, value: Any, name: str) -> None:
         if isinstance(value, str):
-            self.add(key, f"{key}=", value, 1.0)
+            self.add(key, (f"{key}=", value, 1.0))
         elif value is not None and value is not False and value != 0:
             if not math.isfinite(value):
                 raise _Refused(f"numbers must be finite, got {_shown(value)} in {_shown(key)}")
-            self.add(key, "", name, float(value))
+            self.add(key, ("", name, float(value)))
 
 
 @dataclass(kw_only=True)
@@ -156,62 +152,108 @@ class JSONLines(ColumnFormat):
     met: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     without_id: list[str] = field(default_factory=list, init=False, repr=False, compare=False)  # keys of a record
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        roles = [(name, parser.TEXT, k) for k, name in enumerate(self.text)]
+        roles += [(name, parser.IGNORED, 0) for name in self.ignore]
+        others = (self.label, parser.LABEL), (self.weight, parser.WEIGHT)
+        roles += [(name, role, 0) for name, role in others if name is not None]
+        classes, how = self.classes or (), self.hashing
+        self._named = [name for name, _, _ in roles]
+        self._keys = parser.Keys(
+            np.array([how.code(name) for name in self._named], np.uint64),
+            *_joined(self._named),
+            np.array([role for _, role, _ in roles], np.int64),
+            np.array([k for _, _, k in roles], np.int64),
+            np.array([math.nan if isinstance(kind, str) else float(kind) for kind in classes], np.float64),
+            *_joined([str(kind) for kind in classes]),
+        )
+        # what compiled code does not do: crosses, ids as they are written, labels of any kind, True where 1 is
+        nothing = bool(self.cross) or self.id is not None or self.grow_classes
+        nothing = nothing or any(isinstance(kind, bool) for kind in classes)
+        labelled = self.labels and self.label is not None
+        numbers = np.uint64(how.namespace("")), np.uint64(how.seed), np.uint64(how.mask)
+        self._asked = parser.Asked(labelled, nothing, *numbers, how.signed)
+
     @property
     def unmet(self) -> list[str]:
         """Keys that were named as text or to be left out, and that no row had so far."""
         return sorted({*self.text, *self.ignore} - self.met)
 
     def parse(self, text: Text) -> Parsed:
-        """The rows of whole lines, up to the first bad one."""
-        features = _Features(frozenset(self.text), frozenset(self.ignore), self.crosses)
-        labels, weights, starts, ends, counts = [], [], [], [], [0]
+        """The rows of whole lines, up to the first bad one: compiled code takes the plain ones, Python the others."""
+        text = plain(text)
+        most = len(text) // 2 + 2  # a row has a character and an end of line, a feature or text more than that
+        raw, upto, bag = Raw.empty(most), np.empty(most + 1, np.int64), np.empty(len(text) + 8, np.uint8)
+        room, met = Runs._make(np.empty(most, np.int64) for _ in Runs._fields), np.zeros(len(self._named), np.bool_)
+        rows, count = parser.parse(text, self._keys, self._asked, met, bag, raw, room, upto)
+        runs = Runs._make(part[:count] for part in room)
+        features, lines = _Features(self), np.flatnonzero(runs.columns < 0)
         ids: list[str] | None = None if self.id is None else []
-        begin, error = 0, None
-        for line in bytes(text).split(b"\n"):
-            end = min(begin + len(line) + 1, len(text))
-            if line.strip(b" \t\r"):
-                try:
-                    label, weight = self._row(line, features, ids)
-                except RecursionError:
-                    error = ParseError(begin, "a line must be one JSON object, got one that is nested too deeply"), end
-                    break
-                except _Refused as refused:
-                    place = begin + (refused.place or len(line) - len(line.lstrip(b" \t\r")))
-                    error = ParseError(place, refused.message), end
-                    break
-                labels.append(label)
-                weights.append(weight)
-                starts.append(begin)
-                ends.append(end)
-                counts.append(len(features.names))
-            begin = end
-        # a bad row may have left features behind the last count, where nobody looks
-        hashes = {space: self.hashing.namespace(space) for space in set(features.spaces)}
-        seeds = np.array([hashes[space] for space in features.spaces], np.uint64)
-        values = np.array(features.values, np.float64)
-        self.met.update(features.met)
-        indptr = np.array(counts, np.int64)
-        members = self._members(features, values.copy(), indptr) if self.crosses else None
-        found, stops = encode_names(features.names)
-        raw = Raw(
-            np.array(labels, np.float64),
-            None if self.weight is None else np.array(weights, np.float64),
-            indptr,
-            hashed(found, stops, seeds, values, self.hashing),
-            values,
-            np.array(starts, np.int64),
-            np.array(ends, np.int64),
-        )
-        met = [label for _, label in features.labels] if self.grow_classes else None
-        return self.parsed(
-            text, raw, error, lambda k: readable(features.spaces[k], features.names[k]), ids, met=met, members=members
-        )
+        rows, error, found = self._lines(text, raw, rows, runs.starts[lines].tolist(), features, ids)
+        upto, runs = upto[: rows + 1], Runs._make(part[: upto[rows]] for part in runs)
+        by_run = dict(zip(lines.tolist(), found, strict=False))  # found ends where an error is
+        raw = raw.first(rows, self.weight is not None)
 
-    def _members(self, features: _Features, values: NDArray[np.float64], indptr: NDArray[np.int64]) -> Members:
+        @lru_cache(1)
+        def features_of(k: int) -> Sequence[Feature]:
+            if k in by_run:
+                return by_run[k]
+            part = bytes(bag[runs.starts[k] : runs.stops[k]]).decode()
+            return self.text_features(self.text[runs.columns[k]], part)
+
+        taken = run_features(bag, runs, self.text, self.wording, self.hashing, features_of)
+        spliced = Spliced(raw.indices, raw.values, runs, taken)
+        indptr = spliced.indptr(raw.indptr, upto)
+        raw = raw._replace(indptr=indptr, indices=spliced.indices, values=spliced.values)
+        self.met.update(features.met, (name for name, there in zip(self._named, met, strict=True) if there))
+
+        begins = indptr.copy()
+
+        @lru_cache(1)
+        def features_in(row: int) -> list[Feature]:
+            found = _Features(self)
+            self._row(bytes(text[raw.starts[row] : raw.ends[row]]), found, None)
+            return found.found
+
+        def name_at(place: int) -> str:
+            row = int(np.searchsorted(begins, place, side="right")) - 1
+            return readable(*features_in(row)[place - begins[row]][:2])
+
+        members = self._members([*chain.from_iterable(found)], features.slots, indptr) if self.crosses else None
+        known = [label for _, label in features.labels] if self.grow_classes else None
+        return self.parsed(text, raw, error, name_at, ids, met=known, members=members)
+
+    def _lines(
+        self, text: Text, raw: Raw, rows: int, lines: list[int], features: _Features, ids: list[str] | None
+    ) -> tuple[int, tuple[ParseError, int] | None, list[list[Feature]]]:
+        """(how many rows are good, the error of the one behind them, features of each line that is left to Python)."""
+        found: list[list[Feature]] = []
+        for row in lines:
+            begin, end = int(raw.starts[row]), int(raw.ends[row])
+            line = bytes(text[begin:end]).removesuffix(b"\n")
+            features.found, before = [], len(features.slots)
+            try:
+                raw.labels[row], weight = self._row(line, features, ids)
+            except RecursionError:
+                del features.slots[before:]
+                error = ParseError(begin, "a line must be one JSON object, got one that is nested too deeply")
+                return row, (error, end), found
+            except _Refused as refused:
+                del features.slots[before:]
+                place = begin + (refused.place or len(line) - len(line.lstrip(b" \t\r")))
+                return row, (ParseError(place, refused.message), end), found
+            if raw.weights is not None:
+                raw.weights[row] = weight
+            found.append(features.found)
+        return rows, None, found
+
+    def _members(self, features: list[Feature], slots: list[int], indptr: NDArray[np.int64]) -> Members:
         """The features as crosses need them."""
-        named = zip(features.spaces, features.names, features.slots, strict=True)
-        names = [readable(space, name) if slot else "" for space, name, slot in named]
-        return spelled(names, np.array(features.slots, np.uint64), values, indptr)
+        named = zip(features, slots, strict=True)
+        names = [readable(space, name) if slot else "" for (space, name, _), slot in named]
+        values = np.array([value for _, _, value in features], np.float64)
+        return spelled(names, np.array(slots, np.uint64), values, indptr)
 
     def _row(self, line: bytes, features: _Features, ids: list[str] | None) -> tuple[float, float]:
         """Label and weight of a line; its features are added, and what it is called where that is asked for."""
@@ -258,6 +300,12 @@ class JSONLines(ColumnFormat):
         if not isinstance(given, float) or not math.isfinite(given) or given < 0:
             raise _Refused(f"a weight must be a finite number ≥ 0, got {_shown(given)}")
         return given
+
+
+def _joined(names: Sequence[str]) -> tuple[Text, NDArray[np.int64]]:
+    """Names one behind another, and where each ends."""
+    text, ends = encode_names([*names])
+    return np.frombuffer(bytearray(text), np.uint8), ends
 
 
 def _as_written(value: Any) -> str:
