@@ -147,8 +147,8 @@ def test_models_merge(rows, thin):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "d.svm", "--scale", "std"], "scale must be None, 'max' or 'rms', got 'std'"),
-        (["tune", "d.svm", "--scale", "std"], "scale must be None, 'max' or 'rms', got 'std'"),
+        (["train", "d.svm", "--scale", "std"], "scale must be None, 'max', 'rms' or 'idf', got 'std'"),
+        (["tune", "d.svm", "--scale", "std"], "scale must be None, 'max', 'rms' or 'idf', got 'std'"),
         (["train", "d.svm", "-a", "bcw", "--scale", "max"], "BCW takes many rows at once"),
         (
             ["train", "d.svm", "--from", "m.ts", "--scale", "max"],

@@ -89,7 +89,7 @@ def _sizes(member_ends: Any, slots: Any, plan: Any, plain_ends: Any, names: Any,
     return len(member_ends) - 1
 
 
-@compiled("thinstream.streams.text.hashing")
+@compiled("thinstream.streams.text.digits", "thinstream.streams.text.hashing")
 def _cross(
     plain_ends: Any,
     plain_indices: Any,

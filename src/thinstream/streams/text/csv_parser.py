@@ -143,7 +143,7 @@ def _label(text: Any, start: Any, stop: Any, value: Any, known: Any, classes: An
     return False, 0.0
 
 
-@compiled("thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("decimal", "digits", "hashing")))
 def parse(
     text: Any,
     delimiter: Any,

@@ -17,13 +17,14 @@ from thinstream.errors import InvalidParameterError
 from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.options import BITS, Options
+from thinstream.streams.text.digits import load_four
 from thinstream.streams.text.sorting import DIGITS, LONG, sort_by_digits, sort_pairs
 
 _LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
 _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
 _F1, _F2, _13, _16 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35), np.uint64(13), np.uint64(16)
 _15, _17, _19, _SIGN = np.uint64(15), np.uint64(17), np.uint64(19), np.uint64(31)
-_24, _WORD = np.uint64(24), np.uint64(32)
+_ONE, _WORD = np.uint64(1), np.uint64(32)
 
 
 @scalar
@@ -31,13 +32,15 @@ def murmur(text: Any, start: Any, stop: Any, seed: Any) -> Any:
     """The hash of ``text[start:stop]``, 32 bits in a uint64 (which never overflows on the way)."""
     found, at = np.uint64(seed), np.int64(start)
     while at + 4 <= stop:
-        found = stirred(found, _four_bytes(text, at))
+        found = stirred(found, load_four(text, at))
         at += 4
-    word, held = np.uint64(0), np.uint64(0)
-    while at < stop:
-        word |= np.uint64(text[at]) << held
-        held += _BYTE
-        at += 1
+    word, held = np.uint64(0), _BYTE * np.uint64(stop - at)
+    if held > 0:
+        if at + 4 <= len(text):  # bytes behind the name are there, and cut off
+            word = load_four(text, at) & (_ONE << held) - _ONE
+        else:
+            for k in range(stop - at):
+                word |= np.uint64(text[at + k]) << _BYTE * np.uint64(k)
     return finished(found, word, held, stop - start)
 
 
@@ -49,7 +52,7 @@ def absorbed(text: Any, start: Any, stop: Any, found: Any, word: Any, held: Any)
     """
     at = np.int64(start)
     while at + 4 <= stop:
-        more = _four_bytes(text, at)
+        more = load_four(text, at)
         found, word = stirred(found, word | more << held & _LOW), more >> _WORD - held
         at += 4
     while at < stop:
@@ -77,12 +80,6 @@ def finished(found: Any, word: Any, held: Any, size: Any) -> Any:
     found = (found ^ found >> _16) * _F1 & _LOW
     found = (found ^ found >> _13) * _F2 & _LOW
     return found ^ found >> _16
-
-
-@scalar
-def _four_bytes(text: Any, at: Any) -> Any:
-    word = np.uint64(text[at]) | np.uint64(text[at + 1]) << _BYTE
-    return word | np.uint64(text[at + 2]) << _16 | np.uint64(text[at + 3]) << _24
 
 
 @scalar
@@ -179,7 +176,7 @@ def _hash_of(name: str, seed: int) -> int:
     return int(murmur(np.frombuffer(text, np.uint8), 0, len(text), np.uint64(seed)))
 
 
-@compiled()
+@compiled("thinstream.streams.text.digits")
 def _hash_spans(text: Any, ends: Any, seeds: Any, mask: Any, signed: Any, indices: Any, values: Any) -> None:
     """Indices of names that lie one behind another in ``text``, and the signs of their values."""
     start = np.int64(0)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from thinstream.jit import compiled, scalar
 from thinstream.streams.text.decimal import number
+from thinstream.streams.text.digits import line_end
 from thinstream.streams.text.hashing import absorbed, finished, murmur, signed_by, stirred
 from thinstream.streams.text.letters import decoded, encoded
 
@@ -319,7 +320,7 @@ def _object(
         i = _blanks(text, i + 1)
 
 
-@compiled(*(f"thinstream.streams.text.{name}" for name in ("decimal", "hashing", "letters")))
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("decimal", "digits", "hashing", "letters")))
 def parse(text: Any, keys: Any, asked: Any, met: Any, bag: Any, out: Any, runs: Any, upto: Any) -> Any:
     """(rows, runs): rows without the features of their runs, which are texts in the bag or (column −1) whole lines.
 
@@ -345,9 +346,7 @@ def parse(text: Any, keys: Any, asked: Any, met: Any, bag: Any, out: Any, runs: 
             if end > 0:
                 nnz, count, fill = more, texts, bytes_more
         if end == 0:
-            end = i
-            while end < size and text[end] != _NEWLINE:
-                end += 1
+            end = line_end(text, i)
             runs.places[count], runs.columns[count] = nnz, -1
             runs.starts[count], runs.stops[count] = rows, rows
             count, end = count + 1, end + 1

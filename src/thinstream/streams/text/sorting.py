@@ -41,21 +41,33 @@ def sort_by_digits(
     indices: Any, values: Any, start: Any, stop: Any, spare: Any, spare_values: Any, counts: Any
 ) -> None:
     """The same for many pairs of indices ≥ 0, a byte of the index after another; ``counts`` is room for `DIGITS`."""
-    union, shift = 0, 0
+    union, shift, count = 0, 0, stop - start
     for k in range(start, stop):
         union |= indices[k]
     while union >> shift > 0:
-        for digit in range(DIGITS):
-            counts[digit] = 0
-        for k in range(start, stop):
-            counts[indices[k] >> shift & 255] += 1
-        before = 0
-        for digit in range(DIGITS):
-            before, counts[digit] = before + counts[digit], before
-        for k in range(start, stop):
-            digit = indices[k] >> shift & 255
-            spare[counts[digit]], spare_values[counts[digit]] = indices[k], values[k]
-            counts[digit] += 1
-        for k in range(stop - start):
-            indices[start + k], values[start + k] = spare[k], spare_values[k]
+        _put_in_order(indices, values, start, spare, spare_values, 0, count, shift, counts)
         shift += 8
+        if union >> shift > 0:
+            _put_in_order(spare, spare_values, 0, indices, values, start, count, shift, counts)
+            shift += 8
+        else:
+            for k in range(count):
+                indices[start + k], values[start + k] = spare[k], spare_values[k]
+
+
+@scalar
+def _put_in_order(
+    indices: Any, values: Any, start: Any, to: Any, to_values: Any, begin: Any, count: Any, shift: Any, counts: Any
+) -> None:
+    """Pairs from one place to another, by a byte of their indices."""
+    for digit in range(DIGITS):
+        counts[digit] = 0
+    for k in range(start, start + count):
+        counts[indices[k] >> shift & 255] += 1
+    before = begin
+    for digit in range(DIGITS):
+        before, counts[digit] = before + counts[digit], before
+    for k in range(start, start + count):
+        digit = indices[k] >> shift & 255
+        to[counts[digit]], to_values[counts[digit]] = indices[k], values[k]
+        counts[digit] += 1

@@ -27,6 +27,7 @@ class _How(NamedTuple):
     """A `Wording` as compiled code has it."""
 
     letters: NDArray[np.int32]
+    quick: NDArray[np.uint8]  # of each byte the letter to write in its place; 0: none of ASCII
     words: tuple[int, int]
     chars: tuple[int, int]  # (1, 0): none
     stop: NDArray[np.uint8]  # words left out, one behind another
@@ -79,15 +80,15 @@ def _is_left_out(bag: Any, start: Any, stop: Any, how: Any) -> Any:
     return False
 
 
-@compiled("thinstream.streams.text.hashing", "thinstream.streams.text.letters")
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("digits", "hashing", "letters")))
 def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: Any, counts: Any, out: Any) -> Any:
     """Features of all texts, one behind another; counts are −1 of what is left to Python. Returns how many."""
     longest = 0
     for k in range(len(counts)):
         longest = max(longest, runs.stops[k] - runs.starts[k])
     # a character in lower case may have three bytes for two; between words there is a byte already
-    bag, begins = np.empty(2 * longest + 8, np.uint8), np.empty(longest + 32, np.int64)
-    indices, values = out
+    bag, begins = np.empty(2 * longest + 8, np.uint8), np.empty(longest + 2, np.int64)
+    (indices, values), letters, quick = out, how.letters, how.quick
     nnz = 0
     for k in range(len(counts)):
         counts[k] = -1
@@ -97,24 +98,27 @@ def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: A
         i, stop, fill, begin, words = runs.starts[k], runs.stops[k], 0, 0, 0
         seed = seeds[runs.columns[k], 0]
         while high > 0:
-            entry, size = np.int64(0), 1
-            if i < stop:
-                entry, size = _entry(text, i, stop, how.letters)
+            while i < stop and quick[text[i]] > 0:
+                bag[fill] = quick[text[i]]
+                fill, i = fill + 1, i + 1
+            size = 1
+            if i < stop and text[i] >= 128:
+                entry, size = _entry(text, i, stop, letters)
                 if size == 0:
                     fine = False
                     break
-            if entry & WORD:
-                fill = encoded(entry >> BITS, bag, fill)
-                i += size
-                continue
+                if entry & WORD:
+                    fill = encoded(entry >> BITS, bag, fill)
+                    i += size
+                    continue
             if fill > begin:
                 if len(how.slots) > 0 and _is_left_out(bag, begin, fill, how):
                     fill = begin
                 else:
-                    begins[words % high] = begin
+                    begins[words] = begin
                     words += 1
                     for n in range(low, min(high, words) + 1):
-                        code = murmur(bag, begins[(words - n) % high], fill, seed)
+                        code = murmur(bag, begins[words - n], fill, seed)
                         indices[nnz] = np.int32(code & np.uint64(mask))
                         values[nnz] = signed_by(code, signed, 1.0)
                         nnz += 1
@@ -127,7 +131,7 @@ def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: A
         i, fill, count, (low, high) = runs.starts[k], 0, 0, how.chars
         seed = seeds[runs.columns[k], 1]
         while high > 0 and fine and i < stop:
-            entry, size = _entry(text, i, stop, how.letters)
+            entry, size = _entry(text, i, stop, letters)
             if size == 0:
                 fine = False
                 break
@@ -182,7 +186,9 @@ def _compiled_form(wording: Wording) -> _How:
             slot = (slot + 1) % len(slots)
         slots[slot] = k + 1
     text = np.frombuffer(bytearray(b"".join(stop)), np.uint8)
-    return _How(letter_table(wording.lower), wording.words, wording.chars or (1, 0), text, ends, slots)
+    letters = letter_table(wording.lower)
+    quick = np.where((letters[:256] & WORD > 0) & (np.arange(256) < 128), letters[:256] >> BITS, 0).astype(np.uint8)
+    return _How(letters, quick, wording.words, wording.chars or (1, 0), text, ends, slots)
 
 
 def most_features(wording: Wording, sizes: Integers) -> int:
@@ -232,6 +238,8 @@ def _inserted(
     counts: Integers,
     more: tuple[NDArray[np.int32], NDArray[np.float64]],
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    if not len(among[0]) or not len(more[0]):
+        return among if len(among[0]) else more
     total = len(among[0]) + len(more[0])
     out = np.empty(total, np.int32), np.empty(total)
     _insert(among, places, counts, more, out)

@@ -15,6 +15,7 @@ from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.crossing.spelling import of_namespaces
 from thinstream.streams.text.decimal import number
+from thinstream.streams.text.digits import line_end
 from thinstream.streams.text.hashed_rows import HashedFormat, Raw
 from thinstream.streams.text.hashing import murmur, signed_by, turns_sign
 from thinstream.streams.text.names import readable
@@ -29,7 +30,9 @@ _MESSAGES = {
     _NAME: "a feature must have a name",
     _VALUE: "a value must be a finite decimal number followed by a blank",
 }
-_SPACE, _TAB, _NEWLINE, _RETURN, _COLON, _PIPE, _QUOTE = 32, 9, 10, 13, 58, 124, 39
+_SPACE, _TAB, _RETURN, _COLON, _PIPE, _QUOTE = 32, 9, 13, 58, 124, 39
+#: Of each byte whether a name is over there.
+_OVER = np.isin(np.arange(256), [_SPACE, _TAB, _COLON, _PIPE])
 
 
 @scalar
@@ -47,7 +50,7 @@ def _skipped(text: Any, i: Any, stop: Any) -> Any:
 @scalar
 def _word_end(text: Any, i: Any, stop: Any) -> Any:
     """Where a name is over: at a blank, a colon, a bar."""
-    while i < stop and not (_blank(text[i]) or text[i] == _COLON or text[i] == _PIPE):
+    while i < stop and not _OVER[text[i]]:
         i += 1
     return i
 
@@ -89,16 +92,14 @@ def _head(text: Any, i: Any, stop: Any) -> Any:
         i = end
 
 
-@compiled("thinstream.streams.text.decimal", "thinstream.streams.text.hashing")
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("decimal", "digits", "hashing")))
 def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, tags: Any, spans: Any) -> Any:
     """(verdict, offset of the first bad byte, end of its line, rows, whether there are importances, and tags)."""
     begin, size, rows, nnz = 0, len(text), 0, 0
     weighted, tagged = False, False
     out.indptr[0] = 0
     while begin < size:
-        stop = begin
-        while stop < size and text[stop] != _NEWLINE:
-            stop += 1
+        stop = line_end(text, begin)
         end = min(stop + 1, size)
         if stop > begin and text[stop - 1] == _RETURN:
             stop -= 1
@@ -178,8 +179,10 @@ class VW(HashedFormat):
         seed, mask, limit = np.uint64(how.seed), np.uint64(how.mask), LARGEST[self.dtype]
         verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, raw, tags, spans)
 
+        whole = text.tobytes() if tagged or len(spans) else b""
+
         def word(start: int, stop: int) -> str:
-            return bytes(text[start:stop]).decode("utf-8", "replace")
+            return whole[start:stop].decode("utf-8", "replace")
 
         def name_at(place: int) -> str:
             space, space_stop, name, name_stop, _ = spans[place].tolist()
