@@ -31,15 +31,14 @@ LEARNERS: dict[str, list[dict[str, Any]]] = {
     "csogd": [{"eta": 0.1}, {"eta": 1.0}, {"eta": 1.0, "rate": "inv_sqrt"}],
     "fobos": [{"eta": eta, "loss": "logistic"} for eta in (0.3, 3.0)],
 }
-FULL: dict[str, list[dict[str, Any]]] = {"arow": [{"r": 0.1}, {"r": 1.0}], "scw": [{"C": 1.0}]}
+FULL: dict[str, list[dict[str, Any]]] = {"arow": [{"r": 0.1}, {"r": 1.0}]}
 #: Features up to which full covariance matrices are tried, and on which rows.
-NARROW, OF_FULL = 300, ("plain", "rms")
-#: Preparations whose models add up to one vector of weights; "any" need two or more.
+NARROW, OF_FULL = 300, ("plain", "rms", "rms l2")
+#: Preparations whose models add up to one vector of weights, to two, or to as many as it takes.
 FAMILIES = {
     "as they are or scaled": ("plain", "max", "rms"),
-    "of unit length": ("l2",),
-    "scaled by max and of unit length": ("max l2",),
     "scaled by rms and of unit length": ("rms l2",),
+    "both: two vectors": ("plain", "rms", "rms l2"),
     "any": tuple(PREPARATIONS),
 }
 
@@ -67,6 +66,7 @@ WITH_FULL = [
     for algorithm, parameters in FULL.items()
     for each in parameters
 ]
+CANDIDATES = [*DIAGONAL, *WITH_FULL]
 
 
 def candidate_of(member: Member) -> Candidate:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from thinstream.blend import Head
 
-#: Rows of a stream that count, unless its last ones are those that do.
-ROWS = 10_000
 #: What errors count beside losses, which are less noisy.
 ERRORS = 0.75
 
@@ -29,9 +27,8 @@ class Judge:
 
     def __init__(self, kept: Mapping[Stream, Kept]) -> None:
         self._cut = {stream: one.cut for stream, one in kept.items()}
-        rows = {stream: len(one.y) if one.cut < len(one.y) else min(ROWS, one.cut) for stream, one in kept.items()}
-        self._scores = {stream: np.ascontiguousarray(one.scores[: rows[stream]].T) for stream, one in kept.items()}
-        self._y = {stream: one.y[: rows[stream]] for stream, one in kept.items()}
+        self._scores = {stream: np.ascontiguousarray(one.scores.T) for stream, one in kept.items()}
+        self._y = {stream: one.y for stream, one in kept.items()}
         self.sets = list(dict.fromkeys(stream.set for stream in kept))
 
     def outcome(self, name: str, columns: Sequence[int]) -> Outcome:

@@ -24,7 +24,7 @@ FURTHER = ("rcv1-small", "mdsd-electronics", "spambase", "svmguide3", "australia
 IN_TIME = tuple(name for name, one in SETS.items() if one.in_time)
 #: Of longer sets the first so many; shorter ones come in several orders, for errors that say more.
 ROWS, SHORT, ORDERS = 100_000, 15_000, 3
-FULL_ROWS = 20_000
+FULL_ROWS = 50_000
 PIECE = 4096
 
 
@@ -115,16 +115,17 @@ def _ready(prepare: Preparation, batch: Batch, learns: bool) -> Batch:
 
 
 def kept(folder: Path, stream: Stream) -> Kept:
-    """The scores of a stream by all candidates of diagonal covariance."""
-    found = _kept(folder / f"{stream.set}-{stream.order}-diagonal.npz", stream, DIAGONAL, ROWS)
-    assert found is not None
-    return found
+    """The scores of a stream by all candidates, as far as those of full covariance have gone.
 
-
-def kept_full(folder: Path, stream: Stream) -> Kept | None:
-    """Those of full covariance; None where the rows are too wide."""
-    rows = ROWS if stream.set in IN_TIME else FULL_ROWS
-    return _kept(folder / f"{stream.set}-{stream.order}-full.npz", stream, WITH_FULL, rows, NARROW)
+    Where rows are too wide for these, their scores are nan: a head leaves them out, as a blend does.
+    """
+    diagonal = _kept(folder / f"{stream.set}-{stream.order}-diagonal.npz", stream, DIAGONAL, ROWS)
+    full = _kept(folder / f"{stream.set}-{stream.order}-full.npz", stream, WITH_FULL, FULL_ROWS, NARROW)
+    assert diagonal is not None
+    rows = min(len(diagonal.y), FULL_ROWS)
+    beside = np.full((rows, len(WITH_FULL)), np.nan, np.float32) if full is None else full.scores
+    together = np.concatenate([diagonal.scores[:rows], beside], axis=1)
+    return Kept(together, diagonal.y[:rows], min(diagonal.cut, rows))
 
 
 def _kept(place: Path, stream: Stream, chosen: Sequence[Candidate], rows: int, widest: int = 0) -> Kept | None:

@@ -8,7 +8,7 @@ import thinstream as ts
 from tests.blend.test_learner import FEATURES, FEW, READY, rows
 from thinstream.batch import Batch
 from thinstream.blend import group as grouping
-from thinstream.blend import learner as blending
+from thinstream.blend import reading as blending
 from thinstream.blend.learner import Blend
 from thinstream.blend.member import Member
 from thinstream.blend.serving import blends_of
@@ -75,7 +75,7 @@ def test_the_most_important_weights_need_all(monkeypatch):
     for model in (blend, whole):
         model.learn(rows(21, 200))
     new = rows(26, 30)
-    assert blend.scores(new).tobytes() == blend.the_linear().scores(new).tobytes()
+    assert blend.scores(new).tobytes() == blend.linear().scores(new).tobytes()
     assert blend.scores(new).tobytes() != whole.scores(new).tobytes()
 
 

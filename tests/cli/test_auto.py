@@ -88,12 +88,16 @@ def test_goes_on_from_a_file(data, blend, thin):
     assert once.lanes_ == both.lanes_
 
 
-def test_rows_of_several_preparations_are_refused_by_exports(data, thin):
+def test_vectors_of_several_preparations_are_shown(data, thin):
     portfolio = [ts.FSOL(), ts.AROW(normalize="l2")]
     X, y = np.eye(4, dtype=np.float32), [0, 1, 0, 1]
     ts.Auto(portfolio=portfolio).fit(X, y).save("mixed.ts")
-    for command in (("export", "mixed.ts", "m.h"), ("inspect", "mixed.ts")):
-        assert "rows of 2 preparations" in thin(*command, code=1).errors
+    said = thin("inspect", "mixed.ts")
+    assert "vectors              rows as they are, rows over their length" in said
+    assert "non zeros            8" in said
+    assert "sparsity             0.00 %" in said
+    thin("export", "mixed.ts", "m.h")
+    assert "m_2_sum(indices, values, n)" in Path("m.h").read_text()
 
 
 def test_a_model_that_is_not_finite_is_told(data, thin, monkeypatch):

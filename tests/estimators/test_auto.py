@@ -8,7 +8,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import thinstream as ts
-from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
+from thinstream.blend import learner
+from thinstream.blend.member import Member
+from thinstream.blend.serving import blends_of
+from thinstream.errors import InvalidParameterError, WeightsOnlyError
 
 FEATURES = 30
 
@@ -38,6 +41,8 @@ KINDS = {
     "prepared for all": {"scale": "rms", "normalize": "l2"},
     "scaled for one": {"portfolio": [ts.FSOL(), ts.AROW(scale="rms")]},
     "unit rows": {"portfolio": [ts.FSOL(normalize="l2"), ts.AROW(normalize="l2")]},
+    "two vectors": {"portfolio": [ts.FSOL(), ts.AROW(scale="rms", normalize="l2")]},
+    "two vectors, thin": {"portfolio": [ts.FSOL(), ts.AROW(normalize="l2")], "max_density": 0.2},
     "grow_classes": {"grow_classes": True},
 }
 
@@ -146,15 +151,90 @@ def test_grows(tmp_path):
     assert file_of(model, tmp_path / "one.ts") == file_of(wide, tmp_path / "two.ts")
 
 
-def test_two_preparations_are_no_single_vector(tmp_path):
-    X, y = data()
+@pytest.mark.parametrize("classes", [2, 3])
+def test_vectors_of_two_preparations_follow_one_another(classes):
+    X, y = data(classes=classes)
     model = auto(portfolio=[ts.FSOL(), ts.AROW(normalize="l2")]).fit(X, y)
     assert model.score(X, y) > 0.8
-    model.save(tmp_path / "model.ts")
-    assert ts.load(tmp_path / "model.ts").decision_function(X).tobytes() == model.decision_function(X).tobytes()
-    for read in (lambda: model.coef_, lambda: model.save(tmp_path / "small.ts", weights_only=True)):
-        with pytest.raises(InvalidInputError, match="rows of 2 preparations"):
-            read()
+    assert model.coef_.shape == (1 if classes == 2 else 3, 2 * FEATURES)
+    assert model.density_ == model.nnz_ / model.coef_.size
+    unit = X.multiply(1 / sp.linalg.norm(X, axis=1)[:, None])
+    expected = np.squeeze(sp.hstack([X, unit]) @ model.coef_.T + model.intercept_)
+    np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-4, atol=1e-4)
+    dense = model.coef_.copy()
+    assert model.sparsify().coef_.toarray().tolist() == dense.tolist()
+
+
+def test_classes_may_have_lost_the_models_of_a_preparation(tmp_path):
+    """Where one class has both vectors and another a single one, zeros stand for the other."""
+    X, y = data(classes=3)
+    model = auto(portfolio=[ts.FSOL(), ts.AROW(normalize="l2")]).fit(X, y)
+    first, *_ = blends_of(model._model.learner)
+    first.keep(np.array([0]))
+    assert model.coef_.shape == (3, 2 * FEATURES)
+    assert np.count_nonzero(model.coef_[0, FEATURES:]) == 0
+    model.save(tmp_path / "small.ts", weights_only=True)
+    expected = model.decision_function(X)
+    np.testing.assert_allclose(ts.load(tmp_path / "small.ts").decision_function(X), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_thin_model_of_two_vectors_has_the_most_important_of_both():
+    X, y = data()
+    model = auto(portfolio=[ts.FSOL(), ts.AROW(normalize="l2")]).fit(X, y)
+    unit = X.multiply(1 / sp.linalg.norm(X, axis=1)[:, None])
+    q = np.sqrt(np.concatenate([np.asarray(each.multiply(each).sum(axis=0)).ravel() for each in (X, unit)]))
+    kept = np.argsort(-np.abs(model.coef_[0]) * np.sqrt(q))[:9]
+    thin = model.thin(9)
+    assert np.flatnonzero(thin.coef_[0]).tolist() == sorted(kept.tolist())
+    assert thin.coef_[0, kept].tolist() == model.coef_[0, kept].tolist()
+    assert model.thin(X=X, y=y).nnz_ <= model.nnz_
+
+
+@pytest.fixture
+def full_for_20(monkeypatch):
+    members = [Member("arow", {}), Member("arow", {"covariance": "full"}, max_features=20)]
+    monkeypatch.setattr(learner, "PORTFOLIO", members)
+
+
+def narrow_first(rows):
+    """So many rows that have the first 20 features only, then some that have all."""
+    X, y = data()
+    X = X.tocoo()
+    kept = (X.row >= rows) | (X.col < 20)
+    narrow = sp.csr_matrix((X.data[kept], (X.row[kept], X.col[kept])), X.shape)
+    narrow.indices = narrow.indices.astype(np.int32)
+    return narrow, y
+
+
+def test_models_for_few_features_go_when_a_row_has_more(full_for_20, tmp_path):
+    """Whatever the chunks are: they learn the rows before, with room for what these have."""
+    X, y = narrow_first(300)
+    first = 300 + int(np.argmax(np.diff(X[300:, 20:].indptr) > 0))
+    whole = ts.Auto().partial_fit(X, y, ["a", "b"])
+    assert whole.lanes_[1]["out"] == f"more than 20 features after {first} rows"
+    assert whole.lanes_[1]["error"] == ts.AROW(covariance="full").fit(X[:first], y[:first]).n_mistakes_ / first
+    model = ts.Auto()
+    for part in np.array_split(np.arange(600), 7):
+        model.partial_fit(X[part], y[part], ["a", "b"])
+        model.save(tmp_path / "half.ts")
+        model = ts.load(tmp_path / "half.ts")
+    assert file_of(model, tmp_path / "model.ts") == file_of(whole, tmp_path / "whole.ts")
+
+
+def test_models_for_few_features_are_a_part_of_the_vector(full_for_20, tmp_path):
+    X, y = narrow_first(600)
+    model = ts.Auto().fit(X, y)
+    assert model.lanes_[1]["out"] is None
+    assert model.lanes_[1]["share"] > 0.05
+    assert model.coef_.shape == (1, FEATURES)
+    expected = X @ model.coef_[0] + model.intercept_[0]
+    np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-4, atol=1e-4)
+    halves = [ts.Auto().fit(X[part], y[part]) for part in (slice(0, 300), slice(300, 600))]
+    both = halves[0].merge(halves[1])
+    assert both.lanes_[1]["out"] is None
+    assert both.score(X, y) > model.score(X, y) - 0.05
+    both.save(tmp_path / "both.ts")
+    assert ts.load(tmp_path / "both.ts").decision_function(X).tobytes() == both.decision_function(X).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -12,28 +12,31 @@ import pytest
 from tests.models.linear_models import each
 from tests.models.test_exports import onnx_outputs, padded
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError
+from thinstream.blend.member import Member
 from thinstream.learners import Classes
 from thinstream.models.exports import FORMATS, LinearModel, export
+from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.preparing import NORMALIZE, SCALE
 
 WIDTH = 40
-#: What each format does with rows prepared so: every pair of scale and normalize has its line.
-TABLE = {
-    (None, None): {"text", "json", "onnx", "c"},
-    ("max", None): {"text", "json", "onnx", "c"},
-    ("rms", None): {"text", "json", "onnx", "c"},
-    ("idf", None): {"text", "json", "onnx", "c"},
-    (None, "l2"): {"text", "json", "onnx", "c"},
-    ("max", "l2"): {"json", "onnx", "c"},
-    ("rms", "l2"): {"json", "onnx", "c"},
-    ("idf", "l2"): {"json", "onnx", "c"},
-}
+#: How rows are prepared: every pair of scale and normalize, and models of several vectors.
+KINDS = [
+    [(None, None)],
+    [("max", None)],
+    [("rms", None)],
+    [("idf", None)],
+    [(None, "l2")],
+    [("max", "l2")],
+    [("rms", "l2")],
+    [("idf", "l2")],
+    [(None, None), ("rms", "l2")],
+    [(None, "l2"), ("max", "l2"), ("rms", None)],
+]
 CASES = [
-    pytest.param(*kind, labels, dtype, id="-".join([*map(str, kind), str(len(labels)), dtype]))
-    for kind in TABLE
-    for labels, dtype in (((-1, 1), "float32"), (("a", "b", "c"), "float64"), ((-1, 1), "float64"))
+    pytest.param(kinds, labels, dtype, id="-".join([*(str(each) for kind in kinds for each in kind), labels[0], dtype]))
+    for kinds in KINDS
+    for labels, dtype in ((("no", "yes"), "float32"), (("a", "b", "c"), "float64"), (("0", "1"), "float64"))
 ]
 
 _MAIN = """
@@ -60,7 +63,7 @@ int main(void) {
 
 
 def test_every_preparation_is_in_the_table():
-    assert set(TABLE) == {(scale, normalize) for scale in SCALE for normalize in NORMALIZE}
+    assert {kind for kind, *more in KINDS if not more} == {(scale, unit) for scale in SCALE for unit in NORMALIZE}
 
 
 def rows(n, classes, width, dtype, seed):
@@ -75,10 +78,15 @@ def rows(n, classes, width, dtype, seed):
     return Batch.of(indptr, at, values, width, y if classes > 2 else np.where(y, 1, -1).astype(np.int8))
 
 
-def trained(scale, normalize, labels, dtype):
-    model = Model.fresh(
-        "arow", Classes(*labels), n_features=WIDTH, scale=scale, normalize=normalize, dtype=dtype, fit_intercept=True
-    )
+def trained(kinds, labels, dtype):
+    options = {"n_features": WIDTH, "dtype": dtype, "fit_intercept": True}
+    if len(kinds) == 1:
+        model = Model.fresh(
+            "arow", Classes(*labels), **options, **dict(zip(("scale", "normalize"), *kinds, strict=True))
+        )
+    else:
+        portfolio = [Member("arow", {}, *kind) for kind in kinds]
+        model = Model.fresh("auto", Classes(*labels), **options, parameters={"portfolio": portfolio})
     model.learner.learn(rows(500, len(labels), WIDTH - 5, dtype, 1))  # the last five are never met
     return model
 
@@ -98,28 +106,32 @@ def same(found, model, batch):
 
 def evaluated(read, batch):
     """Scores by what a JSON file says, in plain Python."""
-    scales = (
-        None if "scales" not in read else dict(zip(read["scales"]["indices"], read["scales"]["values"], strict=True))
-    )
-    models = read.get("models", [read])
-    weights = [dict(zip(each["indices"], each["weights"], strict=True)) for each in models]
-    found = []
-    for indices, values in each(batch):
-        pairs = list(zip(indices.tolist(), values.tolist(), strict=True))
-        length = 1.0
-        if read["space"].get("normalize") == "l2":
-            kept = [x if scales is None else x / scales[j] for j, x in pairs if scales is None or j in scales]
-            length = sum(x * x for x in kept) ** 0.5 or 1.0
-        sums = [sum(one.get(j, 0.0) * x for j, x in pairs) for one in weights]
-        found.append([s / length + each["intercept"] for s, each in zip(sums, models, strict=True)])
+    found = np.zeros((len(batch), len(read.get("models", [read]))))
+    found += [each["intercept"] for each in read.get("models", [read])]
+    for vector in (read | {"normalize": read["space"].get("normalize")}, *read.get("beside", [])):
+        scales = vector.get("scales") and dict(
+            zip(vector["scales"]["indices"], vector["scales"]["values"], strict=True)
+        )
+        weights = [dict(zip(one["indices"], one["weights"], strict=True)) for one in vector.get("models", [vector])]
+        found += summed(weights, scales, vector["normalize"] == "l2", batch)
     return found
 
 
-@pytest.mark.parametrize(("scale", "normalize", "labels", "dtype"), CASES)
-def test_an_exported_scorer_is_the_model(scale, normalize, labels, dtype, tmp_path):
-    model = trained(scale, normalize, labels, dtype)
+def summed(weights, scales, unit, batch):
+    """Weights times values of rows, over the lengths of these where they are of unit length."""
+    found = []
+    for indices, values in each(batch):
+        pairs = list(zip(indices.tolist(), values.tolist(), strict=True))
+        kept = [x if scales is None else x / scales[j] for j, x in pairs if scales is None or j in scales]
+        length = (sum(x * x for x in kept) ** 0.5 or 1.0) if unit else 1.0
+        found.append([sum(one.get(j, 0.0) * x for j, x in pairs) / length for one in weights])
+    return found
+
+
+@pytest.mark.parametrize(("kinds", "labels", "dtype"), CASES)
+def test_an_exported_scorer_is_the_model(kinds, labels, dtype, tmp_path):
+    model = trained(kinds, labels, dtype)
     linear, batch = LinearModel.of(model), rows(1000, len(labels), WIDTH + 6, dtype, 2)
-    allowed = TABLE[scale, normalize]
     same(evaluated(json.loads(written(linear, "json")), batch), model, batch)
     scores, found = onnx_outputs(written(linear, "onnx"), *padded(batch, -1))
     same(scores, model, batch)
@@ -127,11 +139,9 @@ def test_an_exported_scorer_is_the_model(scale, normalize, labels, dtype, tmp_pa
     scores, found = in_c(tmp_path, linear, batch)
     same(scores, model, batch)
     assert found == [str(linear.classes[k]) for k in model.classes.chosen(scores[:, 0] if len(labels) == 2 else scores)]
-    if "text" in allowed:
-        same(from_text(written(linear, "text").decode(), batch, labels), model, batch)
-    else:
-        with pytest.raises(InvalidInputError, match="AROW scales features and then normalizes rows"):
-            written(linear, "text")
+    same(from_text(written(linear, "text").decode(), batch, labels), model, batch)
+    write(tmp_path / "model.ts", model, "weights")
+    assert read(tmp_path / "model.ts").learner.scores(batch).tobytes() == model.learner.scores(batch).tobytes()
 
 
 def written(linear, kind):
@@ -159,18 +169,20 @@ def in_c(folder, linear, batch):
 
 
 def from_text(text, batch, labels):
-    """Scores by the lines of a text, whose head says whether rows are of unit length."""
+    """Scores by the lines of a text, whose head lines say what follows and how rows are prepared."""
     lines = [line.split("\t") for line in text.splitlines()]
-    head = [line for line in lines if line[0].startswith("#")]
-    unit = any("over the row's length" in line[0] for line in head)
-    intercepts = [float(line[-1]) for line in head if line[0] == "# intercept"]
-    order = {"": 0} if len(labels) == 2 else {label: k for k, label in enumerate(labels)}
-    weights = np.zeros((len(intercepts), batch.n_features))
-    for line in lines[len(head) :]:
-        weights[order[line[1] if len(line) == 3 else ""], int(line[0])] = float(line[-1])
-    found = []
-    for j, x in each(batch):
-        values = x.astype(np.float64)
-        length = np.sqrt((values**2).sum()) if unit and len(values) else 1.0
-        found.append(weights[:, j] @ values / length + intercepts)
+    found = np.zeros((len(batch), 1 if len(labels) == 2 else len(labels)))
+    found += [float(line[-1]) for line in lines if line[0] == "# intercept"]
+    vectors, scaled = [([{} for _ in found[0]], {}, any("over the" in line[0] for line in lines[:3]))], False
+    for line in lines:
+        if line[0].startswith("# added to the score of"):
+            vectors.append(([{} for _ in found[0]], {}, "length" in line[0]))
+        if line[0] == "# feature":
+            scaled = line[1].startswith("scale")
+        elif not line[0].startswith("#"):
+            weights, scales, _ = vectors[-1]
+            own = scales if scaled else weights[labels.index(line[1]) if len(line) == 3 else 0]
+            own[int(line[0])] = float(line[-1])
+    for weights, scales, unit in vectors:
+        found += summed(weights, scales or None, unit, batch)
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from thinstream.blend.group import Group
+from thinstream.blend.group import FIRST_ROOM, Group
 from thinstream.blend.linear import Station
 from thinstream.blend.member import Member
 from thinstream.engine.loop import Costs
@@ -17,10 +17,11 @@ def stations_of(portfolio: Sequence[Member], costs: Costs, **options: Any) -> tu
     for kind in sorted(kinds, key=lambda kind: kind[1] is not None):  # so that the stations of a part stand together
         here = [member for member in portfolio if (member.scale, member.normalize) == kind]
         groups = []
-        for name in dict.fromkeys(member.algorithm for member in here):
-            own = [member for member in here if member.algorithm == name]
-            parameters = [member.parameters for member in own]
-            groups.append(Group(name, parameters, costs=[costs] * len(own), **options))
+        for name, limit in dict.fromkeys((member.algorithm, member.max_features) for member in here):
+            own = [member for member in here if (member.algorithm, member.max_features) == (name, limit)]
+            given = [member.parameters for member in own]
+            room = options if limit is None else options | {"n_features": min(FIRST_ROOM, limit)}
+            groups.append(Group(name, given, costs=[costs] * len(own), max_features=limit, **room))
             ordered += own
         stations.append(Station(Preparation(*kind), groups))
     return stations, ordered

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.batch import Batch
+from thinstream.engine.full import Matrix
 from thinstream.lanes import Lanes
 from thinstream.lanes.block import Block
 from thinstream.lanes.single import SingleLane
@@ -16,8 +19,20 @@ from thinstream.learners.learner import unit_vectors
 FEW = 3
 
 
+#: Features that models for few features begin with; their room doubles when a row needs it, whatever the chunks are.
+FIRST_ROOM = 1 << 4
+
+
 class Group(Lanes):
-    """`Lanes`; a few of them are single loops, with the same bits."""
+    """`Lanes`; a few of them are single loops, with the same bits.
+
+    With ``max_features``, for models of a full covariance, they have room for the features of the rows met so far, and
+    never for more than that; `make_room` gives it.
+    """
+
+    def __init__(self, *given: Any, max_features: int | None = None, **options: Any) -> None:
+        self.max_features = max_features
+        super().__init__(*given, **options)
 
     def _build(self) -> None:
         if len(self._lanes) <= FEW:
@@ -39,6 +54,8 @@ class Group(Lanes):
 
     def put(self, memories: Sequence[Any]) -> None:
         """The models become what these memories of `Learner` s say, which are as wide."""
+        if self.max_features is not None:
+            self.make_room(max(Matrix(memory.extra).d for memory in memories) - self._lanes[0].offset)
         for block, numbers in zip(self._blocks, self._numbers, strict=True):
             block.put([memories[k] for k in numbers], self._width(numbers))
 
@@ -63,17 +80,29 @@ class Group(Lanes):
             if isinstance(block, Block):
                 found[:, numbers] = _weights_of(block, coordinates)
             elif block.failed[0] < 0:
-                found[:, numbers[0]] = block._model.weights_at(coordinates)
+                known = coordinates < self._width(numbers)  # those beyond have met no row
+                found[~known, numbers[0]] = 0.0
+                found[known, numbers[0]] = block._model.weights_at(coordinates[known])
         return found
 
+    def learn(self, batch: Batch, *more: Any) -> NDArray[Any]:
+        """As of `Lanes`; rows have no features that there is no room for, however wide they might be."""
+        return super().learn(batch if self.max_features is None else replace(batch, n_features=self.n_features), *more)
+
     def widen(self, n_features: int) -> None:
-        """Room for so many features."""
+        """Room for so many features, unless it is given row by row."""
+        if self.max_features is None:
+            self.grow = True
+            self._widen(n_features)
+
+    def make_room(self, n_features: int) -> None:
+        """Room for so many features, and for as many as there may be before it doubles again."""
         self.grow = True
-        self._widen(n_features)
+        self._widen(min(max(FIRST_ROOM, 1 << (n_features - 1).bit_length()), self.max_features or n_features))
 
     def needed(self, n_features: int) -> int:
         """Bytes of models this wide."""
-        return self._needed(n_features)
+        return self._needed(n_features if self.max_features is None else min(n_features, self.max_features))
 
 
 def _weights_of(block: Block, coordinates: NDArray[Any]) -> NDArray[Any]:

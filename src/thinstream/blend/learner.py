@@ -14,22 +14,21 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.blend.building import stations_of
-from thinstream.blend.features import AllFeatures, FewFeatures
 from thinstream.blend.group import Group
 from thinstream.blend.head import Head
-from thinstream.blend.linear import frozen, parts_of, vectors_of
+from thinstream.blend.linear import parts_of
 from thinstream.blend.member import Member, members_of
 from thinstream.blend.merging import changed, merged
 from thinstream.blend.portfolio import PORTFOLIO
+from thinstream.blend.reading import Readable
 from thinstream.blend.record import FIRST_NOTE, Record
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.errors import InvalidInputError
-from thinstream.learners import Learner, find
-from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, require_range, require_signs
+from thinstream.learners import find
+from thinstream.learners.learner import EQUAL_COSTS, dtype_of, require_range, require_signs
 from thinstream.learners.limits import physical_memory
 from thinstream.learners.protocol import ReadsOnce
 from thinstream.learners.registry import rule_of
-from thinstream.preparing import prepared
 
 #: Rows after which a model that is worth nothing may be left out for the first time; then whenever they have doubled.
 FIRST_LOOK = 1 << 12
@@ -37,12 +36,10 @@ FIRST_LOOK = 1 << 12
 WORTH = 0.005
 #: Non-zeros all models learn before the head does: they are still in the cache, and scores take little room.
 BLOCK = 1 << 18
-#: Weights that could be read in the time that reading a few takes in any case.
-A_CALL = 1 << 12
 _NAME = "Auto"
 
 
-class Blend(ReadsOnce, SingleModel):
+class Blend(ReadsOnce, Readable):
     """Models that learn along, and their head.
 
     Parameters
@@ -107,8 +104,7 @@ class Blend(ReadsOnce, SingleModel):
         self.counts = np.zeros(5, np.int64)
         self.weak = np.zeros(len(self.head), np.bool_)  # which were worth nothing at the last look
         self.news: list[str] = []  # what there is to tell since somebody looked
-        self.version, self._linear = 0, (-1, list[Any]())
-        self._read = (-1, 0)  # of a version: weights read of few features at a time
+        self.version, self._linear, self._read = 0, (-1, None, None), (-1, 0)
 
     def like(self, portfolio: Sequence[Member], n_features: int) -> Self:
         """A fresh one of these models, alike in all else."""
@@ -142,7 +138,7 @@ class Blend(ReadsOnce, SingleModel):
         require_range(batch, self.dtype)
         self.version += 1
         self._widen(batch.n_features)
-        found = [self._learn(rows) for rows in self._pieces(batch)]
+        found = [self._learn(rows) for wide in self._by_width(batch) for rows in self._pieces(wide)]
         return np.concatenate(found).astype(self.dtype) if scores else np.empty(0, self.dtype)
 
     def _learn(self, rows: Batch) -> NDArray[np.float64]:
@@ -204,6 +200,30 @@ class Blend(ReadsOnce, SingleModel):
                 return
             start = stop
 
+    def _by_width(self, batch: Batch) -> Iterator[Batch]:
+        """The rows in pieces, before each of which models for few features get room, or are left out."""
+        while batch.n_features > (room := min((group.n_features for group in self._narrow()), default=np.inf)):
+            beyond = np.flatnonzero(batch.indices[: batch.nnz] >= room)
+            if not len(beyond):
+                break
+            row = int(np.searchsorted(batch.indptr, beyond[0], side="right")) - 1
+            if row:
+                yield batch.until(row)
+            batch = batch.after(row)
+            self._make_narrow_room(int(batch.indices[: batch.indptr[1]].max()) + 1)
+        yield batch
+
+    def _narrow(self) -> Iterator[Group]:
+        return (group for group in self.groups if group.max_features is not None)
+
+    def _make_narrow_room(self, n_features: int) -> None:
+        for group in self._narrow():
+            if n_features <= (group.max_features or 0):
+                group.make_room(n_features)
+        limits = [member.max_features or n_features for member in self.members]
+        if min(limits) < n_features:
+            self.keep(np.flatnonzero(np.array(limits) >= n_features), too_wide=True)
+
     def _look(self) -> None:
         """Leaves out who is worth nothing, and was when the stream was half as long; one model stays in any case."""
         share = self.head.share()
@@ -214,8 +234,11 @@ class Blend(ReadsOnce, SingleModel):
         if going.any():
             self.keep(np.flatnonzero(~going))
 
-    def keep(self, models: NDArray[np.intp]) -> None:
-        """Goes on with these models alone; the memory of others is returned."""
+    def keep(self, models: NDArray[np.intp], too_wide: bool = False) -> None:
+        """Goes on with these models alone; the memory of others is returned.
+
+        ``too_wide``: they are left out because a row has more features than they may have.
+        """
         self.version += 1
         first = 0
         for station in self.stations:
@@ -231,118 +254,7 @@ class Blend(ReadsOnce, SingleModel):
             part.stations = [station for station in part.stations if station.groups]
         self.parts = [part for part in self.parts if part.stations]
         self.head, self.weak = self.head.keep(models), self.weak[models]
-        self.record.keep(models, self.t)
-
-    def scores(self, batch: Batch) -> NDArray[Any]:
-        """The blend's, v·x + b. Nothing changes."""
-        each = self._few_scores(batch.check()) if self._is_few(batch) else [p.scores(batch) for p in self.linear()]
-        together = each[0] if len(each) == 1 else np.sum([scores.astype(np.float64) for scores in each], axis=0)
-        return np.asarray(together, self.dtype)
-
-    def _is_few(self, batch: Batch) -> bool:
-        """Whether reading weights of the rows' features only has cost less, since rows were learned, than all would."""
-        if self._linear[0] == self.version or self.most is not None:
-            return False
-        before = self._read[1] if self._read[0] == self.version else 0
-        self._read = (self.version, before + batch.nnz + A_CALL)
-        return self._read[1] <= self.n_features
-
-    def _few_scores(self, batch: Batch) -> list[Any]:
-        """Of each part, with the bits that all weights would give."""
-        rows = batch.narrowed(self.n_features)
-        features, found = FewFeatures(rows, self.offset), []
-        vectors = vectors_of(self.parts, self.head.coefficients(), features, self.dtype)
-        for each, part in zip(vectors, self.parts, strict=True):
-            ready = part.preparation.apply(rows, self.dtype) if part.preparation else rows
-            require_range(ready, self.dtype)  # as long as columns have their numbers
-            found.append(frozen(self, *each).scores(features.renumbered(ready)))
-        return found
-
-    # Reading ----------------------------------------------------------------------------------------------------------
-
-    @property
-    def members(self) -> list[Member]:
-        """What the models are."""
-        return [self.record.members[k] for k in self.record.places]
-
-    @property
-    def groups(self) -> Iterator[Group]:
-        """The models of each algorithm on each kind of rows."""
-        return (group for station in self.stations for group in station.groups)
-
-    @property
-    def lanes(self) -> Iterator[Learner]:
-        """The models, each a copy."""
-        return (model for station in self.stations for model in station.models)
-
-    def table(self) -> list[dict[str, Any]]:
-        """A line for each model: learner, parameters, progressive error, share, and why it is out where it is."""
-        return self.record.table(self.head.share(), self.head.gone)
-
-    def history(self) -> Record:
-        """A record of its own, in which today's shares are noted, too."""
-        return self.record.until_now(self.t, self.n_mistakes, self.head.share())
-
-    def linear(self) -> list[Any]:
-        """What it predicts with: a model of weights for each kind of rows, of which there is one as a rule."""
-        if self._linear[0] != self.version:
-            every = AllFeatures(self.n_features)
-            vectors = vectors_of(self.parts, self.head.coefficients(), every, self.dtype, self.most)
-            pairs = zip(vectors, self.parts, strict=True)
-            self._linear = self.version, [prepared(frozen(self, *each), part.preparation) for each, part in pairs]
-        return self._linear[1]
-
-    @property
-    def most(self) -> int | None:
-        """Weights the linear model may have; None: all."""
-        counts = [self.parameters["max_nnz"]]
-        if self.parameters["max_density"] is not None:
-            counts.append(int(self.parameters["max_density"] * self.n_features))
-        return min((count for count in counts if count is not None), default=None)
-
-    def the_linear(self) -> Any:
-        """The linear model it is; InvalidInputError where its models need rows of several preparations."""
-        found = self.linear()
-        if len(found) > 1:
-            raise InvalidInputError(
-                f"{_NAME}: the models of this portfolio learn rows of {len(found)} preparations, so it is no single "
-                "vector of weights; a portfolio with one normalize for all has one"
-            )
-        return found[0]
-
-    def weights(self) -> NDArray[Any]:
-        """Of the blend, v, dense."""
-        found: NDArray[Any] = self.the_linear().weights()
-        return found
-
-    def sparse_weights(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Features of non-zero weight, and their weights."""
-        found: tuple[NDArray[np.int64], NDArray[Any]] = self.the_linear().sparse_weights()
-        return found
-
-    def variance(self) -> NDArray[Any]:
-        """Raises: those of its models are of other weights."""
-        raise AttributeError(f"{_NAME} keeps no variances")
-
-    @property
-    def intercept(self) -> float:
-        """Of the blend, b."""
-        return float(sum(part.intercept for part in self.linear()))
-
-    @property
-    def nnz(self) -> int:
-        """Non-zero weights, the intercept not counted."""
-        return sum(part.nnz for part in self.linear())
-
-    @property
-    def n_met(self) -> int:
-        """Weights that examples have changed."""
-        return sum(int(np.count_nonzero(part.squares)) for part in self.parts)
-
-    @property
-    def cumulative_loss(self) -> float:
-        """Sum of the logarithmic loss of rows before they were learned, costs and weights included."""
-        return float(self.head.loss[0])
+        self.record.keep(models, self.t, too_wide)
 
     def _counts(self) -> NDArray[np.int64]:
         return self.counts
@@ -380,7 +292,7 @@ class Blend(ReadsOnce, SingleModel):
             part.widen(n_features)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__ | {"_linear": (-1, [])}
+        state = self.__dict__ | {"_linear": (-1, None, None)}
         del state["algorithm"]  # classes of a rule are found by name
         return state
 

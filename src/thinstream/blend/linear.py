@@ -5,6 +5,7 @@ unit length a score is no linear function of the row: such models add up to a ve
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,10 @@ from thinstream.errors import NumericalError
 from thinstream.jit import compiled
 from thinstream.learners import Frozen, Learner
 from thinstream.learners.learner import EVERY_WEIGHT_1
-from thinstream.preparing import Preparation
+from thinstream.preparing import Preparation, Several
+
+#: How rows are scaled and normalised before they are multiplied with a vector.
+Kind = tuple[str | None, str | None]
 
 
 class Station:
@@ -47,6 +51,11 @@ class Part:
         first = self.stations[0].preparation
         return first if first.normalize else Preparation()
 
+    @property
+    def kind(self) -> Kind:
+        """Of its rows."""
+        return self.preparation.scale, self.preparation.normalize
+
     def widen(self, n_features: int) -> None:
         """Room for so many features."""
         if n_features > len(self.squares):
@@ -75,8 +84,8 @@ class Part:
             for model in (model for group in station.groups for model in features.models(group)):
                 coefficient = next(coefficients)
                 if coefficient != 0.0:
-                    weights = model.weights().astype(np.float64)
-                    total += coefficient * (weights if m is None else _over(weights, m))
+                    weights = model.weights()[: features.n_features].astype(np.float64)
+                    total[: len(weights)] += coefficient * (weights if m is None else _over(weights, m[: len(weights)]))
                     intercept += coefficient * model.intercept
         return total, intercept
 
@@ -102,8 +111,9 @@ def vectors_of(
     return [(vector, intercept) for vector, (_, intercept) in zip(vectors, found, strict=True)]
 
 
-def frozen(blend: Any, weights: NDArray[Any], intercept: float) -> Frozen:
-    """A model of these weights, all else as of the blend."""
+def frozen(blend: Any, vectors: Sequence[tuple[NDArray[Any], float]]) -> Frozen:
+    """A model of these weights and intercepts, one vector after another, all else as of the blend."""
+    weights = np.concatenate([vector for vector, _ in vectors])
     where = np.flatnonzero(weights)
     return Frozen(
         blend.algorithm.name,
@@ -111,7 +121,7 @@ def frozen(blend: Any, weights: NDArray[Any], intercept: float) -> Frozen:
         n_features=len(weights),
         where=where,
         values=weights[where],
-        intercept=intercept,
+        intercept=float(sum(intercept for _, intercept in vectors)),
         counts=blend.counts,
         loss=blend.cumulative_loss,
         costs=blend.costs,
@@ -126,6 +136,14 @@ def parts_of(stations: Sequence[Station]) -> list[Part]:
     plain = [station for station in stations if station.preparation.normalize is None]
     unit = [Part([station]) for station in stations if station.preparation.normalize is not None]
     return [*([Part(plain)] if plain else []), *unit]
+
+
+def preparation_of_kinds(blends: Sequence[Sequence[Part]], n_features: int) -> Preparation:
+    """How rows are prepared for the vectors of all these blends; several kinds stand side by side."""
+    each: dict[Kind, Preparation] = {}
+    for part in sorted(chain(*blends), key=lambda part: part.kind[1] is not None):
+        each.setdefault(part.kind, part.preparation)
+    return next(iter(each.values())) if len(each) == 1 else Several(list(each.values()), n_features)
 
 
 def most_important(vectors: Sequence[NDArray[Any]], squares: Sequence[NDArray[np.float64]], most: int) -> None:

@@ -10,7 +10,7 @@ from thinstream.preparing import Preparation
 
 
 class Member(NamedTuple):
-    """One model of a portfolio.
+    """One model of a portfolio; with ``max_features`` it is left out once a row has a feature beyond them.
 
     >>> print(Member("adarda", {"eta": 0.5, "l1": 0.0}, normalize="l2"))
     AdaRDA eta=0.5 normalize=l2
@@ -20,6 +20,7 @@ class Member(NamedTuple):
     parameters: dict[str, Any]
     scale: str | None = None
     normalize: str | None = None
+    max_features: int | None = None
 
     def __str__(self) -> str:
         declared = find(self.algorithm)
@@ -37,12 +38,14 @@ class Member(NamedTuple):
     def described(self) -> dict[str, Any]:
         """As JSON has it, with all parameters."""
         name, parameters = find(self.algorithm).name, described_by(find(self.algorithm), self.parameters)
-        return {"learner": name, "parameters": parameters, **self.preparation}
+        limit = {} if self.max_features is None else {"max_features": self.max_features}
+        return {"learner": name, "parameters": parameters, **self.preparation, **limit}
 
     @classmethod
     def from_description(cls, given: Mapping[str, Any]) -> "Member":
         """The member of a file."""
-        return cls(given["learner"], dict(given["parameters"]), given["scale"], given["normalize"])
+        kinds = given["scale"], given["normalize"], given.get("max_features")
+        return cls(given["learner"], dict(given["parameters"]), *kinds)
 
 
 class Portfolio:

@@ -29,7 +29,7 @@ class Record:
         self.members, many = list(members), len(members)
         self.places = np.arange(many)  # of those that are still there
         self.rows, self.mistakes = np.zeros(many, np.int64), np.zeros(many, np.int64)  # while it could score them
-        self.until = np.full(many, -1)  # rows after which it was left out
+        self.until = np.full(many, -1)  # rows after which it was left out; of one that rows became too wide for: −2 − t
         self.noted: NDArray[np.int64]  # rows at which it was noted, and the blend's mistakes in them
         self.noted_mistakes: NDArray[np.int64]  # then of all models
         self.noted_shares: NDArray[np.float64]
@@ -57,9 +57,9 @@ class Record:
             found.note(t, mistakes, shares)
         return found
 
-    def keep(self, models: NDArray[np.intp], t: int) -> None:
+    def keep(self, models: NDArray[np.intp], t: int, too_wide: bool = False) -> None:
         """These of those still there stay, after t rows."""
-        self.until[np.delete(self.places, models)] = t
+        self.until[np.delete(self.places, models)] = -2 - t if too_wide else t
         self.places = self.places[models]
 
     def forget_history(self) -> None:
@@ -78,7 +78,10 @@ class Record:
         present = dict(zip(self.places.tolist(), zip(shares.tolist(), gone.tolist(), strict=True), strict=True))
         for k, member in enumerate(self.members):
             share, lost = present.get(k, (0.0, False))
-            out = f"no share after {self.until[k]:,} rows" if self.until[k] >= 0 else None
+            out = None
+            if self.until[k] != -1:
+                t, wide = int(self.until[k]), f"more than {member.max_features} features"
+                out = f"no share after {t:,} rows" if t >= 0 else f"{wide} after {-2 - t:,} rows"
             found.append(
                 {
                     **{name: value for name, value in member.described.items() if value is not None},

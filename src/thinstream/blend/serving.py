@@ -3,11 +3,11 @@
 from typing import Any
 
 from thinstream.blend.learner import Blend
-from thinstream.errors import InvalidInputError
+from thinstream.blend.linear import Kind, frozen, preparation_of_kinds
 from thinstream.growing import Growing
 from thinstream.learners.protocol import AnyLearner
 from thinstream.one_vs_rest import learner_of
-from thinstream.preparing import plain_learner, preparation_of, prepared
+from thinstream.preparing import Preparation, Several, plain_learner, preparation_of, prepared
 
 
 def blends_of(learner: AnyLearner) -> list[Blend]:
@@ -24,21 +24,27 @@ def served(learner: AnyLearner) -> AnyLearner:
     if not blends_of(learner):
         return learner
     plain = plain_learner(learner)
-    models = [blend.the_linear() for blend in plain.models]
-    kinds = {tuple(preparation_of(model).kinds.values()) for model in models}
-    if len(kinds) > 1:
-        raise InvalidInputError(
-            "Auto: the models of its classes learn rows of different preparations, so that no single kind of rows can "
-            "be multiplied with their weights; a portfolio with one normalize for all has one"
-        )
-    inner = [plain_learner(model) for model in models]
+    blends = list(plain.models)
+    rows = preparation_of_kinds([blend.parts for blend in blends], plain.n_features)
+    inner = [frozen(blend, [blend.vector_of(kind) for kind in kinds_of(rows)]) for blend in blends]
     if isinstance(plain, Growing):
         together: AnyLearner = Growing(inner, [], plain.n_mistakes, plain.spare_costs)
     else:
         together = learner_of(inner, plain.n_mistakes)
-    preparation = preparation_of(learner) or preparation_of(models[0])
-    found: AnyLearner = prepared(together, preparation)
+    found: AnyLearner = prepared(together, preparation_of(learner) or rows)
     return found
+
+
+def kinds_of(rows: Preparation) -> list[Kind]:
+    """The kinds of rows that vectors are for, one after another."""
+    each = rows.each if isinstance(rows, Several) else [rows]
+    return [(one.scale, one.normalize) for one in each]
+
+
+def kinds_of_rows(learner: AnyLearner) -> int:
+    """Preparations of rows for which the learner has a vector of weights for each class."""
+    blends = blends_of(learner)
+    return len({part.kind for blend in blends for part in blend.parts}) if blends else preparation_of(learner).vectors
 
 
 def n_vectors(learner: AnyLearner) -> int:

@@ -46,13 +46,8 @@ def largest_shares(model: "Model") -> str:
 
 
 def few_weights(model: "Model") -> int | None:
-    """The fewest weights that carry 99 % of Σ v_j²·Σx_j²: what they do to scores of the rows learned.
-
-    None of a blend that is no single vector.
-    """
+    """The fewest weights that carry 99 % of Σ v_j²·Σx_j²: what they do to scores of the rows learned."""
     from thinstream.thinning import importance
 
-    if any(len(blend.parts) > 1 for blend in blends_of(model.learner)):
-        return None
     carried = np.sort(importance(model.learner, 1.0).ravel() ** 2)[::-1].cumsum()
     return int(np.searchsorted(carried, ENOUGH * carried[-1])) + 1 if len(carried) else None

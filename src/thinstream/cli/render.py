@@ -43,7 +43,7 @@ def fit_columns(columns: Iterable[str], width: int | None = None) -> dict[str, i
 def cells(line: Line, rate: float, metrics: Iterable[str]) -> dict[str, str]:
     """A line of the table with these metrics, by column; what is undefined so far is a dash."""
     total, since = line.total, line.since.error
-    weights = line.n_features * total.n_models if line.n_weights_met is None else line.n_weights_met
+    weights = line.n_features * total.n_models * line.n_vectors if line.n_weights_met is None else line.n_weights_met
     sparsity = None if line.nnz is None or not weights else 100.0 * (1.0 - line.nnz / weights)
     return {
         "examples": f"{total.rows:,}",

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from thinstream.blend.member import Member, same_portfolio
+from thinstream.blend.serving import served
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names
 from thinstream.learners import Classes, class_weight_of, find
@@ -280,13 +281,17 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        """The weights, 1×d, or K×d of K > 2 classes; read-only, computed once after each update."""
+        """The weights, 1×d, or K×d of K > 2 classes; read-only, computed once after each update.
+
+        Of a blend with several preparations of rows those of each follow one another.
+        """
         learner = self._fitted("coef_")
         sparse = getattr(self, "_sparse_coef", False)
         key = (learner, learner.t, learner.n_features, sparse)
         known = self.__dict__.get("_known_coef")
         if known is None or known[0] != key:
-            found = _sparse_coef(learner, self._order) if sparse else self._by_class(np.atleast_2d(learner.weights()))
+            shown = served(learner)
+            found = _sparse_coef(shown, self._order) if sparse else self._by_class(np.atleast_2d(shown.weights()))
             known = self._known_coef = (key, found)
             held: Any = known[1].data if sparse else known[1]
             held.flags.writeable = False
@@ -380,7 +385,7 @@ def _sparse_coef(learner: AnyLearner, order: NDArray[np.intp] | None) -> Any:
     found = found if order is None else [found[k] for k in order]
     ends = np.cumsum([0, *(len(where) for where, _ in found)])
     where, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return sp.csr_matrix((weights, where, ends), shape=(len(found), learner.n_features))
+    return sp.csr_matrix((weights, where, ends), shape=(len(found), learner.n_weights // len(found)))
 
 
 def _pairs(class_weight: Any) -> Any:

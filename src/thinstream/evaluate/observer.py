@@ -17,6 +17,7 @@ class Line(NamedTuple):
     nnz: int | None  # None where counting it would hold up the run
     n_features: int
     n_weights_met: int | None = None  # of hashed features: weights that examples have changed, as far as it is known
+    n_vectors: int = 1  # of weights that are read for each class
 
 
 class Step(NamedTuple):

@@ -57,6 +57,8 @@ class FullLearner(Learner):
 
     def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = CHECKED) -> int:
         """The rows in order, as `engine.loop` takes them."""
+        import scipy.linalg.blas  # noqa: F401 (before threads of what is loaded are limited for the first time)
+
         n, weights, belief, limits = len(rows.indptr) - 1, rows.weights, self.belief, self._limits(bounds.limit)
         # infinite numbers are found where they come up
         with one_blas_thread(belief.sigma.d), np.errstate(over="ignore", invalid="ignore"):

@@ -35,9 +35,9 @@ from thinstream.models.model import NORMALIZED, Model, Names
 from thinstream.preparing import Preparation, plain_learner, prepared
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
-#: classes that come later, thresholds and rows that the model prepares with 4, blends with 5; what needs no more is
-#: written as 1.
-FORMAT = 5
+#: classes that come later, thresholds and rows that the model prepares with 4, blends with 5, several vectors of
+#: weights with 6; what needs no more is written as 1.
+FORMAT = 6
 #: The version that thresholds came with.
 _THRESHOLDS = 4
 GRADES = ("full", "weights")

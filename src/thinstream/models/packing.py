@@ -8,7 +8,9 @@ Batch methods: the arrays they name themselves, after ``batch/``; parameters tha
 
 Blends: see `packing_blend`.
 
-Rows that are prepared: ``scales/indices`` of the features learned, and what their scales are made of.
+Rows that are prepared: ``scales/indices`` of the features learned, and what their scales are made of. A model of
+several vectors has them one after another, as if it had so many times the features, and ``scales/k/`` of the k-th kind
+of rows.
 
 Of more than two classes each has these arrays for its own, with its number before the name (``7/state``); the costs are
 those of each, and ``mistakes`` counts rows whose class had not the highest score. With classes that come later this is
@@ -34,14 +36,17 @@ from thinstream.models.container import Arrays, plain
 from thinstream.models.packing_blend import blend_of, full_blend, scales_in, scales_out
 from thinstream.models.packing_one import common_options, frozen_of, full, learner_of, weights
 from thinstream.one_vs_rest import OneVsRest
-from thinstream.preparing import Preparation, plain_learner, preparation_of, prepared
+from thinstream.preparing import Preparation, Several, plain_learner, preparation_of, prepared
 
 _BATCH, _GIVEN, _SCALES = "batch/", "given/", "scales/"
 
 
 def oldest_format(learner: AnyLearner) -> int:
     """The first version of the format that can hold it."""
-    if blends_of(learner):
+    blends = blends_of(learner)
+    if isinstance(preparation_of(learner), Several) or any(m.max_features for b in blends for m in b.record.members):
+        return 6
+    if blends:
         return 5
     if preparation_of(learner) or isinstance(learner, Growing):
         return 4
@@ -64,10 +69,10 @@ def describe(learner: AnyLearner) -> dict[str, Any]:
         "parameters": plain(short, "parameters"),
         "costs": costs if len(costs) > 1 or growing else costs[0],
         "dtype": learner.dtype.name,
-        "n_features": int(learner.n_features),
+        "n_features": int(inner.n_features),
         "fit_intercept": bool(learner.offset),
         "grow": bool(learner.grow),
-        **({"preparation": preparation_of(learner).kinds} if preparation_of(learner) else {}),
+        **({"preparation": preparation_of(learner).described} if preparation_of(learner) else {}),
         **({"members": [member.described for member in blends[0].record.members]} if blends else {}),
     }
 
@@ -146,6 +151,9 @@ def _require_room(head: dict[str, Any], models: int) -> None:
 
 def _pack_scales(preparation: Preparation, learner: AnyLearner, grade: str) -> Arrays:
     """Scales of features that were learned; weights without normalisation need those of non-zero weights only."""
+    if isinstance(preparation, Several):
+        each = [scales_out(one, learner.n_features) for one in preparation.each]
+        return {f"{_SCALES}{k}/{name}": a for k, own in enumerate(each) for name, a in own.items()}
     needed = None
     if grade == "weights" and preparation.scales is not None and preparation.normalize is None:
         needed = np.logical_or.reduce(np.atleast_2d(plain_learner(learner).weights() != 0))
@@ -153,12 +161,23 @@ def _pack_scales(preparation: Preparation, learner: AnyLearner, grade: str) -> A
 
 
 def _unpack_scales(kinds: Any, arrays: Arrays, n_features: int) -> Preparation:
+    if "several" in kinds:
+        each = [Preparation(**one) for one in kinds["several"]]
+        if len(each) < 2 or n_features % len(each):
+            raise ModelFileError(f"it has {n_features} weights for {len(each)} kinds of rows")
+        for k, one in enumerate(each):
+            scales_in(one, _within(f"{_SCALES}{k}/", arrays), n_features // len(each))
+        return Several(each, n_features // len(each))
     preparation = Preparation(**kinds)
     if not preparation:
         raise ModelFileError(f"it says that rows are prepared, and not how: {kinds!r}")
-    own = {name.removeprefix(_SCALES): array for name, array in arrays.items() if name.startswith(_SCALES)}
-    scales_in(preparation, own, n_features)
+    scales_in(preparation, _within(_SCALES, arrays), n_features)
     return preparation
+
+
+def _within(prefix: str, arrays: Arrays) -> Arrays:
+    """Arrays whose names begin like that, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _pack_batch(learner: Any, grade: str) -> Arrays:
@@ -168,8 +187,7 @@ def _pack_batch(learner: Any, grade: str) -> Arrays:
 
 
 def _unpack_batch(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
-    given = {name.removeprefix(_GIVEN): array for name, array in arrays.items() if name.startswith(_GIVEN)}
-    own = {name.removeprefix(_BATCH): array for name, array in arrays.items() if name.startswith(_BATCH)}
+    given, own = _within(_GIVEN, arrays), _within(_BATCH, arrays)
     common = common_options(head)
     kind = dtype_of(common["dtype"], common["algorithm"])
     require_array(own, "w", (common["n_features"] + common["fit_intercept"],), kind)  # before the model gets room

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from thinstream.blend.learner import Blend
 from thinstream.blend.member import Member
 from thinstream.blend.record import Record
+from thinstream.engine.full import Matrix
 from thinstream.errors import ModelFileError
 from thinstream.learners.frozen import require_array
 from thinstream.models.container import Arrays
@@ -83,11 +84,23 @@ def _restore_models(blend: Blend, common: dict[str, Any], arrays: Arrays) -> Non
         for lane in range(len(group)):
             member = blend.members[k]
             described = {**common, "costs": costs, "algorithm": member.algorithm, "parameters": member.parameters}
+            if group.max_features is not None:
+                group.make_room(_room_of(of_model[k], common["fit_intercept"], group.max_features))
+                described["n_features"] = group.n_features
             memories.append(learner_of(described, of_model[k]).memory)
             if out[k]:
                 group.fail(lane)
             k += 1
         group.put(memories)
+
+
+def _room_of(arrays: Arrays, offset: bool, most: int) -> int:
+    """Features that a model for few features has room for."""
+    own = arrays.get("own")
+    room = 0 if own is None else Matrix(own).d - offset
+    if not 0 < room <= most:
+        raise ModelFileError(f"a model for {most} features at most has room for {room}")
+    return room
 
 
 def _check(record: Record) -> None:

@@ -28,7 +28,7 @@ def draw(model: LinearModel, path: str | os.PathLike[str]) -> None:
 
 
 def _figure(model: LinearModel) -> Any:
-    order = model.largest_first()
+    order = model.together()[0].largest_first()
     shown = order[:BARS]
     figure = matplotlib().figure.Figure(figsize=(12, max(4.2, 1.6 + 0.23 * len(shown))), layout="constrained")
     figure.suptitle(headline(model), fontsize=12, parse_math=False)
@@ -43,11 +43,13 @@ def _figure(model: LinearModel) -> Any:
 
 def _bars(axes: Any, model: LinearModel, shown: NDArray[np.int64]) -> None:
     """The largest weights from the most positive, on top, to the most negative."""
-    shown = shown[np.argsort(-model.weights[shown], kind="stable")]
-    weights = model.weights[shown].astype(np.float64)
-    cells = zip(model.indices[shown].tolist(), model.rows[shown].tolist(), strict=True)
+    vector, numbers = model.together()
+    shown = shown[np.argsort(-vector.weights[shown], kind="stable")]
+    weights = vector.weights[shown].astype(np.float64)
+    cells = zip(vector.indices[shown].tolist(), vector.rows[shown].tolist(), numbers[shown].tolist(), strict=True)
+    kinds = ["", *(f" ({one.words})" for one in model.beside)]
     of = [""] if model.is_binary else [f" · {shortened(str(label), 24)}" for label in model.classes]
-    names = [shortened(model.names.get(j, f"column {j}")) + of[k] for j, k in cells]
+    names = [shortened(model.names.get(j, f"column {j}")) + of[k] + kinds[which] for j, k, which in cells]
     places = np.arange(len(shown))
     axes.barh(places, weights, color=np.where(weights > 0, _POSITIVE, _NEGATIVE), height=min(0.72, 0.12 * len(shown)))
     axes.set_yticks(places, labels=names, fontsize=8, parse_math=False)
@@ -57,7 +59,7 @@ def _bars(axes: Any, model: LinearModel, shown: NDArray[np.int64]) -> None:
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    if len(model.weights) > len(shown):
+    if model.nnz > len(shown):
         axes.set_title(f"the {len(shown)} largest weights", fontsize=10)
     else:
         axes.set_title("the only weight" if len(shown) == 1 else f"all {len(shown)} weights", fontsize=10)
@@ -73,9 +75,9 @@ def _bars(axes: Any, model: LinearModel, shown: NDArray[np.int64]) -> None:
 
 def _curves(axes: Any, model: LinearModel) -> None:
     """|weight| by rank, each sign for itself."""
-    longest = 1
+    longest, weights = 1, model.together()[0].weights
     for sign, colour, label in ((1, _POSITIVE, "positive"), (-1, _NEGATIVE, "negative")):
-        sizes = np.sort(sign * model.weights[sign * model.weights > 0].astype(np.float64))[::-1]
+        sizes = np.sort(sign * weights[sign * weights > 0].astype(np.float64))[::-1]
         if not len(sizes):
             continue
         longest = max(longest, len(sizes))
@@ -102,7 +104,7 @@ def headline(model: LinearModel) -> str:
     >>> headline(LinearModel("FSOL", {}, (-1, 1), 1000, nothing, nothing, zero[1:], zero, {}))
     'FSOL: 0 of 1,000 weights are not zero (100 % sparse)'
     """
-    kept, width = len(model.weights), model.n_weights
+    kept, width = model.nnz, model.n_weights
     of = "" if model.is_binary else f" of {len(model.classes)} classes"
     text = f"{model.algorithm}: {kept:,} of {width:,} weights{of} are not zero"
     if width:

@@ -7,6 +7,7 @@ around any online learner, of two classes or more, which knows nothing of it.
 from thinstream.preparing.learner import PreparedLearner, PreparedModel, plain_learner, preparation_of, prepared
 from thinstream.preparing.merging import merge
 from thinstream.preparing.preparation import NORMALIZE, SCALE, Preparation
+from thinstream.preparing.several import Several, side_by_side
 
 __all__ = [
     "NORMALIZE",
@@ -14,8 +15,10 @@ __all__ = [
     "Preparation",
     "PreparedLearner",
     "PreparedModel",
+    "Several",
     "merge",
     "plain_learner",
     "preparation_of",
     "prepared",
+    "side_by_side",
 ]

@@ -46,7 +46,6 @@ class PreparedLearner(ReadsOnce):
     parameters: Any = _of_inner("parameters")
     dtype: Any = _of_inner("dtype")
     offset: Any = _of_inner("offset")
-    n_features: Any = _of_inner("n_features")
     weights_only: Any = _of_inner("weights_only")
     has_variance: Any = _of_inner("has_variance")
     n_weights: Any = _of_inner("n_weights")
@@ -62,6 +61,11 @@ class PreparedLearner(ReadsOnce):
         rule = inner._rule if isinstance(inner, OneVsRest) else inner.rule
         stops = getattr(type(rule), "stopped", None)
         self._may_stop = stops is not None and stops.__module__ != rules.__name__  # for good, in the middle of a stream
+
+    @property
+    def n_features(self) -> int:
+        """Features of the rows it is given."""
+        return int(self.inner.n_features) // self.preparation.vectors
 
     @property
     def grow(self) -> bool:
@@ -148,7 +152,7 @@ class PreparedLearner(ReadsOnce):
 
     def _in_units(self, values: NDArray[Any], *divisors: NDArray[np.float64]) -> NDArray[Any]:
         """Values over divisors, 0 where these are."""
-        if self.preparation.scales is None:
+        if not self.preparation.is_scaled:
             return values
         found = values.astype(np.float64)
         with np.errstate(over="ignore"):

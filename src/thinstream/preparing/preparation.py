@@ -42,6 +42,8 @@ class Preparation:
 
     """
 
+    vectors = 1  #: of weights that rows prepared like this are multiplied with
+
     def __init__(self, scale: str | None = None, normalize: str | None = None) -> None:
         for name, value, allowed in (("scale", scale, SCALE), ("normalize", normalize, NORMALIZE)):
             if not (value is None or isinstance(value, str)) or value not in allowed:
@@ -57,6 +59,16 @@ class Preparation:
     def kinds(self) -> dict[str, str | None]:
         """The two parameters."""
         return {"scale": self.scale, "normalize": self.normalize}
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """As a file has it."""
+        return self.kinds
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether features have scales."""
+        return self.scales is not None
 
     def with_scales(self, scales: Scales | None) -> Self:
         """The same kind of preparation, with these scales."""

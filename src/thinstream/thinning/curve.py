@@ -134,7 +134,9 @@ def _pieces(batches: Iterable[Batch], wide: int) -> Iterator[Batch]:
 def _as_scored(learner: AnyLearner, batch: Batch) -> Batch:
     """The rows as the learner inside meets them."""
     checked, preparation = batch.check(), preparation_of(learner)
-    return (preparation.apply(checked, learner.dtype) if preparation else checked).narrowed(learner.n_features)
+    return (preparation.apply(checked, learner.dtype) if preparation else checked).narrowed(
+        plain_learner(learner).n_features
+    )
 
 
 def _class_numbers(batch: Batch) -> NDArray[np.int64]:

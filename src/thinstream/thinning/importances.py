@@ -1,13 +1,14 @@
 """How important each weight of a model is: |w_j|·q_j^p, q_j being what its state knows of √Σx_j² (§15)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.blend.learner import Blend
-from thinstream.blend.serving import served
+from thinstream.blend.linear import Kind
+from thinstream.blend.serving import kinds_of, served
 from thinstream.learners.protocol import AnyLearner
 from thinstream.preparing import plain_learner, preparation_of
 
@@ -44,18 +45,21 @@ def importance(learner: AnyLearner, power: float = USUAL) -> Numbers:
     if not power:
         return sizes
     found = np.empty_like(sizes)
-    models = plain_learner(learner).models
+    models, kinds = plain_learner(learner).models, kinds_of(preparation_of(served(learner)))
     for size, model, out in zip(np.atleast_2d(sizes), models, np.atleast_2d(found), strict=True):
-        q = seen(model)
+        q = seen(model, kinds)
         out[:] = size * (_by_scales(learner) if q is None else q) ** power
     return found
 
 
-def seen(model: Any) -> Numbers | None:
-    """q_j of every feature, up to a factor, of rows as they were learned; None where the state tells nothing."""
+def seen(model: Any, kinds: Sequence[Kind] = ((None, None),)) -> Numbers | None:
+    """q_j of every weight, up to a factor, of rows as they were learned; None where the state tells nothing.
+
+    Of a blend they are of rows of these kinds, one after another.
+    """
     if isinstance(model, Blend):  # which keeps the sums themselves
-        model.the_linear()  # raises where there are several
-        return np.sqrt(model.parts[0].squares[: model.n_features])
+        squares = np.concatenate([model.squares_of(kind) for kind in kinds])
+        return np.asarray(np.sqrt(squares))
     if model.weights_only:
         return None
     if model.has_variance:  # 1/σ_j grows by x_j²/r with every row that is learned

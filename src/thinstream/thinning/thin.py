@@ -57,13 +57,14 @@ def require_count(n: Any) -> int:
 
 def most_important(model: Model, n: int, importance: NDArray[Any] | None = None) -> NDArray[np.bool_]:
     """Which weights are kept, a row for each row of ``coef_``."""
-    shape = (model.classes.n_models, model.learner.n_features)
+    weights = np.atleast_2d(plain_learner(served(model.learner)).weights())
+    shape = weights.shape
     found = np.asarray(importances.importance(model.learner) if importance is None else importance, np.float64)
     if found.size != shape[0] * shape[1] or not np.isfinite(found).all():
         raise InvalidInputError(
             f"thin: an importance is a finite number for each of {shape} weights, got {found.shape}"
         )
-    there = np.flatnonzero(plain_learner(served(model.learner)).weights())
+    there = np.flatnonzero(weights)
     order = there[np.argsort(-found.ravel()[there], kind="stable")]
     kept = np.zeros(shape[0] * shape[1], np.bool_)
     kept[order[:n]] = True
@@ -88,5 +89,6 @@ def _names_of(model: Model, kept: NDArray[np.bool_]) -> Names | None:
     names = model.names
     if names is None or model.extra.get("estimator", {}).get("named"):
         return names
-    there = np.asarray(kept.any(axis=0))[names.indices]
+    rows = kept.reshape(-1, model.learner.n_features)  # of all classes and vectors
+    there = np.asarray(rows.any(axis=0))[names.indices]
     return Names(names.indices[there], [text for text, left in zip(names.texts, there, strict=True) if left])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.blend.serving import n_vectors
+from thinstream.blend.serving import kinds_of_rows, n_vectors
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.growing import progress_for
 from thinstream.evaluate.label_order import LabelOrder, warn_of_sorted
@@ -227,7 +227,14 @@ class Run:
         nnz = learner.nnz if self.watch.wants_nnz(learner.n_weights * n_vectors(learner)) else None
         met = None if nnz is None else self.state.model.n_weights_met
         self.watch.line(
-            Line(progress.report(self.tradeoff), progress.since_mark(self.tradeoff), nnz, learner.n_features, met)
+            Line(
+                progress.report(self.tradeoff),
+                progress.since_mark(self.tradeoff),
+                nnz,
+                learner.n_features,
+                met,
+                kinds_of_rows(learner),
+            )
         )
         progress.mark()
 

@@ -80,7 +80,8 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         "features": linear.n_features,
         "feature_space": model.feature_space,
         **{name: kind for name, kind in model.preparation.kinds.items() if kind is not None},
-        "non_zeros": len(linear.weights),
+        "vectors": ", ".join(vector.words for vector in linear.vectors) if linear.beside else None,
+        "non_zeros": linear.nnz,
         **_sparsity(model, linear),
         "intercept": intercepts[0] if linear.is_binary else intercepts,
     }
@@ -103,7 +104,7 @@ def _for_people(model: "Model", facts: dict[str, Any]) -> dict[str, str]:
 
 def _sparsity(model: "Model", linear: "LinearModel") -> dict[str, Any]:
     """Shares of weights that are 0: of hashed features of those met, and of all numbers there are to hash into."""
-    nnz, met = len(linear.weights), model.n_weights_met
+    nnz, met = linear.nnz, model.n_weights_met
     of_all = 1.0 - nnz / linear.n_weights if linear.n_weights else None
     if "hashing" not in model.feature_space:
         return {"sparsity": of_all}
@@ -112,16 +113,18 @@ def _sparsity(model: "Model", linear: "LinearModel") -> dict[str, Any]:
 
 def _largest(linear: "LinearModel", top: int) -> list[dict[str, Any]]:
     """The features of largest |weight|; of more than two classes with the class they speak for."""
-    order = linear.largest_first()[:top]
-    cells = zip(*(array[order].tolist() for array in (linear.indices, linear.rows, linear.weights)), strict=True)
+    vector, numbers = linear.together()
+    order = vector.largest_first()[:top]
+    cells = zip(*(array[order].tolist() for array in (*vector[:3], numbers)), strict=True)
     return [
         {
             "feature": j,
             "name": linear.names.get(j),
             **({} if linear.is_binary else {"class": linear.classes[k]}),
+            **({"of": linear.vectors[which].words} if linear.beside else {}),
             "weight": weight,
         }
-        for j, k, weight in cells
+        for j, k, weight, which in cells
     ]
 
 
@@ -130,5 +133,6 @@ def _line(feature: dict[str, Any]) -> str:
     weight = feature["weight"]
     label = f" {feature['class']!s:<20}" if "class" in feature else ""
     shown = f"{weight:>14}" if isinstance(weight, str) else f"{weight:>14.6g}"
+    label += f" {feature['of']:<30}" if "of" in feature else ""
     name = feature["feature"] if feature["name"] is None else feature["name"]
     return f"{name!s:<40}{label} {shown}"

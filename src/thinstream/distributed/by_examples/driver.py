@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from thinstream.batch import Position
-from thinstream.blend.serving import blends_of
+from thinstream.blend.serving import blends_of, kinds_of_rows
 from thinstream.distributed.by_examples.deltas import Change, delta, merge_deltas
 from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.distributed.by_examples.metrics import Tallies
@@ -195,7 +195,9 @@ class Driver:
         progress, learner = self.tallies.progress(), self.base
         nnz = learner.nnz if self.watch.wants_nnz(learner.n_weights) else None
         met = None if nnz is None else replace(self.model, learner=learner).n_weights_met
-        self.watch.line(Line(progress.report(), progress.since_mark(), nnz, learner.n_features, met))
+        self.watch.line(
+            Line(progress.report(), progress.since_mark(), nnz, learner.n_features, met, kinds_of_rows(learner))
+        )
         self.tallies.mark()
 
     def _state(self) -> State:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.models.exports.chashing import hashing_code, own_wording
-from thinstream.models.exports.linear import LinearModel
+from thinstream.models.exports.linear import LinearModel, Vector
 
 EXTENSIONS = (".h",)
 #: Entries of a table per line where no names go with them.
@@ -48,18 +48,33 @@ _HEAD = """\
 
 """
 
-_CODE = """
+_WEIGHT = """
 static inline {real} {name}_weight({index} index) {{
 {search}    return low < sizeof {name}_indices / sizeof {name}_indices[0] && {name}_indices[low] == index
         ? {name}_weights[low] : {zero};
 }}
 
-{length}static inline {real} {name}_score(const {index} *indices, const {real} *values, size_t n) {{
+"""
+
+#: What a further vector adds to the score.
+_SUM = """\
+static inline {real} {name}_sum(const {index} *indices, const {real} *values, size_t n) {{
+    {real} sum = {zero};
+    for (size_t i = 0; i < n; i++) {{
+        sum += {name}_weight(indices[i]) * values[i];
+    }}
+    return sum{over};
+}}
+
+"""
+
+_CODE = """\
+{length}{beside}static inline {real} {name}_score(const {index} *indices, const {real} *values, size_t n) {{
     {real} sum = {start};
     for (size_t i = 0; i < n; i++) {{
         sum += {name}_weight(indices[i]) * values[i];
     }}
-    return {sum};
+    return {sum}{sums};
 }}
 
 static inline int {name}_predict(const {index} *indices, const {real} *values, size_t n) {{
@@ -84,11 +99,8 @@ _HEAD_OF_CLASSES = """\
 
 """
 
-_CODE_OF_CLASSES = """
-{length}static inline void {name}_scores(const {index} *indices, const {real} *values, size_t n, {real} *scores) {{
-    for (size_t k = 0; k < {n_classes}; k++) {{
-        scores[k] = {start};
-    }}
+#: The sums of a vector, for each class.
+_LOOP = """\
     for (size_t i = 0; i < n; i++) {{
 {search}        if (low < sizeof {name}_indices / sizeof {name}_indices[0] && {name}_indices[low] == indices[i]) {{
             for (size_t j = {name}_starts[low]; j < {name}_starts[low + 1]; j++) {{
@@ -96,7 +108,21 @@ _CODE_OF_CLASSES = """
             }}
         }}
     }}
-{over_length}}}
+"""
+
+_ADD = """
+static inline void {name}_add(const {index} *indices, const {real} *values, size_t n, {real} *scores) {{
+{loop}}}
+
+"""
+
+_CODE_OF_CLASSES = """
+{length}{beside}\
+static inline void {name}_scores(const {index} *indices, const {real} *values, size_t n, {real} *scores) {{
+    for (size_t k = 0; k < {n_classes}; k++) {{
+        scores[k] = {start};
+    }}
+{loop}{over_length}{more}}}
 
 static inline size_t {name}_predict(const {index} *indices, const {real} *values, size_t n) {{
     {real} scores[{n_classes}];
@@ -150,6 +176,15 @@ _SCALED = """\
         double x = values[i] / {name}_scales[low];
 """
 
+#: What a further vector adds to the scores of classes.
+_MORE = """\
+    {real} {part}_sums[{n_classes}] = {{0}};
+    {part}_add(indices, values, n, {part}_sums);
+    for (size_t k = 0; k < {n_classes}; k++) {{
+        scores[k] += {part}_sums[k]{over};
+    }}
+"""
+
 _OVER_LENGTH = """\
     {real} length = {name}_length(indices, values, n);
     for (size_t k = 0; k < {n_classes}; k++) {{
@@ -171,16 +206,13 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
 
     Of more than two classes the functions are ``NAME_scores``, ``_predict`` and ``_label``, and the labels
     ``NAME_labels``, ``NAME_N_CLASSES`` of them. Where rows are normalised, ``NAME_length`` is that of a row, and scores
-    are divided by it.
+    are divided by it. Of a model of several vectors the tables of the second begin with ``NAME_2``; what it says of its
+    kind of rows is added to the score.
     """
     model = model.check()
-    order = np.lexsort((model.rows, model.indices))
-    columns, rows, weights = model.indices[order], model.rows[order], model.weights[order]
-    if not len(columns):  # C has no empty arrays
-        columns, rows, weights = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, weights.dtype)
-    indices, starts = np.unique(columns, return_index=True)
-    last = max([int(indices[-1]), *([] if model.scales is None else model.scales.indices[-1:].tolist())])
-    name, wide, labels = identifier(name), last >= 2**32, [string(str(label)) for label in model.classes]
+    name, labels = identifier(name), [string(str(label)) for label in model.classes]
+    scaled = [vector.scales.indices[-1:] for vector in model.vectors if vector.scales is not None]
+    last = np.max(np.concatenate([*(vector.indices for vector in model.vectors), *scaled]), initial=0)
     about = [f"thinstream {model.algorithm} {json.dumps(model.parameters)}"]
     if crosses := model.feature_space.get("cross"):
         about.append(f"Rows must be hashed and crossed before they are scored: {json.dumps(crosses)}")
@@ -192,59 +224,105 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
         "upper": name.upper(),
         "guard": f"THINSTREAM_{name.upper()}_H",
         "n_features": model.n_features,
-        "includes": "" if model.normalize is None else "#include <string.h>\n",
+        "includes": "#include <string.h>\n" if any(vector.normalize for vector in model.vectors) else "",
         "n_classes": len(labels),
         "negative": labels[0],
         "positive": labels[1],
-        "real": "float" if weights.dtype == np.float32 else "double",
-        "index": "uint64_t" if wide else "uint32_t",
-        "zero": hexadecimals(np.zeros(1, weights.dtype))[0],
-        "cut": hexadecimals(np.array([model.threshold], weights.dtype))[0] if model.threshold else "0",
+        "real": "float" if model.weights.dtype == np.float32 else "double",
+        "index": "uint64_t" if last >= 2**32 else "uint32_t",
+        "suffix": "ULL" if last >= 2**32 else "U",
+        "zero": hexadecimals(np.zeros(1, model.weights.dtype))[0],
+        "cut": hexadecimals(np.array([model.threshold], model.weights.dtype))[0] if model.threshold else "0",
     }
     words["opening"] = _GUARD.format(**words)
-    real, index, suffix = words["real"], words["index"], "ULL" if wide else "U"
+    head, code = (_HEAD, _CODE) if model.is_binary else (_HEAD_OF_CLASSES, _CODE_OF_CLASSES)
+    facts = [] if model.is_binary else [table(f"char *const {name}_labels", labels), _intercepts(model, words)]
+    vector = model.vectors[0]
+    tables = [head.format(**words), *facts, *_tables(vector, model, words)]
+    hashing = hashing_code(model.feature_space, words)
+    words |= {"loop": _loop(words)} | _beside(model, words) | _scoring(model, words)
+    code = (_weight(words) if model.is_binary else "") + code.format(**words)
+    file.write("".join([*tables, hashing, code]).encode("ascii"))
+
+
+def _intercepts(model: LinearModel, words: dict[str, Any]) -> str:
+    return table(f"{words['real']} {words['name']}_intercepts", hexadecimals(model.intercepts))
+
+
+def _tables(vector: Vector, model: LinearModel, words: dict[str, Any]) -> list[str]:
+    """The weights of a vector, and the scales of its rows."""
+    name, real, index, suffix = (words[key] for key in ("name", "real", "index", "suffix"))
+    order = np.lexsort((vector.rows, vector.indices))
+    columns, rows, weights = vector.indices[order], vector.rows[order], vector.weights[order]
+    if not len(columns):  # C has no empty arrays
+        columns, rows, weights = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, weights.dtype)
+    indices, starts = np.unique(columns, return_index=True)
     comments = [comment(model.names.get(j, f"column {j}")) for j in indices.tolist()] if model.names else []
     found, values = [f"{j}{suffix}" for j in indices.tolist()], hexadecimals(weights)
     if model.is_binary:
-        head, code, depth, sought = _HEAD, _CODE, 1, "index"
-        tables = [
-            table(f"{index} {name}_indices", found),
-            table(f"{real} {name}_weights", values, comments),
-        ]
+        tables = [table(f"{index} {name}_indices", found), table(f"{real} {name}_weights", values, comments)]
     else:
-        head, code, depth, sought = _HEAD_OF_CLASSES, _CODE_OF_CLASSES, 2, "indices[i]"
         tables = [
-            table(f"char *const {name}_labels", labels),
-            table(f"{real} {name}_intercepts", hexadecimals(model.intercepts)),
             table(f"{index} {name}_indices", found, comments),
             table(f"size_t {name}_starts", [str(k) for k in [*starts.tolist(), len(columns)]]),
             table(f"uint32_t {name}_classes", [f"{k}U" for k in rows.tolist()]),
             table(f"{real} {name}_weights", values),
         ]
-    words["search"] = indent(_SEARCH.format(table=f"{name}_indices", sought=sought), "    " * depth)
-    words |= _lengths(model, words)
-    if model.scales is not None:
-        where, scales = model.scales
+    if vector.scales is not None:
+        where, scales = vector.scales
         tables += [
             table(f"{index} {name}_learned", [f"{j}{suffix}" for j in where.tolist()] or [f"0{suffix}"]),
             table(f"double {name}_scales", hexadecimals(scales) or ["1"]),
         ]
-    hashing = hashing_code(model.feature_space, words)
-    file.write("".join([head.format(**words), *tables, hashing, code.format(**words)]).encode("ascii"))
+    return tables
 
 
-def _lengths(model: LinearModel, words: dict[str, Any]) -> dict[str, str]:
+def _weight(words: dict[str, Any]) -> str:
+    """The function that finds a weight of a vector."""
+    search = indent(_SEARCH.format(table=f"{words['name']}_indices", sought="index"), "    ")
+    return _WEIGHT.format(**words, search=search)
+
+
+def _loop(words: dict[str, Any]) -> str:
+    """The sums of a vector over the columns of a row, for each class."""
+    search = indent(_SEARCH.format(table=f"{words['name']}_indices", sought="indices[i]"), "    " * 2)
+    return _LOOP.format(**words, search=search)
+
+
+def _length(vector: Vector, words: dict[str, Any]) -> str:
+    """The function for the length of rows, where they are divided by it."""
+    if vector.normalize is None:
+        return ""
+    scaled = _AS_IT_IS
+    if vector.scales is not None:
+        place = f"{words['name']}_learned"
+        search = indent(_SEARCH.format(table=place, sought="indices[i]"), "    " * 2)
+        scaled = _SCALED.format(**words | {"search": search, "table": place})
+    return _LENGTH.format(scaled=scaled, **words)
+
+
+def _beside(model: LinearModel, words: dict[str, Any]) -> dict[str, str]:
+    """Tables and functions of further vectors, and how their sums get into the score."""
+    code, sums, more = [], [], []
+    for number, vector in enumerate(model.beside, 2):
+        own = words | {"name": f"{words['name']}_{number}"}
+        over = f" / {own['name']}_length(indices, values, n)" if vector.normalize else ""
+        sum_of = (
+            _weight(own) + _SUM.format(**own, over=over) if model.is_binary else _ADD.format(**own, loop=_loop(own))
+        )
+        code += [*_tables(vector, model, own), _length(vector, own), sum_of]
+        sums.append(f" + {own['name']}_sum(indices, values, n)")
+        more.append(_MORE.format(**words, part=own["name"], over=over))
+    return {"beside": "".join(code), "sums": "".join(sums), "more": "".join(more)}
+
+
+def _scoring(model: LinearModel, words: dict[str, Any]) -> dict[str, str]:
     """What the code has where scores begin, end, and are divided."""
     own = f"{words['name']}_intercepts[k]" if not model.is_binary else hexadecimals(model.intercepts)[0]
     if model.normalize is None:
         return {"length": "", "start": own, "sum": "sum", "over_length": ""}
-    scaled = _AS_IT_IS
-    if model.scales is not None:
-        place = f"{words['name']}_learned"
-        search = indent(_SEARCH.format(table=place, sought="indices[i]"), "    " * 2)
-        scaled = _SCALED.format(**words | {"search": search, "table": place})
     return {
-        "length": _LENGTH.format(scaled=scaled, **words),
+        "length": _length(model.vectors[0], words),
         "start": words["zero"],
         "sum": f"sum / {words['name']}_length(indices, values, n) + {own}",
         "over_length": _OVER_LENGTH.format(**words),

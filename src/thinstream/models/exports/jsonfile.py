@@ -1,12 +1,13 @@
 """A model as one JSON object."""
 
 import json
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.models.exports.linear import LinearModel, decimals
+from thinstream.models.exports.linear import LinearModel, Scales, Vector, decimals
 from thinstream.models.model import NORMALIZED
 
 EXTENSIONS = (".json",)
@@ -24,15 +25,17 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     the intercept. Where there are ``scales``, values are divided by those of their columns for that length alone, and
     columns without one are no part of it; a length of 0 counts as 1.
 
+    A model of several vectors has the others in ``beside``, each with ``normalize``, ``scales`` and weights of its own,
+    which say for themselves how rows are prepared: sums of weights times values, over that length, are added to the
+    score.
+
     Of more than two classes, ``classes`` are all, and ``models`` has intercept, indices and weights of each. The class
     of highest score is predicted, the first of several.
     """
-    rows = [_row(*row) for row in model.check().each_row()]
-    if model.is_binary:
-        weights = rows[0]
-    else:
-        each = (", ".join(f'"{key}": {value}' for key, value in row.items()) for row in rows)
-        weights = {"models": "[\n    " + ",\n    ".join(f"{{{row}}}" for row in each) + "\n  ]"}
+    rows = [
+        {"intercept": decimals(np.array([intercept]))[0], **_row(*row)} for *row, intercept in model.check().each_row()
+    ]
+    weights = rows[0] if model.is_binary else {"models": _list(map(_object, rows))}
     members = {
         "algorithm": _json(model.algorithm),
         "parameters": _json(model.parameters),
@@ -45,18 +48,35 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
         "space": _json(model.feature_space | ({NORMALIZED: model.normalize} if model.normalize else {})),
     }
     if model.scales is not None:
-        where, scales = model.scales
-        members["scales"] = f'{{"indices": {_json(where.tolist())}, "values": [{", ".join(decimals(scales))}]}}'
+        members["scales"] = _scales(model.scales)
+    if model.beside:
+        members["beside"] = _list(_object(_beside(vector, model)) for vector in model.beside)
     lines = ",\n".join(f'  "{key}": {value}' for key, value in members.items())
     file.write(f"{{\n{lines}\n}}\n".encode("ascii"))
 
 
-def _row(indices: NDArray[np.int64], weights: NDArray[Any], intercept: Any) -> dict[str, str]:
-    return {
-        "intercept": decimals(np.array([intercept]))[0],
-        "indices": _json(indices.tolist()),
-        "weights": f"[{', '.join(decimals(weights))}]",
-    }
+def _beside(vector: Vector, model: LinearModel) -> dict[str, str]:
+    found = {"normalize": _json(vector.normalize)}
+    if vector.scales is not None:
+        found["scales"] = _scales(vector.scales)
+    rows = [_row(*row) for row in vector.each_row(len(model.intercepts))]
+    return found | (rows[0] if model.is_binary else {"models": f"[{', '.join(map(_object, rows))}]"})
+
+
+def _row(indices: NDArray[np.int64], weights: NDArray[Any]) -> dict[str, str]:
+    return {"indices": _json(indices.tolist()), "weights": f"[{', '.join(decimals(weights))}]"}
+
+
+def _scales(scales: Scales) -> str:
+    return _object({"indices": _json(scales.indices.tolist()), "values": f"[{', '.join(decimals(scales.values))}]"})
+
+
+def _object(members: dict[str, str]) -> str:
+    return "{" + ", ".join(f'"{key}": {value}' for key, value in members.items()) + "}"
+
+
+def _list(entries: Iterable[str]) -> str:
+    return "[\n    " + ",\n    ".join(entries) + "\n  ]"
 
 
 def _json(value: Any) -> str:

@@ -1,6 +1,6 @@
 """A trained model as what it predicts with: what every export and every picture starts from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from thinstream.blend.serving import served
 from thinstream.errors import InvalidInputError
 from thinstream.models.model import NORMALIZED, Model
-from thinstream.preparing import Preparation, preparation_of
+from thinstream.preparing import Preparation, Several, preparation_of
 
 
 class Scales(NamedTuple):
@@ -19,12 +19,56 @@ class Scales(NamedTuple):
     values: NDArray[np.float64]
 
 
+class Vector(NamedTuple):
+    """Weights, and what rows are divided by before they are multiplied with them."""
+
+    indices: NDArray[np.int64]  # columns of non-zero weights, the first is 0; row after row, sorted in each
+    rows: NDArray[np.int64]  # the rows of these weights
+    weights: NDArray[Any]  # float32 or float64
+    normalize: str | None = None  # "l2": rows are divided by their length
+    scales: Scales | None = None  # what values are divided by in that length; None: by nothing
+
+    @property
+    def words(self) -> str:
+        """What rows it is for."""
+        if self.normalize is None:
+            return "rows as they are"
+        return "rows over their length" if self.scales is None else "rows over their scaled length"
+
+    def check(self, n_features: int) -> None:
+        """Raises where an export could not keep its promises."""
+        j, w = self.indices, self.weights
+        if w.dtype.name not in ("float32", "float64"):
+            raise InvalidInputError(f"linear model: weights must be float32 or float64, got {w.dtype.name}")
+        if j.shape != w.shape or j.shape != self.rows.shape or j.ndim != 1:
+            raise InvalidInputError(f"linear model: one index per weight is needed, got {j.shape} and {w.shape}")
+        same_row, next_row = self.rows[1:] == self.rows[:-1], self.rows[1:] > self.rows[:-1]
+        ordered = np.all(next_row | (same_row & (j[1:] > j[:-1])))
+        if len(j) and not (ordered and j.min() >= 0 and j.max() < n_features):
+            raise InvalidInputError(f"linear model: indices must be sorted, unique and from 0 to {n_features - 1}")
+        if not (finite := np.isfinite(w)).all():
+            k = int(np.flatnonzero(~finite)[0])
+            raise InvalidInputError(f"linear model: weights must be finite, got {float(w[k])} at feature {int(j[k])}")
+
+    def each_row(self, rows: int) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
+        """Columns and weights of each of so many rows."""
+        edges = np.searchsorted(self.rows, np.arange(rows + 1))
+        for k in range(rows):
+            part = slice(edges[k], edges[k + 1])
+            yield self.indices[part], self.weights[part]
+
+    def largest_first(self) -> NDArray[np.int64]:
+        """Places in ``weights``, by size, ties in their order."""
+        return np.argsort(-np.abs(self.weights), kind="stable").astype(np.int64, copy=False)
+
+
 class LinearModel(NamedTuple):
     """Weights of a model, without what it needs to go on learning.
 
     There is a row of weights for two classes, whose score speaks for the second, and one for each of more. The row of
     highest score wins, the first of several. A score is weights·x + intercept; of a model that normalises, weights·x
-    over the length of x, plus the intercept, where x is divided by ``scales`` first if there are any.
+    over the length of x, plus the intercept, where x is divided by ``scales`` first if there are any. What the vectors
+    ``beside`` say of their kinds of rows is added.
 
     Examples
     --------
@@ -48,30 +92,37 @@ class LinearModel(NamedTuple):
     threshold: float = 0.0  # of two classes: a score above it is positive
     normalize: str | None = None  # "l2": rows are divided by their length
     scales: Scales | None = None  # what values are divided by in that length; None: by nothing
+    beside: tuple[Vector, ...] = ()  # further vectors, for rows prepared in other ways
 
     @classmethod
     def of(cls, model: Model) -> Self:
         """That of a model; names of features without a weight are left out."""
         learner = served(model.learner)
-        models, preparation = list(learner.models), preparation_of(learner)
-        indices, weights = zip(*(one.sparse_weights() for one in models), strict=True)
-        columns = np.concatenate(indices)
+        models, rows = list(learner.models), preparation_of(learner)
+        first, *beside = _vectors([one.sparse_weights() for one in models], rows, learner.n_features)
+        columns = np.concatenate([vector.indices for vector in (first, *beside)])
         names = {} if model.names is None else model.names.as_dict()
         return cls(
             algorithm=learner.algorithm.name,
             parameters={name: json_value(value) for name, value in learner.parameters.items()},
             classes=tuple(json_value(label) for label in model.classes),
             n_features=learner.n_features,
-            indices=columns,
-            rows=np.repeat(np.arange(len(models)), [len(row) for row in indices]),
-            weights=np.concatenate(weights),
-            intercepts=np.array([one.intercept for one in models], dtype=weights[0].dtype),
+            indices=first.indices,
+            rows=first.rows,
+            weights=first.weights,
+            intercepts=np.array([one.intercept for one in models], dtype=first.weights.dtype),
             names={j: str(names[j]) for j in np.unique(columns).tolist() if j in names} if names else {},
             feature_space={name: kept for name, kept in model.feature_space.items() if name != NORMALIZED},
             threshold=model.threshold,
-            normalize=preparation.normalize or model.feature_space.get(NORMALIZED),
-            scales=_scales(preparation, learner.n_features) if preparation.normalize else None,
+            normalize=first.normalize or model.feature_space.get(NORMALIZED),
+            scales=first.scales,
+            beside=tuple(beside),
         )
+
+    @property
+    def vectors(self) -> tuple[Vector, ...]:
+        """All of them, its own first."""
+        return Vector(self.indices, self.rows, self.weights, self.normalize, self.scales), *self.beside
 
     @property
     def is_binary(self) -> bool:
@@ -81,22 +132,17 @@ class LinearModel(NamedTuple):
     @property
     def n_weights(self) -> int:
         """Weights there are, zero or not."""
-        return self.n_features * len(self.intercepts)
+        return self.n_features * len(self.intercepts) * len(self.vectors)
+
+    @property
+    def nnz(self) -> int:
+        """Non-zero weights of all vectors."""
+        return sum(len(vector.weights) for vector in self.vectors)
 
     def check(self) -> Self:
         """Itself; raises where an export could not keep its promises."""
-        j, w = self.indices, self.weights
-        if w.dtype.name not in ("float32", "float64"):
-            raise InvalidInputError(f"linear model: weights must be float32 or float64, got {w.dtype.name}")
-        if j.shape != w.shape or j.shape != self.rows.shape or j.ndim != 1:
-            raise InvalidInputError(f"linear model: one index per weight is needed, got {j.shape} and {w.shape}")
-        same_row, next_row = self.rows[1:] == self.rows[:-1], self.rows[1:] > self.rows[:-1]
-        ordered = np.all(next_row | (same_row & (j[1:] > j[:-1])))
-        if len(j) and not (ordered and j.min() >= 0 and j.max() < self.n_features):
-            raise InvalidInputError(f"linear model: indices must be sorted, unique and from 0 to {self.n_features - 1}")
-        if not (finite := np.isfinite(w)).all():
-            k = int(np.flatnonzero(~finite)[0])
-            raise InvalidInputError(f"linear model: weights must be finite, got {float(w[k])} at feature {int(j[k])}")
+        for vector in self.vectors:
+            vector.check(self.n_features)
         if len(bad := self.intercepts[~np.isfinite(self.intercepts)]):
             raise InvalidInputError(f"linear model: the intercept must be finite, got {bad[0]}")
         if not np.isfinite(self.threshold) or (self.threshold and not self.is_binary):
@@ -105,14 +151,30 @@ class LinearModel(NamedTuple):
 
     def each_row(self) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], float]]:
         """Columns, weights and intercept of each row."""
-        edges = np.searchsorted(self.rows, np.arange(len(self.intercepts) + 1))
-        for k, intercept in enumerate(self.intercepts):
-            part = slice(edges[k], edges[k + 1])
-            yield self.indices[part], self.weights[part], intercept
+        rows = self.vectors[0].each_row(len(self.intercepts))
+        return ((*row, intercept) for row, intercept in zip(rows, self.intercepts, strict=True))
 
-    def largest_first(self) -> NDArray[np.int64]:
-        """Places in ``weights``, by size, ties in their order."""
-        return np.argsort(-np.abs(self.weights), kind="stable").astype(np.int64, copy=False)
+    def together(self) -> tuple[Vector, NDArray[np.int64]]:
+        """The weights of all vectors one after another, and the number of the vector of each."""
+        each = self.vectors
+        joined = [np.concatenate(arrays) for arrays in zip(*(vector[:3] for vector in each), strict=True)]
+        numbers = np.repeat(np.arange(len(each)), [len(vector.weights) for vector in each])
+        return Vector(joined[0], joined[1], joined[2]), numbers
+
+
+def _vectors(
+    models: Sequence[tuple[NDArray[np.int64], NDArray[Any]]], rows: Preparation, n_features: int
+) -> Iterator[Vector]:
+    """Out of what models have one after another for each kind of rows."""
+    for k, kind in enumerate(rows.each if isinstance(rows, Several) else [rows]):
+        here = [(where >= k * n_features) & (where < (k + 1) * n_features) for where, _ in models]
+        yield Vector(
+            np.concatenate([where[kept] - k * n_features for (where, _), kept in zip(models, here, strict=True)]),
+            np.repeat(np.arange(len(models)), [np.count_nonzero(kept) for kept in here]),
+            np.concatenate([weights[kept] for (_, weights), kept in zip(models, here, strict=True)]),
+            kind.normalize,
+            _scales(kind, n_features) if kind.normalize else None,
+        )
 
 
 def _scales(preparation: Preparation, n_features: int) -> Scales | None:

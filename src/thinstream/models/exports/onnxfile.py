@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import MissingPackageError
-from thinstream.models.exports.linear import LinearModel
+from thinstream.models.exports.linear import LinearModel, Vector
 from thinstream.models.model import NORMALIZED
 
 EXTENSIONS = (".onnx",)
@@ -28,86 +28,94 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     The property ``space`` says what columns mean, as JSON: rows must be hashed and crossed like that beforehand.
 
     The weights are a sparse initialiser that ends at the last non-zero weight; a runtime may unfold it in memory
-    (onnxruntime does). Where rows are normalised, their lengths are a part of the graph, in double.
+    (onnxruntime does). Where rows are normalised, their lengths are a part of the graph, in double. So are the sums of
+    further vectors, where a model has several.
     """
-    model = model.check()
-    order = np.lexsort((model.rows, model.indices))
-    columns, classes = model.indices[order], len(model.intercepts)
-    width = int(columns[-1]) + 2 if len(columns) else 1  # one slot more, always 0: where unknown columns lead
-    if model.is_binary:
-        graph = _Graph(
-            sums=[("Mul", ["found", "values"], "products", {})],
-            decision=[
-                ("Greater", ["scores", "threshold"], "positive", {}),
-                ("Cast", ["positive"], "which", {"to": _INT64}),
-            ],
-            intercept=model.intercepts.reshape(()),
-            shape=[width],
-            scores=["rows"],
-        )
-    else:
-        graph = _Graph(
-            sums=[("Unsqueeze", ["values", "last"], "wide", {}), ("Mul", ["found", "wide"], "products", {})],
-            decision=[("ArgMax", ["scores"], "which", {"axis": 1, "keepdims": 0})],
-            intercept=model.intercepts,
-            shape=[width, classes],
-            scores=["rows", classes],
-        )
-    places = columns * classes + model.rows[order]
-    made = _made(model, graph, places, model.weights[order], name)
+    made = _made(model.check(), name)
     file.write(made.SerializeToString(deterministic=True))
 
 
-class _Graph(NamedTuple):
-    """What differs with the number of classes. Nodes are (operator, inputs, output, attributes)."""
-
-    sums: list[tuple[str, list[str], str, dict[str, Any]]]  # from what was found of the weights to products
-    decision: list[tuple[str, list[str], str, dict[str, Any]]]  # from scores to the number of the class
-    intercept: NDArray[Any]
-    shape: list[int]  # of the weights
-    scores: list[Any]
+#: A node: operator, inputs, output, attributes.
+_Node = tuple[str, list[str], str, dict[str, Any]]
 
 
-def _made(model: LinearModel, graph: _Graph, places: NDArray[np.int64], weights: NDArray[Any], name: str) -> Any:
+class _Part(NamedTuple):
+    """A vector of the model, its nodes ending in ``out``."""
+
+    nodes: list[_Node]
+    constants: dict[str, NDArray[Any]]
+    tables: dict[str, tuple[NDArray[Any], NDArray[Any], list[int]]]  # values, where they stand, and the shape of all
+    out: str
+
+    @classmethod
+    def of(cls, vector: Vector, model: LinearModel, prefix: str, real: int, double: int) -> "_Part":
+        """The part; names of what is its own begin with the prefix."""
+        order, classes = np.lexsort((vector.rows, vector.indices)), len(model.intercepts)
+        columns = vector.indices[order]
+        width = int(columns[-1]) + 2 if len(columns) else 1  # one slot more, always 0: where unknown columns lead
+        places, own = columns * classes + vector.rows[order], dict[str, NDArray[Any]]()
+        own[f"{prefix}slot"] = np.array(width - 1, dtype=np.int64)
+        tables = {f"{prefix}weights": (vector.weights[order], places, [width] if model.is_binary else [width, classes])}
+        if vector.scales is not None:  # 1/m, and 0 where unknown columns lead
+            where, scales = vector.scales
+            last = int(where[-1]) + 2 if len(where) else 1
+            own[f"{prefix}last_scale"] = np.array(last - 1, dtype=np.int64)
+            tables[f"{prefix}rates"] = (1.0 / scales, where, [last])
+        wide: list[_Node] = [] if model.is_binary else [("Unsqueeze", ["values", "last"], f"{prefix}wide", {})]
+        nodes: list[_Node] = [
+            ("Clip", ["indices", "before", f"{prefix}slot"], f"{prefix}places", {}),  # Gather takes -1 as the last
+            ("Gather", [f"{prefix}weights", f"{prefix}places"], f"{prefix}found", {"axis": 0}),
+            *wide,
+            ("Mul", [f"{prefix}found", f"{prefix}wide" if wide else "values"], f"{prefix}products", {}),
+            ("ReduceSum", [f"{prefix}products", "row"], f"{prefix}sums", {"keepdims": 0}),
+            *_over_lengths(vector, model.is_binary, prefix, real, double),
+        ]
+        return cls(nodes, own, tables, nodes[-1][2])
+
+
+def _made(model: LinearModel, name: str) -> Any:
     try:
         from onnx import TensorProto, helper, numpy_helper
     except ImportError:
         raise MissingPackageError(
             "ONNX files need the package onnx, which is not installed: pip install 'thinstream[onnx]'"
         ) from None
-    dtype, labels = weights.dtype, _labels(model.classes)
+    dtype, labels, classes = model.weights.dtype, _labels(model.classes), len(model.intercepts)
     real = TensorProto.FLOAT if dtype == np.float32 else TensorProto.DOUBLE
     constants = {
         "before": np.array(-1, dtype=np.int64),
-        "slot": np.array(graph.shape[0] - 1, dtype=np.int64),
         "row": np.array([1], dtype=np.int64),
         "last": np.array([2], dtype=np.int64),
         "threshold": np.array(model.threshold, dtype=dtype),
-        "intercept": graph.intercept,
+        "intercept": model.intercepts.reshape(()) if model.is_binary else model.intercepts,
         "classes": labels,
         "nothing": np.array(0.0),
         "one": np.array(1.0),
     }
-    tables = {"weights": (weights, places, graph.shape)}
-    if model.scales is not None:  # 1/m, and 0 where unknown columns lead
-        where, scales = model.scales
-        width = int(where[-1]) + 2 if len(where) else 1
-        constants["last_scale"] = np.array(width - 1, dtype=np.int64)
-        tables["rates"] = (1.0 / scales, where, [width])
+    parts = [
+        _Part.of(vector, model, f"vector_{k}_" if k else "", real, TensorProto.DOUBLE)
+        for k, vector in enumerate(model.vectors)
+    ]
     sparse = [
         helper.make_sparse_tensor(numpy_helper.from_array(values, key), numpy_helper.from_array(at), shape)
-        for key, (values, at, shape) in tables.items()
+        for part in parts
+        for key, (values, at, shape) in part.tables.items()
     ]
-    steps = [
-        ("Clip", ["indices", "before", "slot"], "places", {}),  # Gather takes -1 as the last, the slot
-        ("Gather", ["weights", "places"], "found", {"axis": 0}),
-        *graph.sums,
-        ("ReduceSum", ["products", "row"], "sums", {"keepdims": 0}),
-        *_over_lengths(model, real, TensorProto.DOUBLE),
-        ("Add", ["sums" if model.normalize is None else "shares", "intercept"], "scores", {}),
-        *graph.decision,
+    steps, score = list(parts[0].nodes), parts[0].out
+    for k, part in enumerate(parts[1:], 1):
+        steps += [*part.nodes, ("Add", [score, part.out], f"sums_{k}", {})]
+        score = f"sums_{k}"
+    decision: list[_Node] = [("ArgMax", ["scores"], "which", {"axis": 1, "keepdims": 0})]
+    if model.is_binary:
+        above: _Node = ("Greater", ["scores", "threshold"], "positive", {})
+        decision = [above, ("Cast", ["positive"], "which", {"to": _INT64})]
+    steps += [
+        ("Add", [score, "intercept"], "scores", {}),
+        *decision,
         ("Gather", ["classes", "which"], "labels", {"axis": 0}),
     ]
+    for part in parts:
+        constants |= part.constants
     used = {each for _, inputs, _, _ in steps for each in inputs}
     kind = helper.np_dtype_to_tensor_dtype(labels.dtype)
     nodes = helper.make_graph(
@@ -118,7 +126,7 @@ def _made(model: LinearModel, graph: _Graph, places: NDArray[np.int64], weights:
             helper.make_tensor_value_info("values", real, ["rows", "k"]),
         ],
         [
-            helper.make_tensor_value_info("scores", real, graph.scores),
+            helper.make_tensor_value_info("scores", real, ["rows"] if model.is_binary else ["rows", classes]),
             helper.make_tensor_value_info("labels", kind, ["rows"]),
         ],
         [numpy_helper.from_array(value, key) for key, value in constants.items() if key in used],
@@ -140,28 +148,28 @@ def _made(model: LinearModel, graph: _Graph, places: NDArray[np.int64], weights:
     return made
 
 
-def _over_lengths(model: LinearModel, real: int, double: int) -> list[tuple[str, list[str], str, dict[str, Any]]]:
+def _over_lengths(vector: Vector, is_binary: bool, prefix: str, real: int, double: int) -> list[_Node]:
     """From sums to sums over the lengths of their rows."""
-    if model.normalize is None:
+    if vector.normalize is None:
         return []
-    steps: list[tuple[str, list[str], str, dict[str, Any]]] = [("Cast", ["values"], "precise", {"to": double})]
-    if model.scales is not None:
+    steps: list[_Node] = [("Cast", ["values"], f"{prefix}precise", {"to": double})]
+    if vector.scales is not None:
         steps += [
-            ("Clip", ["indices", "before", "last_scale"], "scale_places", {}),
-            ("Gather", ["rates", "scale_places"], "own_rates", {"axis": 0}),
-            ("Mul", ["precise", "own_rates"], "scaled", {}),
+            ("Clip", ["indices", "before", f"{prefix}last_scale"], f"{prefix}scale_places", {}),
+            ("Gather", [f"{prefix}rates", f"{prefix}scale_places"], f"{prefix}own_rates", {"axis": 0}),
+            ("Mul", [f"{prefix}precise", f"{prefix}own_rates"], f"{prefix}scaled", {}),
         ]
-    squares = "precise" if model.scales is None else "scaled"
-    steps += [
-        ("Mul", [squares, squares], "squares", {}),
-        ("ReduceSum", ["squares", "row"], "total", {"keepdims": 0 if model.is_binary else 1}),
-        ("Sqrt", ["total"], "root", {}),
-        ("Greater", ["root", "nothing"], "any", {}),
-        ("Where", ["any", "root", "one"], "precise_length", {}),
-        ("Cast", ["precise_length"], "length", {"to": real}),
-        ("Div", ["sums", "length"], "shares", {}),
+    squares = f"{prefix}precise" if vector.scales is None else f"{prefix}scaled"
+    return [
+        *steps,
+        ("Mul", [squares, squares], f"{prefix}squares", {}),
+        ("ReduceSum", [f"{prefix}squares", "row"], f"{prefix}total", {"keepdims": 0 if is_binary else 1}),
+        ("Sqrt", [f"{prefix}total"], f"{prefix}root", {}),
+        ("Greater", [f"{prefix}root", "nothing"], f"{prefix}any", {}),
+        ("Where", [f"{prefix}any", f"{prefix}root", "one"], f"{prefix}precise_length", {}),
+        ("Cast", [f"{prefix}precise_length"], f"{prefix}length", {"to": real}),
+        ("Div", [f"{prefix}sums", f"{prefix}length"], f"{prefix}shares", {}),
     ]
-    return steps
 
 
 def _labels(classes: tuple[Any, ...]) -> NDArray[Any]:

@@ -2,12 +2,16 @@
 
 from typing import BinaryIO
 
-from thinstream.errors import InvalidInputError
-from thinstream.models.exports.linear import LinearModel, decimals
+from thinstream.models.exports.linear import LinearModel, Vector, decimals
 
 EXTENSIONS = (".txt", ".tsv")
 #: Weights turned into text at a time.
 BLOCK = 1 << 16
+#: What a score is, where the length of a row is that of values over scales, and where it is not.
+_OVER = (
+    "the score of a row is its weights times values, over the length of its values over scales, plus the intercept",
+    "the score of a row is its weights times values, over the row's length, plus the intercept",
+)
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
@@ -21,8 +25,9 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     backslash are written ``\t``, ``\n``, ``\r`` and ``\\``; a name that would read as a column or as a head line has a
     backslash before it, and bytes that were no UTF-8 are ``\udcXX``. Weights read back to the same bits.
 
-    Of a model that normalises rows the head says so; one that scales features as well needs the scales of all of them,
-    and is refused.
+    Of a model that normalises rows the head says so. Where the length of a row is that of scaled features, lines
+    ``feature<TAB>scale`` follow, after a head line of their own: features without a scale are no part of it. So do, of
+    a model of several vectors, the weights of each further kind of rows, whose sums are added to the score.
 
     >>> import io
     >>> import numpy as np
@@ -40,39 +45,46 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     7           -2.0
     offer       0.1
     """
-    model, unit = model.check(), model.normalize is not None
-    if model.scales is not None:
-        raise InvalidInputError(
-            f"{model.algorithm} scales features and then normalizes rows: a row's length takes the scales of all "
-            "features, which text has no place for; export it as .json, .onnx or .h"
-        )
+    model, first = model.check(), model.vectors[0]
     labels, intercepts = [str(label).translate(_ESCAPES) for label in model.classes], decimals(model.intercepts)
     if model.is_binary:
         of, tags = "", [""]
         facts = [f"negative\t{labels[0]}", f"positive\t{labels[1]}", f"intercept\t{intercepts[0]}"]
         facts += [f"threshold\t{model.threshold!r}"] if model.threshold else []
-        facts.append("feature\tweight")
+        column = "weight"
     else:
         of, tags = f" of {len(labels)} classes", [f"\t{label}" for label in labels]
         facts = [f"intercept{tag}\t{value}" for tag, value in zip(tags, intercepts, strict=True)]
-        facts.append("feature\tclass\tweight")
+        column = "class\tweight"
     head = [
-        f"thinstream {model.algorithm}: {len(model.weights)} of {model.n_weights} weights{of} are not zero",
+        f"thinstream {model.algorithm}: {model.nnz} of {model.n_weights} weights{of} are not zero",
         "features without a name are given by their column, the first column is 0",
-        *(["the score of a row is its weights times values, over the row's length, plus the intercept"] * unit),
+        *([_OVER[first.scales is None]] if first.normalize else []),
         *facts,
+        f"feature\t{column}",
     ]
     _put(file, [f"# {line}" for line in head])
-    order = model.largest_first()
+    _put_vector(file, first, tags, model)
+    for vector in model.beside:
+        _put(file, [f"# added to the score of {vector.words}", f"# feature\t{column}"])
+        _put_vector(file, vector, tags, model)
+
+
+def _put_vector(file: BinaryIO, vector: Vector, tags: list[str], model: LinearModel) -> None:
+    order = vector.largest_first()
     for start in range(0, len(order), BLOCK):
         block = order[start : start + BLOCK]
         columns, rows, weights = (
-            model.indices[block].tolist(),
-            model.rows[block].tolist(),
-            decimals(model.weights[block]),
+            vector.indices[block].tolist(),
+            vector.rows[block].tolist(),
+            decimals(vector.weights[block]),
         )
         cells = zip(columns, rows, weights, strict=True)
         _put(file, [f"{_feature(j, model.names.get(j))}{tags[k]}\t{weight}" for j, k, weight in cells])
+    if vector.scales is not None:
+        _put(file, ["# feature\tscale in the length of a row"])
+        scales = zip(vector.scales.indices.tolist(), decimals(vector.scales.values), strict=True)
+        _put(file, [f"{_feature(j, model.names.get(j))}\t{scale}" for j, scale in scales])
 
 
 def _feature(column: int, name: str | None) -> str:
