@@ -1,0 +1,45 @@
+"""``thinstream load``: a load test of a server, for its owner."""
+
+from pathlib import Path
+from typing import Annotated
+
+from thinstream.cli.declared import argument, option
+
+
+def load(
+    url: Annotated[str, argument("The server: http://127.0.0.1:8000.")],
+    data: Annotated[list[str], argument("Files of lines: libsvm, VW or JSON Lines, as the model takes them.")],
+    rate: Annotated[
+        float | None, option("Requests a second (default: as fast as answers come).", None, min=0.01)
+    ] = None,
+    batch: Annotated[int, option("Rows of a request.", None, min=1, show_default=True)] = 1,
+    connections: Annotated[int, option("Connections.", None, min=1, show_default=True)] = 8,
+    predict: Annotated[bool, option("Ask for predictions instead of teaching the rows.", None, "--predict")] = False,
+    model: Annotated[str | None, option("Name of the model, if the server has several.", None)] = None,
+    token: Annotated[Path | None, option("A file with the token.", None, "--token-file")] = None,
+    json: Annotated[bool, option("Write JSON.", None, "--json")] = False,
+) -> None:
+    """Send the rows of files to a server, and say how long it took to answer and what it has acknowledged.
+
+    Latencies count from when a request was due. Requests that are put off are sent again under the same name. The rows
+    are learned, unless --predict is given: take a server that may.
+    """
+    from thinstream.cli.render import show_json
+    from thinstream.serve.load import Load, batched, require_some
+    from thinstream.streams.lines.textlines import text_rows
+
+    secret = None if token is None else token.read_text(encoding="utf-8").strip()
+    sender = Load(url, "/predict" if predict else "/learn", model, secret, connections, rate)
+    lines = (line.rstrip(b"\r") for some in text_rows(data, None, 1 << 28, None) for line in some)
+    found = require_some(sender.run(batched(lines, batch))).as_dict()
+    if json:
+        show_json(found)
+        return
+    told, times = {**found}, found["milliseconds"]
+    assert isinstance(times, dict)
+    print(
+        f"{told['requests']:,} requests in {told['seconds']} s, {told['requests_per_second']:,} a second; "
+        f"{told['rows_acknowledged']:,} rows acknowledged, {told['sent_again']:,} requests sent again"
+    )
+    print("milliseconds: " + ", ".join(f"{name} {value}" for name, value in times.items()))
+    print("statuses: " + ", ".join(f"{status}: {many:,}" for status, many in dict(found["statuses"]).items()))  # type: ignore[call-overload]

@@ -1,0 +1,201 @@
+"""A load test: lines of files as requests, at a rate, and how long the answers took."""
+
+import secrets
+import socket
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+
+from thinstream.errors import InvalidInputError, InvalidParameterError
+
+#: Times that a request which was put off is sent again.
+AGAIN = 100
+
+
+class Outcome(NamedTuple):
+    """What became of a load test."""
+
+    seconds: float
+    latencies: list[float]  # seconds from when a request was due to its answer
+    statuses: Counter[int]  # of last answers; 0: none came
+    rows: int  # acknowledged
+    again: int  # requests that were sent again
+
+    def as_dict(self) -> dict[str, object]:
+        """Names and numbers, ready for JSON; latencies in milliseconds."""
+        shares = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9, "most": 100.0}
+        found = np.percentile(self.latencies, [*shares.values()]) if self.latencies else [0.0] * len(shares)
+        return {
+            "seconds": round(self.seconds, 3),
+            "requests": sum(self.statuses.values()),
+            "requests_per_second": round(sum(self.statuses.values()) / max(self.seconds, 1e-9), 1),
+            "rows_acknowledged": self.rows,
+            "sent_again": self.again,
+            "statuses": {str(status): many for status, many in sorted(self.statuses.items())},
+            "milliseconds": {name: round(1e3 * float(each), 3) for name, each in zip(shares, found, strict=True)},
+        }
+
+
+class Load:
+    """Sends requests, each when it is due, on several connections.
+
+    Latencies count from when a request was due: a server that holds up one holds up all that wait behind it.
+
+    Parameters
+    ----------
+    url : str
+        Of the server.
+    path : str
+        "/learn" or "/predict".
+    model : str or None
+    token : str or None
+    connections : int
+    rate : float or None
+        Requests a second; None: as fast as answers come.
+
+    """
+
+    def __init__(
+        self,
+        url: str,
+        path: str = "/learn",
+        model: str | None = None,
+        token: str | None = None,
+        connections: int = 8,
+        rate: float | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidParameterError(f"URL must be http://HOST:PORT or https://HOST:PORT, got {url!r}")
+        self._host, self._secure = parts.hostname, parts.scheme == "https"
+        self._port = parts.port or (443 if self._secure else 80)
+        where = f"{parts.path.rstrip('/')}{path}" + (f"?model={quote(model)}" if model else "")
+        head = [f"POST {where} HTTP/1.1", f"Host: {parts.netloc}", "Content-Type: text/plain"]
+        self._head = "\r\n".join(head + ([f"Authorization: Bearer {token}"] if token else [])).encode()
+        self._learns, self._connections, self._rate = path == "/learn", connections, rate
+        self._lock = threading.Lock()
+
+    def run(self, requests: Iterable[list[bytes]]) -> Outcome:
+        """Sends requests of lines; what became of them."""
+        source, began = enumerate(requests), time.perf_counter()
+        total = Outcome(0.0, [], Counter(), 0, 0)
+        failures: list[BaseException] = []
+
+        def send() -> None:
+            nonlocal total
+            try:
+                found = self._send(source, began)
+            except BaseException as error:
+                failures.append(error)
+                return
+            with self._lock:
+                total = Outcome(
+                    0.0, total.latencies + found.latencies, total.statuses + found.statuses, total.rows + found.rows,
+                    total.again + found.again,
+                )  # fmt: skip
+
+        threads = [threading.Thread(target=send) for _ in range(self._connections)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+        return total._replace(seconds=time.perf_counter() - began)
+
+    def _send(self, source: Iterator[tuple[int, list[bytes]]], began: float) -> Outcome:
+        latencies, statuses, rows, again = list[float](), Counter[int](), 0, 0
+        connection = _Connection(self._host, self._port, self._secure)
+        while True:
+            with self._lock:
+                found = next(source, None)
+            if found is None:
+                connection.close()
+                return Outcome(0.0, latencies, statuses, rows, again)
+            number, lines = found
+            due = time.perf_counter()
+            if self._rate is not None:
+                due = began + number / self._rate
+                time.sleep(max(due - time.perf_counter(), 0.0))
+            message = self._message(b"\n".join(lines))
+            for _ in range(AGAIN):
+                status = connection.ask(message)
+                if status not in (0, 429, 503):
+                    break
+                again += 1
+                time.sleep(0.05)
+            latencies.append(time.perf_counter() - due)
+            statuses[status] += 1
+            rows += len(lines) if status == 200 else 0
+
+    def _message(self, body: bytes) -> bytes:
+        name = b"\r\nIdempotency-Key: " + secrets.token_hex(16).encode() if self._learns else b""
+        return self._head + name + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+class _Connection:
+    """A connection that is made again after it was lost."""
+
+    def __init__(self, host: str, port: int, secure: bool) -> None:
+        self._place, self._secure = (host, port), secure
+        self._socket: socket.socket | None = None
+
+    def ask(self, message: bytes) -> int:
+        """The status of the answer; 0: there was none."""
+        try:
+            if self._socket is None:
+                self._socket = socket.create_connection(self._place, timeout=30.0)
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self._secure:
+                    self._socket = ssl.create_default_context().wrap_socket(
+                        self._socket, server_hostname=self._place[0]
+                    )
+            self._socket.sendall(message)
+            return self._answer(self._socket)
+        except (OSError, ValueError, IndexError):
+            self.close()
+            return 0
+
+    def _answer(self, connection: socket.socket) -> int:
+        held = b""
+        while b"\r\n\r\n" not in held:
+            piece = connection.recv(1 << 16)
+            if not piece:
+                raise OSError("the connection was closed")
+            held += piece
+        head, _, body = held.partition(b"\r\n\r\n")
+        lines = head.split(b"\r\n")
+        size = next(int(line.split(b":")[1]) for line in lines[1:] if line.lower().startswith(b"content-length:"))
+        while len(body) < size:
+            piece = connection.recv(1 << 16)
+            if not piece:
+                raise OSError("the connection was closed")
+            body += piece
+        return int(lines[0].split()[1])
+
+    def close(self) -> None:
+        """Ends it."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def batched(lines: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    """So many lines to a request."""
+    source = iter(lines)
+    while found := list(islice(source, size)):
+        yield found
+
+
+def require_some(outcome: Outcome) -> Outcome:
+    """The outcome, if anybody has answered."""
+    if {*outcome.statuses} <= {0}:
+        raise InvalidInputError("no request was answered: is a server there?")
+    return outcome

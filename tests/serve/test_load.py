@@ -1,0 +1,54 @@
+"""Load tests: everything is sent once, when it is due, and told."""
+
+import json
+
+import pytest
+
+from thinstream.cli.app import run
+from thinstream.errors import InvalidParameterError
+from thinstream.serve.load import Load, batched
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("".join(f"{k % 2} 1:{k}.5 3:1\n" for k in range(40)))
+    return path
+
+
+def told(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def test_rows_are_learned_once(server, rows, capsys):
+    """Of three classes, by number."""
+    before = server.post("/learn?model=three", {"x": {"1": 1}, "y": 1})[1]["entry"]
+    assert run(["load", server.url, str(rows), "--model", "three", "--batch", "7", "--json"]) == 0
+    found = told(capsys)
+    assert (found["rows_acknowledged"], found["requests"], found["statuses"]) == (40, 6, {"200": 6})
+    assert server.post("/learn?model=three", {"x": {"1": 1}, "y": 1})[1]["entry"] == before + 7
+
+
+def test_a_rate(server, rows, capsys):
+    assert run(["load", server.url, str(rows), "--model", "two", "--predict", "--rate", "100", "--json"]) == 0
+    found = told(capsys)
+    assert found["statuses"] == {"200": 40}
+    assert found["seconds"] >= 0.39
+    assert found["milliseconds"]["p50"] <= found["milliseconds"]["p99"] <= found["milliseconds"]["most"]
+
+
+def test_refusals_are_told(server, rows, capsys):
+    """Labels that the model does not have."""
+    assert run(["load", server.url, str(rows), "--model", "two"]) == 0
+    out = capsys.readouterr().out
+    assert "0 rows acknowledged" in out
+    assert "statuses: 422: 40" in out
+
+
+def test_nobody_answers(rows, capsys, monkeypatch):
+    monkeypatch.setattr("thinstream.serve.load.AGAIN", 1)
+    assert run(["load", "http://127.0.0.1:9", str(rows)]) == 1
+    assert "no request was answered" in capsys.readouterr().err
+    with pytest.raises(InvalidParameterError, match="URL must be http"):
+        Load("localhost")
+    assert [*batched([b"a", b"b", b"c"], 2)] == [[b"a", b"b"], [b"c"]]
