@@ -5,6 +5,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from thinstream.cli.options import INTERCEPT
 from thinstream.cli.render import show_json, write_csv, write_table
 from thinstream.cli.studies import say_places
@@ -56,21 +58,21 @@ class SearchReport:
 
     def print_table(self, top: int) -> None:
         """The best few."""
+        rows = self.rows()[:top]
+        columns = {"rank": [str(row["rank"]) for row in rows]}
+        if self.several:
+            columns["algorithm"] = [row["algorithm"] for row in rows]
+        for name in self.names:
+            column = CALLED.get(name, name).replace("_", "-")
+            columns[column] = [_text(row["parameters"].get(name, "")) for row in rows]
         title = f"{self.scoring.name.replace('_', ' ')}{' %' if self._is_share else ''}"
-        first = ["rank", *(["algorithm"] if self.several else [])]
-        head = [*first, *(CALLED.get(name, name).replace("_", "-") for name in self.names), title, "± s.e."]
-        columns = [*head, *(["progressive"] if self.outcome.splits.shape[1] else []), "dropped at"]
-        lines = []
-        for row in self.rows()[:top]:
-            values = [_text(row["parameters"].get(name, "")) for name in self.names]
-            numbers = [self._number(row[name]) for name in (self.scoring.name, "standard_error", "progressive")]
-            dropped = "–" if row["dropped_at"] is None else f"{row['dropped_at']:,}"
-            lines.append(
-                [*(str(row[name]) for name in first), *values, *numbers[: len(columns) - len(head) + 1], dropped]
-            )
-        if not self.outcome.dropped.any():
-            columns, lines = columns[:-1], [line[:-1] for line in lines]
-        write_table(columns, lines, None)
+        columns[title] = [self._number(row[self.scoring.name]) for row in rows]
+        columns["± s.e."] = [self._number(row["standard_error"]) for row in rows]
+        if self.outcome.splits.shape[1] and np.isfinite(self.outcome.progressive).any():
+            columns["progressive"] = [self._number(row["progressive"]) for row in rows]
+        if self.outcome.dropped.any():
+            columns["dropped at"] = ["–" if row["dropped_at"] is None else f"{row['dropped_at']:,}" for row in rows]
+        write_table(tuple(columns), list(zip(*columns.values(), strict=True)), None)
         gone = int((self.outcome.dropped > 0).sum())
         left = f", {gone} dropped on the way" if gone else ""
         folds = self.outcome.splits.shape[1]
