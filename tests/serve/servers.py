@@ -96,6 +96,13 @@ class Server:
         self.process.stdout.close()
         self.log.close()
 
+    def behead(self):
+        """SIGKILL to the one that starts others: these end by themselves."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(60)

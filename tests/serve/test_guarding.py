@@ -54,6 +54,13 @@ def test_the_log_has_no_bodies(guarded):
         assert secret not in said
 
 
+def test_web_pages_need_a_token(server):
+    """A page in a browser could send lines of text to this machine."""
+    status, answer = server.post("/learn?model=two", ROW | {"y": "ham"}, Origin="https://example.org")
+    assert status == 403
+    assert "requests of web pages need a token" in answer["error"]
+
+
 def test_wider_binding_needs_tokens():
     for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
         require_safe(host, Guard())

@@ -63,10 +63,10 @@ def _labels(rows):
 
 
 def kill_some(server, rng):
-    """The learning process, a predicting one, or all; after all the server is started again."""
-    what = rng.choice(["one", "one", "all"])
-    if what == "all":
-        server.kill()
+    """The learning process, a predicting one, the one that starts them, or all; then the server is started again."""
+    what = rng.choice(["one", "one", "head", "all"])
+    if what != "one":
+        server.kill() if what == "all" else server.behead()
         server.start()
         return
     with suppress(ProcessLookupError, IndexError):

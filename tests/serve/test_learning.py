@@ -190,7 +190,10 @@ def test_readers_see_one_version_or_the_next(tmp_path):
     assert len(seen) > 3
 
 
-@pytest.mark.parametrize("prepared", [{}, {"scale": "max", "normalize": "l2"}], ids=["plain", "prepared"])
+SCALES = [pytest.param({"scale": each, "normalize": "l2"}, marks=pytest.mark.slow) for each in ("max", "rms", "idf")]
+
+
+@pytest.mark.parametrize("prepared", [{}, {"normalize": "l2"}, *SCALES])
 def test_shared_weights_score_alike(tmp_path, prepared):
     """Bit for bit as the model that learns, also after it got wider."""
     model = Model.fresh("arow", Classes(-1, 1), grow=True, fit_intercept=True, **prepared)

@@ -140,3 +140,27 @@ def test_tensors_come_back(server):
         inputs_of({"inputs": head["outputs"]}, behind + b"x")
     with pytest.raises(InvalidInputError, match="binary_data_size must be 0 to"):
         inputs_of({"inputs": head["outputs"]}, behind[:-1])
+
+
+@pytest.mark.slow
+def test_a_client_of_others(server, scores):
+    """Triton's takes the server for one of its kind."""
+    triton = pytest.importorskip("tritonclient.http")
+    client = triton.InferenceServerClient(server.url.partition("://")[2])
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert client.is_model_ready("two")
+    assert {each["name"] for each in client.get_model_repository_index()} == {"two", "three", "fresh"}
+    parts = {"indptr": np.array([0, 3, 4], np.int32), "indices": np.array([0, 2, 4, 3], np.int32)}
+    parts |= {"values": np.array([0.5, -1, 2, 1], np.float32)}
+    for binary in (True, False):
+        inputs = []
+        for name, array in parts.items():
+            inputs.append(triton.InferInput(name, list(array.shape), "FP32" if name == "values" else "INT32"))
+            inputs[-1].set_data_from_numpy(array, binary_data=binary)
+        wanted = [triton.InferRequestedOutput(name, binary_data=binary) for name in ("score", "label")]
+        found = client.infer("two", inputs, outputs=wanted, request_id="7")
+        np.testing.assert_array_equal(found.as_numpy("score"), scores["two"])
+        assert found.as_numpy("label").shape == (2,)
+        assert found.get_response()["id"] == "7"
+    client.close()

@@ -48,7 +48,7 @@ class Desk:
             began = time.perf_counter()
             try:
                 if scope is not None:
-                    self.guard.require(request.headers.get("authorization"), scope)
+                    self._require(request, scope)
                 found = await handler(request)
                 response = found if isinstance(found, Response) else _response(request, found)
             except Refused as refused:
@@ -65,6 +65,12 @@ class Desk:
             return response
 
         return Route(path, answer, methods=list(methods))
+
+    def _require(self, request: Request, scope: str) -> None:
+        """Raises unless the request may; pages that somebody looks at in a browser may not without a token."""
+        self.guard.require(request.headers.get("authorization"), scope)
+        if not self.guard and "origin" in request.headers:
+            raise Refused(403, "requests of web pages need a token, and this server has none (--tokens)")
 
     async def body(self, request: Request) -> bytes:
         """The body of a request, as far as it may be long."""

@@ -1,6 +1,6 @@
 """The server: one learning process, some that predict, and this one, which starts those again that are gone."""
 
-import os
+import errno
 import signal
 import socket
 import threading
@@ -19,6 +19,8 @@ from thinstream.serve.settings import Limits, Settings
 
 #: Seconds until a process that ended is started again, at first and at most; twice as long each time.
 FIRST, MOST = 0.05, 5.0
+#: Seconds that a port may still be taken.
+PATIENCE = 5.0
 
 
 class Listening(NamedTuple):
@@ -143,12 +145,19 @@ class Supervisor:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    try:
-        found = socket.create_server((host, port), family=_family(host), backlog=2048)
-    except OSError as error:
-        raise InvalidParameterError(f"{host}:{port} cannot be listened on: {os.strerror(error.errno or 0)}") from None
-    found.set_inheritable(True)
-    return found
+    """A socket that listens; one that processes of a killed server still hold is waited for."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            found = socket.create_server((host, port), family=_family(host), backlog=2048)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and time.monotonic() < until:
+                time.sleep(0.1)
+                continue
+            why = error.strerror or str(error)
+            raise InvalidParameterError(f"{host}:{port} cannot be listened on: {why}") from None
+        found.set_inheritable(True)
+        return found
 
 
 def _family(host: str) -> socket.AddressFamily:
