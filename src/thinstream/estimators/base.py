@@ -15,23 +15,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from thinstream.blend.member import Member, same_portfolio
+from thinstream.blend.member import Member
 from thinstream.blend.serving import served
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names
-from thinstream.learners import Classes, class_weight_of, find
+from thinstream.estimators.remembered import CALIBRATED, KEY, ONLY_FIT, as_pairs, learned_parameters, same_value
+from thinstream.learners import Classes, find
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.protocol import AnyLearner
 from thinstream.learners.registry import unknown_parameter
 from thinstream.models import Model, Names, write
 from thinstream.models.container import plain
 
-#: Parameters that ``fit`` alone uses: they may change in the middle of a stream.
-ONLY_FIT = ("n_passes", "shuffle", "random_state")
-#: The entry of ``Model.extra`` with what only estimators have.
-KEY = "estimator"
-#: What it says there of a model whose scores a head is fitted to: the algorithm.
-CALIBRATED = "calibrated"
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
 
@@ -102,7 +97,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         options |= {"n_features": n_features, "parameters": own}
         model = Model.fresh(algorithm, classes, given["class_weight"], **more, **options)
         kind = None if labels is None or labels.dtype.kind not in _KINDS else labels.dtype.str
-        known = {"classes": kind, "class_weight": _pairs(given["class_weight"]), "named": columns is not None}
+        known = {"classes": kind, "class_weight": as_pairs(given["class_weight"]), "named": columns is not None}
         known |= calibrated
         names = model.names if columns is None else Names.of(list(columns))
         return replace(model, names=names, extra={KEY: plain(known, KEY)})
@@ -152,7 +147,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         given = self.get_params(deep=False)
         for name, was in learned_parameters(self._model).items():
             value = given.get(name, was)
-            if not _same(name, value, was):
+            if not same_value(name, value, was):
                 raise InvalidParameterError(
                     f"{self._algorithm}: {name} was changed from {was!r} to {value!r} after learning began; "
                     "only fit, which starts anew, takes other parameters"
@@ -359,48 +354,12 @@ def model_of(fitted: ModelClassifier) -> Model:
     return replace(model, extra={**model.extra, KEY: known})
 
 
-def learned_parameters(model: Model) -> dict[str, Any]:
-    """The parameters of an estimator that a model has learned with."""
-    learner, known = model.learner, model.extra.get(KEY, {})
-    costs = tuple(each.costs for each in learner.models)
-    own = model.class_weight if model.classes.grow else class_weight_of(costs, model.classes)
-    weight = known.get("class_weight", own)
-    algorithm, parameters = learner.algorithm, learner.parameters
-    if CALIBRATED in known:
-        algorithm, parameters = find(known[CALIBRATED]), learner.parameters["portfolio"][0]["parameters"]
-    return {
-        **{parameter.name: parameters.get(parameter.name) for parameter in algorithm.parameters},
-        "calibrate": CALIBRATED in known,
-        "class_weight": dict(weight) if isinstance(weight, list) else weight,
-        "fit_intercept": bool(learner.offset),
-        "dtype": learner.dtype.name,
-        "grow": learner.grow,
-        "grow_classes": model.classes.grow,
-        **model.preparation.kinds,
-    }
-
-
 def _sparse_coef(learner: AnyLearner, order: NDArray[np.intp] | None) -> Any:
     found = [model.sparse_weights() for model in learner.models]
     found = found if order is None else [found[k] for k in order]
     ends = np.cumsum([0, *(len(where) for where, _ in found)])
     where, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return sp.csr_matrix((weights, where, ends), shape=(len(found), learner.n_weights // len(found)))
-
-
-def _pairs(class_weight: Any) -> Any:
-    """A dict as JSON can hold it, whatever its keys are."""
-    return [[*pair] for pair in class_weight.items()] if isinstance(class_weight, dict) else class_weight
-
-
-def _same(name: str, value: Any, was: Any) -> bool:
-    if name == "dtype":
-        return bool(np.dtype(value).name == was)
-    if name == "portfolio":
-        return same_portfolio(value, was)
-    if np.ndim(value) or np.ndim(was):
-        return bool(np.array_equal(value, was))
-    return value is was or bool(value == was)
 
 
 def _labels(classes: Classes, kind: str | None) -> NDArray[Any]:

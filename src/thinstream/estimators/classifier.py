@@ -13,8 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.base import KEY, as_before_on_error
+from thinstream.estimators.base import as_before_on_error
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
+from thinstream.estimators.remembered import KEY
 from thinstream.estimators.streams import StreamClassifier
 from thinstream.evaluate.label_order import LabelOrder, warn_of_sorted
 from thinstream.models import Names

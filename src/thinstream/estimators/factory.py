@@ -15,7 +15,7 @@ from thinstream.batch_learners.repeating import RepeatingLearner
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import ModelFileError, UnknownNameError
 from thinstream.estimators import algorithms as place
-from thinstream.estimators.base import CALIBRATED, KEY, ONLY_FIT, ModelClassifier, learned_parameters, model_of
+from thinstream.estimators.base import ModelClassifier, model_of
 from thinstream.estimators.batch import (
     BatchClassifier,
     BufferedClassifier,
@@ -25,6 +25,7 @@ from thinstream.estimators.batch import (
 )
 from thinstream.estimators.blend import BlendClassifier, estimators_of
 from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
+from thinstream.estimators.remembered import CALIBRATED, KEY, ONLY_FIT, learned_parameters
 from thinstream.learners import find
 from thinstream.models import Model, read, write
 
