@@ -122,7 +122,7 @@ def test_quiet_says_nothing(data, thin):
 
 
 def test_one_class_only_is_remarked(there, thin):
-    Path("ones.svm").write_text("1 1:1\n2 1:1\n")
+    Path("ones.svm").write_text("1 1:1\n1 1:1\n")
     assert "all 2 labels are positive; if others are meant, say which: --classes" in thin("train", "ones.svm").errors
 
 
@@ -133,11 +133,14 @@ def test_more_than_two_numbers_as_labels_are_remarked(there, thin, name):
         shape = shapes[name.split(".")[1]]
         text = "".join(shape.format(label) for label in labels)
         Path(name).write_text(f"label,a\n{text}" if name.endswith("csv") else text)
-        return thin("train", name, "-a", "arow").errors
+        return thin("train", name, "-a", "arow", *look).errors
 
+    look = ["--look", "0"]
     assert "labels are 0, 1, 2, 3: those above 0 are positive; if each is a class of its own, name them with " in rows(
         [0, 1, 2, 3] * 3
     )
+    look = []
+    assert "labels are 0, 0.5, 2: those above 0 are positive; if each is a class of" in rows([0, 0.5, 2] * 3)
     assert "a class of its own" not in rows([0, 1] * 6)
     if name == "many.svm":
         assert "a class of its own" not in thin("train", name, "-a", "arow", "--classes", "0,1,2").errors

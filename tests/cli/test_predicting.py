@@ -80,7 +80,7 @@ def test_probabilities(three, thin):
         for line in thin("predict", "three.svm", "-m", three, "--proba").splitlines()
     ]
     assert np.sum(rows, axis=1) == pytest.approx(np.ones(300))
-    thin("train", "three.svm", "-a", "ftrlproximal", "-m", "2.ts", "-q")
+    thin("train", "three.svm", "-a", "ftrlproximal", "-m", "2.ts", "-q", "--look", "0")
     found = [float(line) for line in thin("predict", "three.svm", "-m", "2.ts", "--proba").splitlines()]
     scores = [float(line) for line in thin("predict", "three.svm", "-m", "2.ts", "--scores").splitlines()]
     assert found == pytest.approx(1 / (1 + np.exp(-np.array(scores))), rel=1e-6)

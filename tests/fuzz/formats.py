@@ -40,6 +40,11 @@ FORMATS = {
         {"text": ("c2", "c3"), "ngrams": (2, 3), "chars": (1, 2), "lower": False, "label": None, "numbered": True},
         seeds="csv",
     ),
+    "csv-nothing": Known(
+        "thinstream.streams.text.csv:CSV",
+        {"missing": "indicator", "dates": ("c2",), "numbered": True, "label": None, "delimiter": None},
+        seeds="csv",
+    ),
     "vw-crosses": Known(
         "thinstream.streams.text.vw:VW",
         {"cross": [("a", "text"), ("text", "text", "b")]},

@@ -218,10 +218,10 @@ BAD = {
     "no hasher": ({"label": [1], "a": [1.0]}, {}, "no list columns 'indices' and 'values'; .* need a hasher"),
     "nan by name": ({"label": [1, 0], "a": [1.0, np.nan]}, {"hasher": CRC}, "NaN .* at row 1, column 'a'"),
     "large by name": ({"label": [1], "a": [1e39]}, {"hasher": CRC}, "too large for float32, at row 0, column 'a'"),
-    "dates": (
-        {"label": [1], "d": pa.array([1], pa.date32())},
+    "hours": (
+        {"label": [1], "d": pa.array([1], pa.time32("s"))},
         {"hasher": CRC},
-        "column 'd' must hold numbers, booleans, text or dictionaries of text, got date32.*ignore= leaves it out",
+        "column 'd' must hold numbers, booleans, dates, text or dictionaries of text, got time32.*ignore= leaves",
     ),
     "dictionary of numbers": (
         {"label": [1], "d": pa.array([5]).dictionary_encode()},

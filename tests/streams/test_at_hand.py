@@ -186,7 +186,8 @@ def test_a_matrix_has_no_names(kind, name, grow, folder):
         model.predict(kind(np.ones((1, 3))))
     wide = sp.csr_matrix(([1.0], ([0], [Hashing(bits=10).index("age")])), shape=(1, 1 << 10))
     if name == "arow":  # rows that somebody else has hashed
-        assert model.decision_function(wide).tolist() == model.decision_function([{"age": 1}]).tolist()
+        rest = {"city": "nowhere", "zip": 0}
+        assert model.decision_function(wide).tolist() == model.decision_function([{"age": 1, **rest}]).tolist()
 
 
 def test_keys_are_columns_of_the_files(folder):
@@ -197,6 +198,9 @@ def test_keys_are_columns_of_the_files(folder):
         model.partial_fit([{"height": 3}], ["yes"])
     whole = {"label": "yes", "age": 3, "city": "Oslo", "zip": "0150"}
     assert model.decision_function([whole]) == model.decision_function([{"age": 3, "city": "Oslo"}])
+    empty = model.decision_function([{"age": None, "city": ""}])
+    assert model.decision_function([{}]) == empty != model.intercept_  # a table has a cell for each column
+    model = trained("d.csv", classes=("no", "yes"), ignore=("zip",), missing="ignore")
     assert model.decision_function([{}]) == model.intercept_
 
 

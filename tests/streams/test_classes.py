@@ -58,8 +58,9 @@ def test_a_libsvm_file_learns_as_its_matrix(rows, tmp_path):
         model.partial_fit_stream(ts.open_stream(path, classes=(7, 5, 6)))
     with pytest.raises(InvalidInputError, match=r"line 1, column 1: a label must be 0, 1 or 2, got '5'"):
         ts.FSOL().fit_stream(ts.open_stream(path, classes=(0, 1, 2)))
+    assert ts.open_stream(path).classes == (5, 6, 7)
     with pytest.raises(InvalidInputError, match="the stream was opened with 2 classes"):
-        ts.FSOL().fit_stream(ts.open_stream(path), classes=("a", "b", "c"))
+        ts.FSOL().fit_stream(ts.open_stream(path, look=0), classes=("a", "b", "c"))
     with pytest.raises(InvalidInputError, match=r"opened with \(5, 6, 7\), got \('north', 'east', 'south'\)"):
         ts.FSOL().fit_stream(stream, classes=CLASSES)
     assert ts.FSOL().fit_stream(stream, classes=(7, 6, 5)).classes_.tolist() == [5, 6, 7]

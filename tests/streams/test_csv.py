@@ -150,9 +150,14 @@ MALFORMED = [
     ("1,2,3\n", 5, "a record must have 4 cells, as many as there are columns", "3"),
     ("1,2,3,1\n\n1,2,3,4,5\n", 17, "a record must have 4 cells, as many as there are columns", "5"),
     ("1,x,3\n", 5, "a record must have 4 cells", "3"),
-    ("1,2,3,1\n1,x y,3,\n", 10, "column 'num' is declared numeric, so a cell must be a finite number", "'x y'"),
-    ('1,"1,5",3,\n', 2, "column 'num' is declared numeric", "'1,5'"),
-    ("1,1e999,3,\n", 2, "column 'num' is declared numeric", "'1e999'"),
+    (
+        "1,2,3,1\n1,x y,3,\n",
+        10,
+        "column 'num' is numeric (declared, or found by looking), so a cell must be a finite number",
+        "'x y'",
+    ),
+    ('1,"1,5",3,\n', 2, "column 'num' is numeric", "'1,5'"),
+    ("1,1e999,3,\n", 2, "column 'num' is numeric", "'1e999'"),
     (
         "spam,1,3,\n",
         0,

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import thinstream as ts
 from tests.streams.sources import Crc, naive_row, resumes, rows
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError
@@ -47,7 +48,7 @@ def naive(X):
 def test_matrices_and_frames(form, X, rows_per_batch, data):
     y = data.draw(st.lists(st.integers(-1, 2), min_size=len(X), max_size=len(X)))
     weights = data.draw(st.lists(st.floats(0, 5), min_size=len(X), max_size=len(X)))
-    stream = from_memory(FORMS[form](X), y, weights, rows_per_batch=rows_per_batch)
+    stream = from_memory(FORMS[form](X), y, weights, rows_per_batch=rows_per_batch, look=0)
     labels = [1 if label > 0 else -1 for label in y]
     assert resumes(stream) == list(zip(labels, weights, naive(X)))
     whole = rows(stream.batches())
@@ -108,7 +109,7 @@ def polars_frame(table):
 @given(records=st.lists(st.fixed_dictionaries(CELLS), min_size=1, max_size=6), rows_per_batch=st.integers(1, 7))
 def test_frames_hashed_by_name(frame, records, rows_per_batch):
     table = {name: [record[name] for record in records] for name in CELLS}
-    stream = from_memory(frame(table), hasher=CRC, rows_per_batch=rows_per_batch)
+    stream = from_memory(frame(table), hasher=CRC, rows_per_batch=rows_per_batch, missing="as-is")
     expected = [naive_row(named(record), CRC) for record in records]
     found = [features for _, _, features in resumes(stream)]
     assert [row.keys() for row in found] == [row.keys() for row in expected]
@@ -151,7 +152,8 @@ wide = Crc(bits=30, signed=True)  # so wide that none of these names collide
     st.integers(1, 8),
 )
 def test_dicts(records, rows_per_batch):
-    stream = from_memory(records, hasher=wide, rows_per_batch=rows_per_batch)
+    known = {"hasher": wide, "missing": "as-is", "classes": None}
+    stream = from_memory(records, rows_per_batch=rows_per_batch, look=0, **known)
     expected = []
     for record, label in records:
         sums = {}
@@ -160,8 +162,8 @@ def test_dicts(records, rows_per_batch):
         expected.append((1 if label > 0 else -1, None, naive_row(sums, wide)))
     assert resumes(stream) == expected
     assert stream.size == len(records)
-    assert rows(from_memory(iter(records), hasher=wide).batches()) == expected
-    assert rows(from_memory(lambda: iter(records), hasher=wide).batches()) == expected
+    assert rows(from_memory(iter(records), **known).batches()) == expected
+    assert rows(from_memory(lambda: iter(records), **known).batches()) == expected
 
 
 def test_dicts_alone_and_with_weights():
@@ -216,7 +218,7 @@ LABELS = {
 @pytest.mark.parametrize("case", LABELS)
 def test_labels(case):
     y, classes, expected = LABELS[case]
-    [batch] = from_memory(np.eye(3), y, classes=classes).batches()
+    [batch] = from_memory(np.eye(3), y, classes=classes, look=0).batches()
     assert batch.y.dtype == np.int8
     assert batch.y.tolist() == expected
 
@@ -231,13 +233,13 @@ BAD = {
     "nan in frame": (lambda: from_memory(pd.DataFrame({"a": [1, np.nan]})), "NaN .* at row 1, column 'a'"),
     "nan in polars": (lambda: from_memory(pl.DataFrame({"a": [1.0, np.nan]})), "NaN .* at row 1, column 'a'"),
     "text": (lambda: from_memory(frame), "column 'b' holds text or categories, which need a hasher"),
-    "dates": (
-        lambda: from_memory(pd.DataFrame({"d": pd.to_datetime(["2020-01-01"])}), hasher=CRC),
-        "column 'd' must hold numbers, booleans, text or categories, got datetime",
+    "durations": (
+        lambda: from_memory(pd.DataFrame({"d": pd.to_timedelta([1])}), hasher=CRC),
+        "column 'd' must hold numbers, booleans, times, text or categories, got timedelta",
     ),
-    "dates of polars": (
-        lambda: from_memory(pl.DataFrame({"d": [1]}).select(pl.col("d").cast(pl.Date)), hasher=CRC),
-        "column 'd' must hold .*, got Date",
+    "durations of polars": (
+        lambda: from_memory(pl.DataFrame({"d": [1]}).select(pl.col("d").cast(pl.Duration)), hasher=CRC),
+        "column 'd' must hold .*, got Duration",
     ),
     "objects": (
         lambda: from_memory(pd.DataFrame({"o": [object()]}), hasher=CRC),
@@ -251,13 +253,14 @@ BAD = {
     "weights": (lambda: from_memory(X, [1, 0, 1], [1, 2]), "needs as many weights"),
     "negative weight": (lambda: from_memory(X, None, [1, -2, 1]), "finite and ≥ 0, got -2.0 at row 1"),
     "some labels": (lambda: from_memory(X, [1, np.nan, 1]), "row 1 has no label, but others have"),
-    "text labels": (lambda: from_memory(X, ["a", "b", "a"]), r"labels like 'a' need classes=\(negative, positive\)"),
+    "text labels": (lambda: from_memory(X, [*"aba"], look=0), r"labels like 'a' need classes=\(negative, positive\)"),
+    "one label": (lambda: from_memory(X, ["a", "a", "a"]), "two classes are needed at least, all .* are 'a'"),
     "third class": (lambda: from_memory(X, [*"abc"], classes=("a", "b")), "must be 'a' or 'b', got 'c' at row 2"),
     "no hasher": (lambda: from_memory([{"a": 1}]), "need a hasher, got none"),
     "dicts and y": (lambda: from_memory([{"a": 1}], [1], hasher=CRC), "dicts come with their labels"),
     "not a dict": (lambda: from_memory(iter([3]), hasher=CRC), r"must be a dict, .* got 3 at row 0"),
     "strange value": (lambda: from_memory([{"a": {1}}], hasher=CRC), "feature 'a' must be .* got .1. at row 0"),
-    "nan in dict": (lambda: from_memory([{}, {"a": np.nan}], hasher=CRC), "NaN .* at row 1, feature 'a'"),
+    "infinity in dict": (lambda: from_memory([{}, {"a": np.inf}], hasher=CRC), "infinity .* at row 1, feature 'a'"),
     "not iterable": (lambda: from_memory(3, hasher=CRC), "must be an iterable of dicts"),
     "position": (lambda: (from_memory(X), Position(row=4)), "X has 3 rows, cannot go on from row 4"),
 }
@@ -307,3 +310,17 @@ def test_imports_nothing_large():
     code = "import sys\n" + "".join(f"import thinstream.streams.{module}\n" for module in modules)
     code += "print([m for m in ('pandas', 'polars', 'scipy.sparse', 'sklearn', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_classes_are_found():
+    assert from_memory(X, [*"bab"]).classes == ("a", "b")
+    assert from_memory(X, np.array([0, 1, 1])).classes == (0, 1)
+    assert from_memory(X, [1, -1, 1]).classes is None
+    assert from_memory(X, [True, False, True]).classes == (False, True)
+    assert from_memory(X, [7, 5, 6.0]).classes == (5, 6, 7)
+    assert from_memory([({"a": 1}, "u"), ({"a": 2}, "v")], hasher=CRC).classes == ("u", "v")
+    assert from_memory(iter([({"a": 1}, 1)]), hasher=CRC).classes is None
+    stream = from_memory(X, [0, 1, 1])
+    assert ts.FSOL().fit_stream(stream).classes_.tolist() == [0, 1]
+    named = ts.FSOL().fit_stream(stream, classes=("ham", "spam"))
+    assert named.partial_fit_stream(stream).classes_.tolist() == ["ham", "spam"]

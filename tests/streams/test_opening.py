@@ -70,7 +70,7 @@ def test_missing_columns_of_parquet_are_named(tmp_path):
     pa.parquet.write_table(table, tmp_path / "old.parquet")
     pa.parquet.write_table(table.drop_columns(["city", "label"]), tmp_path / "new.parquet")
     model = ts.AROW().fit_stream(ts.open_stream(tmp_path / "old.parquet"))
-    assert predicted(model, tmp_path / "old.parquet", labels=False) == [1, -1]
+    assert predicted(model, tmp_path / "old.parquet", labels=False) == [1, 0]
     with pytest.raises(InvalidInputError, match=r"new\.parquet: the model has learned from columns .* missing: 'city'"):
         predicted(model, tmp_path / "new.parquet", labels=False)
     (tmp_path / "new.csv").write_text("label\n1\n")

@@ -44,6 +44,7 @@ OTHER = {
     "max_errors": 1,
     "max_line": 1,
     "threads": 1,
+    "look": 1,
     "label": "kind",
     "weight": "cost",
     "text": ("subject", "body"),
@@ -54,8 +55,11 @@ OTHER = {
     "binary": True,
     "categorical": ("zip",),
     "numeric": ("age",),
+    "dates": ("day",),
+    "missing": "ignore",
     "ignore": ("id", "date"),
     "header": False,
+    "delimiter": "\t",
     "bits": 1,
     "signed": True,
     "cross": (("age", "zip"), ("user", "item", "day")),
@@ -64,6 +68,7 @@ OTHER = {
     "dtype": "float64",
     "labels": False,
     "strict": False,
+    "found": (),
     "columns": ("age",),
 }
 
@@ -140,15 +145,14 @@ def test_other_data_may_need_other_options_but_not_another_feature_space():
 
 
 def test_options_of_another_format_are_left_out():
-    assert (
-        as_learned(Options(), "libsvm", learned_with({"hashing": {"bits": 18}}, (-1, 1), {"label": "x"}), "m.ts")
-        == Options()
-    )
+    assert as_learned(
+        Options(), "libsvm", learned_with({"hashing": {"bits": 18}}, (-1, 1), {"label": "x"}), "m.ts"
+    ) == Options(found=())
 
 
 def test_older_model_files_name_columns_as_the_command_line_did():
     found = as_learned(Options(), "csv", learned_with({}, (-1, 1), {"ignore": "id,date", "header": False}), "m.ts")
-    assert found == Options(ignore=("id", "date"), header=False)
+    assert found == Options(ignore=("id", "date"), header=False, missing="as-is", found=())
 
 
 def test_values_that_are_not_allowed_are_refused():

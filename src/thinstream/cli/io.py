@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from thinstream.cli.options import Reading
+from thinstream.cli.render import say
 from thinstream.errors import FileWriteError, InvalidParameterError
 from thinstream.models.file import looks_like_a_model, read
 from thinstream.models.model import Model
 from thinstream.streams.formats import format_of
-from thinstream.streams.opening import open_files, open_like
+from thinstream.streams.opening import look_at, open_files, open_like
 from thinstream.streams.options import as_learned
 from thinstream.streams.sources import STDIN, resolve
 from thinstream.training import score_stream
@@ -28,6 +29,14 @@ def collect_garbage() -> None:
 def open_data(data: list[str], reading: Reading, dtype: str, *, cache: bool = False) -> Any:
     """The stream the options describe."""
     return open_files(data, replace(reading, dtype=dtype), cache=cache)
+
+
+def look_first(data: list[str], reading: Reading, *, quiet: bool) -> Reading:
+    """The options with what is found by looking at the data, and says what that is."""
+    found = look_at(data, reading)
+    for told in () if quiet else found.told:
+        say(told)
+    return found.options
 
 
 def score_data(data: list[str], reading: Reading, path: Path, *, labels: bool) -> tuple[Model, Any, Iterator[Any]]:

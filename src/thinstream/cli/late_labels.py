@@ -94,6 +94,19 @@ class LateLabels:
         return Reading(
             classes=reading.classes, grow_classes=reading.grow_classes, label=reading.label, weight=reading.weight,
             on_error=reading.on_error, max_errors=reading.max_errors, header=reading.header, id=self.row_id,
+            look=reading.look, found=reading.found,
+        )  # fmt: skip
+
+    def look_first(self, data: list[str], reading: Reading, *, quiet: bool) -> Reading:
+        """The options with the columns of the rows, and the classes of the file of labels."""
+        from thinstream.cli.io import look_first
+
+        assert self.label_file is not None
+        rows = look_first(data, self.rows_read(reading), quiet=quiet)
+        labels = look_first([self.label_file], self.labels_read(reading), quiet=quiet)
+        return replace(
+            reading, classes=labels.classes, header=rows.header, numeric=rows.numeric, dates=rows.dates, text=rows.text,
+            found=rows.found,
         )  # fmt: skip
 
     def join(self, data: list[str], reading: Reading, model: "Model") -> "JoinedStream":

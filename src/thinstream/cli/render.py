@@ -13,6 +13,7 @@ import numpy as np
 
 from thinstream.atomic import replacing
 from thinstream.cli.terminal import LINES, printable
+from thinstream.errors import near
 from thinstream.evaluate.showing import columns, percent
 from thinstream.training.run import Line
 
@@ -22,6 +23,8 @@ WIDTHS = {
     "balanced %": 11, "sum %": 7, "cost": 11, "log-loss": 9, "hinge": 9, "AUC": 7, "AP": 7, "non-zeros": 11,
     "sparsity %": 11, "rows/s": 10,
 }  # fmt: skip
+#: Columns that are named.
+FEW = 8
 #: What is left out first where a terminal is narrow; the summary at the end has all of it. What was asked for stays.
 DISPENSABLE = ("sparsity %", "log-loss", "F1 %", "AUC", "since", "prec %", "recall %", "AP")
 
@@ -71,6 +74,16 @@ def report_skipped(stream: Any, quiet: bool) -> None:
     """Says how many bad records were passed over."""
     if stream.skipped is not None and stream.skipped.count and not quiet:
         say_skipped(stream.skipped.count, stream.skipped.reasons[0])
+
+
+def report_unknown(stream: Any, quiet: bool) -> None:
+    """Says which columns of the data the model has not learned from: they count nothing."""
+    known = [*(getattr(getattr(stream, "options", None), "columns", None) or ())]
+    unknown = [name for name in getattr(stream, "feature_columns", ()) if name not in known] if known else []
+    if unknown and not quiet:
+        more = ", …" if len(unknown) > FEW else ""
+        hint = near(unknown[0], known, "; ")
+        say(f"thinstream: the model has not learned from {', '.join(map(repr, unknown[:FEW]))}{more}{hint}")
 
 
 def say_skipped(count: int, first: str) -> None:

@@ -7,6 +7,7 @@ from thinstream.cli.io import require_model_file, require_not_input, require_out
 from thinstream.cli.options import Distributed, Reading
 from thinstream.errors import InvalidParameterError
 from thinstream.plotting import check_picture
+from thinstream.streams.opening import require_files
 from thinstream.streams.sources import resolve
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def check_options(
 ) -> None:
     """Raises at once where options do not go together, or something could not be written in the end."""
     place, files = training.checkpoint_file, resolve(data)
+    if training.cache:
+        require_files(files)
     require_outputs(data, training.model, training.plot)
     require_not_input(place, *files)
     require_model_file(training.model, place)

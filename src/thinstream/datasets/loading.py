@@ -67,7 +67,7 @@ def load(name: str, split: str | None = None, **options: Any) -> tuple[sp.csr_ma
 def _read(part: LabelledRows | Path, options: dict[str, Any]) -> LabelledRows:
     if isinstance(part, LabelledRows):
         return part
-    stream = open_stream(part, **{"dtype": "float64", **options})
+    stream = open_stream(part, **{"dtype": "float64", "look": 0, **options})
     batches = list(stream.batches())
     if not sum(map(len, batches)):
         raise InvalidInputError(f"{part}: there is no example in it")

@@ -19,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.formats import format_of, formats
-from thinstream.streams.opening import open_stream
+from thinstream.streams.opening import look_at, open_stream, options_of
 from thinstream.streams.reading import Span, TextStream
 from thinstream.streams.sources import is_mappable, resolve
 from thinstream.streams.stream import START, Stream
@@ -105,6 +105,8 @@ class FileSource:
         self.options = {"threads": 0, **options}
         if self.format == "libsvm" and options.get("zero_based") == "auto":  # of all files, not of each shard
             self.options["zero_based"] = begins_at_zero(list(self.files))
+        found = look_at(list(self.files), options_of(format, self.options)).options  # of all files, not of each shard
+        self.options = {name: value for name, value in found.given().items() if name != "format"}
         stream = self._stream = open_stream(list(self.files), format, **self.options)
         self.classes, self.dtype, self.feature_space = stream.classes, stream.dtype, stream.feature_space
 

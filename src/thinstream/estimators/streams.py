@@ -54,7 +54,7 @@ class StreamClassifier(ThinnableClassifier):
             if self._model.classes.grow:
                 return self._adopt(learn_stream(self._model.copy(), stream))
             told, own = tuple(classes_for(stream, classes)), tuple(self._model.classes)
-            named = classes is not None or stream.classes is not None  # else: numbers, positive above 0
+            named = classes is not None or not _by_sign(stream)
             if told != own and (named or len(own) > 2):
                 raise InvalidInputError(f"the model has the classes {own!r}, the stream {told!r}")
             return self._adopt(learn_stream(self._model.copy(), stream))
@@ -117,6 +117,16 @@ def finds_classes(stream: Stream) -> bool:
     return getattr(stream, "book", None) is not None
 
 
+def _by_sign(stream: Stream) -> bool:
+    """Whether labels are numbers, positive above 0: told by nobody, or found by looking to be 0 and 1 and the like."""
+    if stream.classes is None:
+        return True
+    options = getattr(stream, "options", None)
+    found = getattr(stream, "finds_classes", False) or "classes" in (getattr(options, "found", None) or ())
+    numbers = [label for label in stream.classes if isinstance(label, int | float) and not isinstance(label, bool)]
+    return found and len(numbers) == len(stream.classes) == 2 and numbers[0] <= 0 < numbers[1]
+
+
 def classes_for(stream: Stream, classes: Any) -> Classes:
     """The labels a stream's coded ones stand for, in its order: told by the stream, else given, else ∓1."""
     require_stream(stream)
@@ -124,6 +134,8 @@ def classes_for(stream: Stream, classes: Any) -> Classes:
     if classes is None:
         return Classes(*(told or (-1, 1)))
     given = tuple(classes)
+    if _by_sign(stream) and len(given) == 2 and set(given) != set(told or ()):
+        return Classes(*given)
     if told is not None and (len(given) != len(told) or set(given) != set(told)):
         raise InvalidInputError(f"classes: the stream was opened with {told!r}, got {given!r}; it is opened with all")
     if told is None and len(given) != 2:

@@ -93,7 +93,7 @@ def from_matrix(owner: Any, base: OnlineClassifier, X: Any, y: Any, sample_weigh
         order = check_random_state(given["random_state"]).permutation(len(rows))
         matrix, coded = matrix[order], coded[order]
         weights = None if weights is None else weights[order]
-    stream: Any = from_memory(matrix, coded, weights, classes=_codes(classes), dtype=given["dtype"])
+    stream: Any = from_memory(matrix, coded, weights, classes=_codes(classes), dtype=given["dtype"], look=0)
     return Source(stream, classes, np.unique(labels), rows.n_features)
 
 
@@ -119,7 +119,7 @@ def rows_to_test(owner: Any, base: OnlineClassifier, classes: Classes, test: Any
     X, y = test
     rows = csr_of(owner, X, reset=False)
     coded, dtype = classes.coded(labels_of(y, len(rows))), base.get_params(deep=False)["dtype"]
-    return cast(Stream, from_memory(_matrix(rows), coded, classes=_codes(classes), dtype=dtype))
+    return cast(Stream, from_memory(_matrix(rows), coded, classes=_codes(classes), dtype=dtype, look=0))
 
 
 def trial_of(base: OnlineClassifier, classes: Classes) -> Trial:

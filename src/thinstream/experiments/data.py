@@ -99,7 +99,7 @@ def unit(X: sp.csr_matrix) -> sp.csr_matrix:
 
 def _read(path: Path, most: int | None) -> Data:
     batches, taken = [], 0
-    for batch in open_stream(str(path), dtype="float64").batches():
+    for batch in open_stream(str(path), dtype="float64", look=0).batches():
         if most is not None and taken + len(batch) >= most:
             batches.append(batch.until(most - taken))
             break

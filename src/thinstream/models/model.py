@@ -181,7 +181,7 @@ class Model:
     @property
     def reading_options(self) -> dict[str, Any]:
         """How its data is read, whatever columns that had."""
-        return {name: value for name, value in self.reading.items() if name not in ("columns", "layout")}
+        return {name: value for name, value in self.reading.items() if name not in ("columns", "layout", "numeric")}
 
     def copy(self) -> Self:
         """One that can learn while this one stays as it is."""
@@ -248,6 +248,7 @@ class Model:
                         f"models to merge must agree in their {what.replace('_', ' ')}, got {one} and {two}"
                     )
         columns = sorted({name for model in (self, *others) for name in model.reading.get("columns", ())})
+        numeric = set.intersection(*({*model.reading.get("numeric", ())} for model in (self, *others)))
         classes, learner = _merged([self, *others], average)
         named = [model.names.as_dict() for model in (*reversed(others), self) if model.names is not None]
         names = {index: text for each in named for index, text in each.items()}
@@ -256,7 +257,10 @@ class Model:
             classes,
             self.feature_space,
             Names.of(list(names.values()), list(names)) if named else None,
-            reading=self.reading | ({"columns": columns} if columns else {}),
+            reading=self.reading_options
+            | {key: value for key, value in self.reading.items() if key == "layout"}
+            | ({"columns": columns} if columns else {})
+            | ({"numeric": sorted(numeric)} if numeric else {}),
             extra={key: value for key, value in self.extra.items() if key == "estimator"},
             threshold=self.threshold,
         )

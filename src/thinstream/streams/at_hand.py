@@ -13,9 +13,8 @@ from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, near
 from thinstream.streams.formats import find_format
 from thinstream.streams.options import LAYOUT, OPTIONS, Options, as_learned
-
-#: What stands for nothing in columns declared numeric, as in CSV.
-_MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+from thinstream.streams.tables.columns import ABSENT, WEEKDAYS, says_nothing
+from thinstream.streams.text.csv_cells import TIME, date_at
 
 
 def batch_like(model: Any, X: Any) -> Batch | None:
@@ -37,7 +36,7 @@ def batch_like(model: Any, X: Any) -> Batch | None:
     named = "hashing" in model.feature_space
     if _is_row(X):
         raise InvalidInputError(f"X must be a list of rows, got one {_called(X)}: [X] is a list of it")
-    if hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns")):
+    if _is_frame(X):
         return _parsed(model, "jsonl", _json_lines(model, _records(model, X))) if named else None
     rows = _sequence(X)
     if rows is None:
@@ -57,7 +56,8 @@ def batch_like(model: Any, X: Any) -> Batch | None:
     if len(text) == 1 and {*columns} <= {*text}:
         return _parsed(model, "jsonl", _json_lines(model, [{text[0]: row} for row in rows]))
     if all(row.lstrip().startswith("{") for row in rows):
-        return _parsed(model, "jsonl", list(rows))
+        objects = _objects(rows) if columns else None
+        return _parsed(model, "jsonl", list(rows) if objects is None else _json_lines(model, objects))
     if LAYOUT in model.reading:
         return _parsed_cells(model, list(rows))
     if all("|" in row for row in rows):
@@ -69,7 +69,15 @@ def batch_like(model: Any, X: Any) -> Batch | None:
 
 
 def require_numbers(X: Any) -> None:
-    """Raises, and says what to do, where X is dicts or texts: a model that begins with a matrix has no names."""
+    """Raises, and says what to do, where X is dicts, texts or a frame with more than numbers: they need names."""
+    if _is_frame(X):
+        if others := _columns_of_others(X):
+            raise InvalidInputError(
+                f"X must be a matrix or a frame of numbers, got text, categories or times{_shown(others, ' in ')}; "
+                "such frames are learned as a stream: fit_stream(from_memory(X, y, hasher=Numbering())), both of "
+                "thinstream.streams"
+            )
+        return
     rows = [X] if _is_row(X) else _sequence(X)
     if rows is None or not isinstance(rows[0], Mapping | str):
         return
@@ -84,6 +92,23 @@ def require_numbers(X: Any) -> None:
         f"X must be a matrix or a frame of numbers, got {_called(rows[0])}s; these are learned as a stream: "
         f"fit_stream({how}"
     )
+
+
+def _is_frame(X: Any) -> bool:
+    """Of pandas or polars, neither of which is imported."""
+    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
+
+
+def _columns_of_others(X: Any) -> list[str]:
+    """Columns of a frame that are no numbers."""
+    if hasattr(X, "get_columns"):
+        return [each.name for each in X.get_columns() if not each.dtype.is_numeric() and str(each.dtype) != "Boolean"]
+    found = []
+    for j, kind in enumerate(X.dtypes):
+        texts = kind.kind == "O" and any(isinstance(cell, str) for cell in X.iloc[:, j])
+        if texts or kind.kind not in "biufcO":
+            found.append(str(X.columns[j]))
+    return found
 
 
 def _is_row(X: Any) -> bool:
@@ -148,7 +173,7 @@ def _sequence(X: Any) -> Sequence[Any] | None:
 
 
 def _records(model: Any, X: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a frame; what is missing in it is absent."""
+    """The rows of a frame; what is missing in it is None."""
     names = [str(name) for name in X.columns]
     if missing := [name for name in model.reading.get("columns", ()) if name not in names]:
         raise InvalidInputError(
@@ -159,24 +184,63 @@ def _records(model: Any, X: Any) -> Iterator[dict[str, Any]]:
         present = X.notna().to_numpy()
         columns = [X.iloc[:, j].astype(object).to_numpy() for j in range(len(names))]
         for i in range(len(X)):
-            yield {name: columns[j][i] for j, name in enumerate(names) if present[i, j]}
+            yield {name: columns[j][i] if present[i, j] else None for j, name in enumerate(names)}
     else:
         yield from X.to_dicts()
 
 
 def _json_lines(model: Any, records: Any) -> list[str]:
-    """The rows as lines of JSON, columns that were declared categories or numbers being those."""
-    categories, numeric = model.feature_space.get("categorical", ()), model.reading.get("numeric", ())
+    """The rows as lines of JSON, with the cells that a table would have, as it would have them."""
+    cells = _Cells(model)
     lines = []
     for row, record in enumerate(records):
-        known = {str(name): value for name, value in record.items()}
-        known |= {name: _category(known[name]) for name in categories if known.get(name) is not None}
-        known |= {name: _number(known[name], name, row) for name in numeric if isinstance(known.get(name), str)}
+        known = cells.of(record, row)
         try:
             lines.append(json.dumps(known, default=_plain))
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"X, row {row}: {error}; values are numbers, text, True, False or None") from None
     return lines
+
+
+class _Cells:
+    """What the cells of a row are to a model."""
+
+    def __init__(self, model: Any) -> None:
+        reading = model.reading
+        self.missing = reading.get("missing", "as-is")
+        self.columns = reading.get("columns", ())  # of tables, where each has a cell in every row
+        self.categories, self.text = model.feature_space.get("categorical", ()), model.feature_space.get("text", ())
+        self.numeric, self.dates = reading.get("numeric", ()), reading.get("dates", ())
+        self.others = {*(reading.get(name, OPTIONS[name].default) for name in ("label", "weight", "id"))}
+        self.others |= {*reading.get("ignore", ())}
+
+    def of(self, record: Mapping[Any, Any], row: int) -> dict[str, Any]:
+        """The row; what says nothing is the category that stands for that."""
+        known = {str(name): value for name, value in record.items()}
+        if self.missing != "as-is":
+            known |= {name: None for name in self.columns if name not in known}
+        return {name: value if name in self.others else self._cell(name, value, row) for name, value in known.items()}
+
+    def _cell(self, name: str, value: Any, row: int) -> Any:
+        declared = name in self.numeric or name in self.dates
+        if says_nothing(value) and (self.missing != "as-is" or declared or not isinstance(value, str | float)):
+            if self.missing == "error":
+                raise InvalidInputError(f"X, row {row}: column {name!r} must have a value, got {value!r}")
+            return ABSENT if self.missing == "indicator" and name not in self.text else None
+        if name in self.categories:
+            return _category(value)
+        if name in self.dates:
+            return _date_parts(value, name, row)
+        return _number(value, name, row) if name in self.numeric and isinstance(value, str) else value
+
+
+def _objects(lines: Sequence[str]) -> list[Any] | None:
+    """The objects of lines of JSON; None where one is none, which is told where it is read."""
+    try:
+        found = [json.loads(line) for line in lines]
+    except ValueError:
+        return None
+    return found if all(isinstance(each, dict) for each in found) else None
 
 
 def _plain(value: Any) -> Any:
@@ -192,13 +256,22 @@ def _category(value: Any) -> str:
     return str(int(value)) if whole else str(value)
 
 
-def _number(text: str, name: str, row: int) -> float | None:
-    if text.strip() in _MISSING:
-        return None
+def _number(text: str, name: str, row: int) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidInputError(f"X, row {row}: column {name!r} is declared numeric, got {text!r}") from None
+        raise InvalidInputError(f"X, row {row}: column {name!r} is numeric, got {text!r}") from None
+
+
+def _date_parts(value: Any, name: str, row: int) -> dict[str, str]:
+    """The parts of a date, or of a time, under their names."""
+    text = value if isinstance(value, str) else str(np.datetime64(value, "s")) if hasattr(value, "hour") else str(value)
+    bare = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+    kind, day = date_at(bare, 0, len(bare))
+    if not kind:
+        raise InvalidInputError(f"X, row {row}: column {name!r} holds dates as 2024-05-17, got {value!r}")
+    parts = {"year": text[:4], "month": text[5:7], "day": text[8:10], "weekday": WEEKDAYS[day]}
+    return parts | ({"hour": text[11:13]} if kind == TIME else {})
 
 
 def _parsed(model: Any, kind: str, lines: list[str]) -> Batch:
@@ -213,7 +286,7 @@ def _parsed_cells(model: Any, lines: list[str]) -> Batch:
     """Lines of the cells that the model's files had, with the label's or without."""
     kind, columns = model.reading[LAYOUT]["format"], model.reading[LAYOUT]["columns"]
     stream = opened_like(model, kind, header=True)
-    label, delimiter = stream.options.label, stream.form.delimiter
+    label, delimiter = stream.options.label, model.reading[LAYOUT].get("delimiter") or stream.form.between
     cells = len(next(csv.reader(lines[:1], delimiter=delimiter), []))
     unlabelled = [name for name in columns if name != label]
     if cells not in (len(columns), len(unlabelled)):

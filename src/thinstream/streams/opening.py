@@ -6,6 +6,7 @@ from typing import Any
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, meant
 from thinstream.streams.formats import find_format, format_of
+from thinstream.streams.looking import Looked, look
 from thinstream.streams.options import OPTIONS, Options, as_learned
 from thinstream.streams.sources import resolve
 from thinstream.streams.stream import Stream
@@ -61,17 +62,29 @@ def open_like(model: Any, paths: Any, options: Options, named: str = "the model"
     return open_files(paths, replace(found, dtype=model.learner.dtype.name, strict=False, names=0))
 
 
+def look_at(paths: Any, options: Options) -> Looked:
+    """The options with what is found by looking at the first records: opened with these, files are read the same."""
+    options.check()
+    files = resolve(paths)
+    known = find_format(options.format or _one_format(files))
+    known.require_taken(options)
+    found = look(known, files, options)
+    found.options.check()
+    return found
+
+
 def open_files(paths: Any, options: Options, *, cache: bool = False) -> Stream:
     """The examples of files, read as the options say; see `open_stream`."""
     options.check()
     files = resolve(paths)
     known = find_format(options.format or _one_format(files))
     known.require_taken(options)
+    options = look(known, files, options).options
+    options.check()
     stream = known.open(known, files, options)
     if not cache or known.name == "cache":
         return stream
-    if not all(Path(file).is_file() for file in files):
-        raise InvalidParameterError("a cache is kept beside a file; standard input and pipes have none")
+    require_files(files)
     if options.grow_classes:
         raise InvalidParameterError("a cache holds numbers of classes that are known: leave out cache or grow_classes")
     if stream.names is not None:
@@ -81,6 +94,12 @@ def open_files(paths: Any, options: Options, *, cache: bool = False) -> Stream:
     from thinstream.streams.cache.mapped import CachedStream
 
     return CachedStream(stream, files)
+
+
+def require_files(files: list[str]) -> None:
+    """Raises where one of several is a pipe, beside which nothing can be kept."""
+    if not all(Path(file).is_file() for file in files):
+        raise InvalidParameterError("a cache is kept beside a file; standard input and pipes have none")
 
 
 def _one_format(files: list[str]) -> str:

@@ -16,11 +16,19 @@ from thinstream.streams.text.wording import as_range, as_stop_list, parse_range
 MAX_ERRORS = 1000
 #: Bytes of the longest record.
 MAX_LINE = 1 << 26
+#: Records looked at before a source is read.
+LOOK = 10_000
 #: Named features are hashed into 2^BITS numbers unless told otherwise.
 BITS = 22
 COLUMNS = "Columns and features"
 #: How columns of text are taken apart.
 WORDING = ("ngrams", "chars", "lower", "stop", "binary")
+#: What may stand between cells.
+DELIMITERS = (",", "\t", ";", "|")
+#: What cells that say nothing may be.
+MISSING = ("indicator", "ignore", "error", "as-is")
+#: What such cells hold, in every format; and nothing.
+NOTHING = ("NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 
 
 class Spelling(NamedTuple):
@@ -78,6 +86,18 @@ def parse_classes(text: str) -> tuple[Any, ...]:
     return tuple(labels)
 
 
+def parse_delimiter(text: str) -> str:
+    r"""One character; a tab may be spelled.
+
+    >>> parse_delimiter(";"), parse_delimiter("tab"), parse_delimiter("\\t")
+    (';', '\t', '\t')
+    """
+    found = "\t" if text in ("tab", "\\t") else text
+    if found not in DELIMITERS:
+        raise InvalidParameterError(f"--delimiter must be {listed(DELIMITERS)}, got {text!r}")
+    return found
+
+
 _ZERO_BASED: dict[str, bool | str] = {"no": False, "yes": True, "auto": "auto"}
 
 
@@ -103,7 +123,7 @@ class Options:
     )
     classes: tuple[Any, ...] | None = _option(
         None,
-        "The two labels NEG,POS, or more: A,B,C. By default labels are numbers, positive above 0.",
+        "The two labels NEG,POS, or more: A,B,C. By default found by looking, the later of two in order positive.",
         metavar="NEG,POS",
         parse=parse_classes,
     )
@@ -137,6 +157,13 @@ class Options:
         "Threads that parse (default: one per core); 0: the one that learns parses, too.",
         minimum=0,
         flags=("--jobs", "-j"),
+        common=True,
+    )
+    look: int = _option(
+        LOOK,
+        f"Records looked at first to find classes and columns (default {LOOK}); 0: none.",
+        metavar="RECORDS",
+        minimum=0,
         common=True,
     )
     label: str = _option("label", "Column (or key) of the label (default label).", panel=COLUMNS, remembered=True)
@@ -184,6 +211,22 @@ class Options:
     numeric: tuple[str, ...] = _option(
         (), "Columns that must be numbers.", panel=COLUMNS, parse=parse_names, remembered=True
     )
+    dates: tuple[str, ...] = _option(
+        (),
+        "Columns of dates or times as in 2024-05-17 or 2024-05-17T13:05: year, month, day, weekday, hour.",
+        panel=COLUMNS,
+        parse=parse_names,
+        remembered=True,
+    )
+    missing: str = _option(
+        "indicator",
+        "What NA, N/A, NaN, nan, null, NULL, None, ? and nothing in a cell are: a feature COLUMN=? (indicator, the "
+        "default), no feature (ignore), an error (error), or words like any other, nothing being no feature (as-is).",
+        panel=COLUMNS,
+        metavar="|".join(MISSING),
+        choices=MISSING,
+        remembered=True,
+    )
     ignore: tuple[str, ...] = _option((), "Columns left out.", panel=COLUMNS, parse=parse_names, remembered=True)
     header: bool = _option(
         True,
@@ -191,6 +234,14 @@ class Options:
         panel=COLUMNS,
         switch="--header/--no-header",
         remembered=True,
+    )
+    delimiter: str | None = _option(
+        None,
+        "What stands between the cells of CSV: , ; | or a tab (default: what the first line has).",
+        panel=COLUMNS,
+        metavar="CHARACTER",
+        parse=parse_delimiter,
+        choices=(None, *DELIMITERS),
     )
     bits: int | None = _option(
         None,
@@ -219,6 +270,9 @@ class Options:
     dtype: str = _option("float32", "Type of the values.", panel=None, choices=("float32", "float64"), common=True)
     labels: bool = _option(True, "Whether every example must have a label.", panel=None, common=True)
     strict: bool = _option(True, "Whether columns that are named here must be there.", panel=None, common=True)
+    found: tuple[str, ...] | None = _option(
+        None, "Which of these were found by looking; None: nobody has looked yet.", panel=None, common=True
+    )
     columns: tuple[str, ...] = _option((), "Columns a model has learned from, which must be there.", panel=None)
 
     def __post_init__(self) -> None:
@@ -233,7 +287,8 @@ class Options:
             value, choices = getattr(self, option.name), spelling(option).choices
             if choices and value not in choices:
                 raise InvalidParameterError(f"{option.name} must be {listed(choices)}, got {value!r}")
-        if not self.text and (wording := [name for name in WORDING if name in self.given()]):
+        looked = self.found is not None or not self.look  # else text may still be found
+        if looked and not self.text and (wording := [name for name in WORDING if name in self.given()]):
             raise InvalidParameterError(
                 f"{wording[0]} is for columns of text, which text= (--text) names, got {getattr(self, wording[0])!r}"
             )
@@ -247,7 +302,7 @@ class Options:
         return {o.name: getattr(self, o.name) for o in fields(self) if getattr(self, o.name) != o.default}
 
     def arguments(self) -> list[str]:
-        """The words of a command line that give these options.
+        """The words of a command line that give these options, those found by looking left out.
 
         >>> Options(classes=(0, 2), header=False, zero_based=True, cross=[("a", "b"), ("a", "c")]).arguments()
         ['--classes', '0,2', '--zero-based', 'yes', '--no-header', '--cross', 'a,b', '--cross', 'a,c']
@@ -255,6 +310,8 @@ class Options:
         words: list[str] = []
         for name, value in self.given().items():
             declared = spelling(OPTIONS[name])
+            if name in (self.found or ()):
+                continue
             if declared.switch is not None:
                 words.append(declared.switch.split("/")[0 if value else -1])
             elif declared.panel is not None:
@@ -293,8 +350,9 @@ def how_read(stream: Any, known: Mapping[str, Any] | None = None) -> dict[str, A
     The columns of features are told by what has been read of the stream.
     """
     options, known = getattr(stream, "options", None), known or {}
-    found = dict(known) if options is None else remembered(options)
+    found = {**known, **getattr(stream, "remembered", {})} if options is None else remembered(options)
     columns = sorted({*known.get("columns", ()), *getattr(stream, "feature_columns", ())})
+    found |= {"missing": missing} if (missing := getattr(stream, "missing", None)) else {}
     layout = getattr(stream, "layout", None) or known.get(LAYOUT)
     return found | ({"columns": columns} if columns else {}) | ({LAYOUT: layout} if layout else {})
 
@@ -321,7 +379,9 @@ def as_learned(options: Options, format: str, model: Any, named: str) -> Options
             )
     kept = {**{name: _from_json(name, value) for name, value in model.reading.items() if name != LAYOUT}, **learned}
     known = find_format(format)
-    return replace(options, **{n: value for n, value in kept.items() if n not in given and known.takes(n)})
+    kept.setdefault("missing", "as-is")  # older models have not heard of it
+    kept = {n: value for n, value in kept.items() if n not in given and known.takes(n)}
+    return replace(options, found=(), **kept)  # the model knows what there is to be found
 
 
 def feature_space(options: Options, *, hashed: bool) -> dict[str, Any]:

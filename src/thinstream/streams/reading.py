@@ -108,6 +108,11 @@ class TextStream:
         return getattr(self.form, "layout", None)
 
     @property
+    def missing(self) -> str | None:
+        """What cells that say nothing are, where the format has cells."""
+        return getattr(self.form, "missing", None)
+
+    @property
     def remarks(self) -> list[str]:
         """What is odd about what was read so far, as far as the format notices."""
         return [*getattr(self.form, "remarks", []), *self.numbers.remarks()]

@@ -3,11 +3,14 @@
 import glob
 import mmap
 import queue
+import sys
 import threading
 import zlib
+from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -25,6 +28,8 @@ RELEASE = 1 << 24
 #: Bytes up to which the begin of a record is looked at again with whatever follows.
 _PATIENCE = 1 << 16
 _SAMPLES = 16
+#: Seconds after its first record for which a pipe is looked at: what it gives is to be learned, not to wait.
+PATIENCE = 2.0
 STDIN = "-"
 #: How compressed files begin.
 MAGIC = {
@@ -142,7 +147,7 @@ def _mapped(path: str, form: TextFormat, start: int, stop: int | None, longest: 
 def _streamed(
     path: str, form: TextFormat, start: int, idle: Callable[[], bool], longest: int
 ) -> Generator[Piece | None]:
-    with closing(_ReadAhead(path)) as blocks:
+    with closing(_reader(path)) as blocks:
         offset, passed, rest, fresh = 0, 0, np.empty(0, dtype=np.uint8), True
         waiting, size = list[bytes](), 0  # blocks that cannot end a record
         while True:
@@ -227,11 +232,44 @@ def _require_text(path: str, text: Text) -> None:
             raise InvalidInputError(f"{display_name(path)} is compressed with {kind}: {advice}")
 
 
+#: Pipes that were looked at and are still to be read.
+_peeked: "dict[str, _ReadAhead]" = {}
+
+
+def peek(path: str, lines: int, most: int) -> tuple[bytes, bool]:
+    """So many lines of a pipe, fewer if it is slow, and whether that is all; whoever reads it gets them again.
+
+    ``most`` is how many bytes are looked at.
+    """
+    if (before := _peeked.get(path)) is not None and before.stdin is sys.stdin:
+        return b"".join(before.seen), b"" in before.seen
+    blocks = _peeked[path] = _ReadAhead(path)
+    found, met, until = bytearray(), 0, 0.0
+    while met < lines and len(found) < most:
+        block = blocks.peek(max(until - monotonic(), 0.0) if met else None)
+        if block is None:
+            break
+        if not block:
+            return bytes(found), True
+        until = until if met else monotonic() + PATIENCE
+        found += block
+        met += block.count(b"\n")
+    return bytes(found), False
+
+
+def _reader(path: str) -> "_ReadAhead":
+    """Of a pipe that was looked at the one that has seen its begin."""
+    blocks = _peeked.pop(path, None)
+    return _ReadAhead(path) if blocks is None or blocks.stdin is not sys.stdin else blocks
+
+
 class _ReadAhead:
     """Reads blocks of a pipe or compressed file on a thread of its own, a few ahead."""
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self.seen: deque[bytes] = deque()  # while it was peeked at
+        self.stdin = sys.stdin
         self._blocks: queue.Queue[bytes | BaseException] = queue.Queue(maxsize=4)
         self._closed = False
         # a daemon: one that waits for a silent pipe must not keep the process alive
@@ -239,8 +277,18 @@ class _ReadAhead:
 
     def get(self, wait: bool) -> bytes | None:
         """The next block, b"" at the end; None if there is none yet and the caller does not wait."""
+        return self.seen.popleft() if self.seen else self._next(wait, None)
+
+    def peek(self, seconds: float | None) -> bytes | None:
+        """The next block, which stays to be got; None if none comes within the time."""
+        block = self._next(True, seconds)
+        if block is not None:
+            self.seen.append(block)
+        return block
+
+    def _next(self, wait: bool, seconds: float | None) -> bytes | None:
         try:
-            block = self._blocks.get(block=wait)
+            block = self._blocks.get(wait, seconds)
         except queue.Empty:
             return None
         if isinstance(block, BaseException):

@@ -31,6 +31,7 @@ def costs(
     here per 100 rows. All are progressive: each row is scored before it is learned.
     """
     from thinstream.cli import studies
+    from thinstream.cli.io import look_first
     from thinstream.cli.render import remark_on_labels, report_skipped, show_json_rows, write_csv, write_table
     from thinstream.tune.cost_curves import WEIGHTS, study_costs
     from thinstream.tune.text_tables import cost_table
@@ -39,6 +40,7 @@ def costs(
     studies.require_online(algorithm)
     tried = _parse_weights(weights) or WEIGHTS
     studies.require_study_outputs(data, study, None)
+    reading = look_first(data, reading, quiet=output.quiet)
     stream, trial = (
         studies.open_binary_stream(data, reading, study.dtype),
         Trial(parameters, fit_intercept=study.fit_intercept),

@@ -101,7 +101,7 @@ def _require_published_size(path: Path, published: "Published") -> None:
     if published.format != "svm" or published.rows is None:
         return
     rows = nonzeros = 0
-    for batch in open_stream(path, "libsvm", zero_based="auto", dtype="float64").batches():
+    for batch in open_stream(path, "libsvm", zero_based="auto", dtype="float64", look=0).batches():
         rows, nonzeros = rows + len(batch), nonzeros + batch.nnz
     if rows != published.rows or (published.nonzeros is not None and nonzeros != published.nonzeros):
         raise InvalidInputError(

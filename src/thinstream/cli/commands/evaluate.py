@@ -27,7 +27,7 @@ def evaluate(
     import numpy as np
 
     from thinstream.cli.io import require_not_input, require_outputs, score_data
-    from thinstream.cli.render import report_skipped, show_json, threshold_in_words
+    from thinstream.cli.render import report_skipped, report_unknown, show_json, threshold_in_words
     from thinstream.cli.terminal import printable
     from thinstream.errors import InvalidInputError
     from thinstream.evaluate.curves import curves_of
@@ -56,6 +56,7 @@ def evaluate(
     if not progress.rows:
         raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
     report_skipped(stream, output.quiet)
+    report_unknown(stream, output.quiet)
     report = progress.report(judging.tradeoff())
     labels = [printable(str(label)) for label in classes]
     if plot is not None:

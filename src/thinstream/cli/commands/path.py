@@ -95,7 +95,7 @@ def path(
     final models on rows that were held out. An asterisk marks the model that is picked.
     """
     from thinstream.cli import studies
-    from thinstream.cli.io import open_data
+    from thinstream.cli.io import look_first, open_data
     from thinstream.cli.render import remark_on_labels, report_skipped
     from thinstream.cli.terminal import keep_going
     from thinstream.evaluate.tally import POSITIVES
@@ -106,8 +106,7 @@ def path(
     from thinstream.tune.trials import Trial
 
     studies.require_online(algorithm)
-    classes = classes_of(reading)
-    check_metric(choice.scoring, len(classes))
+    check_metric(choice.scoring, 2 if reading.classes is None else len(reading.classes))
     check_rule(choice.pick, choice.limits())
     sweep = Sweep(n, *_parse_ends(l1), holdout)
     sweep.check()
@@ -116,6 +115,9 @@ def path(
     studies.require_study_outputs([*data, *(test or [])], study, choice.model)
     if choice.model is not None:
         keep_going()
+    reading = look_first(data, reading, quiet=output.quiet)
+    classes = classes_of(reading)
+    check_metric(choice.scoring, len(classes))
     stream = open_data(data, reading, study.dtype)
     test_stream = open_data(test, reading, study.dtype) if test else None
     trial, tradeoff = Trial(parameters, parse_costs(class_weight, classes), study.fit_intercept), judging.tradeoff()

@@ -49,7 +49,7 @@ def predict(
     """
     from thinstream.cli.answers import Answers
     from thinstream.cli.io import require_not_input, require_outputs, score_data
-    from thinstream.cli.render import report_skipped, say
+    from thinstream.cli.render import report_skipped, report_unknown, say
     from thinstream.cli.terminal import printable
     from thinstream.streams.lines.outputs import open_outputs
 
@@ -74,5 +74,6 @@ def predict(
             if waited_for:
                 file.flush()  # the next row of a pipe may wait for this answer
     report_skipped(stream, output.quiet)
+    report_unknown(stream, output.quiet)
     if out != "-" and not output.quiet:
         say(f"{rows:,} predictions in {out}")

@@ -173,7 +173,7 @@ def train(
     non-zero weights. Of more than two classes precision, recall, F1 and AP are means of the classes.
     """
     from thinstream.blend.serving import blends_of
-    from thinstream.cli.io import collect_garbage, open_data, read_as_learned
+    from thinstream.cli.io import collect_garbage, look_first, open_data, read_as_learned
     from thinstream.cli.progress import JsonLines, Table, Unmeasured
     from thinstream.cli.render import say
     from thinstream.cli.terminal import keep_going
@@ -197,6 +197,7 @@ def train(
     if training.grow_classes:
         reading = replace(reading, grow_classes=True)
     if training.start is None:
+        reading = (late.look_first if late.used else look_first)(data, reading, quiet=output.quiet)
         model = _new_model(reading, training, algorithm, parameters)
         if model.learner.algorithm.kind == "batch":  # whose rows are all there at once: the stream prepares them
             reading = replace(reading, normalize=training.normalize)

@@ -1,6 +1,6 @@
 """``thinstream tune``: which parameters are best, in one pass."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -199,7 +199,7 @@ def tune(
     """
     from thinstream.cli import studies
     from thinstream.cli.algorithm_options import split_names
-    from thinstream.cli.io import open_data
+    from thinstream.cli.io import look_first, open_data
     from thinstream.cli.render import remark_on_labels, report_skipped, say
     from thinstream.cli.search_report import SearchReport
     from thinstream.cli.terminal import keep_going
@@ -217,6 +217,8 @@ def tune(
     studies.require_study_outputs(data, study, search.model)
     if search.model is not None:
         keep_going()
+    reading = look_first(data, reading, quiet=output.quiet)
+    job = replace(job, reading=reading)
     classes = classes_of(reading)
     scoring = scoring_of(search.scoring, judging.tradeoff(), len(classes))
     candidates = job.candidates(classes)

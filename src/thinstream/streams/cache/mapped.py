@@ -22,6 +22,7 @@ from thinstream.batch import Batch, Position, plain
 from thinstream.errors import CacheError, InvalidInputError
 from thinstream.streams.cache.layout import AGAIN, Block, contents_of, identity
 from thinstream.streams.cache.writing import write_file
+from thinstream.streams.options import OPTIONS, as_tuples, spelling
 from thinstream.streams.stream import START, Skipped, Stream
 
 #: Non-zeros (and rows) of a record batch.
@@ -87,6 +88,17 @@ class Cache:
         self.size = self.rows
         self.nnz = sum(block.nnz for block in contents.blocks)
         self.largest = max((block.largest for block in contents.blocks), default=0.0)
+
+    @property
+    def remembered(self) -> dict[str, Any]:
+        """What a model file keeps of how the source was read."""
+        names = [name for name, option in OPTIONS.items() if spelling(option).remembered and name in self.source]
+        return {name: self.source[name] for name in names if as_tuples(self.source[name]) != OPTIONS[name].default}
+
+    @property
+    def missing(self) -> str | None:
+        """What cells that say nothing were, where there were cells."""
+        return self.source.get("missing")
 
     def done(self, position: Position) -> int:
         """Rows before a position."""

@@ -45,6 +45,8 @@ class Format:
         Returns the stream; of a text format by way of `text_stream`.
     lines : bool
         Whether it is text whose records are lines, so that a file may be cut at any end of line.
+    is_table : bool
+        Whether its files are read by columns, not as text.
 
     """
 
@@ -53,6 +55,7 @@ class Format:
     options: tuple[str, ...]
     open: Callable[["Format", list[str], Options], "Stream"]
     lines: bool = False
+    is_table: bool = False
 
     def takes(self, option: str) -> bool:
         """Whether an option says something about files of this format."""

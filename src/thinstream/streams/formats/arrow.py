@@ -25,13 +25,14 @@ def open_arrow(known: Format, files: list[str], options: Options) -> Any:
         cross=options.cross,
         strict=options.strict,
         row_id=options.id,
+        missing=options.missing,
     )
     stream.options = options
     return stream if options.normalize is None else UnitRows(stream)
 
 
-_OPTIONS = (*LABELS_AND_WEIGHTS, "columns", *HASHING, "cross", "id")
+_OPTIONS = (*LABELS_AND_WEIGHTS, "missing", "columns", *HASHING, "cross", "id")
 FORMATS = (
-    Format("parquet", (".parquet",), _OPTIONS, open_arrow),
-    Format("arrow", (".arrow", ".feather", ".ipc"), _OPTIONS, open_arrow),
+    Format("parquet", (".parquet",), _OPTIONS, open_arrow, is_table=True),
+    Format("arrow", (".arrow", ".feather", ".ipc"), _OPTIONS, open_arrow, is_table=True),
 )

@@ -24,7 +24,7 @@ def open_cache(known: Format, files: list[str], options: Options) -> Any:
     for name, given in options.given().items():
         had, given = as_tuples(made.get(name, OPTIONS[name].default)), as_tuples(given)
         same = sorted(given) == sorted(had) if OPTIONS[name].default == () else had == given
-        if name in known.options and not same:
+        if name in known.options and name != "numeric" and not same:  # which tells errors, no features
             raise InvalidParameterError(f"{cache.path} was made with {name} {had!r}, cannot be read with {given!r}")
     return UnitRows(cache) if options.normalize and not cache.feature_space.get("normalize") else cache
 

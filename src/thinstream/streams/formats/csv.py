@@ -10,11 +10,13 @@ def open_csv(known: Format, files: list[str], options: Options) -> Any:
     """The rows of CSV files."""
     from thinstream.streams.text.csv import CSV
 
-    parser = CSV.of(options, delimiter="\t" if known.name == "tsv" else ",", numbered=not options.header)
+    delimiter = options.delimiter or ("\t" if known.name == "tsv" else None)
+    parser = CSV.of(options, delimiter=delimiter, numbered=not options.header)
     return text_stream(known, files, parser, options)
 
 
 _OPTIONS = (
-    *LABELS_AND_WEIGHTS, *TEXTS, "categorical", "numeric", "header", "columns", *HASHING, "cross", "names", "id",
+    *LABELS_AND_WEIGHTS, *TEXTS, "categorical", "numeric", "dates", "missing", "header", "delimiter", "columns",
+    *HASHING, "cross", "names", "id",
 )  # fmt: skip
 FORMATS = (Format("csv", (".csv",), _OPTIONS, open_csv), Format("tsv", (".tsv",), _OPTIONS, open_csv))

@@ -70,24 +70,25 @@ class ArrowRows(RowStream):
 
     places: list[str]  # what messages call each part
 
-    def _part(self, number: int) -> Part:
+    def part(self, number: int) -> Part:
+        """What holds the rows of a place."""
         raise NotImplementedError
 
     @cached_property
     def size(self) -> int | None:
         """Rows, where the parts tell without reading all of them."""
-        counts = [self._part(number).count() for number in range(len(self.places))]
+        counts = [self.part(number).count() for number in range(len(self.places))]
         return None if None in counts else sum(count for count in counts if count is not None)
 
     @property
     def feature_space(self) -> dict[str, Any]:
         """How names are hashed; {} where features are numbered."""
-        return {} if {self.indices, self.values} <= set(self._part(0).columns) else super().feature_space
+        return {} if {self.indices, self.values} <= set(self.part(0).columns) else super().feature_space
 
     @property
     def feature_columns(self) -> list[str]:
         """Columns that are features, where each has its own."""
-        reading = _Reading(self, self.places[0], self._part(0).columns)
+        reading = _Reading(self, self.places[0], self.part(0).columns)
         return [] if reading.lists else reading.features
 
     def _reading(self) -> dict[str, Any]:
@@ -95,7 +96,8 @@ class ArrowRows(RowStream):
         columns = [self.label, self.weight, self.indices, self.values, *self.ignore]
         grow = {} if self.book is None else {"grow_classes": True}
         crossed = {"cross": self.feature_space["cross"]} if self.crosses else {}
-        return {"columns": columns, "classes": repr(self._told), **grow, **crossed}
+        missing = {} if self.missing == "as-is" else {"missing": self.missing}
+        return {"columns": columns, "classes": repr(self._told), **grow, **crossed, **missing}
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on; in a position, ``offset`` counts rows of the part."""
@@ -104,7 +106,7 @@ class ArrowRows(RowStream):
             raise InvalidInputError(f"there are {len(places)} files, cannot go on in number {start.part} (from 0)")
         for number in range(start.part, len(places)):
             offset = start.offset if number == start.part else 0
-            part = self._part(number)
+            part = self.part(number)
             reading = _Reading(self, places[number], part.columns)
             for records in part.records(reading.columns, offset, reading.rows_per_batch):
                 batch = reading.batch(records, offset)
@@ -164,7 +166,8 @@ class ArrowFiles(ArrowRows):
         self.paths = [Path(path) for path in paths]
         self.places = self.files = [str(path) for path in self.paths]
 
-    def _part(self, number: int) -> Part:
+    def part(self, number: int) -> Part:
+        """A file."""
         return open_table(self.paths[number])
 
     def fingerprint(self) -> dict[str, Any]:
@@ -211,7 +214,8 @@ class ArrowTables(ArrowRows):
         super().__init__(**columns)
         self.tables, self.columns, self.places = tuple(tables), list(names), [place]
 
-    def _part(self, number: int) -> Part:
+    def part(self, number: int) -> Part:
+        """All tables together."""
         return self
 
     def fingerprint(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
 from thinstream.streams.tables.arrow_package import pyarrow
-from thinstream.streams.tables.cells import Column
+from thinstream.streams.tables.columns import Column
 
 
 def list_lengths(column: Any, name: str, path: str) -> NDArray[np.int64]:
@@ -79,11 +79,14 @@ def column_of(name: str, array: Any, path: str) -> Column:
     """A column of a table as numbers or categories."""
     types, kind = pyarrow().types, array.type
     if types.is_null(kind):
-        return Column(name, numbers=np.zeros(len(array)))
+        return Column(name, numbers=np.zeros(len(array)), present=np.zeros(len(array), np.bool_))
+    if types.is_date(kind) or types.is_timestamp(kind):
+        times = array.cast(pyarrow().timestamp("s"), safe=False).to_numpy(zero_copy_only=False)
+        return Column(name, times=times, by_day=types.is_date(kind))
     if any(fits(kind) for fits in (types.is_dictionary, types.is_string, types.is_large_string, types.is_string_view)):
         return _categories(name, array, path)
     if not any(fits(kind) for fits in (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)):
-        allowed = "numbers, booleans, text or dictionaries of text"
+        allowed = "numbers, booleans, dates, text or dictionaries of text"
         raise InvalidInputError(f"{path}: column {name!r} must hold {allowed}, got {kind}; ignore= leaves it out")
     present = present_in(array)
     return Column(name, numbers=floats(array, name, path), present=present)

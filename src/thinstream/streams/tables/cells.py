@@ -13,7 +13,8 @@ from thinstream.streams.crossing.declared import Cross
 from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.rows import cross_rows
 from thinstream.streams.crossing.spelling import Members
-from thinstream.streams.options import Options
+from thinstream.streams.options import MISSING, Options
+from thinstream.streams.tables.columns import Column, of_features
 from thinstream.streams.text.hashing import Numbering, encode_names
 
 #: Cells of a table that are turned into rows at a time.
@@ -39,6 +40,7 @@ class RowStream:
 
     unit = "rows"
     names = skipped = None
+    finds_classes = False  # whether nobody has told its classes
     options: Options | None = None  # by which it was opened
 
     def __init__(
@@ -49,7 +51,10 @@ class RowStream:
         rows_per_batch: int = 1 << 16,
         grow_classes: bool = False,
         cross: Sequence[Cross] = (),
+        missing: str = "as-is",
     ) -> None:
+        if missing not in MISSING:
+            raise InvalidParameterError(f"missing must be {listed(MISSING)}, got {missing!r}")
         if dtype not in ("float32", "float64"):
             raise InvalidParameterError(f"dtype must be {listed(['float32', 'float64'])}, got {dtype!r}")
         if not isinstance(rows_per_batch, int) or rows_per_batch < 1:
@@ -61,6 +66,7 @@ class RowStream:
             raise InvalidParameterError(
                 f"classes must be two that differ, (negative, positive), or more, got {classes!r}"
             )
+        self.missing = missing if hasher is not None else None
         self.hasher, self._told = hasher, None if classes is None else tuple(classes)
         self.book = ClassBook(self._told or ()) if grow_classes else None
         self.dtype, self.rows_per_batch = dtype, rows_per_batch
@@ -97,16 +103,6 @@ class RowStream:
         return position.row
 
 
-class Column(NamedTuple):
-    """Cells of one column: numbers, or codes of categories (−1: absent)."""
-
-    name: str
-    numbers: NDArray[Any] | None = None
-    present: NDArray[np.bool_] | None = None  # where there is a number; None: everywhere
-    codes: NDArray[Any] | None = None
-    categories: Sequence[Any] = ()
-
-
 class Csr(NamedTuple):
     """Sparse rows; what has no order yet gets one where a `Batch` is made of it."""
 
@@ -122,6 +118,8 @@ def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, fi
     Zeros and absent cells are left out. ``place`` and ``first`` are what errors call the source and its first row.
     """
     hasher, dtype = stream.hasher, stream.dtype
+    width = len(columns)
+    columns = of_features(columns, stream.missing or "as-is", place, first)
     indices = np.empty((n, len(columns)), dtype=np.int32)
     values = np.empty((n, len(columns)), dtype=dtype)
     hashed = None if hasher is None else hasher([column.name for column in columns])
@@ -146,7 +144,7 @@ def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, fi
         indices, values = np.take_along_axis(indices, order, 1), np.take_along_axis(values, order, 1)
     kept = values != 0
     indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(kept, axis=1))]).astype(np.int64)
-    return Csr(indptr, indices[kept], values[kept], len(columns) if hasher is None else hasher.width)
+    return Csr(indptr, indices[kept], values[kept], width if hasher is None else hasher.width)
 
 
 def _cross_columns(columns: Sequence[Column], n: int, crosses: Crosses) -> Csr:

@@ -1,6 +1,7 @@
 """Data that is in memory already, as streams: matrices, frames, and dicts."""
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,11 +11,13 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
+from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
+from thinstream.streams.looking.classes import classes_in
+from thinstream.streams.options import LOOK
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import (
     CELLS,
-    Column,
     Csr,
     Hasher,
     RowStream,
@@ -22,6 +25,7 @@ from thinstream.streams.tables.cells import (
     sparse_values,
     weights_of,
 )
+from thinstream.streams.tables.columns import Column
 from thinstream.streams.tables.records import Records
 
 _Rows = Callable[[int, int], Csr]
@@ -39,6 +43,8 @@ def from_memory(
     dtype: str = "float32",
     rows_per_batch: int = 1 << 16,
     cross: Sequence[Sequence[str]] = (),
+    missing: str = "indicator",
+    look: int = LOOK,
 ) -> "Memory | Records":
     """A stream of what is in memory.
 
@@ -46,16 +52,16 @@ def from_memory(
     ----------
     X : sparse matrix, array, frame of pandas or polars, or dicts
         Features are numbered by the place of their column. In a frame with a ``hasher`` they are hashed by name
-        instead, and text and categories are allowed (``column=text``). Nulls of a frame are absent. Dicts (`Records`)
-        need a hasher.
+        instead, and text, categories (``column=text``) and times are allowed. Dicts (`Records`) need a hasher.
     y : sequence
-        Labels: numbers (> 0 is positive), booleans, or whatever ``classes`` names. Dicts come with theirs, in pairs.
+        Labels: numbers, booleans, texts, or whatever ``classes`` names. Dicts come with theirs, in pairs.
     weights : sequence of float
         Importance of the rows.
     hasher : Hasher
         Numbers features by their names.
     classes : (negative, positive), or more
-        The two labels.
+        The two labels. None: they are found, as in files, in ``y`` or the first dicts of a list; else labels are
+        numbers, positive above 0.
     grow_classes : bool
         Whether classes are found as they come, those of ``classes`` first.
     dtype : {"float32", "float64"}
@@ -65,6 +71,11 @@ def from_memory(
     cross : list of tuples of names
         Columns of a frame, or keys of dicts, to be crossed, as ``[("user", "item")]``: their products are features,
         too (docs/recipes/crosses.md). Needs a `Numbering` for a hasher.
+    missing : {"indicator", "ignore", "error", "as-is"}
+        What nulls, NaN and words like NA are where features have names: the feature ``column=?``, no feature, an error,
+        or what they are (nulls nothing, NaN an error, words categories). A key that a dict does not have is no feature.
+    look : int
+        Labels looked at to find classes; 0: none.
 
     Examples
     --------
@@ -74,18 +85,40 @@ def from_memory(
     [([1, 0], [2.0, 3.0], [-1, 1])]
 
     """
+    found = classes
+    if classes is None and look and not grow_classes:
+        found = _classes_in(X if y is None else y, look, pairs=y is None)
     shared: dict[str, Any] = {
-        "classes": classes,
+        "classes": found,
         "grow_classes": grow_classes,
         "dtype": dtype,
         "rows_per_batch": rows_per_batch,
         "cross": cross,
+        "missing": missing,
     }
     if not hasattr(X, "shape") and not _is_nested(X):
         if y is not None or weights is not None:
             raise InvalidInputError("dicts come with their labels and weights: (dict, label) or (dict, label, weight)")
-        return Records(X, hasher, **shared)
-    return Memory(X, y, weights, hasher=hasher, **shared)
+        stream: Memory | Records = Records(X, hasher, **shared)
+    else:
+        stream = Memory(X, y, weights, hasher=hasher, **shared)
+    stream.finds_classes = found is not classes
+    return stream
+
+
+def _classes_in(labels: Any, look: int, *, pairs: bool) -> tuple[Any, ...] | None:
+    """Classes found in labels, or in pairs of dicts and labels; None of what can be gone through only once."""
+    if pairs:
+        given = labels[:look] if isinstance(labels, list | tuple) else ()
+        labels = [record[1] for record in given if isinstance(record, tuple) and len(record) > 1]
+    else:
+        array = np.asarray(labels, dtype=object) if isinstance(labels, list | tuple) else np.asarray(labels)
+        labels = (array if array.dtype.kind == "O" else np.unique(array)).reshape(-1).tolist()
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    there = [label for label in plain if label is not None and label == label]
+    if not all(isinstance(label, str | int | float) for label in there):
+        return None
+    return classes_in(Counter(label_of(label) if isinstance(label, float) else label for label in there))
 
 
 def _is_nested(X: Any) -> bool:
@@ -192,7 +225,7 @@ def _frame_columns(X: Any, first: int, end: int) -> list[Column]:
 
 
 def _pandas(name: str, series: Any) -> Column:
-    """A series of pandas. NaN in a plain column of numbers is a number that is not finite, not a missing one."""
+    """A series of pandas."""
     kind = series.dtype.kind
     if hasattr(series, "cat"):
         return _category_column(name, series.cat.codes.to_numpy(), series.cat.categories)
@@ -201,6 +234,8 @@ def _pandas(name: str, series: Any) -> Column:
             return Column(name, numbers=series.to_numpy())
         present = ~series.isna().to_numpy()
         return Column(name, numbers=series.to_numpy(dtype=np.float64, na_value=0.0), present=present)
+    if kind == "M":
+        return Column(name, times=series.to_numpy(dtype="M8[s]"))
     if kind not in "OU":
         raise _unknown(name, series.dtype)
     codes, categories = series.factorize()
@@ -213,6 +248,8 @@ def _polars(series: Any) -> Column:
         present = series.is_not_null().to_numpy()
         filled = series.fill_null(False if word == "Boolean" else 0)
         return Column(name, numbers=filled.to_numpy().astype(float, copy=False), present=present)
+    if word in ("Date", "Datetime"):
+        return Column(name, times=series.to_numpy().astype("M8[s]"), by_day=word == "Date")
     if word not in ("String", "Categorical", "Enum", "Null"):
         raise _unknown(name, kind)
     codes = np.full(len(series), -1)
@@ -231,4 +268,4 @@ def _category_column(name: str, codes: Any, categories: Any) -> Column:
 
 
 def _unknown(name: str, kind: Any) -> InvalidInputError:
-    return InvalidInputError(f"X: column {name!r} must hold numbers, booleans, text or categories, got {kind}")
+    return InvalidInputError(f"X: column {name!r} must hold numbers, booleans, times, text or categories, got {kind}")

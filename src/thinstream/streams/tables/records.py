@@ -15,6 +15,7 @@ from thinstream.streams.crossing.rows import MOST, cross_rows
 from thinstream.streams.crossing.spelling import spelled
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import Hasher, RowStream, finite, weights_of
+from thinstream.streams.tables.columns import ABSENT, says_nothing
 
 _Source = Iterable[Any] | Callable[[], Iterable[Any]]
 
@@ -23,7 +24,8 @@ class Records(RowStream):
     """Dicts, or pairs (dict, label), or triples (dict, label, weight), as a stream.
 
     A number is a value under its name; True is 1; text is a category, 1 under ``name=text``; a list is a number under
-    ``name[0]``, ``name[1]``, …, or counts its texts; a dict within is ``name.inner``. None, False and 0 are absent.
+    ``name[0]``, ``name[1]``, …, or counts its texts; a dict within is ``name.inner``. False and 0 are absent; None, NaN
+    and words like NA are what ``missing`` says, a key that is not there is nothing.
 
     Parameters
     ----------
@@ -31,7 +33,7 @@ class Records(RowStream):
         An iterator can be read once only; a list, or a function, can be gone through again.
     hasher : Hasher
         Numbers features by their names.
-    classes, dtype, rows_per_batch
+    classes, dtype, rows_per_batch, missing
         As in `from_memory`.
 
     """
@@ -74,7 +76,7 @@ class Records(RowStream):
         numbers: dict[str, int] = {}  # names in order of appearance
         columns, codes, values, ends = [], [], [], [0]
         for k, (features, _, _) in enumerate(triples):
-            for column, name, value in _flat(features, "", first + k):
+            for column, name, value in _flat(features, "", first + k, self.missing or "as-is"):
                 columns.append(column)
                 codes.append(numbers.setdefault(name, len(numbers)))
                 values.append(value)
@@ -124,17 +126,21 @@ def _triple(record: Any, row: int) -> tuple[Mapping[str, Any], Any, Any]:
     return features, label, weight
 
 
-def _flat(features: Mapping[Any, Any], prefix: str, row: int) -> Iterator[tuple[str, str, float]]:
+def _flat(features: Mapping[Any, Any], prefix: str, row: int, missing: str) -> Iterator[tuple[str, str, float]]:
     """Columns, names and values of what is present."""
     for key, value in features.items():
         column = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{column}.", row)
+            yield from _flat(value, f"{column}.", row, missing)
         elif isinstance(value, list | tuple):
             for k, item in enumerate(value):
                 yield from _cell(column, column if isinstance(item, str) else f"{column}[{k}]", item, row)
-        else:
+        elif missing == "as-is" or not says_nothing(value):
             yield from _cell(column, column, value, row)
+        elif missing == "indicator":
+            yield column, f"{column}={ABSENT}", 1.0
+        elif missing == "error":
+            raise InvalidInputError(f"X: feature {column!r} must have a value, got {value!r} at row {row}")
 
 
 def _cell(column: str, name: str, value: Any, row: int) -> Iterator[tuple[str, str, float]]:

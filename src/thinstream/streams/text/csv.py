@@ -2,12 +2,16 @@
 
 Cells follow RFC 4180: in quotes they may hold delimiters, newlines and doubled quotes. What a cell gives is decided by
 the cell: a finite number is a value of the feature named as its column, any other text is the feature ``column=text``
-with value 1, an empty cell is absent. Columns can be declared, which also finds errors: ``numeric`` ones take nothing
-but finite numbers (and NA, N/A, NaN, nan, null and NULL, which are absent), ``categorical`` ones take numbers for text.
-Declare columns of codes: 17297e88 may be meant as eight letters, but it is a number, too.
+with value 1. Columns can be declared, which also finds errors: ``numeric`` ones take nothing but finite numbers,
+``categorical`` ones take numbers for text, ``dates`` give their parts: ``column.month=05``. Declare columns of codes:
+17297e88 may be meant as eight letters, but it is a number, too.
+
+A cell that says nothing (empty, NA, N/A, NaN, nan, null, NULL, None, ?) is the feature ``column=?``, which no other
+cell can be; see ``missing``. Infinity is an error.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -21,16 +25,20 @@ from thinstream.learners.learner import LARGEST
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.crossing.spelling import Members, of_columns, spelled
+from thinstream.streams.options import DELIMITERS, MISSING
 from thinstream.streams.text import csv_parser as parser
+from thinstream.streams.text.csv_cells import AFTER_QUOTE, FINE, OPEN, blank_line, cell, read
 from thinstream.streams.text.hashed_rows import TEXTS, Class, ColumnFormat, Raw
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
 from thinstream.streams.text.tokens import Feature, Runs, Spliced, run_features
 
-_DELIMITERS = (",", "\t", ";", "|")
 #: Labels that no cell has: of three or more the parser gives the places.
 _NEVER = (np.inf, np.inf, np.inf)
-_NO_COLUMNS = parser.Columns(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
+_HASHES = np.empty(0, np.uint64)
+_PARTS = np.empty((len(parser.PARTS), 0), np.uint64)
+_NO_COLUMNS = parser.Columns(np.empty(0, np.int64), _HASHES, _HASHES, _HASHES, _PARTS)
+_NOTHING = dict(zip(MISSING, (parser.INDICATOR, parser.ABSENT, parser.REFUSED, parser.AS_IS), strict=True))
 
 
 class _Texts(NamedTuple):
@@ -47,12 +55,15 @@ class CSV(ColumnFormat):
 
     Parameters
     ----------
-    numeric, categorical : names
-        Columns declared to be numbers or categories.
+    numeric, categorical, dates : names
+        Columns declared to be numbers, categories or dates.
+    missing : {"indicator", "ignore", "error", "as-is"}
+        What a cell is that says nothing: ``column=?``, no feature, an error, or (but for an empty one, which is no
+        feature) a word like any other.
     numbered : bool
         For files without a header: columns are called c1, c2, …
-    delimiter : {",", "\\t", ";", "|"}
-        What stands between cells.
+    delimiter : {",", "\\t", ";", "|"} or None
+        What stands between cells. None: what the first line of a file has.
     labels, strict : bool
         Whether the column of the label must be there, and those of the weight and to be left out.
     columns : names
@@ -72,16 +83,21 @@ class CSV(ColumnFormat):
     ROLES = tuple(parser.KINDS)
     numeric: Sequence[str] = ()
     categorical: Sequence[str] = ()
+    dates: Sequence[str] = ()
+    missing: str = "as-is"
     numbered: bool = False
-    delimiter: str = ","
+    delimiter: str | None = ","
     labels: bool = True
     strict: bool = True
     columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.delimiter not in _DELIMITERS:
-            raise self.refused(f"delimiter must be {listed(_DELIMITERS)}, got {self.delimiter!r}")
+        if self.delimiter not in (None, *DELIMITERS):
+            raise self.refused(f"delimiter must be {listed(DELIMITERS)}, got {self.delimiter!r}")
+        self.between = self.delimiter or ","  # in the file that was begun last
+        if self.missing not in _NOTHING:
+            raise self.refused(f"missing must be {listed(_NOTHING)}, got {self.missing!r}")
         self._order: list[str] = []  # columns as the file has them that was begun last
         self._layout: parser.Columns | None = None
         self._classes = _classes(self.classes)
@@ -90,16 +106,18 @@ class CSV(ColumnFormat):
     def header(self, text: Text) -> int:
         """Takes in the names of the columns; raises if they are not those of the files before."""
         start = mark = super().header(text)
+        if self.delimiter is None:
+            self.between = self._found_between(text, mark)
         if self.numbered:
             if self._layout is not None:
                 return mark
-            while blank := parser.blank_line(text, start):
+            while blank := blank_line(text, start):
                 start += blank
-            found, _ = _first_record(text, start, ord(self.delimiter))
+            found, _ = _first_record(text, start, ord(self.between))
             if found:
                 self._lay_out([f"c{k}" for k in range(1, len(found) + 1)])
             return mark
-        found, end = _first_record(text, mark, ord(self.delimiter))
+        found, end = _first_record(text, mark, ord(self.between))
         if not found:
             if len(text) == mark:
                 return mark  # an empty file
@@ -113,6 +131,17 @@ class CSV(ColumnFormat):
             )
         self._lay_out(found)
         return end
+
+    def _found_between(self, text: Text, start: int) -> str:
+        """The delimiter that gives columns that are named here, most columns of several such; a comma of equals."""
+        while self.numbered and (blank := blank_line(text, start)):
+            start += blank
+        wanted, found = {name for name in (self.label, *self.columns) if name is not None}, {}
+        for delimiter in DELIMITERS:
+            with suppress(InvalidInputError):
+                cells = _first_record(text, start, ord(delimiter))[0]
+                found[delimiter] = len(wanted.intersection(cells)), len(cells)
+        return max(found, key=found.__getitem__, default=",")
 
     def _lay_out(self, order: list[str]) -> None:
         """From names of columns to what is done with each."""
@@ -143,11 +172,27 @@ class CSV(ColumnFormat):
             np.array(list(kinds.values()), np.int64),
             np.array([self.hashing.code(name) for name in order], np.uint64),
             np.array([self.hashing.namespace(f"{name}=") for name in order], np.uint64),
+            np.array([self.hashing.code("?", f"{name}=") for name in order], np.uint64),
+            np.array(
+                [[self.hashing.namespace(f"{name}.{part}=") for name in order] for part in parser.PARTS], np.uint64
+            ),
         )
+
+    @property
+    def _named(self) -> list[str]:
+        """Columns, and the parts of each as if it were of dates, in the order of the parser's codes."""
+        return [*self._order, *(f"{name}.{part}" for part in parser.PARTS for name in self._order)]
 
     def _no_column(self, role: str, name: str, order: list[str]) -> InvalidInputError:
         hint = near(name, order, "; ") or ("; --label (label=…) names it" if role == "label" else "")
+        if not self.numbered and any(map(is_number, order)):
+            hint += "; a file whose first line holds no names is read with --no-header, its columns called c1, c2 …"
         return InvalidInputError(f"{role}: there is no column {name!r} among {_some(order)}{hint}")
+
+    @property
+    def order(self) -> list[str]:
+        """All columns, as the file has them that was begun last."""
+        return self._order
 
     @property
     def feature_columns(self) -> list[str]:
@@ -158,11 +203,14 @@ class CSV(ColumnFormat):
     @property
     def layout(self) -> dict[str, Any] | None:
         """What the cells of a line are, in the file that was begun last: for lines that come without a header."""
-        return {"format": "tsv" if self.delimiter == "\t" else "csv", "columns": self._order} if self._order else None
+        if not self._order:
+            return None
+        found = {"format": "tsv" if self.between == "\t" else "csv", "columns": self._order}
+        return found if self.between in ",\t" else {**found, "delimiter": self.between}
 
     def records(self, text: Text) -> int:
         """Up to the end of the last record that is whole: newlines in quotes end none."""
-        return parser.whole_records(text, ord(self.delimiter))
+        return parser.whole_records(text, ord(self.between))
 
     def parse(self, text: Text) -> Parsed:
         """The rows of whole records, up to the first bad one."""
@@ -171,26 +219,26 @@ class CSV(ColumnFormat):
             if bytes(text).strip(b"\r\n"):
                 raise InvalidInputError("the columns of a CSV file are known from its header, got rows before a header")
             layout = _NO_COLUMNS
-        most = len(text) // 2 + 2  # a row, or a feature, takes a character and what ends it
+        # a row, or a feature, takes a character and what ends it, unless empty cells are features
+        most = len(text) // (1 if self.missing == "indicator" else 2) + 2
         room, spans = Raw.empty(most), self.room_for_spans(most)
         cells = np.empty((len(text) + 1 if self.text else 0, 5), np.int64)
-        hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype])
+        hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype], _NOTHING[self.missing])
         met = self._labels_in(text, layout) if self.grow_classes else None
         classes = self._classes if met is None else _classes((*met, *_NEVER))
         verdict, offset, where, end, rows, texts = parser.parse(
-            plain(text), ord(self.delimiter), layout, classes, *hashing, room, spans, cells
+            plain(text), ord(self.between), layout, classes, *hashing, room, spans, cells
         )
         raw, found, members = room.first(rows, self.weight is not None), None, None
+        whole = np.concatenate([text, parser.BEHIND_TEXT]) if len(spans) else text
         if self.crosses:
             spans = spans[: raw.indptr[-1]]
             values = self.unsigned(raw.values, spans)
-            members = of_columns(plain(text), spans, self._order, self.crosses, values, raw.indptr)
+            members = of_columns(whole, spans, self._named, self.crosses, values, raw.indptr)
         if texts:
             raw, found = self._with_texts(text, cells[:texts], raw)
             members = members and self._with_spelled_texts(members, found, raw)
-        error = (
-            None if verdict == parser.FINE else (ParseError(offset, self._message(verdict, text, offset, where)), end)
-        )
+        error = None if verdict == FINE else (ParseError(offset, self._message(verdict, text, offset, where)), end)
 
         def name_at(place: int) -> str:
             if found is not None:
@@ -200,7 +248,7 @@ class CSV(ColumnFormat):
             column, start, stop, doubled, _ = spans[place].tolist()
             if column >= 0:
                 return readable("", self._order[column])
-            return readable(f"{self._order[-column - 1]}=", _cell_text(text, start, stop, doubled))
+            return readable(f"{self._named[-column - 1]}=", _cell_text(whole, start, stop, doubled))
 
         return self.parsed(text, raw, error, name_at, self._ids(text, raw), met=met, members=members)
 
@@ -214,17 +262,17 @@ class CSV(ColumnFormat):
         start = 0
         while True:
             found = (*self._met, *_NEVER)
-            rest, delimiter = plain(text[start:]), ord(self.delimiter)
+            rest, delimiter = plain(text[start:]), ord(self.between)
             verdict, offset, _, _end, rows, _ = parser.parse(
-                rest, delimiter, alone, _classes(found), np.uint64(0), False, 0.0, room, nothing, nothing
+                rest, delimiter, alone, _classes(found), np.uint64(0), False, 0.0, parser.AS_IS, room, nothing, nothing
             )
             if verdict != parser.BAD_LABEL:
                 return list(found[: -len(_NEVER)])
-            _, begin, stop, doubled, _ = parser.cell(rest, offset, delimiter)
-            cell = _cell_text(rest, begin, stop, doubled)
-            value, is_number = parser._read(rest, begin, stop)
-            label = label_of(value) if is_number else cell
-            if "\ufffd" in cell or label in found:  # bytes that are no text: the parser tells
+            _, begin, stop, doubled, _ = cell(rest, offset, delimiter)
+            shown = _cell_text(rest, begin, stop, doubled)
+            value, is_number = read(rest, begin, stop)
+            label = label_of(value) if is_number else shown
+            if "\ufffd" in shown or label in found:  # bytes that are no text: the parser tells
                 return list(found[: -len(_NEVER)])
             if label not in self._met:
                 self._met.append(label)
@@ -235,7 +283,7 @@ class CSV(ColumnFormat):
         if self.id is None or not self._order:
             return None
         spans = np.empty((len(raw.starts), 3), np.int64)
-        parser.find_cells(plain(text), raw.starts, ord(self.delimiter), self._order.index(self.id), spans)
+        parser.find_cells(plain(text), raw.starts, ord(self.between), self._order.index(self.id), spans)
         return [_cell_text(text, *span) for span in spans.tolist()]
 
     def _with_texts(self, text: Text, cells: NDArray[np.int64], raw: Raw) -> tuple[Raw, _Texts]:
@@ -274,21 +322,26 @@ class CSV(ColumnFormat):
         )
 
     def _message(self, verdict: int, text: Text, offset: int, where: int) -> str:
-        if verdict == parser.OPEN:
+        if verdict == OPEN:
             return "a quote that opens a cell must be closed again, got the end of the text"
         if verdict == parser.COUNT:
             return f"a record must have {len(self._order)} cells, as many as there are columns, got {where}"
-        _, start, stop, _, _ = parser.cell(text, offset, ord(self.delimiter))
+        _, start, stop, _, _ = cell(text, offset, ord(self.between))
         given = repr(bytes(text[start : min(stop, start + 40)]).decode("utf-8", "backslashreplace"))
         name = repr(self._order[where]) if where < len(self._order) else f"number {where + 1}"
         limit = f"|value| must be at most {LARGEST[self.dtype]:g} ({self.dtype}: sums of squares would overflow)"
         end = "a closing quote must be followed by a delimiter or the end of the line"
         texts = f"a finite number ({TEXTS})"
         allowed = {
-            parser.AFTER_QUOTE: f"column {name}: {end}",
+            AFTER_QUOTE: f"column {name}: {end}",
             parser.BAD_LABEL: f"a label must be {texts if self.classes is None else listed(self.classes)}",
             parser.BAD_WEIGHT: "a weight must be a finite number ≥ 0",
-            parser.BAD_NUMBER: f"column {name} is declared numeric, so a cell must be a finite number, empty or NA",
+            parser.BAD_NUMBER: f"column {name} is numeric (declared, or found by looking), so a cell must be a "
+            "finite number, empty or NA",
+            parser.BAD_DATE: f"column {name} holds dates, so a cell must be one as in 2024-05-17 or 2024-05-17T13:05, "
+            "or empty (--categorical takes words)",
+            parser.NO_VALUE: f"column {name} must have a value in every record (missing is error)",
+            parser.INFINITE: f"column {name}: numbers must be finite (--categorical takes words)",
             parser.LIMIT: f"column {name}: {limit}, or the column declared categorical or ignored",
         }[verdict]
         return f"{allowed}, got {given}"
@@ -299,6 +352,12 @@ def _some(names: list[str]) -> str:
     return ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
 
 
+def is_number(name: str) -> bool:
+    """Whether a cell is a finite number."""
+    text = np.frombuffer(name.encode("utf-8", "surrogatepass"), np.uint8)
+    return bool(read(text, 0, len(text))[1])
+
+
 def _cell_text(text: Text, start: int, stop: int, doubled: int) -> str:
     """A cell as text; bytes that are no UTF-8 are replaced."""
     found = bytes(text[start:stop]).decode("utf-8", "replace")
@@ -307,12 +366,12 @@ def _cell_text(text: Text, start: int, stop: int, doubled: int) -> str:
 
 def _first_record(text: Text, start: int, delimiter: int) -> tuple[list[str], int]:
     """The cells of the first record, and its end; no cells if it is an empty line."""
-    if start >= len(text) or parser.blank_line(text, start):
+    if start >= len(text) or blank_line(text, start):
         return [], start
     found: list[str] = []
     while True:
-        verdict, begin, stop, doubled, end = parser.cell(text, start, delimiter)
-        if verdict != parser.FINE:
+        verdict, begin, stop, doubled, end = cell(text, start, delimiter)
+        if verdict != FINE:
             raise InvalidInputError("the header of a CSV file must have its quotes closed, each at the end of its cell")
         found.append(_cell_text(text, begin, stop, doubled))
         start = end + 1

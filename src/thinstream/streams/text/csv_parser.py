@@ -11,11 +11,24 @@ from numpy.typing import NDArray
 
 from thinstream.batch import plain
 from thinstream.jit import compiled, scalar
-from thinstream.streams.text.decimal import number
+from thinstream.streams.text.csv_cells import (
+    AFTER_QUOTE,
+    FINE,
+    OPEN,
+    blank_line,
+    cell,
+    date_at,
+    is_infinite,
+    plain_number,
+    read,
+    says_nothing,
+    undoubled,
+)
 from thinstream.streams.text.hashing import murmur, signed_by, turns_sign
+from thinstream.streams.text.protocol import last_line_end
 
 # Kinds of columns.
-AUTO, NUMERIC, CATEGORICAL, TEXT, IGNORED, LABEL, WEIGHT = range(7)
+AUTO, NUMERIC, CATEGORICAL, TEXT, IGNORED, LABEL, WEIGHT, DATE = range(8)
 KINDS = {
     "label": LABEL,
     "weight": WEIGHT,
@@ -23,17 +36,23 @@ KINDS = {
     "categorical": CATEGORICAL,
     "text": TEXT,
     "ignore": IGNORED,
+    "dates": DATE,
 }
+# What a cell is that says nothing.
+INDICATOR, ABSENT, REFUSED, AS_IS = range(4)
 # Verdicts on a piece of text.
-FINE, OPEN, AFTER_QUOTE, COUNT, BAD_LABEL, BAD_WEIGHT, BAD_NUMBER, LIMIT = range(8)
+COUNT, BAD_LABEL, BAD_WEIGHT, BAD_NUMBER, LIMIT, BAD_DATE, NO_VALUE, INFINITE = range(3, 11)
 #: The longest record with a newline in quotes; a quote that is not closed before is taken for an error.
 LONGEST = 1 << 24
 
-_QUOTE, _NEWLINE, _RETURN, _BLANK = 34, 10, 13, 32
-#: Words for no number, in columns declared numeric.
-MISSING = ("NA", "N/A", "NaN", "nan", "null", "NULL")
-_MISSING = np.array([list(word.encode().ljust(4)) for word in MISSING], np.uint8)
-_MISSING_SIZES = np.array([len(word) for word in MISSING], np.int64)
+_NEWLINE, _QUOTE = 10, 34
+# Parts of a date.
+PARTS = ("year", "month", "day", "hour", "weekday")
+_AT = np.array([[0, 4], [5, 7], [8, 10], [11, 13]])
+#: What is spelled in no cell, and yet part of names: it is found behind the text.
+BEHIND = b"MonTueWedThuFriSatSun?"
+BEHIND_TEXT = np.frombuffer(bytearray(BEHIND), np.uint8)
+_SIGN = len(BEHIND) - 1
 
 
 class Columns(NamedTuple):
@@ -42,6 +61,8 @@ class Columns(NamedTuple):
     kinds: NDArray[np.int64]
     hashes: NDArray[np.uint64]  # of the column as a number
     seeds: NDArray[np.uint64]  # of the namespace of its categories
+    absent: NDArray[np.uint64]  # of the category ?
+    parts: NDArray[np.uint64]  # of the namespaces of the parts of a date: year, month, day, hour, weekday
 
 
 class Classes(NamedTuple):
@@ -50,79 +71,6 @@ class Classes(NamedTuple):
     values: NDArray[np.float64]
     text: NDArray[np.uint8]
     ends: NDArray[np.int64]
-
-
-@scalar
-def cell(text: Any, i: Any, delimiter: Any) -> Any:
-    """(verdict, start, stop, whether quotes are doubled, where what ends it is) of the cell that begins at i."""
-    size = len(text)
-    if i < size and text[i] == _QUOTE:
-        at, doubled = i + 1, False
-        while at < size:
-            if text[at] == _QUOTE:
-                if at + 1 >= size or text[at + 1] != _QUOTE:
-                    break
-                doubled = True
-                at += 1
-            at += 1
-        if at >= size:
-            return OPEN, i, size, doubled, size
-        end = at + 1
-        while end < size and text[end] != delimiter and text[end] != _NEWLINE:
-            end += 1
-        clean = end == at + 1 or (end == at + 2 and text[at + 1] == _RETURN and (end == size or text[end] == _NEWLINE))
-        return (FINE if clean else AFTER_QUOTE), i + 1, at, doubled, end
-    end = i
-    while end < size and text[end] != delimiter and text[end] != _NEWLINE:
-        end += 1
-    stop = end
-    if stop > i and text[stop - 1] == _RETURN and (end == size or text[end] == _NEWLINE):
-        stop -= 1
-    return FINE, i, stop, False, end
-
-
-@scalar
-def blank_line(text: Any, i: Any) -> Any:
-    """Bytes of the end of line that stands at i, 0 if there is something else."""
-    if i < len(text) and text[i] == _NEWLINE:
-        return 1
-    if i < len(text) and text[i] == _RETURN and (i + 1 == len(text) or text[i + 1] == _NEWLINE):
-        return min(2, len(text) - i)
-    return 0
-
-
-@scalar
-def _read(text: Any, start: Any, stop: Any) -> Any:
-    """(value, whether the cell is a finite number, with blanks around it or not)."""
-    while start < stop and text[start] == _BLANK:
-        start += 1
-    while stop > start and text[stop - 1] == _BLANK:
-        stop -= 1
-    value, end = number(text, start, stop)
-    return value, end == stop and end > start and abs(value) < np.inf
-
-
-@scalar
-def _missing(text: Any, start: Any, stop: Any) -> Any:
-    for k in range(len(_MISSING_SIZES)):
-        if stop - start == _MISSING_SIZES[k]:
-            same = True
-            for j in range(stop - start):
-                same = same and text[start + j] == _MISSING[k, j]
-            if same:
-                return True
-    return False
-
-
-@scalar
-def _undoubled(text: Any, start: Any, stop: Any) -> Any:
-    """A copy with one quote for two."""
-    found, size = np.empty(stop - start, np.uint8), 0
-    while start < stop:
-        found[size] = text[start]
-        size += 1
-        start += 2 if text[start] == _QUOTE else 1
-    return found[:size]
 
 
 @scalar
@@ -143,7 +91,29 @@ def _label(text: Any, start: Any, stop: Any, value: Any, known: Any, classes: An
     return False, 0.0
 
 
-@compiled(*(f"thinstream.streams.text.{name}" for name in ("decimal", "digits", "hashing")))
+@scalar
+def _put(
+    out: Any,
+    spans: Any,
+    nnz: Any,
+    hashed: Any,
+    mask: Any,
+    signed: Any,
+    value: Any,
+    code: Any,
+    start: Any,
+    stop: Any,
+    doubled: Any,
+) -> None:
+    """One more feature."""
+    out.indices[nnz] = np.int32(hashed & np.uint64(mask))
+    out.values[nnz] = signed_by(hashed, signed, value)
+    if len(spans) > 0:
+        spans[nnz, 0], spans[nnz, 1], spans[nnz, 2], spans[nnz, 3] = code, start, stop, doubled
+        spans[nnz, 4] = signed and turns_sign(hashed)
+
+
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("csv_cells", "decimal", "digits", "hashing")))
 def parse(
     text: Any,
     delimiter: Any,
@@ -152,14 +122,17 @@ def parse(
     mask: Any,
     signed: Any,
     limit: Any,
+    nothing: Any,
     out: Any,
     spans: Any,
     cells: Any,
 ) -> Any:
     """(verdict, offset of the bad cell, its column or the number of cells, end of its record, rows, cells of text).
 
-    Per feature, ``spans`` takes its column, start, stop, whether quotes are doubled and whether its sign is turned, if
-    there is room; ``cells`` takes the first four of each cell of text, after the number of features before it.
+    ``nothing`` is what a cell is that says nothing. Per feature, ``spans`` takes its column (c of a number,
+    -1 - c of a category, columns · (part + 1) less of a part of a date), start, stop (behind the text: in `BEHIND`),
+    whether quotes are doubled and whether its sign is turned, if there is room; ``cells`` takes the first four of each
+    cell of text, after the number of features before it.
     """
     i, size, rows, nnz, texts, width = 0, len(text), 0, 0, 0, len(columns.kinds)
     out.indptr[0] = 0
@@ -171,6 +144,19 @@ def parse(
         verdict, offset, where, count = FINE, 0, 0, 0
         label, weight = np.nan, 1.0
         while True:
+            kind = columns.kinds[count] if count < width and verdict == FINE else IGNORED
+            value, end, known = plain_number(text, i, delimiter) if kind <= NUMERIC else (0.0, i, False)
+            if known and abs(value) <= limit:  # most cells of most tables
+                if value != 0:
+                    hashed = columns.hashes[count]
+                    _put(out, spans, nnz, hashed, mask, signed, value, count, i, end, False)
+                    nnz += 1
+                count += 1
+                i = min(end + 1, size)
+                if end >= size or text[end] == _NEWLINE:
+                    offset = end
+                    break
+                continue
             found, start, stop, doubled, end = cell(text, i, delimiter)
             if found == OPEN:
                 return OPEN, i, count, size, rows, texts
@@ -178,16 +164,19 @@ def parse(
                 verdict, offset, where = AFTER_QUOTE, stop + 1, count
             if count == width and verdict != AFTER_QUOTE:
                 offset = i
-            kind = columns.kinds[count] if count < width and verdict == FINE else IGNORED
             count += 1
             if kind == TEXT:
                 cells[texts, 0], cells[texts, 1], cells[texts, 2] = nnz, count - 1, start
                 cells[texts, 3], cells[texts, 4] = stop, doubled
                 texts += 1
-            elif kind != IGNORED and stop > start:
-                value, known = _read(text, start, stop) if kind != CATEGORICAL else (0.0, False)
+            elif kind != IGNORED and (stop > start or kind < TEXT or kind == DATE):
+                value, known = read(text, start, stop) if kind != CATEGORICAL and kind != DATE else (0.0, False)
+                gone = not known and kind != LABEL and kind != WEIGHT
+                if gone:
+                    always = nothing != AS_IS or kind in (NUMERIC, DATE)
+                    gone = stop == start or (always and says_nothing(text, start, stop))
                 if kind == LABEL:
-                    plain_text = _undoubled(text, start, stop) if doubled else text[start:stop]
+                    plain_text = undoubled(text, start, stop) if doubled else text[start:stop]
                     allowed, label = _label(plain_text, 0, len(plain_text), value, known, classes)
                     if not allowed:
                         verdict, offset, where = BAD_LABEL, i, count - 1
@@ -195,27 +184,47 @@ def parse(
                     weight = value
                     if not known or value < 0:
                         verdict, offset, where = BAD_WEIGHT, i, count - 1
+                elif gone:
+                    if nothing == REFUSED:
+                        verdict, offset, where = NO_VALUE, i, count - 1
+                    elif nothing == INDICATOR:
+                        start, stop = size + _SIGN, size + _SIGN + 1
+                        _put(out, spans, nnz, columns.absent[count - 1], mask, signed, 1.0, -count, start, stop, False)
+                        nnz += 1
                 elif kind == NUMERIC and not known:
-                    if not _missing(text, start, stop):
-                        verdict, offset, where = BAD_NUMBER, i, count - 1
+                    verdict, offset, where = BAD_NUMBER, i, count - 1
+                elif kind == DATE:
+                    found, day = date_at(text, start, stop)
+                    if found == 0:
+                        verdict, offset, where = BAD_DATE, i, count - 1
+                    for part in range(0 if found == 0 else 5):
+                        if part == 3 and found == 1:  # no time, no hour
+                            continue
+                        seed, code = columns.parts[part, count - 1], -count - width * (part + 1)
+                        if part == 4:
+                            hashed = murmur(BEHIND_TEXT, 3 * day, 3 * day + 3, seed)
+                            low, high = size + 3 * day, size + 3 * day + 3
+                        else:
+                            low, high = start + _AT[part, 0], start + _AT[part, 1]
+                            hashed = murmur(text, low, high, seed)
+                        _put(out, spans, nnz, hashed, mask, signed, 1.0, code, low, high, False)
+                        nnz += 1
                 elif known and abs(value) > limit:
                     verdict, offset, where = LIMIT, i, count - 1
+                elif nothing != AS_IS and not known and kind == AUTO and is_infinite(text, start, stop, value):
+                    verdict, offset, where = INFINITE, i, count - 1
                 elif not known or value != 0:
                     if known:
                         hashed = columns.hashes[count - 1]
                     else:
                         value = 1.0
                         if doubled:
-                            bare = _undoubled(text, start, stop)
+                            bare = undoubled(text, start, stop)
                             hashed = murmur(bare, 0, len(bare), columns.seeds[count - 1])
                         else:
                             hashed = murmur(text, start, stop, columns.seeds[count - 1])
-                    out.indices[nnz] = np.int32(hashed & np.uint64(mask))
-                    out.values[nnz] = signed_by(hashed, signed, value)
-                    if len(spans) > 0:
-                        spans[nnz, 0] = count - 1 if known else -count
-                        spans[nnz, 1], spans[nnz, 2], spans[nnz, 3] = start, stop, doubled
-                        spans[nnz, 4] = signed and turns_sign(hashed)
+                    code = count - 1 if known else -count
+                    _put(out, spans, nnz, hashed, mask, signed, value, code, start, stop, doubled)
                     nnz += 1
             i = min(end + 1, size)
             if end >= size or text[end] == _NEWLINE:
@@ -233,7 +242,7 @@ def parse(
     return FINE, size, 0, size, rows, texts
 
 
-@compiled()
+@compiled("thinstream.streams.text.csv_cells")
 def _records(text: Any, delimiter: Any) -> Any:
     """Bytes of the whole records at the head of the text."""
     i, size, whole = 0, len(text), 0
@@ -249,7 +258,7 @@ def _records(text: Any, delimiter: Any) -> Any:
     return whole
 
 
-@compiled()
+@compiled("thinstream.streams.text.csv_cells")
 def find_cells(text: Any, starts: Any, delimiter: Any, column: Any, out: Any) -> None:
     """(start, stop, whether quotes are doubled) of a column's cell in each of the whole records that begin there."""
     for row in range(len(starts)):
@@ -261,4 +270,6 @@ def find_cells(text: Any, starts: Any, delimiter: Any, column: Any, out: Any) ->
 
 def whole_records(text: NDArray[np.uint8], delimiter: int) -> int:
     """Bytes of the whole records at the head of the text; all of it if a quote is open for `LONGEST` bytes."""
+    if not np.any(text == _QUOTE):
+        return last_line_end(text)
     return int(_records(plain(text), delimiter))
