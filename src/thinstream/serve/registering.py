@@ -11,7 +11,7 @@ from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.serve.places import Places, require_name
 from thinstream.serve.sharing import require_shareable
-from thinstream.streams.options import parse_classes
+from thinstream.streams.option_texts import parse_classes
 
 #: Named features of fresh models are hashed into 2^BITS numbers.
 BITS = 18

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.streams.crossing.declared import Cross, as_crosses, parse_cross
+from thinstream.streams.option_texts import DELIMITERS, parse_classes, parse_delimiter, parse_names, parse_zero_based
 from thinstream.streams.text.wording import as_range, as_stop_list, parse_range
 
 #: Bad records passed over before it is one too many.
@@ -23,8 +24,6 @@ BITS = 22
 COLUMNS = "Columns and features"
 #: How columns of text are taken apart.
 WORDING = ("ngrams", "chars", "lower", "stop", "binary")
-#: What may stand between cells.
-DELIMITERS = (",", "\t", ";", "|")
 #: What cells that say nothing may be.
 MISSING = ("indicator", "ignore", "error", "as-is")
 #: What such cells hold, in every format; and nothing.
@@ -57,59 +56,6 @@ def spelling(option: Field[Any]) -> Spelling:
 
 def _option(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 (typer's word)
     return field(default=default, metadata={"spelling": Spelling(help, **more)})
-
-
-def parse_names(text: str) -> tuple[str, ...]:
-    """Names of columns.
-
-    >>> parse_names("city, zip")
-    ('city', 'zip')
-    """
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def parse_classes(text: str) -> tuple[Any, ...]:
-    """Labels, numbers where all are.
-
-    >>> parse_classes("ham,spam"), parse_classes("0,1.0,2.5")
-    (('ham', 'spam'), (0, 1, 2.5))
-    """
-    parts = [part.strip() for part in text.split(",")]
-    labels: list[Any] = parts
-    try:
-        numbers = [float(part) for part in parts]
-        labels = [int(number) if number.is_integer() else number for number in numbers]
-    except (ValueError, OverflowError):
-        pass
-    if len(labels) < 2 or not all(parts) or len(set(labels)) < len(labels):
-        raise InvalidParameterError(f"--classes must be two labels, NEG,POS, or more, got {text!r}")
-    return tuple(labels)
-
-
-def parse_delimiter(text: str) -> str:
-    r"""One character; a tab may be spelled.
-
-    >>> parse_delimiter(";"), parse_delimiter("tab"), parse_delimiter("\\t")
-    (';', '\t', '\t')
-    """
-    found = "\t" if text in ("tab", "\\t") else text
-    if found not in DELIMITERS:
-        raise InvalidParameterError(f"--delimiter must be {listed(DELIMITERS)}, got {text!r}")
-    return found
-
-
-_ZERO_BASED: dict[str, bool | str] = {"no": False, "yes": True, "auto": "auto"}
-
-
-def parse_zero_based(text: str) -> bool | str:
-    """False, True or "auto".
-
-    >>> parse_zero_based("yes")
-    True
-    """
-    if text not in _ZERO_BASED:
-        raise InvalidParameterError(f"--zero-based must be {listed(_ZERO_BASED)}, got {text!r}")
-    return _ZERO_BASED[text]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from thinstream.learners.learner import LARGEST
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.crossing.spelling import Members, of_columns, spelled
-from thinstream.streams.options import DELIMITERS, MISSING
+from thinstream.streams.option_texts import DELIMITERS
+from thinstream.streams.options import MISSING
 from thinstream.streams.text import csv_parser as parser
 from thinstream.streams.text.csv_cells import AFTER_QUOTE, FINE, OPEN, blank_line, cell, read
 from thinstream.streams.text.hashed_rows import TEXTS, Class, ColumnFormat, Raw
