@@ -17,10 +17,12 @@ from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes
 from thinstream.one_vs_rest import OneVsRest
 from thinstream.streams.tables.memory import from_memory
+from thinstream.tune import l1_range
 from thinstream.tune.candidates import make_trials
 from thinstream.tune.class_counts import ClassTallies
 from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.measures import MEASURES_OF_MORE
+from thinstream.tune.peekable import PeekableStream
 from thinstream.tune.scoring import check_metric, scoring_of
 from thinstream.tune.search import WarmUp, search
 from thinstream.tune.sources import Matrix
@@ -229,6 +231,20 @@ def test_a_path_has_the_models_of_single_runs_and_counts_all_weights():
     assert small.passes > 1
     assert small.model(0).weights_only
     assert np.array_equal(small.model(0).weights(), path.model(0).weights())
+
+
+@pytest.mark.parametrize("costs", [(), tuple(Costs(1.0, 1.0 + k % 3) for k in range(30))])
+def test_the_range_of_many_classes_is_found_from_the_most_frequent(costs, monkeypatch):
+    generator, built = np.random.default_rng(0), []
+    X = generator.normal(size=(900, 12)).astype(np.float32)
+    y = np.minimum(generator.geometric(0.15, 900) - 1, 29).astype(np.int32)
+    X[np.arange(900), y % 12] += 2.0
+    stream, config = from_memory(X, y, classes=range(30)), CONFIG._replace(classes=30)
+    monkeypatch.setattr(l1_range, "Study", lambda config, trials: built.append(config) or Study(config, trials))
+    low, high = l1_range.find_l1_range(PeekableStream(stream), config, Trial({}, costs))
+    assert [each.classes for each in built] == [l1_range.CLASSES]
+    path = sweep_stream(stream, config, Trial({}, costs), Sweep(2, low, high, holdout=0))
+    assert path.nnz[0] > 0.8 * path.n_weights > 0.1 * path.n_weights > path.nnz[1]
 
 
 def test_what_is_of_two_classes_only_is_refused():

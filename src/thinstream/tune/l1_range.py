@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.engine.loop import Costs
 from thinstream.tune.peekable import PeekableStream
 from thinstream.tune.study import Study
 from thinstream.tune.trials import StudyConfig, Trial
@@ -25,6 +26,8 @@ LOOK, MANY = 4000, 100
 GRID = np.geomspace(1e-8, 1e8, 33)
 #: Shares of the weights that l1 could take which are left at the lower and upper end.
 DENSE, THIN = 0.95, 0.01
+#: Most classes that are looked at.
+CLASSES = 8
 #: Where l1 does nothing in the rows looked at.
 FALLBACK = 1e-6, 1e2
 
@@ -40,6 +43,7 @@ def find_l1_range(stream: PeekableStream, config: StudyConfig, trial: Trial) -> 
     """The ends for this algorithm on this stream, from its first rows; rounded outwards to one digit."""
     rows = _compact(stream.look(LOOK))
     length = stream.length() or (len(rows) if len(rows) < LOOK else MANY * len(rows))
+    rows, config, trial = _of_few_classes(rows, config, trial)
     parameters = [{**trial.parameters, "l1": value} for value in (0.0, *GRID.tolist())]
     trials = [trial._replace(parameters=each) for each in parameters]
     alike = config._replace(
@@ -69,6 +73,18 @@ def _compact(batches: Sequence[Batch]) -> Batch:
     met, renumbered = np.unique(rows.indices[: rows.nnz], return_inverse=True)
     indices = renumbered.astype(np.int32).reshape(-1)
     return replace(rows, indices=indices, values=rows.values[: rows.nnz], n_features=max(len(met), 1), position=None)
+
+
+def _of_few_classes(rows: Batch, config: StudyConfig, trial: Trial) -> tuple[Batch, StudyConfig, Trial]:
+    """The most frequent classes, and all others as one: a model of each tells what l1 does to those of hundreds."""
+    if config.classes <= CLASSES:
+        return rows, config, trial
+    y = rows.require_labels()
+    kept = np.argsort(-np.bincount(y, minlength=config.classes), kind="stable")[: CLASSES - 1]
+    numbers = np.full(config.classes, CLASSES - 1, np.int32)
+    numbers[kept] = np.arange(len(kept))
+    costs = (*(trial.costs[k] for k in kept), Costs()) if trial.costs else ()
+    return rows.labelled(numbers[y], rows.weights), config._replace(classes=CLASSES), trial._replace(costs=costs)
 
 
 def _ends(nnz: NDArray[np.int64]) -> tuple[float, float] | None:
