@@ -98,6 +98,8 @@ COMMON = {
     "grow_classes": "bool",
     "scale": 'Literal["max", "rms"] | None',
     "normalize": 'Literal["l2"] | None',
+    "max_features": "int | None",
+    "admit": "int",
     "calibrate": "bool",
     "n_jobs": "int | None",
 }

@@ -1,6 +1,7 @@
 """Classes that come later: spare models learn every row as negative, and a new class takes a copy of one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -91,6 +92,14 @@ class Growing(OneVsRest):
         Numbers of new classes follow those known, in order of appearance. Where a row comes before the first of a
         class, its score is that of the spare. An error leaves the classes as they were.
         """
+        with self.meeting(batch):
+            batch = batch.check()
+            require_range(batch, self.dtype)
+            return self._learn_all(batch, scores)
+
+    @contextmanager
+    def meeting(self, batch: Batch) -> Iterator[None]:
+        """Where the rows of a batch, in pieces or not, are learned: their classes are known, unless that fails."""
         before, known = len(self), self._known
         y = class_numbers(batch, np.iinfo(np.int32).max)
         ahead = np.flatnonzero(y > known_before(y, before))
@@ -99,11 +108,9 @@ class Growing(OneVsRest):
                 f"y: numbers of new classes must follow those before, got {y[ahead[0]]} at row "
                 f"{batch.first_row + int(ahead[0])}"
             )
-        batch = batch.check()
-        require_range(batch, self.dtype)
         self._meet(max(before, int(y.max(initial=-1)) + 1))
         try:
-            return self._learn_all(batch, scores)
+            yield
         except BaseException:
             self._forget(before)
             self._known = known

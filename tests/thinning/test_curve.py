@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import thinstream as ts
+from tests.blend.test_importances import rows_of
 from tests.thinning.naive import choice
-from tests.thinning.test_importances import rows_of
 from tests.thinning.test_thin import PREPARATIONS, batch_of
 from thinstream.errors import InvalidInputError
 from thinstream.thinning import POWERS, Curve, curve, importance, measured, thin

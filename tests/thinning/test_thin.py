@@ -9,8 +9,8 @@ from hypothesis import strategies as some
 from hypothesis.extra.numpy import arrays
 
 import thinstream as ts
+from tests.blend.test_importances import rows_of
 from tests.thinning.naive import kept
-from tests.thinning.test_importances import rows_of
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, WeightsOnlyError
 from thinstream.learners import Classes

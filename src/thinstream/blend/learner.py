@@ -18,7 +18,7 @@ from thinstream.blend.group import Group
 from thinstream.blend.head import Head
 from thinstream.blend.linear import parts_of
 from thinstream.blend.member import Member, members_of
-from thinstream.blend.merging import changed, merged
+from thinstream.blend.merging import changed, merged, moved, reset
 from thinstream.blend.portfolio import PORTFOLIO
 from thinstream.blend.reading import Readable
 from thinstream.blend.record import FIRST_NOTE, Record
@@ -121,6 +121,14 @@ class Blend(ReadsOnce, Readable):
         """A copy whose models are changed, as their rows were divided by ``ratio``."""
         return changed(self, change, ratio)
 
+    def moved(self, move: Callable[[Any], Any], where: NDArray[np.int64], width: int) -> "Blend":
+        """A copy of ``width`` features, whose feature j is ``where[j]`` there; ``move`` does so with a model."""
+        return moved(self, move, where, width)
+
+    def reset(self, forget: Callable[[Any], None], features: NDArray[np.int64]) -> None:
+        """These features become what one is that nobody has learned; ``forget`` does so with a block of models."""
+        reset(self, forget, features)
+
     def leave_rows(self) -> None:
         """Its models, which have seen nothing, take rows as they come: somebody else prepares them for all."""
         plain = [member._replace(scale=None, normalize=None) for member in self.record.members]
@@ -210,13 +218,14 @@ class Blend(ReadsOnce, Readable):
             if row:
                 yield batch.until(row)
             batch = batch.after(row)
-            self._make_narrow_room(int(batch.indices[: batch.indptr[1]].max()) + 1)
+            self.make_narrow_room(int(batch.indices[: batch.indptr[1]].max()) + 1)
         yield batch
 
     def _narrow(self) -> Iterator[Group]:
         return (group for group in self.groups if group.max_features is not None)
 
-    def _make_narrow_room(self, n_features: int) -> None:
+    def make_narrow_room(self, n_features: int) -> None:
+        """Models for few features get room for so many, or are left out."""
         for group in self._narrow():
             if n_features <= (group.max_features or 0):
                 group.make_room(n_features)
@@ -261,9 +270,13 @@ class Blend(ReadsOnce, Readable):
 
     # Room -------------------------------------------------------------------------------------------------------------
 
+    def needed(self, n_features: int) -> int:
+        """Bytes of one this wide."""
+        return sum(part.needed(n_features) for part in self.parts)
+
     def require_room(self, n_features: int, models: int = 1) -> None:
         """Raises if so many blends this wide would not fit into the machine."""
-        needed = models * sum(part.needed(n_features) for part in self.parts)
+        needed = models * self.needed(n_features)
         if needed > 0.7 * physical_memory():
             of = f" of {models} classes" if models > 1 else ""
             raise InvalidInputError(

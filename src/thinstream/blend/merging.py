@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thinstream.compact.moving import forget_scales, moved_preparation
 from thinstream.errors import MergeError
 from thinstream.learners import require_mergeable
 from thinstream.one_vs_rest import merge as merge_plain
@@ -69,6 +70,35 @@ def changed(blend: "Blend", change: Callable[[Any], Any], ratio: Any) -> "Blend"
         part.squares[: len(ratio)] /= ratio**2
     made.version += 1
     return made
+
+
+def moved(blend: "Blend", move: Callable[[Any], Any], where: Any, width: int) -> "Blend":
+    """A copy of ``width`` features, whose feature j is ``where[j]`` there; ``move`` does so with a model."""
+    made = blend.like(blend.members, width)
+    for name in ("head", "record", "counts", "weak", "news", "parameters"):
+        setattr(made, name, deepcopy(getattr(blend, name)))
+    for group, own in zip(made.groups, blend.groups, strict=True):
+        group.put([move(model).memory for model in own])
+        for lane in np.flatnonzero(own.out()).tolist():
+            group.fail(lane, own.failed.get(lane, 0))
+    there = np.flatnonzero(where >= 0)
+    for part, had in zip(made.parts, blend.parts, strict=True):
+        part.squares[where[there]] = had.squares[there]
+    for station, before in zip(made.stations, blend.stations, strict=True):
+        station.preparation = moved_preparation(before.preparation, where, width)
+    return made
+
+
+def reset(blend: "Blend", forget: Callable[[Any], None], features: Any) -> None:
+    """These features become what one is that nobody has learned; ``forget`` does so with a block of models."""
+    for group in blend.groups:
+        for block in group._blocks:
+            forget(block)
+    for station in blend.stations:
+        forget_scales(station.preparation, features)
+    for part in blend.parts:
+        part.squares[features] = 0.0
+    blend.version += 1
 
 
 def _has(blend: "Blend", member: int) -> bool:

@@ -12,9 +12,9 @@ from thinstream.cli.render import say
 from thinstream.errors import FileWriteError, InvalidParameterError
 from thinstream.models.file import looks_like_a_model, read
 from thinstream.models.model import Model
-from thinstream.streams.formats import format_of
+from thinstream.streams.formats import find_format, format_of
 from thinstream.streams.opening import look_at, open_files, open_like
-from thinstream.streams.options import as_learned
+from thinstream.streams.options import MOST_BITS, as_learned
 from thinstream.streams.sources import STDIN, resolve
 from thinstream.training import score_stream
 
@@ -51,6 +51,13 @@ def read_as_learned(data: list[str], reading: Reading, model: Model, path: Path)
     """The options with what the model was trained with; a different one on the command line raises."""
     kind = reading.format or format_of(data[0])
     return as_learned(reading, kind, model, str(path))
+
+
+def with_many_numbers(data: list[str], reading: Reading) -> Reading:
+    """The options with as many numbers for names as there can be, unless they say otherwise: hardly two share one."""
+    if reading.bits is not None or not find_format(reading.format or format_of(data[0])).takes("bits"):
+        return reading
+    return replace(reading, bits=MOST_BITS)
 
 
 def require_writable(path: str | Path | None) -> None:

@@ -32,6 +32,10 @@ def check_options(
     _check_watching(training, distributed)
     if training.grow_classes and any(each is not None for each in training.deciding):
         raise InvalidParameterError("a threshold is for two classes named by --classes, without --grow-classes")
+    if training.admit is not None and training.max_features is None and training.start is None:
+        raise InvalidParameterError("--admit is for models with --max-features")
+    if distributed.engine is not None and training.max_features is not None:
+        raise InvalidParameterError("--max-features is for runs in one process, without --engine")
     if distributed.engine is None:
         require_writable(place)
     elif training.grow_classes:

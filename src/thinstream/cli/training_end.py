@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from thinstream.blend.serving import blends_of
+from thinstream.budget import BudgetLearner
 from thinstream.cli import late_labels
 from thinstream.cli.lanes import SHARE, few_weights, lanes_of, largest_shares
 from thinstream.cli.options import Output
 from thinstream.cli.render import remark_on_error, remark_on_labels, say, say_skipped, show_json, threshold_in_words
 from thinstream.cli.terminal import printable
+from thinstream.compact import CompactLearner, needed
 from thinstream.evaluate.showing import describe, percent
 
 if TYPE_CHECKING:
@@ -39,6 +41,11 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
         if blends_of(learner):
             print(f"{'lanes':<18} {largest_shares(model)}")
         print(f"{'non-zeros':<18} {_of_weights(model)}")
+        if isinstance(learner, BudgetLearner):
+            used, most, sight = len(learner.table.used), learner.table.max_features, learner.table.admit
+            print(f"{'features kept':<18} {used:,} of {most:,}, each from its sight number {sight} on")
+        elif isinstance(learner, CompactLearner):
+            print(f"{'state':<18} {_of_state(learner)}")
         if training.model is not None:
             kept = "weights" if training.weights_only else "full"
             print(f"{'model':<18} {training.model} ({training.model.stat().st_size:,} bytes, {kept})")
@@ -68,6 +75,13 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
     if report.rows and not remark_on_labels(report.rows, report.positives, run.looks_sorted()) and 0 in report.examples:
         labels = [label for label, count in zip(run.state.model.classes, report.examples, strict=True) if not count]
         say(f"thinstream: no example is of {', '.join(map(repr, labels))}, named in --classes")
+
+
+def _of_state(learner: CompactLearner) -> str:
+    """What is kept, and what all numbers would take."""
+    slots = len(learner.table)
+    kept, all_of_it = needed(learner.inner, slots) + learner.table.nbytes, needed(learner.inner, learner.n_features)
+    return f"{kept / 1e6:,.0f} MB for {slots - 1:,} features that occurred ({all_of_it / 1e6:,.0f} MB for all numbers)"
 
 
 def _of_weights(model: Any) -> str:

@@ -87,7 +87,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         ``labels`` are to become ``classes_``, ``columns`` ``feature_names_in_``.
         """
         given = self.get_params(deep=False)
-        common = ("dtype", "grow", "fit_intercept", "scale", "normalize")
+        common = ("dtype", "grow", "fit_intercept", "scale", "normalize", "max_features", "admit")
         options = {name: given[name] for name in common if name in given}
         own = {name: given[name] for name in self._own_parameters}
         algorithm, calibrated = self._algorithm, {}

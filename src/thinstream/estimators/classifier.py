@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from thinstream.batch import Batch
+from thinstream.budget import ADMIT
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.base import as_before_on_error
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
@@ -34,6 +35,8 @@ COMMON_PARAMETERS: dict[str, Any] = {
     "grow_classes": False,
     "scale": None,
     "normalize": None,
+    "max_features": None,
+    "admit": ADMIT,
     "calibrate": False,
 }
 
@@ -79,6 +82,12 @@ class OnlineClassifier(StreamClassifier):
         document frequency in these rows, for counts of words: with ``normalize="l2"`` it is tf-idf.
     normalize : "l2" or None, default=None
         Divide each row by its length, after scaling; the intercept's constant is no part of it.
+    max_features : int or None, default=None
+        Most features that are kept at any time, of however many there are: where a new one needs room, the eighth that
+        matters least (`thin`) gives way. Rows are taken by the features that are kept. For names without end, hashed
+        into 2³¹ numbers (``bits=31`` of the stream), where hardly two share one.
+    admit : int, default=2
+        With ``max_features``: at which sight a feature is kept; how often others came is counted, in little room.
     calibrate : bool, default=False
         Whether a head learns along how sure the scores are: a logistic regression on them, fitted as rows come by, each
         before it is learned. ``predict_proba`` is its; ``coef_`` and scores are log-odds, ``cumulative_loss_`` is the
@@ -144,7 +153,7 @@ class OnlineClassifier(StreamClassifier):
         generator = check_random_state(self.random_state)
         for _ in range(self.n_passes):
             for rows in self._in_order(batch, generator):
-                model.learner.learn(rows, scores=False)
+                model, _ = model.learn(rows, classes, scores=False)
         return self._adopt(model)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

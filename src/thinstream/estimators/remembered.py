@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.blend.member import same_portfolio
+from thinstream.budget import BudgetLearner
 from thinstream.learners import class_weight_of, find
 from thinstream.models import Model
 
@@ -34,6 +35,7 @@ def learned_parameters(model: Model) -> dict[str, Any]:
         "grow": learner.grow,
         "grow_classes": model.classes.grow,
         **model.preparation.kinds,
+        **(model.budget if isinstance(learner, BudgetLearner) else {"max_features": None}),
     }
 
 

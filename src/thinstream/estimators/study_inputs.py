@@ -53,6 +53,8 @@ def base_of(estimator: Any) -> OnlineClassifier:
 
 def require_known_classes(estimator: OnlineClassifier) -> None:
     """Raises where classes may come later, or models are blends, which cannot learn side by side as lanes."""
+    if getattr(estimator, "max_features", None) is not None:
+        raise InvalidParameterError("searches compare models of all features, max_features must be None")
     if getattr(estimator, "calibrate", True):  # Auto has no choice
         raise InvalidParameterError(
             f"{estimator._algorithm}: models are compared as they are, "

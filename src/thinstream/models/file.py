@@ -19,6 +19,7 @@ import numpy as np
 from thinstream import __version__
 from thinstream.atomic import replacing
 from thinstream.blend.serving import served
+from thinstream.compact import CompactLearner, narrow_learner
 from thinstream.errors import (
     InvalidInputError,
     InvalidParameterError,
@@ -36,7 +37,7 @@ from thinstream.preparing import Preparation, plain_learner, prepared
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
 #: classes that come later, thresholds and rows that the model prepares with 4, blends with 5, several vectors of
-#: weights with 6; what needs no more is written as 1.
+#: weights and budgets of features with 6; what needs no more is written as 1.
 FORMAT = 6
 #: The version that thresholds came with.
 _THRESHOLDS = 4
@@ -84,7 +85,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
         arrays |= {_named(name): array for name, array in model.arrays.items()}
     arrays |= _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
-    head = packing.describe(learner) | {
+    head = packing.describe(learner, grade) | {
         "format": max(_THRESHOLDS if model.threshold else 1, packing.oldest_format(learner)),
         "library": __version__,
         "grade": grade,
@@ -172,7 +173,11 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
     learner, labels = packing.unpack(head, arrays), [label(each) for each in head["classes"]]
     space = dict(head["space"])
     if NORMALIZED in space and learner.algorithm.kind == "online":  # streams did it, before models did
-        learner = prepared(learner, Preparation(normalize=space.pop(NORMALIZED)))
+        normalizing = Preparation(normalize=space.pop(NORMALIZED))
+        if isinstance(learner, CompactLearner):
+            learner.inner = prepared(learner.inner, normalizing)
+        else:
+            learner = prepared(learner, normalizing)
     if len(set(labels)) < len(labels):
         raise ModelFileError(f"its classes are not different, {labels!r}")
     classes = Classes(*labels) if "spares" not in head else _growing_classes(labels, head.get("class_weight"), learner)
@@ -193,7 +198,7 @@ def _class_weight_out(given: Any) -> Any:
 def _growing_classes(labels: list[Any], class_weight: Any, learner: Any) -> GrowingClasses:
     pairs = isinstance(class_weight, list)
     known = GrowingClasses(*labels, class_weight={label(k): v for k, v in class_weight} if pairs else class_weight)
-    learner = plain_learner(learner)
+    learner = plain_learner(narrow_learner(learner))
     if known.spare_costs(learner.algorithm.name) != learner.spare_costs or known.costs != learner.costs:
         raise ModelFileError("its class weights are not those it has learned with")
     return known

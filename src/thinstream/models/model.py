@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -11,9 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.blend.serving import blends_of
+from thinstream.blend.serving import blends_of, leave_few, rows_for_few
+from thinstream.budget import ADMIT, BudgetLearner, BudgetTable, KeptLearner, budget_of, budgeted
+from thinstream.budget import merged as merged_budgets
+from thinstream.compact import CompactLearner, begun, fitting, narrow_learner, on_common_slots, settled
+from thinstream.compact.learner import merged as merged_compact
+from thinstream.compact.room import takes_much
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.growing import Growing, merge_growing
+from thinstream.learners import require_distinct
 from thinstream.learners.classes import Classes
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.protocol import AnyLearner
@@ -142,25 +148,40 @@ class Model:
         names: Names | None = None,
         scale: str | None = None,
         normalize: str | None = None,
+        max_features: int | None = None,
+        admit: int = ADMIT,
         **options: Any,
     ) -> Self:
         """A model that has seen nothing; ``options`` are those of `learners.make_learner`.
 
-        With `GrowingClasses`, which have their class weights, it learns classes as they come.
+        With `GrowingClasses`, which have their class weights, it learns classes as they come. ``max_features``: most
+        features it keeps at any time, each from its ``admit``-th sight on.
         """
-        options["n_features"], preparation = n_features, Preparation(scale, normalize)
-        if isinstance(classes, GrowingClasses):
-            learner: AnyLearner = Growing.begin(algorithm, classes, **options)
-        else:
-            learner = model_for(algorithm, classes, class_weight, **options)
-        for blend in blends_of(learner) if preparation else ():
-            blend.leave_rows()
-        return cls(prepared(learner, preparation), classes, dict(feature_space or {}), names)
+        space = dict(feature_space or {})
+
+        def make(width: int, grow: bool) -> AnyLearner:
+            preparation, given = Preparation(scale, normalize), options | {"n_features": width, "grow": grow}
+            if isinstance(classes, GrowingClasses):
+                learner: AnyLearner = Growing.begin(algorithm, classes, **given)
+            else:
+                learner = model_for(algorithm, classes, class_weight, **given)
+            for blend in blends_of(learner) if preparation else ():
+                blend.leave_rows()
+            found: AnyLearner = prepared(learner, preparation)
+            return found
+
+        grow = bool(options.get("grow", False))
+        if max_features is not None:
+            table = BudgetTable(max_features, admit)
+            learner = make(0, True)
+            leave_few(learner, 1 << 62)  # there is no telling which features get the first slots
+            return cls(budgeted(learner, table, n_features, grow), classes, space, names)
+        return cls(begun(make, n_features, grow, "hashing" in space), classes, space, names)
 
     @property
     def preparation(self) -> Preparation:
         """What is done to rows before they are learned or scored."""
-        return preparation_of(self.learner)
+        return preparation_of(narrow_learner(self.learner))
 
     @property
     def class_weight(self) -> Any:
@@ -175,8 +196,20 @@ class Model:
         """
         if "hashing" not in self.feature_space:
             return None
-        met: list[Any] = [getattr(model, "n_met", None) for model in plain_learner(self.learner).models]
+        met: list[Any] = [getattr(model, "n_met", None) for model in plain_learner(narrow_learner(self.learner)).models]
         return None if None in met else sum(met)
+
+    @property
+    def budget(self) -> dict[str, int | None]:
+        """The most features it keeps, and at which sight one is admitted; None of one that keeps all."""
+        return budget_of(self.learner)
+
+    def names_kept(self, names: Names | None) -> Names | None:
+        """Those of the features that a budget leaves; all, where there is none."""
+        if names is None or not isinstance(self.learner, KeptLearner):
+            return names
+        there = np.isin(names.indices, self.learner.table.numbers)
+        return Names(names.indices[there], [text for text, kept in zip(names.texts, there, strict=True) if kept])
 
     @property
     def reading_options(self) -> dict[str, Any]:
@@ -190,15 +223,33 @@ class Model:
     def learn(self, batch: Batch, classes: Classes, scores: bool = True) -> tuple[Self, NDArray[Any]]:
         """Learns rows whose labels are those of ``classes``: its own, or these and more; the model with all of them.
 
-        The learner is changed in place. The scores are those before each update.
+        The learner is changed in place, unless it becomes compact or whole: then the model that is returned has it.
+        The scores are those before each update.
         """
-        inner = plain_learner(self.learner)
+        hashed = "hashing" in self.feature_space
+        few = rows_for_few(self.learner, batch) if takes_much(self.learner, batch.n_features, hashed) else None
+        if few is not None and not self.classes.grow:
+            return self._learn_few(batch.check(), few, classes, scores)
+        learner = fitting(self.learner, batch.n_features, hashed)
+        inner = plain_learner(narrow_learner(learner))
         if isinstance(classes, GrowingClasses) and isinstance(inner, Growing):
             usual, costs = inner.spare_costs[0], classes.costs
             new = range(len(self.classes), len(costs))
             inner.to_come = {k: costs[k] for k in new if costs[k] != usual}
-        found = self.learner.learn(batch, scores=scores)
-        return self if len(classes) == len(self.classes) else replace(self, classes=classes), found
+        found = learner.learn(batch, scores=scores)
+        learner = settled(learner)
+        same = learner is self.learner and len(classes) == len(self.classes)
+        return self if same else replace(self, learner=learner, classes=classes), found
+
+    def _learn_few(self, batch: Batch, rows: int, classes: Classes, scores: bool) -> tuple[Self, NDArray[Any]]:
+        """The rows before one that is too wide for some models, which are left out; and from it on without them."""
+        first, rest = batch.until(rows), batch.after(rows)
+        found, width = [], int(first.indices[: first.indptr[-1]].max(initial=-1)) + 1
+        if rows:
+            found.append(self.learner.learn(replace(first, n_features=width), scores=scores))
+        leave_few(self.learner, int(rest.indices[: rest.indptr[1]].max()) + 1)
+        model, others = self.learn(rest, classes, scores)
+        return model, np.concatenate([*found, others])
 
     @property
     def has_probabilities(self) -> bool:
@@ -240,7 +291,7 @@ class Model:
             if self.classes.grow != other.classes.grow:
                 raise MergeError("models to merge must agree in grow_classes, got one with and one without")
             first = "class_weight" if self.classes.grow else "classes"
-            for what in (first, "threshold", "feature_space", "reading_options"):
+            for what in (first, "threshold", "budget", "feature_space", "reading_options"):
                 one, two = getattr(self, what), getattr(other, what)
                 if one != two:
                     one, two = (in_words(one), in_words(two)) if what == "feature_space" else (one, two)
@@ -269,13 +320,26 @@ class Model:
 def _merged(models: Sequence[Model], average: bool) -> tuple[Classes, AnyLearner]:
     """The classes of all models, and their learners as one."""
     classes, learners = models[0].classes, [model.learner for model in models]
+    require_distinct(learners)
     if not isinstance(classes, GrowingClasses):
-        return classes, merge(learners, partial(merge_plain, average=average))
+        return classes, _merged_alike(learners, partial(merge_plain, average=average))
     for other in models[1:]:
         classes = classes.meeting(list(other.classes))
     places = [{label: k for k, label in enumerate(model.classes)} for model in models]
     numbers = [[each.get(label, -1) for each in places] for label in classes]
-    return classes, merge(learners, partial(merge_growing, numbers=numbers, costs=classes.costs, average=average))
+    join = partial(merge_growing, numbers=numbers, costs=classes.costs, average=average)
+    return classes, _merged_alike(learners, join)
+
+
+def _merged_alike(learners: Sequence[Any], join: Callable[[Any], Any]) -> AnyLearner:
+    """Learners as one; compact ones by the numbers of their features."""
+    if not any(isinstance(learner, CompactLearner) for learner in learners):
+        return merge(learners, join)
+    numbers, each = on_common_slots(learners)
+    if isinstance(learners[0], BudgetLearner):
+        return merged_budgets(learners, merge(each, join), numbers)
+    width = max(learner.n_features for learner in learners)
+    return settled(merged_compact(merge(each, join), numbers, width, learners[0].grow))
 
 
 def score_of(threshold: Any, model: Model) -> float:

@@ -12,6 +12,8 @@ Rows that are prepared: ``scales/indices`` of the features learned, and what the
 several vectors has them one after another, as if it had so many times the features, and ``scales/k/`` of the k-th kind
 of rows.
 
+A budget of features: see `packing_budget`.
+
 Of more than two classes each has these arrays for its own, with its number before the name (``7/state``); the costs are
 those of each, and ``mistakes`` counts rows whose class had not the highest score. With classes that come later this is
 so of one or two classes as well, and in full the models of classes to come follow, in the order of ``spares``.
@@ -20,8 +22,11 @@ so of one or two classes as well, and in full the models of classes to come foll
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thinstream.blend.serving import blends_of
+from thinstream.budget import KeptLearner, budget_of
+from thinstream.compact import CompactLearner, compact_learner, narrow_learner
 from thinstream.engine.forgetting import declared
 from thinstream.engine.loop import Costs
 from thinstream.errors import ModelFileError
@@ -34,7 +39,9 @@ from thinstream.learners.protocol import AnyLearner
 from thinstream.learners.registry import rule_of
 from thinstream.models.container import Arrays, plain
 from thinstream.models.packing_blend import blend_of, full_blend, scales_in, scales_out
-from thinstream.models.packing_one import common_options, frozen_of, full, learner_of, weights
+from thinstream.models.packing_budget import budget_around, kept_numbers, pack_budget
+from thinstream.models.packing_compact import in_slots, numbers_to_keep, vectors_of
+from thinstream.models.packing_one import Places, common_options, frozen_of, full, learner_of, weights
 from thinstream.one_vs_rest import OneVsRest
 from thinstream.preparing import Preparation, Several, plain_learner, preparation_of, prepared
 
@@ -43,11 +50,13 @@ _BATCH, _GIVEN, _SCALES = "batch/", "given/", "scales/"
 
 def oldest_format(learner: AnyLearner) -> int:
     """The first version of the format that can hold it."""
-    blends = blends_of(learner)
-    if isinstance(preparation_of(learner), Several) or any(m.max_features for b in blends for m in b.record.members):
+    blends, kept = blends_of(learner), isinstance(learner, KeptLearner)
+    several = isinstance(preparation_of(narrow_learner(learner)), Several)
+    if several or kept or any(m.max_features for b in blends for m in b.record.members):
         return 6
     if blends:
         return 5
+    learner = narrow_learner(learner)
     if preparation_of(learner) or isinstance(learner, Growing):
         return 4
     if learner.algorithm.kind == "batch":
@@ -55,13 +64,13 @@ def oldest_format(learner: AnyLearner) -> int:
     return 1 if sum(1 for _ in learner.models) == 1 else 2
 
 
-def describe(learner: AnyLearner) -> dict[str, Any]:
+def describe(learner: AnyLearner, grade: str = "full") -> dict[str, Any]:
     """What makes a learner, besides its memory."""
     costs = [_costs(Costs(*model.costs)) for model in learner.models]
     short = {name: value for name, value in learner.parameters.items() if not np.ndim(value)}
     if learner.algorithm.kind != "batch":
         short = learner.parameters
-    inner = plain_learner(learner)
+    preparation, inner = preparation_of(narrow_learner(learner)), plain_learner(narrow_learner(learner))
     growing, blends = isinstance(inner, Growing), blends_of(learner)
     spares = {"spares": [_costs(each) for each in inner.spare_costs]} if growing else {}
     return spares | {
@@ -69,10 +78,11 @@ def describe(learner: AnyLearner) -> dict[str, Any]:
         "parameters": plain(short, "parameters"),
         "costs": costs if len(costs) > 1 or growing else costs[0],
         "dtype": learner.dtype.name,
-        "n_features": int(inner.n_features),
+        "n_features": int(learner.n_features) * preparation.vectors,
         "fit_intercept": bool(learner.offset),
         "grow": bool(learner.grow),
-        **({"preparation": preparation_of(learner).described} if preparation_of(learner) else {}),
+        **({"preparation": preparation.described} if preparation else {}),
+        **({"budget": budget_of(learner) if grade == "full" else {}} if isinstance(learner, KeptLearner) else {}),
         **({"members": [member.described for member in blends[0].record.members]} if blends else {}),
     }
 
@@ -85,18 +95,24 @@ def _costs(costs: Costs) -> dict[str, Any]:
     }
 
 
-def pack(learner: AnyLearner, grade: str) -> Arrays:
-    """What a learner is, in full or as far as predicting needs it."""
+def pack(learner: AnyLearner, grade: str, places: Places | None = None) -> Arrays:
+    """What a learner is, in full or as far as predicting needs it; a compact one as the wide one it stands for."""
+    if isinstance(learner, CompactLearner):
+        ordered = learner.in_order()
+        numbers = np.concatenate([[-1], ordered.table.numbers])
+        kept = pack_budget(learner, ordered.table.numbers, grade) if isinstance(learner, KeptLearner) else {}
+        return pack(ordered.inner, grade, Places(numbers, learner.n_features)) | kept
     if preparation_of(learner):
-        inner = pack(plain_learner(learner), grade)
-        return inner | _pack_scales(preparation_of(learner), learner, grade)
+        vectors = preparation_of(learner).vectors
+        inner = pack(plain_learner(learner), grade, None if places is None else places.several(vectors))
+        return inner | _pack_scales(preparation_of(learner), learner, grade, places)
     if learner.algorithm.kind == "batch":
         return _pack_batch(learner, grade)
     one: Any = full if grade == "full" else weights
     one = full_blend if blends_of(learner) else one
-    each: list[Arrays] = [one(model) for model in learner.models]
+    each: list[Arrays] = [one(model, places) for model in learner.models]
     if isinstance(learner, Growing):
-        each += [one(spare) for spare in learner.spares if grade == "full"]
+        each += [one(spare, places) for spare in learner.spares if grade == "full"]
     elif len(each) == 1:
         return each[0]
     arrays = {f"{k}/{name}": array for k, arrays in enumerate(each) for name, array in arrays.items()}
@@ -104,9 +120,25 @@ def pack(learner: AnyLearner, grade: str) -> Arrays:
 
 
 def unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
-    """The learner of a file; its parameters are checked as any."""
+    """The learner of a file, compact where it would be far wider than what is in it; parameters are checked as any."""
+    if "budget" in head:
+        return budget_around(_unpack_slots(head, arrays, kept_numbers(head, arrays)), head, arrays)
+    numbers = numbers_to_keep(head, arrays)
+    if numbers is None:
+        return _unpack(head, arrays)
+    width = head["n_features"] // vectors_of(head)
+    return compact_learner(_unpack_slots(head, arrays, numbers), numbers, width, head["grow"])
+
+
+def _unpack_slots(head: dict[str, Any], arrays: Arrays, numbers: NDArray[np.int64]) -> AnyLearner:
+    """The learner with slots from 1 on for these numbers."""
+    slots = {**head, "n_features": vectors_of(head) * (len(numbers) + 1)}
+    return _unpack(slots, in_slots(head, arrays, numbers))
+
+
+def _unpack(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     if "preparation" in head:
-        inner = unpack({name: value for name, value in head.items() if name != "preparation"}, arrays)
+        inner = _unpack({name: value for name, value in head.items() if name != "preparation"}, arrays)
         found: AnyLearner = prepared(inner, _unpack_scales(head["preparation"], arrays, inner.n_features))
         return found
     costs, algorithm = head.get("costs"), head.get("algorithm")
@@ -149,15 +181,15 @@ def _require_room(head: dict[str, Any], models: int) -> None:
     require_room(declared(type(rule)), rule, width, dtype, models)
 
 
-def _pack_scales(preparation: Preparation, learner: AnyLearner, grade: str) -> Arrays:
+def _pack_scales(preparation: Preparation, learner: AnyLearner, grade: str, places: Places | None) -> Arrays:
     """Scales of features that were learned; weights without normalisation need those of non-zero weights only."""
     if isinstance(preparation, Several):
-        each = [scales_out(one, learner.n_features) for one in preparation.each]
+        each = [scales_out(one, learner.n_features, places=places) for one in preparation.each]
         return {f"{_SCALES}{k}/{name}": a for k, own in enumerate(each) for name, a in own.items()}
     needed = None
     if grade == "weights" and preparation.scales is not None and preparation.normalize is None:
         needed = np.logical_or.reduce(np.atleast_2d(plain_learner(learner).weights() != 0))
-    return {_SCALES + name: a for name, a in scales_out(preparation, learner.n_features, needed).items()}
+    return {_SCALES + name: a for name, a in scales_out(preparation, learner.n_features, needed, places).items()}
 
 
 def _unpack_scales(kinds: Any, arrays: Arrays, n_features: int) -> Preparation:

@@ -18,27 +18,39 @@ from thinstream.engine.full import Matrix
 from thinstream.errors import ModelFileError
 from thinstream.learners.frozen import require_array
 from thinstream.models.container import Arrays
-from thinstream.models.packing_one import checked_counts, checked_indices, common_options, full, learner_of, narrow
+from thinstream.models.packing_one import (
+    Places,
+    checked_counts,
+    checked_indices,
+    common_options,
+    full,
+    learner_of,
+    narrow,
+)
 from thinstream.preparing import Preparation
 
 _HEAD = ("w", "P", "sums", "gone", "counts", "loss")
 _FLAGS = np.dtype(np.uint8)
 
 
-def full_blend(blend: Blend) -> Arrays:
+def full_blend(blend: Blend, places: Places | None = None) -> Arrays:
     """Everything, so that it can go on."""
     found: Arrays = {"counts": blend.counts, "weak": blend.weak.astype(_FLAGS)}
     for k, model in enumerate(blend.lanes):
-        found |= {f"models/{k}/{name}": array for name, array in full(model).items()}
+        found |= {f"models/{k}/{name}": array for name, array in full(model, places).items()}
     found["out"] = np.concatenate([group.out() for group in blend.groups]).astype(_FLAGS)
     for name in _HEAD:
         array = getattr(blend.head, name)
         found[f"head/{name}"] = array.astype(_FLAGS) if array.dtype == np.bool_ else array
     found |= {f"record/{name}": array for name, array in blend.record.arrays().items()}
     for k, part in enumerate(blend.parts):
-        found |= {f"squares/{k}{name}": array for name, array in _sparse(part.squares[: blend.n_features]).items()}
+        found |= {
+            f"squares/{k}{name}": array for name, array in _sparse(part.squares[: blend.n_features], places).items()
+        }
     for k, station in enumerate(blend.stations):
-        found |= {f"scales/{k}/{n}": a for n, a in scales_out(station.preparation, blend.n_features).items()}
+        found |= {
+            f"scales/{k}/{n}": a for n, a in scales_out(station.preparation, blend.n_features, places=places).items()
+        }
     return found
 
 
@@ -118,8 +130,10 @@ def _flags_or_numbers(arrays: Arrays, name: str, like: NDArray[Any]) -> NDArray[
     return require_array(arrays, name, like.shape, stored).astype(like.dtype)
 
 
-def _sparse(values: NDArray[np.float64]) -> Arrays:
+def _sparse(values: NDArray[np.float64], places: Places | None) -> Arrays:
     where = np.flatnonzero(values)
+    if places is not None:
+        return {".indices": narrow(places.numbers[where], places.n_features), "": values[where]}
     if 2 * len(where) < len(values):
         return {".indices": narrow(where, len(values)), "": values[where]}
     return {"": values}
@@ -137,13 +151,20 @@ def _dense(arrays: Arrays, name: str, width: int) -> NDArray[np.float64]:
     return found
 
 
-def scales_out(preparation: Preparation, n_features: int, needed: NDArray[np.bool_] | None = None) -> Arrays:
+def scales_out(
+    preparation: Preparation,
+    n_features: int,
+    needed: NDArray[np.bool_] | None = None,
+    places: Places | None = None,
+) -> Arrays:
     """Scales of features that were learned, or of those of them that are needed."""
     if preparation.scales is None:
         return {}
     learned = preparation.scales.learned(n_features)
     where = np.flatnonzero(learned if needed is None else learned & needed)
-    return preparation.scales.columns(where) | {"indices": narrow(where, n_features)}
+    columns = preparation.scales.columns(where)
+    numbers, width = (where, n_features) if places is None else (places.numbers[where], places.n_features)
+    return columns | {"indices": narrow(numbers, width)}
 
 
 def scales_in(preparation: Preparation, own: Arrays, n_features: int) -> None:

@@ -1,6 +1,6 @@
 """One model of two classes as a few arrays, and back: in full, or its weights only (see `packing`)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +17,44 @@ from thinstream.learners.registry import rule_of
 from thinstream.models.container import Arrays
 
 
-def full(learner: Learner) -> Arrays:
-    """The memory, cut to the model's width: room to grow is not stored."""
+class Places(NamedTuple):
+    """Which numbers, sorted, the features of a compact learner have in one of ``n_features``; the first has none."""
+
+    numbers: NDArray[np.int64]
+    n_features: int
+
+    def several(self, vectors: int) -> "Places":
+        """Those of so many vectors, one after another."""
+        each = [np.where(self.numbers >= 0, self.numbers + k * self.n_features, -1) for k in range(vectors)]
+        return Places(np.concatenate(each), vectors * self.n_features)
+
+    def coordinates(self, where: NDArray[Any], offset: int) -> NDArray[np.int64]:
+        """Coordinates by these numbers; the first ``offset`` are of no feature."""
+        return np.where(where < offset, where, self.numbers[np.maximum(where - offset, 0)] + offset)
+
+
+def full(learner: Learner, places: Places | None = None) -> Arrays:
+    """The memory, cut to the model's width: room to grow is not stored. ``places`` are those of its features."""
     memory = learner.memory
     width = kept_width(learner.rule, memory, learner.n_features + learner.offset)
     state, clocks = record_views(learner.algorithm, memory, width)
     arrays = {"counts": memory.counts, "totals": memory.totals, "own": memory.extra}
-    where = narrow(touched_coordinates(learner.algorithm, learner.rule, memory, width), width)
+    touched = touched_coordinates(learner.algorithm, learner.rule, memory, width)
+    if places is not None:
+        indices = narrow(places.coordinates(touched, learner.offset), places.n_features + learner.offset)
+        return arrays | {"indices": indices, "state": state[touched], "clocks": clocks[touched]}
+    where = narrow(touched, width)
     if where.nbytes + len(where) * (state[:1].nbytes + clocks[:1].nbytes) < state.nbytes + clocks.nbytes:
         arrays["indices"], state, clocks = where, state[where], clocks[where]
     return arrays | {"state": state, "clocks": clocks}
 
 
-def weights(learner: Learner) -> Arrays:
+def weights(learner: Learner, places: Places | None = None) -> Arrays:
     """What predicting needs, and the counters."""
     where, values = learner.sparse_weights()
+    numbers, width = (where, learner.n_features) if places is None else (places.numbers[where], places.n_features)
     return {
-        "indices": narrow(where, learner.n_features),
+        "indices": narrow(numbers, width),
         "weights": values,
         "intercept": np.array([learner.intercept] * learner.offset, dtype=values.dtype),
         "counts": learner.memory.counts,

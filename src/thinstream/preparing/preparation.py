@@ -110,6 +110,11 @@ class Preparation:
         before = self._before[:needed]
         return self._prepared(batch, dtype, weights, before, self._values[: batch.nnz]), before
 
+    def require_range(self, batch: Batch, dtype: np.dtype[Any]) -> None:
+        """Raises if a value is so large that sums of squares would overflow."""
+        most = _MOST[dtype.name]
+        batch.require_below(most, f"scale and normalize allow {most:g} in {dtype.name}: sums of squares would overflow")
+
     def take_back(self, batch: Batch, before: Numbers, row: int = 0) -> None:
         """Forgets what `learn` learned of the rows from ``row`` on."""
         if self.scales is not None:
@@ -124,8 +129,7 @@ class Preparation:
     def _prepared(
         self, batch: Batch, dtype: np.dtype[Any], weights: NDArray[Any], before: Numbers, out: NDArray[Any]
     ) -> Batch:
-        most = _MOST[dtype.name]
-        batch.require_below(most, f"scale and normalize allow {most:g} in {dtype.name}: sums of squares would overflow")
+        self.require_range(batch, dtype)
         indptr, values, largest = _long(batch.indptr), batch.values.astype(dtype, copy=False), batch.largest
         if self.scales is not None:
             run = type(self.scales).scale

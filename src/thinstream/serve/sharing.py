@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.blend.serving import served
+from thinstream.budget.learner import KeptLearner, kept_learner
+from thinstream.compact import CompactLearner, compact_learner, narrow_learner
 from thinstream.errors import InvalidParameterError
 from thinstream.learners import Frozen
 from thinstream.learners.learner import EQUAL_COSTS
@@ -39,25 +41,29 @@ def require_shareable(model: Model) -> None:
 
 def publish(path: Path, model: Model, **about: Any) -> int:
     """The model as it predicts now, and how many weights it has; ``about`` is for readers, as JSON has it."""
-    learner = served(model.learner)
+    whole = served(model.learner)
+    learner = narrow_learner(whole)
     preparation = preparation_of(learner)
     states = [_state(one) for one in plain_learner(learner).models]
     scales = [] if preparation.scales is None else [np.asarray(preparation.scales.state)]
+    slots = [whole.table.numbers] if isinstance(whole, CompactLearner) else []
     head = {
         "algorithm": learner.algorithm.name,
         "parameters": plain(learner.parameters, "parameters"),
         "n_features": int(learner.n_features),
+        "numbers": int(whole.n_features),
+        "kept_only": isinstance(whole, KeptLearner),
         "intercept": bool(learner.offset),
         "preparation": preparation.kinds,
         "t": int(learner.t),
-        "arrays": [[array.dtype.name, len(array)] for array in (*states, *scales)],
+        "arrays": [[array.dtype.name, len(array)] for array in (*states, *scales, *slots)],
         "about": about,
     }
     raw = json.dumps(head).encode()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with draft.open("wb") as file:
         file.write(len(raw).to_bytes(8, "little") + raw)
-        for array in (*states, *scales):
+        for array in (*states, *scales, *slots):
             file.seek(-(-file.tell() // _ALIGNED) * _ALIGNED)
             file.write(array.data.cast("B") if len(array) else b"")
         file.truncate(-(-max(file.tell(), 1) // _ALIGNED) * _ALIGNED)
@@ -120,6 +126,9 @@ def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
     if preparation.scales is not None:
         preparation.scales.state = arrays[many]
     learner = prepared(learner_of(models, 0), preparation)
+    if len(arrays) > many + (preparation.scales is not None):
+        around = kept_learner if head["kept_only"] else compact_learner
+        learner = around(learner, arrays[-1], head["numbers"], True)
     return Snapshot(replace(like, learner=learner), head["about"] | {"t": head["t"]})
 
 

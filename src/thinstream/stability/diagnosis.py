@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.blend.learner import Blend
+from thinstream.compact import whole
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Learner, make_learner_like
 from thinstream.learners.protocol import OneModel
@@ -122,6 +123,7 @@ def _subject(model: Any) -> Subject:
     holder = getattr(model, "_model", model)  # an estimator's, or a model itself
     learner = getattr(holder, "learner", model)
     if isinstance(learner, OneModel):
+        learner = whole(learner)
         classes, preparation = getattr(holder, "classes", None), preparation_of(learner)
         learner = plain_learner(learner)
         name, parameters = learner.algorithm.name, dict(learner.parameters)

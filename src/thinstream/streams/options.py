@@ -20,7 +20,7 @@ MAX_LINE = 1 << 26
 #: Records looked at before a source is read.
 LOOK = 10_000
 #: Named features are hashed into 2^BITS numbers unless told otherwise.
-BITS = 22
+BITS, MOST_BITS = 22, 31
 COLUMNS = "Columns and features"
 #: How columns of text are taken apart.
 WORDING = ("ngrams", "chars", "lower", "stop", "binary")
@@ -194,7 +194,7 @@ class Options:
         f"Named features are hashed into 2^bits numbers (default {BITS}).",
         panel=COLUMNS,
         minimum=1,
-        maximum=31,
+        maximum=MOST_BITS,
         in_space=True,
     )
     signed: bool = _option(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.compact import whole
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.learners import Classes, FullLearner, Learner, make_learner_like
 from thinstream.preparing import preparation_of
@@ -144,7 +145,7 @@ def _fresh(model: Any, n_features: int, classes: Classes) -> Learner:
 
         if not isinstance(model, OnlineClassifier):
             raise InvalidInputError(f"theory: an online estimator of thinstream is needed, got {type(model).__name__}")
-        model = clone(model)._fresh_model(classes, n_features).learner
+        model = whole(clone(model)._fresh_model(classes, n_features).learner)
     if preparation_of(model):
         raise InvalidParameterError(
             "theory: the bounds are about rows as they are learned; prepare X beforehand, with scale and normalize None"

@@ -1,18 +1,20 @@
 """How the error grows as weights are left out, on rows that a model has not learned; and how many to keep."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.blend.importances import POWERS, importance
 from thinstream.blend.serving import served
+from thinstream.compact import CompactLearner
 from thinstream.errors import InvalidInputError
 from thinstream.learners.protocol import AnyLearner
 from thinstream.models.model import Model
 from thinstream.preparing import plain_learner, preparation_of
-from thinstream.thinning.importances import POWERS, importance
 
 #: Sizes looked at between n and ten times n.
 PER_DECADE = 16
@@ -77,6 +79,9 @@ def measured(
 
     Rows of weight 0 are left out, others count alike.
     """
+    if isinstance(model.learner, CompactLearner):
+        ordered = model.learner.in_order()
+        return measured(replace(model, learner=ordered.inner), map(ordered.rows, batches), sizes, powers)
     whole = served(model.learner)
     learner = plain_learner(whole)
     weights = np.atleast_2d(np.asarray(learner.weights(), np.float64))

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.blend import importances
 from thinstream.blend.serving import served
+from thinstream.compact import CompactLearner, narrow_learner
 from thinstream.errors import InvalidInputError, InvalidParameterError
+from thinstream.learners.protocol import AnyLearner
 from thinstream.models import packing
 from thinstream.models.container import Arrays
 from thinstream.models.model import Model, Names
 from thinstream.preparing import plain_learner
-from thinstream.thinning import importances
 
 
 def thin(model: Model, n: int, importance: NDArray[Any] | None = None) -> Model:
@@ -42,10 +44,23 @@ def thin(model: Model, n: int, importance: NDArray[Any] | None = None) -> Model:
     (array([ 1., -3.,  2.], dtype=float32), array([ 0., -3.,  2.], dtype=float32))
 
     """
-    kept, learner = most_important(model, require_count(n), importance), served(model.learner)
+    whole = model.learner.in_order() if isinstance(model.learner, CompactLearner) else model.learner
+    narrow = replace(model, learner=narrow_learner(whole))
+    kept, learner = most_important(narrow, require_count(n), _of_narrow(whole, importance)), served(narrow.learner)
     head = packing.describe(learner) | {"grade": "weights", "classes": list(model.classes)}
     small = packing.unpack(head, _left(packing.pack(learner, "weights"), kept, learner.offset))
-    return replace(model, learner=small, names=_names_of(model, kept), arrays={})
+    there = np.flatnonzero(kept.reshape(-1, narrow.learner.n_features).any(axis=0))  # of all classes and vectors
+    if isinstance(whole, CompactLearner):
+        small, there = whole.around(small), whole.table.numbers[there - 1]
+    return replace(model, learner=small, names=_names_of(model, there), arrays={})
+
+
+def _of_narrow(learner: AnyLearner, importance: NDArray[Any] | None) -> NDArray[Any] | None:
+    """An importance of all numbers as one of slots, where a learner has these."""
+    if importance is None or not isinstance(learner, CompactLearner) or np.size(importance) != learner.n_weights:
+        return importance
+    each = np.reshape(importance, (-1, learner.n_features))[:, learner.table.numbers]
+    return np.hstack([np.zeros((len(each), 1)), each])
 
 
 def require_count(n: Any) -> int:
@@ -84,11 +99,10 @@ def _left(arrays: Arrays, kept: NDArray[np.bool_], offset: int) -> Arrays:
     return arrays
 
 
-def _names_of(model: Model, kept: NDArray[np.bool_]) -> Names | None:
+def _names_of(model: Model, kept: NDArray[np.int64]) -> Names | None:
     """Of the features that are kept; columns that an estimator checks by name keep all of theirs."""
     names = model.names
     if names is None or model.extra.get("estimator", {}).get("named"):
         return names
-    rows = kept.reshape(-1, model.learner.n_features)  # of all classes and vectors
-    there = np.asarray(rows.any(axis=0))[names.indices]
+    there = np.isin(names.indices, kept)
     return Names(names.indices[there], [text for text, left in zip(names.texts, there, strict=True) if left])

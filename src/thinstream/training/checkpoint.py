@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from thinstream.atomic import sweep
 from thinstream.batch import Position
+from thinstream.budget import budget_of
+from thinstream.compact import narrow_learner
 from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.evaluate.growing import GrowingProgress
 from thinstream.evaluate.progress import Progress
@@ -134,7 +136,8 @@ def require_same(path: Path, what: str, stored: dict[str, Any], given: dict[str,
 
 def described(learner: AnyLearner) -> dict[str, Any]:
     """What must not differ between a run and its continuation."""
-    inner = plain_learner(learner)
+    narrow = narrow_learner(learner)
+    inner = plain_learner(narrow)
     growing = isinstance(inner, Growing)  # the classes it has met may differ
     costs = inner.spare_costs if growing else [model.costs for model in learner.models]
     return {
@@ -144,5 +147,6 @@ def described(learner: AnyLearner) -> dict[str, Any]:
         "costs": [list(each) for each in costs],
         "dtype": learner.dtype.name,
         "fit_intercept": bool(learner.offset),
-        **preparation_of(learner).kinds,
+        **preparation_of(narrow).kinds,
+        **budget_of(learner),
     }

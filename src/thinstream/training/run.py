@@ -274,7 +274,7 @@ class Run:
 
     def names(self) -> Names | None:
         """Names of features the source has told, for the model file."""
-        return Names.from_stream(self.stream, self.state.model.names)
+        return self.state.model.names_kept(Names.from_stream(self.stream, self.state.model.names))
 
 
 def learn_stream(model: Model, stream: Stream, passes: int = 1) -> Model:
@@ -282,16 +282,16 @@ def learn_stream(model: Model, stream: Stream, passes: int = 1) -> Model:
 
     It grows as the stream gets wider. A stream whose features mean something else is refused.
     """
-    learner = model.learner
-    grow, learner.grow = learner.grow, True
+    first = model.learner
+    grow, first.grow = first.grow, True
     run = Run(stream, model, passes=passes)
     try:
         model = run.run()
     except Interrupted as stopped:
         raise KeyboardInterrupt if stopped.number == signal.SIGINT else SystemExit(128 + stopped.number) from None
     finally:
-        learner.grow = grow
-    if learner.t == 0:
+        first.grow = run.state.model.learner.grow = grow
+    if model.learner.t == 0:
         raise InvalidInputError("the stream has no example")
     for remark in getattr(stream, "remarks", []):
         warnings.warn(remark, UserWarning, stacklevel=3)

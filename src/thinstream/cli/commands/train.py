@@ -71,6 +71,19 @@ class Training:
             "How many features there are: more is an error. By default the model grows with the data.", MODEL, min=1
         ),
     ] = None
+    max_features: Annotated[
+        int | None,
+        option(
+            "Keep no more features than this: where there is no room for a new one, the least important of those kept "
+            "give way. Names are then hashed into 2^31 numbers, unless --bits says otherwise.",
+            MODEL,
+            min=1,
+        ),
+    ] = None
+    admit: Annotated[
+        int | None,
+        option("With --max-features: keep a feature from this sight of it on (default 2).", MODEL, min=1, max=255),
+    ] = None
     dtype: Annotated[str | None, option("float32 (default) or float64.", MODEL)] = None
     seed: Annotated[int, option("Of algorithms that draw at random (default 0).", MODEL, min=0)] = 0
     passes: Annotated[int, option("Passes over the data (default 1).", MODEL, min=1)] = 1
@@ -173,7 +186,7 @@ def train(
     non-zero weights. Of more than two classes precision, recall, F1 and AP are means of the classes.
     """
     from thinstream.blend.serving import blends_of
-    from thinstream.cli.io import collect_garbage, look_first, open_data, read_as_learned
+    from thinstream.cli.io import collect_garbage, look_first, open_data, read_as_learned, with_many_numbers
     from thinstream.cli.progress import JsonLines, Table, Unmeasured
     from thinstream.cli.render import say
     from thinstream.cli.terminal import keep_going
@@ -196,6 +209,8 @@ def train(
     check_options(data, reading, distributed, training, named, parameters)
     if training.grow_classes:
         reading = replace(reading, grow_classes=True)
+    if training.max_features is not None and training.start is None:
+        reading = with_many_numbers(data, reading)
     if training.start is None:
         reading = (late.look_first if late.used else look_first)(data, reading, quiet=output.quiet)
         model = _new_model(reading, training, algorithm, parameters)
@@ -288,6 +303,7 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
     """A model that has seen nothing."""
     import numpy as np
 
+    from thinstream.budget import ADMIT
     from thinstream.learners import find
     from thinstream.learners.growing_classes import GrowingClasses
     from thinstream.models.model import Model
@@ -307,6 +323,8 @@ def _new_model(reading: Reading, training: Training, algorithm: str, parameters:
         parameters=parameters,
         scale=training.scale,
         normalize=None if find(algorithm).kind == "batch" else training.normalize,
+        max_features=training.max_features,
+        admit=training.admit or ADMIT,
     )
     if model.learner.algorithm.kind == "batch":
         for learner in model.learner.models:
@@ -341,6 +359,7 @@ def _model_to_continue(
         "intercept": bool(learner.offset),
         "scale": model.preparation.scale,
         "normalize": model.preparation.normalize or model.feature_space.get("normalize"),
+        **model.budget,
     }
     weights = parse_class_weight(training.class_weight, model.classes)
     given: dict[str, Any] = {
@@ -350,6 +369,8 @@ def _model_to_continue(
         "intercept": training.intercept,
         "scale": training.scale,
         "normalize": training.normalize,
+        "max_features": training.max_features,
+        "admit": training.admit,
     }
     for name, value in given.items():
         if value is not None and had[name] != value:

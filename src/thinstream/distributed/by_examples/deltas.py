@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.blend.serving import blends_of
+from thinstream.compact import CompactLearner, compact_learner, compacted, on_common_slots
+from thinstream.compact.learner import merged
 from thinstream.distributed.by_examples.blends import WholeBlend, merge_wholes
+from thinstream.distributed.by_examples.compacts import CompactChange
 from thinstream.distributed.by_examples.increments import Combining, Increments, combining_for
 from thinstream.engine.loop import T
 from thinstream.engine.records import Memory
@@ -52,7 +55,7 @@ class Delta:
 
 
 #: What a worker answers with.
-Change = Delta | WholeBlend
+Change = Delta | WholeBlend | CompactChange
 
 
 def delta(base: AnyLearner, learner: AnyLearner) -> Change:
@@ -69,6 +72,9 @@ def delta(base: AnyLearner, learner: AnyLearner) -> Change:
     array([2])
 
     """
+    if isinstance(base, CompactLearner) or isinstance(learner, CompactLearner):
+        numbers, both = on_common_slots([base, learner])
+        return CompactChange(numbers, learner.n_features, delta(*both))
     if blends_of(base):
         return WholeBlend(learner)
     return _delta(base, learner)
@@ -92,6 +98,9 @@ def _changed_scales(base: AnyLearner, learner: AnyLearner) -> Any:
 
 def apply_delta(base: AnyLearner, change: Change) -> AnyLearner:
     """A new model: the base with the change, bit for bit the model the change was taken of."""
+    if isinstance(change, CompactChange):
+        compact = base if isinstance(base, CompactLearner) else compacted(base)
+        return change.around(apply_delta(compact.with_numbers(change.numbers), change.change), base.grow)
     if isinstance(change, WholeBlend):
         return deepcopy(change.learner)
     models = []
@@ -111,6 +120,8 @@ def apply_delta(base: AnyLearner, change: Change) -> AnyLearner:
 
 def copy_learner(model: AnyLearner) -> AnyLearner:
     """A model of its own with the same state."""
+    if isinstance(model, CompactLearner):
+        return compact_learner(copy_learner(model.inner), model.table.numbers, model.n_features, model.grow)
     if blends_of(model):
         return deepcopy(model)
     models = [copy_wide(each, model.n_features) for each in plain_learner(model).models]
@@ -125,6 +136,12 @@ def merge_deltas(base: AnyLearner, deltas: Sequence[Change], way: str | None = N
     order of deltas, which is that of the workers, is the order of summation. ``way``: how increments become one (see
     `increments`); None: the default that the algorithm's rule declares.
     """
+    if isinstance(base, CompactLearner) or any(isinstance(change, CompactChange) for change in deltas):
+        workers = [apply_delta(base, change) for change in deltas]
+        numbers, (first, *others) = on_common_slots([base, *workers])
+        inner = merge_deltas(first, [delta(first, other) for other in others], way)
+        width = max(learner.n_features for learner in (base, *workers))
+        return merged(inner, numbers, width, base.grow)
     if blends_of(base):
         return merge_wholes(base, [change.learner for change in deltas if isinstance(change, WholeBlend)], _joined)
     parted = [change for change in deltas if isinstance(change, Delta)]
@@ -138,8 +155,8 @@ def merge_deltas(base: AnyLearner, deltas: Sequence[Change], way: str | None = N
         scales = common_scales([preparation_of(worker) for worker in workers], preparation, width)
         base, workers = bring(base, scales), [bring(worker, scales) for worker in workers]
         seen = [_delta(base, worker) for worker in workers]
-    merged: AnyLearner = prepared(_merge_seen(plain_learner(base), seen, width, way), preparation.with_scales(scales))
-    return merged
+    found: AnyLearner = prepared(_merge_seen(plain_learner(base), seen, width, way), preparation.with_scales(scales))
+    return found
 
 
 def _joined(base: AnyLearner, workers: Sequence[AnyLearner]) -> AnyLearner:

@@ -11,6 +11,8 @@ from typing import Any
 
 from thinstream.batch import Position
 from thinstream.blend.serving import blends_of, kinds_of_rows
+from thinstream.budget.learner import require_all_features
+from thinstream.compact import narrow_learner
 from thinstream.distributed.by_examples.deltas import Change, delta, merge_deltas
 from thinstream.distributed.by_examples.increments import combining_for
 from thinstream.distributed.by_examples.metrics import Tallies
@@ -93,7 +95,8 @@ class Driver:
     ) -> None:
         if merge_every is not None and merge_every < 1:
             raise InvalidParameterError(f"merge_every must be a whole number > 0, or None, got {merge_every!r}")
-        first = next(iter(plain_learner(model.learner).models))
+        require_all_features(model.learner)
+        first = next(iter(plain_learner(narrow_learner(model.learner)).models))
         if blends_of(model.learner):
             if merge is not None:
                 raise InvalidParameterError(f"merge: each model of Auto has its own way, got {merge!r}")

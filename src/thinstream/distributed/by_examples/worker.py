@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.compact import fitting
 from thinstream.distributed.by_examples.deltas import Change, apply_delta, copy_learner, delta
 from thinstream.distributed.by_examples.metrics import Arrays, begin_round, round_counts
 from thinstream.distributed.cursor import Cursor, Place
@@ -73,9 +74,10 @@ class Round:
             return NeedsBase()
         cursor, learner = self._cursor(), copy_learner(base)
         progress = begin_round(self.classes, self.totals, self.threshold)
-        rows = 0
+        rows, hashed = 0, "hashing" in cursor.stream.feature_space
         for batch in cursor.take(self.rows):
             labels = batch.require_labels()
+            learner = fitting(learner, batch.n_features, hashed)
             progress.update(learner.learn(batch), labels, batch.weights)
             rows += len(batch)
         _kept[self.worker] = _Kept(self.job, self.version, base, cursor)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
+from thinstream.budget.learner import require_all_features
+from thinstream.compact import narrow_learner
 from thinstream.engine import rule as rules
 from thinstream.engine.forgetting import HALF_LIFE
 from thinstream.errors import InvalidParameterError, WeightsOnlyError
@@ -33,14 +35,15 @@ class Blueprint:
     @classmethod
     def of(cls, model: Model, n_features: int | None = None) -> Self:
         """The blueprint of a model, of another width if one is given; refused if it cannot be cut by features."""
-        learner = model.learner
+        require_all_features(model.learner)
+        learner = narrow_learner(model.learner)
         if learner.weights_only:
             raise WeightsOnlyError(f"this {learner.algorithm.name} has its weights only and cannot go on learning")
         if model.preparation:
             raise InvalidParameterError(NOT_PREPARED)
         require_separable(learner.algorithm.name, learner.parameters)
-        fresh = tuple(make_learner_like(each, n_features=1, grow=learner.grow) for each in learner.models)
-        return cls(fresh, model.classes, learner.n_features if n_features is None else n_features)
+        fresh = tuple(make_learner_like(each, n_features=1, grow=model.learner.grow) for each in learner.models)
+        return cls(fresh, model.classes, model.learner.n_features if n_features is None else n_features)
 
     def whole(self, n_features: int, n_mistakes: int = 0) -> AnyLearner:
         """A model of all features that has seen nothing."""

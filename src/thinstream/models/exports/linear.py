@@ -7,7 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.blend.serving import served
+from thinstream.budget import KeptLearner
+from thinstream.compact import CompactLearner, narrow_learner
 from thinstream.errors import InvalidInputError
+from thinstream.learners.protocol import AnyLearner
 from thinstream.models.model import NORMALIZED, Model
 from thinstream.preparing import Preparation, Several, preparation_of
 
@@ -98,8 +101,8 @@ class LinearModel(NamedTuple):
     def of(cls, model: Model) -> Self:
         """That of a model; names of features without a weight are left out."""
         learner = served(model.learner)
-        models, rows = list(learner.models), preparation_of(learner)
-        first, *beside = _vectors([one.sparse_weights() for one in models], rows, learner.n_features)
+        models, rows = list(learner.models), preparation_of(narrow_learner(learner))
+        first, *beside = _vectors([one.sparse_weights() for one in models], rows, learner)
         columns = np.concatenate([vector.indices for vector in (first, *beside)])
         names = {} if model.names is None else model.names.as_dict()
         return cls(
@@ -163,9 +166,10 @@ class LinearModel(NamedTuple):
 
 
 def _vectors(
-    models: Sequence[tuple[NDArray[np.int64], NDArray[Any]]], rows: Preparation, n_features: int
+    models: Sequence[tuple[NDArray[np.int64], NDArray[Any]]], rows: Preparation, learner: AnyLearner
 ) -> Iterator[Vector]:
     """Out of what models have one after another for each kind of rows."""
+    n_features = learner.n_features
     for k, kind in enumerate(rows.each if isinstance(rows, Several) else [rows]):
         here = [(where >= k * n_features) & (where < (k + 1) * n_features) for where, _ in models]
         yield Vector(
@@ -173,16 +177,23 @@ def _vectors(
             np.repeat(np.arange(len(models)), [np.count_nonzero(kept) for kept in here]),
             np.concatenate([weights[kept] for (_, weights), kept in zip(models, here, strict=True)]),
             kind.normalize,
-            _scales(kind, n_features) if kind.normalize else None,
+            _scales(learner, kind) if kind.normalize else None,
         )
 
 
-def _scales(preparation: Preparation, n_features: int) -> Scales | None:
+def _scales(learner: AnyLearner, preparation: Preparation) -> Scales | None:
+    if isinstance(learner, KeptLearner) and preparation.scales is None:
+        kept = np.unique(learner.table.numbers)
+        return Scales(kept[kept >= 0], np.ones(np.count_nonzero(kept >= 0)))
     if preparation.scales is None:
         return None
-    m = preparation.divisors(n_features)
+    m = preparation.divisors(narrow_learner(learner).n_features)
     where = np.flatnonzero(m)
-    return Scales(where, m[where])
+    if not isinstance(learner, CompactLearner):
+        return Scales(where, m[where])
+    numbers = learner.table.numbers[where - 1]
+    order = np.argsort(numbers)
+    return Scales(numbers[order], m[where[order]])
 
 
 def json_value(value: Any) -> Any:

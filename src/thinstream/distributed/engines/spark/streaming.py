@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from thinstream.batch import Position
+from thinstream.budget.learner import require_all_features
+from thinstream.compact import fitting
 from thinstream.distributed.by_examples.deltas import Change, copy_learner, delta, merge_deltas
 from thinstream.distributed.engines.spark.frames import FrameColumns, vectors_to_lists
 from thinstream.distributed.engines.spark.package import slots_of
@@ -94,6 +96,7 @@ class BatchLearner:
         self._columns, self._merge, self._workers = FrameColumns.of(columns), merge, workers
         self._checkpoints, self._source = Checkpoints(Path(checkpoint)), _described(self._columns)
         model = _model(estimator, self._columns)
+        require_all_features(model.learner)
         state = self._checkpoints.read(self._source, model.learner)
         self._state = state or State(model, Progress(len(model.classes), model.threshold), 0, Position(part=0))
 
@@ -175,6 +178,7 @@ class _Learn:
             )
             for batch in stream.batches():
                 labels = batch.require_labels()
+                learner = fitting(learner, batch.n_features, "hashing" in stream.feature_space)
                 progress.update(learner.learn(batch), labels, batch.weights)
                 rows += len(batch)
         return (delta(base, learner), progress.arrays()) if rows else None

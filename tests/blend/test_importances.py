@@ -5,9 +5,9 @@ import pytest
 
 import thinstream as ts
 from tests.thinning.naive import adarda, arow
+from thinstream.blend.importances import GRADIENTS
 from thinstream.learners.registry import algorithms, make_learner
 from thinstream.thinning import POWERS, USUAL, importance
-from thinstream.thinning.importances import GRADIENTS
 
 #: Online learners whose state has nothing that grows with the squares of their rows.
 KNOW_NOTHING = {

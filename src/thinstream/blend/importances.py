@@ -8,13 +8,17 @@ from numpy.typing import NDArray
 
 from thinstream.blend.learner import Blend
 from thinstream.blend.linear import Kind
-from thinstream.blend.serving import kinds_of, served
+from thinstream.blend.serving import blends_of, kinds_of, served
+from thinstream.compact import CompactLearner
+from thinstream.growing import Growing
 from thinstream.learners.protocol import AnyLearner
 from thinstream.preparing import plain_learner, preparation_of
 
 Numbers = NDArray[np.float64]
 #: The powers of q_j that rows decide between, and the one that is taken without any.
 POWERS, USUAL = (0.0, 0.5, 1.0), 0.5
+#: Rows as they are.
+PLAIN: tuple[Kind, ...] = ((None, None),)
 
 #: √Σg_j² of algorithms that keep no variances, from the record of their coordinates; g_j is x_j times the loss's slope.
 GRADIENTS: dict[str, Callable[[Any], Any]] = {
@@ -29,6 +33,8 @@ GRADIENTS: dict[str, Callable[[Any], Any]] = {
 def importance(learner: AnyLearner, power: float = USUAL) -> Numbers:
     """Of every weight: an array like ``learner.weights()``, 0 where a weight is 0.
 
+    Of a compact learner only the features that occurred have a column, after one of zeros, in the order of numbers.
+
     Where the state knows nothing of the rows it has seen (first-order learners, models of weights only), it is |w_j|.
     Weights are those of rows as they are prepared, so that the units of columns do not matter where these are scaled.
 
@@ -41,18 +47,42 @@ def importance(learner: AnyLearner, power: float = USUAL) -> Numbers:
     >>> model.weights(), 1 / model.variance() - 1, importance(model, power=1.0)
     (array([0.5       , 0.16666667]), array([1., 5.]), array([0.5     , 0.372678]))
     """
+    if isinstance(learner, CompactLearner):
+        return importance(learner.in_order().inner, power)
     sizes = np.abs(np.asarray(plain_learner(served(learner)).weights(), np.float64))
     if not power:
         return sizes
     found = np.empty_like(sizes)
     models, kinds = plain_learner(learner).models, kinds_of(preparation_of(served(learner)))
     for size, model, out in zip(np.atleast_2d(sizes), models, np.atleast_2d(found), strict=True):
-        q = seen(model, kinds)
-        out[:] = size * (_by_scales(learner) if q is None else q) ** power
+        out[:] = _with_seen(learner, model, size, power, kinds)
     return found
 
 
-def seen(model: Any, kinds: Sequence[Kind] = ((None, None),)) -> Numbers | None:
+def _with_seen(learner: AnyLearner, model: Any, sizes: Numbers, power: float, kinds: Sequence[Kind] = PLAIN) -> Any:
+    q = seen(model, kinds)
+    return sizes * (_by_scales(learner) if q is None else q) ** power
+
+
+def feature_importance(learner: AnyLearner) -> Numbers:
+    """Of every feature: that of the most important of its weights, of all classes and all kinds of rows.
+
+    Classes to come count, which are like one that is there and was not met: so it does not matter when one is.
+    """
+    found, inner = np.zeros(learner.n_features), plain_learner(learner)
+    if not blends_of(learner):
+        for model in [*inner.models, *(inner.spares if isinstance(inner, Growing) else ())]:
+            sizes = np.abs(np.asarray(model.weights(), np.float64))
+            found = np.maximum(found, _with_seen(learner, model, sizes, USUAL))
+        return found
+    for blend in blends_of(learner):
+        for part in blend.parts:
+            sizes = np.abs(np.asarray(blend.vector_of(part.kind)[0], np.float64))
+            found = np.maximum(found, sizes * part.squares[: len(sizes)] ** (USUAL / 2))
+    return found
+
+
+def seen(model: Any, kinds: Sequence[Kind] = PLAIN) -> Numbers | None:
     """q_j of every weight, up to a factor, of rows as they were learned; None where the state tells nothing.
 
     Of a blend they are of rows of these kinds, one after another.

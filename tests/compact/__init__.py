@@ -1,0 +1,1 @@
+"""Learners that keep state for the features that occur."""
