@@ -25,11 +25,13 @@ def made(path, *labels, n=60, seed=0, **options):
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """Two model files: of two classes, and of three."""
+    """Model files of two and three classes; pair and triple are left as they are, tests may teach the others."""
     folder = tmp_path_factory.mktemp("models")
     return {
         "two": (folder / "two.ts", made(folder / "two.ts", "ham", "spam")),
         "three": (folder / "three.ts", made(folder / "three.ts", 0, 1, 2)),
+        "pair": (folder / "pair.ts", made(folder / "pair.ts", "ham", "spam")),
+        "triple": (folder / "triple.ts", made(folder / "triple.ts", 0, 1, 2)),
     }
 
 

@@ -24,25 +24,25 @@ def score(models):
     from thinstream.batch import Batch
 
     batch = Batch.of(np.array([0, 2]), np.array([0, 2], np.int32), np.array([0.5, -1.0], np.float32), 5)
-    return float(models["two"][1].learner.scores(batch)[0])
+    return float(models["pair"][1].learner.scores(batch)[0])
 
 
 def test_rows_in_every_form(server, score):
     """By number, dense, by three arrays, as a line; one or many: the same score."""
     for x in (ROW, DENSE):
-        status, one = server.post("/predict?model=two", {"x": x})
+        status, one = server.post("/predict?model=pair", {"x": x})
         assert (status, one["score"], one["label"]) == (200, score, "spam" if score > 0 else "ham")
-        assert one["model"] == "two"
+        assert one["model"] == "pair"
     for x in ([ROW], [DENSE], CSR, ["1:0.5 3:-1"]):
-        assert server.post("/predict", {"x": x, "model": "two"})[1]["score"] == [score]
-    status, raw, _ = server.ask("/predict?model=two", b"1:0.5 3:-1\n3:1\n", "text/plain")
+        assert server.post("/predict", {"x": x, "model": "pair"})[1]["score"] == [score]
+    status, raw, _ = server.ask("/predict?model=pair", b"1:0.5 3:-1\n3:1\n", "text/plain")
     assert status == 200
     assert json.loads(raw)["score"][0] == score
 
 
 def test_messagepack(server, score):
     for x in (ROW, [ROW], CSR, BYTES):
-        raw = msgspec.msgpack.encode({"x": x, "model": "two"})
+        raw = msgspec.msgpack.encode({"x": x, "model": "pair"})
         status, answer, headers = server.ask("/predict", raw, "application/msgpack")
         assert (status, headers["content-type"]) == (200, "application/msgpack")
         assert np.ravel(msgspec.msgpack.decode(answer)["score"]) == [score]
@@ -138,7 +138,7 @@ def test_models_that_are_not_there(server):
     )
     status, answer = server.post("/predict", {"x": ROW})
     assert (status, answer["error"]) == (
-        404, "say which model is meant (?model=NAME): there are 'fresh', 'three', 'two'"
+        404, "say which model is meant (?model=NAME): there are 'fresh', 'pair', 'three', 'triple', 'two'"
     )  # fmt: skip
     assert server.post("/predict?model=../two", {"x": ROW})[0] == 404
     assert server.post("/nothing", {})[0] == 404
@@ -156,7 +156,13 @@ def test_metrics_are_prometheus(server):
     assert {f"thinstream_{name}" for name in names.split()} <= {*families}
     asked = [s for s in families["thinstream_requests"].samples if s.labels == {"path": "/predict", "status": "200"}]
     assert asked[0].value >= 1
-    assert {s.labels["model"] for s in families["thinstream_weights"].samples} == {"two", "three", "fresh"}
+    assert {s.labels["model"] for s in families["thinstream_weights"].samples} == {
+        "two",
+        "three",
+        "fresh",
+        "pair",
+        "triple",
+    }
 
 
 def test_it_describes_itself(server):

@@ -38,7 +38,7 @@ def infer(server, name, inputs, **more):
     return {each["name"]: np.array(each["data"]).reshape(each["shape"]) for each in answer["outputs"]}, answer
 
 
-@pytest.mark.parametrize("name", ["two", "three"])
+@pytest.mark.parametrize("name", ["pair", "triple"])
 def test_inputs_of_every_kind(server, scores, models, name):
     classes = models[name][1].classes
     for inputs in (CSR, [tensor("x", "FP32", X)], [tensor("x", "FP64", X)], LINES):
@@ -61,12 +61,12 @@ def test_bytes_behind_the_json(server, scores):
     head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
     body = head + b"".join(part.tobytes() for part in parts)
     kind = "application/octet-stream"
-    status, raw, headers = server.ask("/v2/models/two/infer", body, kind, **{HEADER: str(len(head))})
+    status, raw, headers = server.ask("/v2/models/pair/infer", body, kind, **{HEADER: str(len(head))})
     assert status == 200
     size = int(headers[HEADER])
     answer, behind = json.loads(raw[:size]), raw[size:]
     sizes = {each["name"]: each["parameters"]["binary_data_size"] for each in answer["outputs"]}
-    np.testing.assert_array_equal(np.frombuffer(behind[sizes["label"] :], "<f4"), scores["two"])
+    np.testing.assert_array_equal(np.frombuffer(behind[sizes["label"] :], "<f4"), scores["pair"])
     first = int.from_bytes(behind[:4], "little")
     assert behind[4 : 4 + first].decode() in ("ham", "spam")
 
@@ -93,7 +93,7 @@ def test_loading_and_unloading(server):
         pass
     assert server.post("/v2/repository/models/three/unload", {})[0] == 200
     states = {each["name"]: each["state"] for each in server.post("/v2/repository/index", {})[1]}
-    assert states == {"fresh": "READY", "three": "UNAVAILABLE", "two": "READY"}
+    assert states == dict.fromkeys(("fresh", "pair", "triple", "two"), "READY") | {"three": "UNAVAILABLE"}
     assert server.post("/predict?model=three", row)[0] == 404
     assert server.post("/learn?model=three", row | {"y": 1})[0] == 404
     assert server.post("/v2/repository/models/three/load", {})[0] == 200
@@ -149,8 +149,8 @@ def test_a_client_of_others(server, scores):
     client = triton.InferenceServerClient(server.url.partition("://")[2])
     assert client.is_server_live()
     assert client.is_server_ready()
-    assert client.is_model_ready("two")
-    assert {each["name"] for each in client.get_model_repository_index()} == {"two", "three", "fresh"}
+    assert client.is_model_ready("pair")
+    assert {each["name"] for each in client.get_model_repository_index()} == {"two", "three", "fresh", "pair", "triple"}
     parts = {"indptr": np.array([0, 3, 4], np.int32), "indices": np.array([0, 2, 4, 3], np.int32)}
     parts |= {"values": np.array([0.5, -1, 2, 1], np.float32)}
     for binary in (True, False):
@@ -159,8 +159,8 @@ def test_a_client_of_others(server, scores):
             inputs.append(triton.InferInput(name, list(array.shape), "FP32" if name == "values" else "INT32"))
             inputs[-1].set_data_from_numpy(array, binary_data=binary)
         wanted = [triton.InferRequestedOutput(name, binary_data=binary) for name in ("score", "label")]
-        found = client.infer("two", inputs, outputs=wanted, request_id="7")
-        np.testing.assert_array_equal(found.as_numpy("score"), scores["two"])
+        found = client.infer("pair", inputs, outputs=wanted, request_id="7")
+        np.testing.assert_array_equal(found.as_numpy("score"), scores["pair"])
         assert found.as_numpy("label").shape == (2,)
         assert found.get_response()["id"] == "7"
     client.close()

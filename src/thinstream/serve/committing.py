@@ -20,6 +20,10 @@ class Busy(ThinstreamError, RuntimeError):
     """More waits to be written than may; try again later."""
 
 
+class Closed(Busy):
+    """Nothing is written any more."""
+
+
 class Committer:
     """The one thread that writes a journal.
 
@@ -49,7 +53,7 @@ class Committer:
         """Queues some work; `Busy` if too much waits."""
         with self._some:
             if self._closing:
-                raise Busy("the server is stopping")
+                raise Closed("the learning process is ending; try again in a second")
             if len(self._waiting) >= self.most:
                 raise Busy(f"{self.most} requests wait to be written")
             self._waiting.append((work, tell))

@@ -8,7 +8,7 @@ import numpy as np
 from thinstream.errors import ThinstreamError
 from thinstream.models.file import read
 from thinstream.serve.archive import Archive, Segments
-from thinstream.serve.committing import Busy, Committer, Work
+from thinstream.serve.committing import Busy, Closed, Committer, Work
 from thinstream.serve.journal import Journal, JournalError
 from thinstream.serve.journal_stream import Bell
 from thinstream.serve.learning import Learning
@@ -68,6 +68,8 @@ class Keeper:
         works: dict[str, Callable[[Ask], Work]] = {"learn": self._learn, "keep": self._keep, "label": self._label}
         try:
             self._committer.put(works[asked.what](asked), lambda outcome: tell(_answer(outcome)))
+        except Closed as closed:
+            tell((503, {"error": str(closed)}))
         except Busy as busy:
             tell((429, {"error": f"too much is asked of {self.name!r}: {busy}; try again in a second"}))
 
@@ -119,11 +121,15 @@ class Keeper:
         return max(self._committer.journal.newest - self._learning.done, 0)
 
     def close(self) -> None:
-        """Ends, with a checkpoint."""
+        """Ends, with a checkpoint; predictions go on."""
         if self.learns:
             self._learning.close()
             self._committer.close()
+
+    def unload(self) -> None:
+        """Ends for predictions, too."""
         self._weights.unlink(missing_ok=True)
+        self.close()
 
 
 def _answer(outcome: Any) -> Answer:

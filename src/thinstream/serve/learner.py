@@ -24,6 +24,7 @@ class House:
         self._places, self._settings = places, settings
         self.keepers: dict[str, Keeper] = {}
         self._changing = threading.Lock()
+        self._closing = False
 
     def load(self, name: str) -> Answer:
         """Loads a model and all it has learned, if it is not."""
@@ -42,17 +43,21 @@ class House:
         with self._changing:
             keeper = self.keepers.pop(name, None)
             if keeper is not None:
-                keeper.close()
+                keeper.unload()
         return 200, {}
 
     def close(self) -> None:
-        """Checkpoints of all."""
-        for name in list(self.keepers):
-            self.unload(name)
+        """Checkpoints of all; whoever asks meanwhile is put off."""
+        self._closing = True
+        with self._changing:
+            for keeper in self.keepers.values():
+                keeper.close()
 
     def ask(self, asked: Ask, tell: Callable[[Answer], None]) -> None:
         """Does what is asked, and tells the answer, now or later, on any thread."""
-        if asked.what == "status":
+        if self._closing:
+            tell((503, {"error": "the learning process is ending; try again in a second"}))
+        elif asked.what == "status":
             tell((200, {name: keeper.status() for name, keeper in self.keepers.items()}))
         elif asked.what in ("load", "unload"):  # which takes a while: others are answered meanwhile
             change = self.load if asked.what == "load" else self.unload

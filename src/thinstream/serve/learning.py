@@ -244,8 +244,8 @@ class Learning(NullObserver):
 
 def _fixed(model: Model) -> bool:
     """Whether its parameters need the number of features beforehand: it cannot get wider."""
-    rules = [getattr(one, "rule", None) for one in model.learner.models]
-    return any(rule is not None and rule.needs_dimension() for rule in rules)
+    rules: list[Any] = [getattr(one, "rule", None) for one in model.learner.models]
+    return any(hasattr(rule, "needs_dimension") and rule.needs_dimension() for rule in rules)
 
 
 def _name(journal: Any) -> str:

@@ -13,40 +13,13 @@ _GONE = "the learning process is starting; predictions go on, try again in a sec
 _AGAIN = 0.1
 
 
-class Link(asyncio.Protocol):
-    """Asks the learning process, and waits for its answers; comes back by itself after that was gone."""
+class _Line(asyncio.Protocol):
+    """One connection, and what waits for an answer on it."""
 
-    def __init__(self, door: Path) -> None:
-        self._door, self._numbers = door, itertools.count()
-        self._waiting: dict[int, asyncio.Future[Told]] = {}
-        self._frames = Frames(Told)
+    def __init__(self) -> None:
+        self._frames, self._waiting = Frames(Told), dict[int, asyncio.Future[Told]]()
         self._transport: Any = None
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def connected(self) -> bool:
-        """Whether the learning process is there."""
-        return self._transport is not None
-
-    async def open(self) -> None:
-        """Begins to look for the learning process."""
-        self._task = asyncio.get_running_loop().create_task(self._connect())
-
-    async def close(self) -> None:
-        """Ends the line."""
-        if self._task is not None:
-            self._task.cancel()
-        if self._transport is not None:
-            self._transport.close()
-
-    async def _connect(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._transport is None:
-            try:
-                self._frames = Frames(Told)
-                await loop.create_unix_connection(lambda: self, str(self._door))
-            except OSError:
-                await asyncio.sleep(_AGAIN)
+        self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The learning process is there."""
@@ -54,13 +27,10 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone: nobody knows whether what was asked is on disk, so it has to be asked again, with the same id."""
-        self._transport, waiting = None, list(self._waiting.values())
-        self._waiting.clear()
-        for future in waiting:
+        self.lost.set()
+        for future in self._waiting.values():
             if not future.done():
                 future.set_exception(Refused(503, _GONE, retry_after=1))
-        if self._task is not None and not self._task.cancelled():
-            self._task = asyncio.get_running_loop().create_task(self._connect())
 
     def data_received(self, data: bytes) -> None:
         """Answers come."""
@@ -69,15 +39,62 @@ class Link(asyncio.Protocol):
             if future is not None and not future.done():
                 future.set_result(told)
 
+    def ask(self, asked: Ask) -> asyncio.Future[Told]:
+        """Sends a question; its answer."""
+        future = self._waiting[asked.number] = asyncio.get_running_loop().create_future()
+        self._transport.write(framed(asked))
+        return future
+
+    def close(self) -> None:
+        """Ends it."""
+        self._transport.close()
+
+
+class Link:
+    """Asks the learning process, and waits for its answers; comes back by itself after that was gone.
+
+    Parameters
+    ----------
+    door : path
+        Of its socket.
+
+    """
+
+    def __init__(self, door: Path) -> None:
+        self._door, self._numbers = door, itertools.count()
+        self._line: _Line | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Begins to look for the learning process."""
+        self._task = asyncio.get_running_loop().create_task(self._keep())
+
+    async def close(self) -> None:
+        """Ends the line."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._line is not None:
+            self._line.close()
+
+    async def _keep(self) -> None:
+        """A line, and after it another one."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                _, line = await loop.create_unix_connection(_Line, str(self._door))
+            except OSError:
+                await asyncio.sleep(_AGAIN)
+                continue
+            self._line = line
+            await line.lost.wait()
+            self._line = None
+
     async def ask(self, what: str, model: str = "", **more: Any) -> dict[str, Any]:
         """The answer; `Refused` where there is none."""
-        if self._transport is None:
+        line = self._line
+        if line is None or line.lost.is_set():
             raise Refused(503, _GONE, retry_after=1)
-        number = next(self._numbers)
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
-        self._transport.write(framed(Ask(number, what, model, **more)))
-        told: Told = await future
+        told = await line.ask(Ask(next(self._numbers), what, model, **more))
         if told.status != 200:
             raise Refused(told.status, told.answer["error"], retry_after=1 if told.status in (429, 503) else None)
-        answer: dict[str, Any] = told.answer
-        return answer
+        return told.answer

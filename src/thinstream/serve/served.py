@@ -1,5 +1,6 @@
 """The models a predicting process knows: each with its newest weights and a reader of rows."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -72,9 +73,10 @@ class ServedModels:
     def warm_up(self) -> None:
         """Loads compiled code (or compiles it, which takes seconds) before the first request."""
         for name in self.names():
-            served, (model, _) = self(name)
-            row = {} if served.reader.named else {"1": 1.0}
-            scores_of(model, served.reader.rows(row))
+            with suppress(Refused, FileNotFoundError):  # unloaded meanwhile
+                served, (model, _) = self(name)
+                row = {} if served.reader.named else {"1": 1.0}
+                scores_of(model, served.reader.rows(row))
 
     def all_names(self) -> list[str]:
         """Of all models there are."""
