@@ -3,6 +3,7 @@
 import csv
 import datetime
 import io
+import json
 import math
 
 import numpy as np
@@ -15,12 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.streams.formats import as_text
+from tests.streams.naive_texts import plain_road
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.opening import open_stream
 from thinstream.streams.tables.arrow import ArrowFiles
 from thinstream.streams.tables.memory import from_memory
 from thinstream.streams.text.csv import CSV
 from thinstream.streams.text.hashing import Numbering
+from thinstream.streams.text.jsonl import JSONLines
 
 MODES = ["indicator", "ignore", "as-is"]
 HASHER = Numbering()
@@ -86,6 +89,23 @@ def test_dicts_agree_with_csv(rows, mode):
     rows = [{name: row[name] for name in ("num", "cat")} for row in rows]
     wanted = csv_rows(rows, mode, numeric=["num"], categorical=["cat"])
     assert rows_of(from_memory(rows, hasher=HASHER, missing=mode)) == wanted
+
+
+@given(records, st.sampled_from(MODES), st.booleans())
+def test_lines_of_json_agree_with_csv(rows, mode, quick):
+    rows = [{name: row[name] for name in ("num", "cat")} for row in rows]
+    wanted = csv_rows(rows, mode, numeric=["num"], categorical=["cat"])
+    form = JSONLines(label=None, missing=mode)
+    form = form if quick else plain_road(form)
+    parsed = form.parse(as_text("".join(json.dumps(row) + "\n" for row in rows).encode()))
+    pairs = zip(parsed.indptr[:-1], parsed.indptr[1:])
+    assert [dict(zip(parsed.indices[a:b].tolist(), parsed.values[a:b].tolist())) for a, b in pairs] == wanted
+
+
+@pytest.mark.parametrize("line", [b'{"a": null}\n', b'{"b": {"a": " NA "}}\n'])
+def test_null_may_be_an_error(line):
+    form = JSONLines(label=None, missing="error")
+    assert "must have a value (missing is error), got" in form.parse(as_text(line)).error.message
 
 
 def test_a_key_that_is_not_there_says_nothing():

@@ -13,5 +13,5 @@ def open_jsonl(known: Format, files: list[str], options: Options) -> Any:
     return text_stream(known, files, JSONLines.of(options), options)
 
 
-_OPTIONS = (*LABELS_AND_WEIGHTS, *TEXTS, *HASHING, "cross", "names", "id")
+_OPTIONS = (*LABELS_AND_WEIGHTS, *TEXTS, "missing", *HASHING, "cross", "names", "id")
 FORMATS = (Format("jsonl", (".jsonl", ".ndjson"), _OPTIONS, open_jsonl, lines=True),)

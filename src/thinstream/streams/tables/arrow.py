@@ -25,11 +25,13 @@ from thinstream.streams.tables.arrow_columns import (
     labels_of,
     list_lengths,
     present_in,
+    texts_of,
     whole_numbers,
 )
 from thinstream.streams.tables.arrow_formats import from_row, open_table
 from thinstream.streams.tables.arrow_package import pyarrow
-from thinstream.streams.tables.cells import CELLS, Csr, RowStream, rows_of, sparse_values, weights_of
+from thinstream.streams.tables.cells import CELLS, RowStream, rows_of, sparse_values, weights_of
+from thinstream.streams.tables.texts import Csr
 
 
 class Part(Protocol):
@@ -97,7 +99,8 @@ class ArrowRows(RowStream):
         grow = {} if self.book is None else {"grow_classes": True}
         crossed = {"cross": self.feature_space["cross"]} if self.crosses else {}
         missing = {} if self.missing == "as-is" else {"missing": self.missing}
-        return {"columns": columns, "classes": repr(self._told), **grow, **crossed, **missing}
+        texts = {"texts": self.texts.space} if self.texts.names else {}
+        return {"columns": columns, "classes": repr(self._told), **grow, **crossed, **missing, **texts}
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on; in a position, ``offset`` counts rows of the part."""
@@ -136,6 +139,8 @@ class ArrowFiles(ArrowRows):
         The two labels.
     cross : list of tuples of names
         Columns to be crossed, see `from_memory`. They must be there if ``strict``.
+    text, ngrams, chars, lower, stop, binary
+        Columns of text, and how they are taken apart: see `Options`.
     n_features : int
         Width of rows of lists. Default: that of each batch.
     row_id : str or None
@@ -249,6 +254,9 @@ class _Reading:
             if name is not None and name not in names:
                 more = near(name, names, "; ") or ("; --label (label=…) names it" if name == stream.label else "")
                 raise InvalidInputError(f"{path} has no column {name!r}, only {listed(names or [''])}{more}")
+        for name in stream.texts.names if stream.strict and not self.lists else ():
+            if name not in names:
+                raise InvalidInputError(f"{path}: text: there is no column {name!r}{near(name, names, '; ')}")
         if missing := [name for name in stream.required if name not in names]:
             more = near(missing[0], [name for name in names if name not in stream.required], "; ")
             raise InvalidInputError(
@@ -291,7 +299,10 @@ class _Reading:
         return floats(records.column(name), name, self.path)
 
     def _from_columns(self, records: Any, first: int) -> Csr:
-        columns = [column_of(name, records.column(name), self.path) for name in self.features]
+        texts = self.stream.texts.names
+        columns = [
+            (texts_of if name in texts else column_of)(name, records.column(name), self.path) for name in self.features
+        ]
         return rows_of(columns, records.num_rows, self.stream, self.path, first)
 
     def _from_lists(self, records: Any, first: int) -> Csr:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from thinstream.errors import InvalidInputError
 from thinstream.streams.tables.arrow_package import pyarrow
 from thinstream.streams.tables.columns import Column
+from thinstream.streams.tables.texts import Texts
 
 
 def list_lengths(column: Any, name: str, path: str) -> NDArray[np.int64]:
@@ -73,6 +74,25 @@ def labels_of(array: Any, name: str, path: str) -> NDArray[Any]:
     with _text_of(name, path):
         found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return found.astype(float) if pa.types.is_null(array.type) else found
+
+
+def texts_of(name: str, array: Any, path: str) -> Column:
+    """A column of texts; null is an empty one."""
+    pa = pyarrow()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        return Column(name, texts=Texts.of(name, [""] * len(array)))
+    if not any(fits(array.type) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+        raise InvalidInputError(f"{path}: column {name!r} is named as text, so it must hold text, got {array.type}")
+    with _text_of(name, path):
+        array = array.cast(pa.large_string())
+    _, ends, data = array.buffers()
+    offsets = np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1]
+    stops = np.where(array.is_valid().to_numpy(zero_copy_only=False), offsets[1:], offsets[:-1])
+    low, high = (int(offsets[0]), int(offsets[-1])) if len(array) else (0, 0)
+    text = np.frombuffer(data, np.uint8)[low:high] if high > low else np.empty(0, np.uint8)
+    return Column(name, texts=Texts(name, text, offsets[:-1] - low, stops - low, np.arange(len(array))))
 
 
 def column_of(name: str, array: Any, path: str) -> Column:

@@ -1,7 +1,7 @@
 """Named columns as sparse rows: numbers under the name of their column, categories under ``column=category``."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.streams.class_book import ClassBook, label_of
-from thinstream.streams.crossing.declared import Cross
+from thinstream.streams.crossing.declared import Cross, names_of
 from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.rows import cross_rows
 from thinstream.streams.crossing.spelling import Members
 from thinstream.streams.options import MISSING, Options
 from thinstream.streams.tables.columns import Column, of_features
+from thinstream.streams.tables.texts import Csr, Texts, Wanted
 from thinstream.streams.text.hashing import Numbering, encode_names
 
 #: Cells of a table that are turned into rows at a time.
@@ -52,6 +53,7 @@ class RowStream:
         grow_classes: bool = False,
         cross: Sequence[Cross] = (),
         missing: str = "as-is",
+        **texts: Any,
     ) -> None:
         if missing not in MISSING:
             raise InvalidParameterError(f"missing must be {listed(MISSING)}, got {missing!r}")
@@ -67,6 +69,13 @@ class RowStream:
                 f"classes must be two that differ, (negative, positive), or more, got {classes!r}"
             )
         self.missing = missing if hasher is not None else None
+        self.texts = Wanted(**texts)
+        if self.texts.names and not isinstance(hasher, Numbering):
+            raise InvalidParameterError(
+                f"text: only named features have texts, which needs hasher=Numbering(…), got {hasher!r}"
+            )
+        if crossed := [name for name in names_of(cross) if name in self.texts.names]:
+            raise InvalidParameterError(f"cross: texts of tables are not crossed, got {crossed[0]!r}")
         self.hasher, self._told = hasher, None if classes is None else tuple(classes)
         self.book = ClassBook(self._told or ()) if grow_classes else None
         self.dtype, self.rows_per_batch = dtype, rows_per_batch
@@ -90,7 +99,7 @@ class RowStream:
     @property
     def feature_space(self) -> dict[str, Any]:
         """How names are hashed, and which are crossed; {} where features are numbered."""
-        found = {} if self.hasher is None else {"hashing": self.hasher.as_dict()}
+        found = {} if self.hasher is None else {"hashing": self.hasher.as_dict(), **self.texts.space}
         return found | ({"cross": [list(cross) for cross in self.crosses.wanted]} if self.crosses else {})
 
     @property
@@ -98,18 +107,14 @@ class RowStream:
         """What is odd about what was read so far."""
         return self.crosses.remarks()
 
+    def with_texts(self, rows: Csr, texts: Sequence[Texts], place: str, first: int) -> Csr:
+        """The rows with the features of their texts."""
+        assert isinstance(self.hasher, Numbering)
+        return self.texts.added(rows, texts, self.hasher.hashing, self.dtype, place, first)
+
     def done(self, position: Position) -> int:
         """Rows before a position."""
         return position.row
-
-
-class Csr(NamedTuple):
-    """Sparse rows; what has no order yet gets one where a `Batch` is made of it."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[Any]
-    values: NDArray[Any]
-    width: int
 
 
 def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, first: int = 0) -> Csr:
@@ -118,8 +123,10 @@ def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, fi
     Zeros and absent cells are left out. ``place`` and ``first`` are what errors call the source and its first row.
     """
     hasher, dtype = stream.hasher, stream.dtype
-    width = len(columns)
-    columns = of_features(columns, stream.missing or "as-is", place, first)
+    width, texts = len(columns), [column.texts for column in columns if column.texts is not None]
+    columns = of_features(
+        [column for column in columns if column.texts is None], stream.missing or "as-is", place, first
+    )
     indices = np.empty((n, len(columns)), dtype=np.int32)
     values = np.empty((n, len(columns)), dtype=dtype)
     hashed = None if hasher is None else hasher([column.name for column in columns])
@@ -144,7 +151,8 @@ def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, fi
         indices, values = np.take_along_axis(indices, order, 1), np.take_along_axis(values, order, 1)
     kept = values != 0
     indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(kept, axis=1))]).astype(np.int64)
-    return Csr(indptr, indices[kept], values[kept], width if hasher is None else hasher.width)
+    found = Csr(indptr, indices[kept], values[kept], width if hasher is None else hasher.width)
+    return stream.with_texts(found, texts, place, first) if texts else found
 
 
 def _cross_columns(columns: Sequence[Column], n: int, crosses: Crosses) -> Csr:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
 from thinstream.streams.options import NOTHING
+from thinstream.streams.tables.texts import Texts
 
 #: The category of a cell that says nothing.
 ABSENT = "?"
@@ -16,11 +17,11 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 def says_nothing(value: Any) -> bool:
     """None, NaN, and words for them."""
-    return value is None or (isinstance(value, str) and value.strip() in ("", *NOTHING)) or bool(value != value)
+    return value is None or (isinstance(value, str) and value.strip(" ") in ("", *NOTHING)) or bool(value != value)
 
 
 class Column(NamedTuple):
-    """Cells of one column: numbers, codes of categories (-1: absent), or times."""
+    """Cells of one column: numbers, codes of categories (-1: absent), times, or texts."""
 
     name: str
     numbers: NDArray[Any] | None = None
@@ -29,6 +30,7 @@ class Column(NamedTuple):
     categories: Sequence[Any] = ()
     times: NDArray[np.datetime64] | None = None
     by_day: bool = False  # whether times are dates, without hours
+    texts: Texts | None = None  # to be taken apart
 
 
 def of_features(columns: Sequence[Column], missing: str, place: str, first: int) -> list[Column]:
@@ -71,7 +73,7 @@ def _gone(column: Column, missing: str) -> NDArray[np.bool_]:
     as_is = missing == "as-is"
     if column.codes is not None:
         codes = np.asarray(column.codes)
-        words = [k for k, text in enumerate(column.categories) if not as_is and text.strip() in ("", *NOTHING)]
+        words = [k for k, text in enumerate(column.categories) if not as_is and text.strip(" ") in ("", *NOTHING)]
         return np.asarray((codes < 0) | np.isin(codes, words), dtype=np.bool_)
     if column.times is not None:
         found = np.isnat(column.times)

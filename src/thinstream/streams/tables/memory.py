@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, near
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.looking.classes import classes_in
@@ -18,7 +18,6 @@ from thinstream.streams.options import LOOK
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import (
     CELLS,
-    Csr,
     Hasher,
     RowStream,
     rows_of,
@@ -27,6 +26,7 @@ from thinstream.streams.tables.cells import (
 )
 from thinstream.streams.tables.columns import Column
 from thinstream.streams.tables.records import Records
+from thinstream.streams.tables.texts import Csr, Texts
 
 _Rows = Callable[[int, int], Csr]
 _SAMPLE = 1000  # rows a fingerprint looks at
@@ -45,6 +45,7 @@ def from_memory(
     cross: Sequence[Sequence[str]] = (),
     missing: str = "indicator",
     look: int = LOOK,
+    **texts: Any,
 ) -> "Memory | Records":
     """A stream of what is in memory.
 
@@ -76,6 +77,9 @@ def from_memory(
         or what they are (nulls nothing, NaN an error, words categories). A key that a dict does not have is no feature.
     look : int
         Labels looked at to find classes; 0: none.
+    **texts
+        Columns (or keys of dicts) of ``text``, and how they are taken apart (``ngrams``, ``chars``, ``lower``,
+        ``stop``, ``binary``): see `Options`. Needs a `Numbering`.
 
     Examples
     --------
@@ -95,6 +99,7 @@ def from_memory(
         "rows_per_batch": rows_per_batch,
         "cross": cross,
         "missing": missing,
+        **texts,
     }
     if not hasattr(X, "shape") and not _is_nested(X):
         if y is not None or weights is not None:
@@ -184,9 +189,11 @@ def _source(X: Any, stream: RowStream) -> tuple[_Rows, int, int]:
     if hasattr(X, "iloc") or hasattr(X, "get_columns"):  # of pandas or polars, neither of which is imported
         n, width = X.shape
         require_columns(stream.crosses.wanted, [str(name) for name in X.columns], "X")
+        if unknown := [name for name in stream.texts.names if name not in [*map(str, X.columns)]]:
+            raise InvalidInputError(f"X: text: there is no column {unknown[0]!r}{near(unknown[0], X.columns, '; ')}")
 
         def from_frame(first: int, end: int) -> Csr:
-            return rows_of(_frame_columns(X, first, end), end - first, stream, "X", first)
+            return rows_of(_frame_columns(X, first, end, stream.texts.names), end - first, stream, "X", first)
 
         return from_frame, n, width
     if hasher is not None:
@@ -217,11 +224,22 @@ def _source(X: Any, stream: RowStream) -> tuple[_Rows, int, int]:
     return from_dense, array.shape[0], array.shape[1]
 
 
-def _frame_columns(X: Any, first: int, end: int) -> list[Column]:
+def _frame_columns(X: Any, first: int, end: int, texts: Sequence[str]) -> list[Column]:
     """The columns of a frame, from row ``first`` to ``end``."""
     if hasattr(X, "iloc"):
-        return [_pandas(str(X.columns[j]), X.iloc[first:end, j]) for j in range(X.shape[1])]
-    return [_polars(series) for series in X[first:end].get_columns()]
+        named = [(str(X.columns[j]), X.iloc[first:end, j]) for j in range(X.shape[1])]
+        return [_texts(name, series.tolist()) if name in texts else _pandas(name, series) for name, series in named]
+    columns = X[first:end].get_columns()
+    return [_texts(each.name, each.to_list()) if each.name in texts else _polars(each) for each in columns]
+
+
+def _texts(name: str, cells: list[Any]) -> Column:
+    """Cells of text; what is missing is an empty one."""
+    texts = ["" if cell is None or cell != cell else cell for cell in cells]
+    for cell in texts:
+        if not isinstance(cell, str):
+            raise InvalidInputError(f"X: column {name!r} is named as text, so it must hold text, got {cell!r}")
+    return Column(name, texts=Texts.of(name, texts))
 
 
 def _pandas(name: str, series: Any) -> Column:

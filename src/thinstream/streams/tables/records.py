@@ -16,6 +16,7 @@ from thinstream.streams.crossing.spelling import spelled
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import Hasher, RowStream, finite, weights_of
 from thinstream.streams.tables.columns import ABSENT, says_nothing
+from thinstream.streams.tables.texts import Csr, Texts
 
 _Source = Iterable[Any] | Callable[[], Iterable[Any]]
 
@@ -33,7 +34,7 @@ class Records(RowStream):
         An iterator can be read once only; a list, or a function, can be gone through again.
     hasher : Hasher
         Numbers features by their names.
-    classes, dtype, rows_per_batch, missing
+    classes, dtype, rows_per_batch, missing, text …
         As in `from_memory`.
 
     """
@@ -75,7 +76,10 @@ class Records(RowStream):
         triples = [_triple(record, first + k) for k, record in enumerate(taken)]
         numbers: dict[str, int] = {}  # names in order of appearance
         columns, codes, values, ends = [], [], [], [0]
+        texts: dict[str, list[tuple[int, str]]] = {name: [] for name in self.texts.names}
         for k, (features, _, _) in enumerate(triples):
+            if texts:
+                features = _without_texts(features, texts, k, first)
             for column, name, value in _flat(features, "", first + k, self.missing or "as-is"):
                 columns.append(column)
                 codes.append(numbers.setdefault(name, len(numbers)))
@@ -100,11 +104,15 @@ class Records(RowStream):
 
         labels, weights = [label for _, label, _ in triples], [weight for _, _, weight in triples]
         filled = [1.0 if weight is None else weight for weight in weights]
+        rows = Csr(indptr, indices, finite(signed, self.dtype, "X", where), self._hash.width)
+        if any(texts.values()):
+            given_texts = [
+                Texts.of(name, [text for _, text in found], np.array([row for row, _ in found], np.int64))
+                for name, found in texts.items()
+            ]
+            rows = self.with_texts(rows, given_texts, "X", first)
         return Batch.of(
-            indptr,
-            indices,
-            finite(signed, self.dtype, "X", where),
-            self._hash.width,
+            *rows,
             None if all(label is None for label in labels) else self.coded(self._array(labels), "X", first),
             None if all(weight is None for weight in weights) else weights_of(np.array(filled), "X", first),
             first,
@@ -124,6 +132,21 @@ def _triple(record: Any, row: int) -> tuple[Mapping[str, Any], Any, Any]:
         allowed = "a dict, (dict, label) or (dict, label, weight)"
         raise InvalidInputError(f"X: each record must be {allowed}, got {record!r} at row {row}")
     return features, label, weight
+
+
+def _without_texts(
+    features: Mapping[Any, Any], texts: dict[str, list[tuple[int, str]]], k: int, first: int
+) -> dict[Any, Any]:
+    """What is no text; texts are added to those of their key."""
+    for name in texts:
+        value = features.get(name)
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(part, str):
+                texts[name].append((k, part))
+            elif part is not None and part == part:
+                what = f"is named as text, so it must be a text, got {part!r} at row {first + k}"
+                raise InvalidInputError(f"X: feature {name!r} {what}")
+    return {key: value for key, value in features.items() if key not in texts}
 
 
 def _flat(features: Mapping[Any, Any], prefix: str, row: int, missing: str) -> Iterator[tuple[str, str, float]]:

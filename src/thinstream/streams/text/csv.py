@@ -26,9 +26,8 @@ from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.crossing.spelling import Members, of_columns, spelled
 from thinstream.streams.option_texts import DELIMITERS
-from thinstream.streams.options import MISSING
 from thinstream.streams.text import csv_parser as parser
-from thinstream.streams.text.csv_cells import AFTER_QUOTE, FINE, OPEN, blank_line, cell, read
+from thinstream.streams.text.csv_cells import AFTER_QUOTE, AS_IS, CODES, FINE, OPEN, blank_line, cell, read
 from thinstream.streams.text.hashed_rows import TEXTS, Class, ColumnFormat, Raw
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
@@ -39,7 +38,6 @@ _NEVER = (np.inf, np.inf, np.inf)
 _HASHES = np.empty(0, np.uint64)
 _PARTS = np.empty((len(parser.PARTS), 0), np.uint64)
 _NO_COLUMNS = parser.Columns(np.empty(0, np.int64), _HASHES, _HASHES, _HASHES, _PARTS)
-_NOTHING = dict(zip(MISSING, (parser.INDICATOR, parser.ABSENT, parser.REFUSED, parser.AS_IS), strict=True))
 
 
 class _Texts(NamedTuple):
@@ -85,7 +83,6 @@ class CSV(ColumnFormat):
     numeric: Sequence[str] = ()
     categorical: Sequence[str] = ()
     dates: Sequence[str] = ()
-    missing: str = "as-is"
     numbered: bool = False
     delimiter: str | None = ","
     labels: bool = True
@@ -97,8 +94,6 @@ class CSV(ColumnFormat):
         if self.delimiter not in (None, *DELIMITERS):
             raise self.refused(f"delimiter must be {listed(DELIMITERS)}, got {self.delimiter!r}")
         self.between = self.delimiter or ","  # in the file that was begun last
-        if self.missing not in _NOTHING:
-            raise self.refused(f"missing must be {listed(_NOTHING)}, got {self.missing!r}")
         self._order: list[str] = []  # columns as the file has them that was begun last
         self._layout: parser.Columns | None = None
         self._classes = _classes(self.classes)
@@ -224,7 +219,7 @@ class CSV(ColumnFormat):
         most = len(text) // (1 if self.missing == "indicator" else 2) + 2
         room, spans = Raw.empty(most), self.room_for_spans(most)
         cells = np.empty((len(text) + 1 if self.text else 0, 5), np.int64)
-        hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype], _NOTHING[self.missing])
+        hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype], CODES[self.missing])
         met = self._labels_in(text, layout) if self.grow_classes else None
         classes = self._classes if met is None else _classes((*met, *_NEVER))
         verdict, offset, where, end, rows, texts = parser.parse(
@@ -265,7 +260,7 @@ class CSV(ColumnFormat):
             found = (*self._met, *_NEVER)
             rest, delimiter = plain(text[start:]), ord(self.between)
             verdict, offset, _, _end, rows, _ = parser.parse(
-                rest, delimiter, alone, _classes(found), np.uint64(0), False, 0.0, parser.AS_IS, room, nothing, nothing
+                rest, delimiter, alone, _classes(found), np.uint64(0), False, 0.0, AS_IS, room, nothing, nothing
             )
             if verdict != parser.BAD_LABEL:
                 return list(found[: -len(_NEVER)])

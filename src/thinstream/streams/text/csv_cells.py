@@ -5,9 +5,13 @@ from typing import Any
 import numpy as np
 
 from thinstream.jit import scalar
-from thinstream.streams.options import NOTHING
+from thinstream.streams.options import MISSING, NOTHING
 from thinstream.streams.text.decimal import number
 
+# What a cell is that says nothing.
+INDICATOR, ABSENT, REFUSED, AS_IS = range(4)
+#: The same by the names of the option.
+CODES = dict(zip(MISSING, (INDICATOR, ABSENT, REFUSED, AS_IS), strict=True))
 # What a date is.
 DAY, TIME = 1, 2
 # Verdicts on a cell.

@@ -13,8 +13,11 @@ from thinstream.batch import plain
 from thinstream.jit import compiled, scalar
 from thinstream.streams.text.csv_cells import (
     AFTER_QUOTE,
+    AS_IS,
     FINE,
+    INDICATOR,
     OPEN,
+    REFUSED,
     blank_line,
     cell,
     date_at,
@@ -38,8 +41,6 @@ KINDS = {
     "ignore": IGNORED,
     "dates": DATE,
 }
-# What a cell is that says nothing.
-INDICATOR, ABSENT, REFUSED, AS_IS = range(4)
 # Verdicts on a piece of text.
 COUNT, BAD_LABEL, BAD_WEIGHT, BAD_NUMBER, LIMIT, BAD_DATE, NO_VALUE, INFINITE = range(3, 11)
 #: The longest record with a newline in quotes; a quote that is not closed before is taken for an error.

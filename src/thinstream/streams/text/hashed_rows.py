@@ -13,7 +13,7 @@ from thinstream.streams.crossing.declared import MARK, Cross, names_of
 from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.rows import MOST, cross_rows
 from thinstream.streams.crossing.spelling import Members
-from thinstream.streams.options import OPTIONS, Options
+from thinstream.streams.options import MISSING, OPTIONS, Options
 from thinstream.streams.text.hashing import Hashing, tidy_rows
 from thinstream.streams.text.names import Named, NameTable
 from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text
@@ -210,6 +210,8 @@ class ColumnFormat(HashedFormat):
         The labels.
     grow_classes : bool
         Whether any label is taken; `Parsed.met` has those found.
+    missing : {"indicator", "ignore", "error", "as-is"}
+        What a cell is that says nothing: see `Options`.
     ngrams, chars, lower, stop
         How texts are taken apart: see `Wording`.
     id : str or None
@@ -224,6 +226,7 @@ class ColumnFormat(HashedFormat):
     ignore: Sequence[str] = ()
     classes: tuple[Class, ...] | None = None
     grow_classes: bool = False
+    missing: str = "as-is"
     ngrams: Range | None = None
     chars: Range | None = None
     lower: bool = True
@@ -250,6 +253,8 @@ class ColumnFormat(HashedFormat):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.missing not in MISSING:
+            raise self.refused(f"missing must be {listed(MISSING)}, got {self.missing!r}")
         self.wording = Wording(as_range("ngrams", self.ngrams), as_range("chars", self.chars), self.lower, self.stop)
         taken: dict[str, str] = {}
         for role, given in self.roles.items():

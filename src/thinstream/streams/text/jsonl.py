@@ -2,9 +2,10 @@
 
     {"label": 1, "age": 31, "city": "Oslo", "tags": ["a", "b"], "size": [2, 0.5], "user": {"paid": true}}
 
-A number is a feature under its key, a string is the feature ``key=string`` with value 1, true is 1; false and null are
-absent. Lists hold numbers (``key[0]``, ``key[1]``, …) or strings (each counted as ``key=string``); an object inside is
-written with points (``user.paid``). Keys named as text are taken apart into words, each counted.
+A number is a feature under its key, a string is the feature ``key=string`` with value 1, true is 1; false is absent,
+null and strings like NA are what ``missing`` says. Lists hold numbers (``key[0]``, ``key[1]``, …) or strings (each
+counted as ``key=string``); an object inside is written with points (``user.paid``). Keys named as text are taken apart
+into words, each counted.
 """
 
 import json
@@ -23,7 +24,9 @@ from thinstream.batch import plain
 from thinstream.errors import meant
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.spelling import Members, spelled
+from thinstream.streams.options import NOTHING
 from thinstream.streams.text import jsonl_parser as parser
+from thinstream.streams.text.csv_cells import CODES
 from thinstream.streams.text.hashed_rows import TEXTS, ColumnFormat, Raw
 from thinstream.streams.text.hashing import encode_names
 from thinstream.streams.text.names import readable
@@ -77,6 +80,10 @@ _exact_decoder = json.JSONDecoder(
 )
 
 
+def _says_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.strip(" ") in ("", *NOTHING))
+
+
 class _Features:
     """What a record of a piece gives, as `take` was told it, and what the records before it have told."""
 
@@ -101,7 +108,15 @@ class _Features:
         """What an entry of an object gives."""
         if key in self.ignore or key in self.text:
             self.met.add(key)
-        if key in self.ignore or value is None or value is False:
+        if key in self.ignore or value is False:
+            return
+        if key not in self.text and self.form.missing != "as-is" and _says_nothing(value):
+            if self.form.missing == "error":
+                raise _Refused(f"{_shown(key)} must have a value (missing is error), got {_shown(value)}")
+            if self.form.missing == "indicator":
+                self.add(key, (f"{key}=", "?", 1.0))
+            return
+        if value is None:
             return
         if key in self.text:
             for part in value if isinstance(value, list) else [value]:
@@ -173,7 +188,7 @@ class JSONLines(ColumnFormat):
         nothing = nothing or any(isinstance(kind, bool) for kind in classes)
         labelled = self.labels and self.label is not None
         numbers = np.uint64(how.namespace("")), np.uint64(how.seed), np.uint64(how.mask)
-        self._asked = parser.Asked(labelled, nothing, *numbers, how.signed)
+        self._asked = parser.Asked(labelled, nothing, *numbers, how.signed, CODES[self.missing])
 
     @property
     def unmet(self) -> list[str]:

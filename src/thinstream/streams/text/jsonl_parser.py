@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.jit import compiled, scalar
+from thinstream.streams.text.csv_cells import AS_IS, INDICATOR, REFUSED, says_nothing
 from thinstream.streams.text.decimal import number
 from thinstream.streams.text.digits import line_end
 from thinstream.streams.text.hashing import absorbed, finished, murmur, signed_by, stirred
@@ -29,6 +30,10 @@ _EIGHT, _WORD = np.uint64(8), np.uint64(32)
 _ESCAPES = np.zeros(256, np.uint8)
 for _letter, _meant in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
     _ESCAPES[_letter] = _meant
+
+
+#: The category of what says nothing.
+_SIGN = np.frombuffer(bytearray(b"?"), np.uint8)
 
 
 class Keys(NamedTuple):
@@ -53,6 +58,7 @@ class Asked(NamedTuple):
     seed: np.uint64
     mask: np.uint64
     signed: bool
+    missing: int  # what null is, and texts that say nothing
 
 
 @scalar
@@ -300,7 +306,17 @@ def _object(
             if not ((kind == _NUMBER and value >= 0) or kind == _NULL):
                 return bad
             weight = value if kind == _NUMBER else 1.0
-        elif role == FEATURE and kind != _NULL and kind != _FALSE:
+        elif role == FEATURE and (
+            kind == _NULL or (kind == _STRING and asked.missing != AS_IS and says_nothing(bag, start, fill))
+        ):
+            if asked.missing == REFUSED:
+                return bad
+            if asked.missing == INDICATOR:
+                code = murmur(_SIGN, 0, 1, _category(text, key, stop, asked.seed))
+                out.indices[nnz] = np.int32(code & asked.mask)
+                out.values[nnz] = signed_by(code, asked.signed, 1.0)
+                nnz += 1
+        elif role == FEATURE and kind != _FALSE:
             if kind == _STRING:
                 code, value = murmur(bag, start, fill, _category(text, key, stop, asked.seed)), 1.0
             elif kind == _TRUE:
@@ -320,7 +336,7 @@ def _object(
         i = _blanks(text, i + 1)
 
 
-@compiled(*(f"thinstream.streams.text.{name}" for name in ("decimal", "digits", "hashing", "letters")))
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("csv_cells", "decimal", "digits", "hashing", "letters")))
 def parse(text: Any, keys: Any, asked: Any, met: Any, bag: Any, out: Any, runs: Any, upto: Any) -> Any:
     """(rows, runs): rows without the features of their runs, which are texts in the bag or (column −1) whole lines.
 
