@@ -288,7 +288,18 @@ def test_dicts_and_texts_are_told_how_they_are_learned(name, first):
 
 def test_what_is_said_of_dicts_and_texts_works(tmp_path):
     by_name = ts.AROW().fit_stream(from_memory(list(zip(DICTS, ANSWERS, strict=True)), hasher=Numbering()))
-    assert by_name.predict(DICTS).tolist() == [-1, 1]
+    assert by_name.predict(DICTS).tolist() == [0, 1]
     (tmp_path / "texts.csv").write_text("label,text\n0,free offer\n1,see you\n")
     by_word = ts.AROW().fit_stream(ts.open_stream(tmp_path / "texts.csv", text=("text",)))
-    assert by_word.predict(TEXTS).tolist() == [-1, 1]
+    assert by_word.predict(TEXTS).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_what_is_said_of_frames_with_texts_works(package):
+    frames = pytest.importorskip(package)
+    X = frames.DataFrame({"size": [1.0, 2.0], "user": ["ann", "bob"]})
+    with pytest.raises(InvalidInputError, match=r"got text, categories or times in 'user'; such frames are learned as"):
+        ts.AROW().fit(X, ["no", "yes"])
+    model = ts.AROW().fit_stream(from_memory(X, ["no", "yes"], hasher=Numbering()))
+    assert model.predict(X).tolist() == ["no", "yes"]
+    assert ts.AROW().fit(X[["size"]], [0, 1]).n_features_in_ == 1
