@@ -39,6 +39,7 @@ class RowReader:
         self._model, self._limits = model, limits
         self.named = "hashing" in model.feature_space
         self._dtype = model.learner.dtype
+        self._most = 1 << model.feature_space["hashing"]["bits"] if self.named else limits.width
         plain_json = not model.feature_space.get("categorical") and not model.reading.get("numeric")
         self._raw_json = self.named and plain_json and "columns" not in model.reading
         self._first = 0 if model.feature_space.get("zero_based") else 1
@@ -106,11 +107,8 @@ class RowReader:
                 f"{len(values)}"
             )
         lowest, width = int(indices.min(initial=0)), self._width(int(indices.max(initial=-1)) + 1)
-        if lowest < 0 or (self.named and width > self._model.learner.n_features):
-            most = self._model.learner.n_features if self.named else self._limits.width
-            raise InvalidInputError(
-                f"indices must be from 0 to {most - 1:,}, got {lowest if lowest < 0 else width - 1}"
-            )
+        if lowest < 0:
+            raise InvalidInputError(f"indices must be from 0 to {self._most - 1:,}, got {lowest}")
         small = np.int32 if width < 2**31 else np.int64
         with np.errstate(over="ignore"):  # what becomes infinite is refused below
             numbers = values.astype(self._dtype, copy=False)
@@ -186,9 +184,8 @@ class RowReader:
             raise InvalidInputError(f"a request may have 1 to {self._limits.rows:,} rows, got {many:,}")
 
     def _width(self, width: int) -> int:
-        most = max(self._limits.width, self._model.learner.n_features)
-        if width > most:
-            raise InvalidInputError(f"x: features may have numbers up to {most:,} here, got {width:,}")
+        if width > self._most:
+            raise InvalidInputError(f"x: features may have numbers up to {self._most:,} here, got {width:,}")
         return width
 
     def _checked(self, batch: Batch, rows: int) -> Batch:

@@ -16,7 +16,7 @@ from thinstream.serve.places import Places
 from thinstream.serve.reading import RowReader
 from thinstream.serve.refusals import Refused
 from thinstream.serve.settings import Limits
-from thinstream.serve.sharing import Shared, Snapshot
+from thinstream.serve.sharing import Shared, Snapshot, bare
 
 #: Classes that a message names; of more some.
 _SHOWN = 10
@@ -26,24 +26,17 @@ class Served:
     """A model that answers."""
 
     def __init__(self, name: str, places: Places, limits: Limits) -> None:
-        like = read(places.model(name))
+        whole = read(places.model(name))
+        like = bare(whole)
         self.name, self.classes = name, like.classes
         self._labels = {label: label for label in like.classes}  # 1, 1.0 and true are one
         self._shared = Shared(places.weights(name), like)
-        self._reader: RowReader | None = None
-        self._limits = limits
-        self.learns = not like.learner.weights_only
+        self.reader = RowReader(like, limits._replace(width=max(limits.width, whole.learner.n_features)))
+        self.learns = not whole.learner.weights_only
 
     def snapshot(self) -> Snapshot:
         """The newest version."""
         return self._shared()
-
-    @property
-    def reader(self) -> RowReader:
-        """Of rows."""
-        if self._reader is None:
-            self._reader = RowReader(self.snapshot().model, self._limits)
-        return self._reader
 
     def known(self, labels: list[Any]) -> list[Any]:
         """Labels as the model has them; another one raises."""

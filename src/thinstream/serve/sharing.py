@@ -77,6 +77,20 @@ def _state(one: Any) -> NDArray[Any]:
     return np.concatenate([np.array([one.intercept], weights.dtype), weights]) if one.offset else weights
 
 
+def bare(model: Model) -> Model:
+    """What does not change as a model learns: classes, threshold, feature space, how its rows are read; no weights."""
+    learner = model.learner
+    about = {
+        "algorithm": learner.algorithm.name,
+        "parameters": learner.parameters,
+        "n_features": 0,
+        "intercept": bool(learner.offset),
+        "t": 0,
+    }
+    none = [_frozen(about, np.zeros(learner.offset, learner.dtype)) for _ in range(model.classes.n_models)]
+    return replace(model, learner=learner_of(none, 0), names=None, arrays={}, report=None)
+
+
 class Snapshot(NamedTuple):
     """A model as it was at some moment, in memory that is shared."""
 
@@ -92,7 +106,7 @@ class Shared:
     path : path
         Where versions are published.
     like : Model
-        What does not change as it learns: classes, threshold, feature space and how its rows are read.
+        What does not change as it learns, see `bare`.
 
     """
 
