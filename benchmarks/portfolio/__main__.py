@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     halves = [Judge({stream: scores[stream] for stream in half}) for half in _halves(scores, judge.sets)]
     found = [_path(options.scratch, half, OURS, f" half {number}") for number, half in enumerate(halves)]
     crossed = [page.crossed(other, mine, reference(other)) for mine, other in zip(found, reversed(halves), strict=True)]
-    text = page.written(judge, paths, crossed, reference(judge), options.scratch)
+    text = page.written(judge, paths, crossed, reference(judge))
     if options.docs:
         options.docs.write_text(text, encoding="utf-8")
     else:

@@ -31,6 +31,10 @@ class Judge:
         self._y = {stream: one.y for stream, one in kept.items()}
         self.sets = list(dict.fromkeys(stream.set for stream in kept))
 
+    def has(self, name: str, column: int) -> bool:
+        """Whether a candidate could learn a set at all."""
+        return all(np.isfinite(scores[column, 0]) for stream, scores in self._scores.items() if stream.set == name)
+
     def outcome(self, name: str, columns: Sequence[int]) -> Outcome:
         """Of a portfolio on a set."""
         found = [self._judged(stream, columns) for stream in self._scores if stream.set == name]

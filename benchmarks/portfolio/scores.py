@@ -24,7 +24,7 @@ FURTHER = ("rcv1-small", "mdsd-electronics", "spambase", "svmguide3", "australia
 IN_TIME = tuple(name for name, one in SETS.items() if one.in_time)
 #: Of longer sets the first so many; shorter ones come in several orders, for errors that say more.
 ROWS, SHORT, ORDERS = 100_000, 15_000, 3
-FULL_ROWS = 50_000
+FULL_ROWS = 50_000  # that models of full covariance learn, and that are judged
 PIECE = 4096
 
 

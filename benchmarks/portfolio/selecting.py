@@ -8,7 +8,7 @@ from benchmarks.portfolio.judging import Judge, Outcome, worse
 #: Below so many members nobody is sent away.
 FIRST = 3
 #: From the second step on only so many are asked, those that looked best at the one before.
-ASKED = 50
+ASKED = 30
 
 
 class Step(NamedTuple):

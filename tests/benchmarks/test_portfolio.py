@@ -5,7 +5,7 @@ import lzma
 import numpy as np
 import pytest
 from benchmarks.portfolio import scores as scoring
-from benchmarks.portfolio.candidates import DIAGONAL, PREPARATIONS, WITH_FULL, Candidate, candidate_of
+from benchmarks.portfolio.candidates import CANDIDATES, DIAGONAL, PREPARATIONS, WITH_FULL, Candidate, candidate_of
 from benchmarks.portfolio.judging import Judge, Outcome, worse
 from benchmarks.portfolio.scores import Kept, Stream
 from benchmarks.portfolio.selecting import greedy
@@ -30,8 +30,8 @@ def kept():
 
 
 def test_every_member_of_the_portfolio_is_a_candidate():
-    names = {str(one) for one in DIAGONAL}
-    assert len(names) == len(DIAGONAL)
+    names = {str(one) for one in CANDIDATES}
+    assert len(names) == len(CANDIDATES)
     assert {str(candidate_of(member)) for member in PORTFOLIO} <= names
     assert {one.preparation for one in DIAGONAL} == set(PREPARATIONS)
     assert all(one.member.parameters["covariance"] == "full" for one in WITH_FULL)

@@ -271,4 +271,5 @@ def test_is_a_learner_like_others():
 
 def test_names_what_it_is_made_of():
     assert str(PORTFOLIO[0]) == "SCW"
-    assert str(PORTFOLIO[4]) == "SCW C=0.1 scale=rms"
+    assert str(PORTFOLIO[2]) == "AROW covariance=full"
+    assert str(PORTFOLIO[4]) == "AROW r=0.1 scale=rms normalize=l2"

@@ -180,7 +180,7 @@ def test_classes_may_have_lost_the_models_of_a_preparation(tmp_path):
 
 def test_a_thin_model_of_two_vectors_has_the_most_important_of_both():
     X, y = data()
-    model = auto(portfolio=[ts.FSOL(), ts.AROW(normalize="l2")]).fit(X, y)
+    model = auto(portfolio=[ts.AROW(), ts.FSOL(normalize="l2")]).fit(X, y)
     unit = X.multiply(1 / sp.linalg.norm(X, axis=1)[:, None])
     q = np.sqrt(np.concatenate([np.asarray(each.multiply(each).sum(axis=0)).ravel() for each in (X, unit)]))
     kept = np.argsort(-np.abs(model.coef_[0]) * np.sqrt(q))[:9]

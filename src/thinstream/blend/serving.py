@@ -11,7 +11,7 @@ from thinstream.compact import CompactLearner, narrow_learner
 from thinstream.growing import Growing
 from thinstream.learners.protocol import AnyLearner
 from thinstream.one_vs_rest import learner_of
-from thinstream.preparing import Preparation, Several, plain_learner, preparation_of, prepared
+from thinstream.preparing import Preparation, plain_learner, preparation_of, prepared
 
 
 def blends_of(learner: AnyLearner) -> list[Blend]:
@@ -59,8 +59,7 @@ def served(learner: AnyLearner) -> AnyLearner:
 
 def kinds_of(rows: Preparation) -> list[Kind]:
     """The kinds of rows that vectors are for, one after another."""
-    each = rows.each if isinstance(rows, Several) else [rows]
-    return [(one.scale, one.normalize) for one in each]
+    return [(one.scale, one.normalize) for one in rows.each]
 
 
 def kinds_of_rows(learner: AnyLearner) -> int:

@@ -43,7 +43,7 @@ from thinstream.models.packing_budget import budget_around, kept_numbers, pack_b
 from thinstream.models.packing_compact import in_slots, numbers_to_keep, vectors_of
 from thinstream.models.packing_one import Places, common_options, frozen_of, full, learner_of, weights
 from thinstream.one_vs_rest import OneVsRest
-from thinstream.preparing import Preparation, Several, plain_learner, preparation_of, prepared
+from thinstream.preparing import Preparation, Several, described_by, plain_learner, preparation_of, prepared
 
 _BATCH, _GIVEN, _SCALES = "batch/", "given/", "scales/"
 
@@ -193,17 +193,12 @@ def _pack_scales(preparation: Preparation, learner: AnyLearner, grade: str, plac
 
 
 def _unpack_scales(kinds: Any, arrays: Arrays, n_features: int) -> Preparation:
-    if "several" in kinds:
-        each = [Preparation(**one) for one in kinds["several"]]
-        if len(each) < 2 or n_features % len(each):
-            raise ModelFileError(f"it has {n_features} weights for {len(each)} kinds of rows")
-        for k, one in enumerate(each):
-            scales_in(one, _within(f"{_SCALES}{k}/", arrays), n_features // len(each))
-        return Several(each, n_features // len(each))
-    preparation = Preparation(**kinds)
+    preparation = described_by(kinds, n_features)
     if not preparation:
         raise ModelFileError(f"it says that rows are prepared, and not how: {kinds!r}")
-    scales_in(preparation, _within(_SCALES, arrays), n_features)
+    for k, one in enumerate(preparation.each):
+        prefix = f"{_SCALES}{k}/" if preparation.vectors > 1 else _SCALES
+        scales_in(one, _within(prefix, arrays), n_features // preparation.vectors)
     return preparation
 
 

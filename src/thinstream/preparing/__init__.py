@@ -7,7 +7,7 @@ around any online learner, of two classes or more, which knows nothing of it.
 from thinstream.preparing.learner import PreparedLearner, PreparedModel, plain_learner, preparation_of, prepared
 from thinstream.preparing.merging import merge
 from thinstream.preparing.preparation import NORMALIZE, SCALE, Preparation
-from thinstream.preparing.several import Several, side_by_side
+from thinstream.preparing.several import Several, described_by, side_by_side
 
 __all__ = [
     "NORMALIZE",
@@ -16,6 +16,7 @@ __all__ = [
     "PreparedLearner",
     "PreparedModel",
     "Several",
+    "described_by",
     "merge",
     "plain_learner",
     "preparation_of",

@@ -66,6 +66,11 @@ class Preparation:
         return self.kinds
 
     @property
+    def each(self) -> "list[Preparation]":
+        """The kinds of rows it makes, of which there is one, unless they are `Several`."""
+        return [self]
+
+    @property
     def is_scaled(self) -> bool:
         """Whether features have scales."""
         return self.scales is not None

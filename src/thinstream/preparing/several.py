@@ -4,7 +4,7 @@ Of d features and two preparations a row has 2d columns: those of the first prep
 models only predict; what they are made of learns each kind of rows for itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +30,15 @@ class Several(Preparation):
 
     def __init__(self, each: Sequence[Preparation], n_features: int) -> None:
         super().__init__()
-        self.each, self.n_features, self.vectors = list(each), n_features, len(each)
+        self._each, self.n_features, self.vectors = list(each), n_features, len(each)
 
     def __bool__(self) -> bool:
         return True
+
+    @property
+    def each(self) -> list[Preparation]:
+        """One after another."""
+        return self._each
 
     @property
     def described(self) -> dict[str, Any]:
@@ -53,6 +58,16 @@ class Several(Preparation):
         """The rows as they are to be scored."""
         require_range(batch, dtype)
         return side_by_side([one.apply(batch, dtype) if one else batch for one in self.each], self.n_features, dtype)
+
+
+def described_by(described: Mapping[str, Any], n_weights: int) -> Preparation:
+    """What `Preparation.described` says of rows for vectors of so many weights together; scales are still to come."""
+    if "several" not in described:
+        return Preparation(**described)
+    each = [Preparation(**one) for one in described["several"]]
+    if len(each) < 2 or n_weights % len(each):
+        raise ValueError(f"{n_weights} weights are none for {len(each)} kinds of rows")
+    return Several(each, n_weights // len(each))
 
 
 def side_by_side(kinds: Sequence[Batch], n_features: int, dtype: np.dtype[Any]) -> Batch:

@@ -24,13 +24,13 @@ from thinstream.learners.learner import EQUAL_COSTS
 from thinstream.models.container import plain
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import learner_of
-from thinstream.preparing import Preparation, plain_learner, preparation_of, prepared
+from thinstream.preparing import described_by, plain_learner, preparation_of, prepared
 
 _ALIGNED = 64
 
 
 def require_shareable(model: Model) -> None:
-    """Raises on a model that is not one vector of weights for each class."""
+    """Raises on a model that is no vectors of weights for each class."""
     if model.learner.algorithm.kind == "batch":
         raise InvalidParameterError(
             f"{model.learner.algorithm.name} takes many rows at once; models that are served take one after another"
@@ -45,16 +45,16 @@ def publish(path: Path, model: Model, **about: Any) -> int:
     learner = narrow_learner(whole)
     preparation = preparation_of(learner)
     states = [_state(one) for one in plain_learner(learner).models]
-    scales = [] if preparation.scales is None else [np.asarray(preparation.scales.state)]
+    scales = [np.asarray(one.scales.state) for one in preparation.each if one.scales is not None]
     slots = [whole.table.numbers] if isinstance(whole, CompactLearner) else []
     head = {
         "algorithm": learner.algorithm.name,
         "parameters": plain(learner.parameters, "parameters"),
-        "n_features": int(learner.n_features),
+        "n_features": int(plain_learner(learner).n_features),
         "numbers": int(whole.n_features),
         "kept_only": isinstance(whole, KeptLearner),
         "intercept": bool(learner.offset),
-        "preparation": preparation.kinds,
+        "preparation": preparation.described,
         "t": int(learner.t),
         "arrays": [[array.dtype.name, len(array)] for array in (*states, *scales, *slots)],
         "about": about,
@@ -136,11 +136,12 @@ def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
         place += arrays[-1].nbytes
     many = like.classes.n_models
     models = [_frozen(head, state) for state in arrays[:many]]
-    preparation = Preparation(**head["preparation"])
-    if preparation.scales is not None:
-        preparation.scales.state = arrays[many]
+    preparation = described_by(head["preparation"], head["n_features"])
+    scaled = [one.scales for one in preparation.each if one.scales is not None]
+    for scales, state in zip(scaled, arrays[many:], strict=False):  # slots may follow
+        scales.state = state
     learner = prepared(learner_of(models, 0), preparation)
-    if len(arrays) > many + (preparation.scales is not None):
+    if len(arrays) > many + len(scaled):
         around = kept_learner if head["kept_only"] else compact_learner
         learner = around(learner, arrays[-1], head["numbers"], True)
     return Snapshot(replace(like, learner=learner), head["about"] | {"t": head["t"]})

@@ -12,7 +12,7 @@ from thinstream.compact import CompactLearner, narrow_learner
 from thinstream.errors import InvalidInputError
 from thinstream.learners.protocol import AnyLearner
 from thinstream.models.model import NORMALIZED, Model
-from thinstream.preparing import Preparation, Several, preparation_of
+from thinstream.preparing import Preparation, preparation_of
 
 
 class Scales(NamedTuple):
@@ -170,7 +170,7 @@ def _vectors(
 ) -> Iterator[Vector]:
     """Out of what models have one after another for each kind of rows."""
     n_features = learner.n_features
-    for k, kind in enumerate(rows.each if isinstance(rows, Several) else [rows]):
+    for k, kind in enumerate(rows.each):
         here = [(where >= k * n_features) & (where < (k + 1) * n_features) for where, _ in models]
         yield Vector(
             np.concatenate([where[kept] - k * n_features for (where, _), kept in zip(models, here, strict=True)]),
