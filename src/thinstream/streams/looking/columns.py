@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.streams.looking.heads import are_small, heads
-from thinstream.streams.looking.survey import DATE, INFINITE, NOTHING, NUMBER, WHOLE, WORD, survey
+from thinstream.streams.looking.survey import BLANKS, DATE, INFINITE, NOTHING, NUMBER, WHOLE, WORD, survey
 from thinstream.streams.options import Options
 
-#: Cells looked at.
-_CELLS = 1 << 22
+#: Cells that are told from each other.
+_CELLS = 1 << 20
 #: Records that tell what a column is where more will come; and such that tell that it is no use.
 _ENOUGH, _MANY = 100, 20
 #: Words of a cell, in the mean, that make it a text and not a category.
@@ -23,38 +23,35 @@ class Column(NamedTuple):
     """Cells of a column that were looked at."""
 
     name: str
-    kinds: NDArray[np.uint8]
-    hashes: NDArray[np.uint32]
+    counts: NDArray[np.int64]  # of each kind
+    hashes: NDArray[np.uint64]  # of the first cells; even ones say nothing
 
     @property
     def is_what(self) -> str:
         """One of numeric, dates, text, categorical, mixed (of words and numbers), or empty."""
-        present = self.kinds[self.kinds != NOTHING]
-        if not len(present):
+        counts = self.counts
+        numbers, present = int(counts[NUMBER] + counts[WHOLE]), int(counts[:BLANKS].sum() - counts[NOTHING])
+        if not present:
             return "empty"
-        if np.all((present == NUMBER) | (present == WHOLE) | (present == INFINITE)):
+        if numbers + counts[INFINITE] == present:
             return "numeric"
-        if np.all(present == DATE):
+        if counts[DATE] == present:
             return "dates"
-        if np.any(present <= WHOLE):
+        if numbers:
             return "mixed"
-        blanks = present[present >= WORD].astype(np.int64) - WORD
-        is_text = len(blanks) and blanks.mean() + 1 >= _WORDS and self._distinct > len(present) / 2
-        return "text" if is_text else "categorical"
-
-    @property
-    def _distinct(self) -> int:
-        return len(np.unique(self.hashes[self.kinds != NOTHING]))
+        there = self.hashes[self.hashes % 2 == 1]
+        many_words = counts[BLANKS] + counts[WORD] >= _WORDS * max(counts[WORD], 1)
+        return "text" if many_words and len(np.unique(there)) > len(there) / 2 else "categorical"
 
     def remark(self) -> str | None:
         """Why the column may be of no use."""
-        rows, what = len(self.kinds), self.is_what
+        rows, what = len(self.hashes), self.is_what
         if rows < _MANY or what in ("text", "dates"):
             return None
         if np.all(self.hashes == self.hashes[0]):
             return f"column {self.name!r} is the same in all {rows:,} records looked at"
-        whole = np.all(self.kinds == WHOLE) or what == "categorical"
-        if whole and self._distinct == rows:
+        whole = self.counts[WHOLE] == self.counts[:BLANKS].sum() or what == "categorical"
+        if whole and len(np.unique(self.hashes)) == rows and np.all(self.hashes % 2 == 1):
             how = f"an id? --ignore {self.name} leaves it out"
             return f"column {self.name!r} is another in each of {rows:,} records: {how}"
         return None
@@ -62,21 +59,23 @@ class Column(NamedTuple):
 
 def columns_of(form: Any, files: list[str], records: int) -> tuple[list[Column], bool]:
     """The columns of files as a `CSV` reads them, and whether enough was seen to tell what they are."""
-    found: dict[str, list[tuple[NDArray[np.uint8], NDArray[np.uint32]]]] = {}
+    found: dict[str, tuple[NDArray[np.int64], list[NDArray[np.uint64]]]] = {}
     small, rows = are_small(files), 0
     for text, whole in heads(files, records):
         start = form.header(text) if len(text) else 0
-        order = form.order
         end = len(text) if whole else start + form.records(text[start:])
-        most = (len(text) if small else records - rows) if order else 0
-        most = min(most, _CELLS // max(len(order), 1), end - start)
-        kinds, hashes = np.empty((most, len(order)), np.uint8), np.empty((most, len(order)), np.uint32)
-        met = survey(text[start:end].copy(), ord(form.between), kinds, hashes) if most else 0
-        for k, name in enumerate(order):
-            found.setdefault(name, []).append((kinds[:met, k], hashes[:met, k]))
+        if end <= start or not form.order:
+            continue
+        width, left = len(form.order), max(records - rows, 0)
+        counts = np.zeros((width, BLANKS + 1), np.int64)
+        hashes = np.empty((min(left, _CELLS // width, end - start), width), np.uint64)
+        met = survey(text[start:end].copy(), ord(form.between), counts, hashes, end if small else left)
+        for k, name in enumerate(form.order):
+            before, parts = found.get(name, (0, []))
+            found[name] = before + counts[k], [*parts, hashes[:met, k]]
         rows += met
-    parts = {name: [np.concatenate(each) for each in zip(*cells, strict=True)] for name, cells in found.items()}
-    return [Column(name, *cells) for name, cells in parts.items()], small or rows >= _ENOUGH
+    columns = [Column(name, counts, np.concatenate(parts)) for name, (counts, parts) in found.items()]
+    return columns, small or rows >= _ENOUGH
 
 
 def declared(options: Options, columns: list[Column]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from thinstream.streams.sources import STDIN, is_mappable, peek
 from thinstream.streams.text.protocol import Text
 
 #: Bytes of files that are looked at to their end, and bytes looked at at most.
-SMALL = 1 << 25
+SMALL = 1 << 24
 _BLOCK = 1 << 18
 
 

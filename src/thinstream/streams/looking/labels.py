@@ -64,13 +64,21 @@ def _in_text(form: TextFormat, text: Text, whole: bool, left: int | None) -> Ite
         size *= 2
         if stop == at:
             continue
-        parsed = form.parse(text[at:stop])
-        at, bad = at + parsed.taken, bad + (parsed.error is not None)
-        labels = parsed.labels[:left]
+        labels, known, taken, is_bad = _labels_of(form, text[at:stop])
+        at, bad, labels = at + taken, bad + is_bad, labels[:left]
         rows = len(labels)
         left = None if left is None else left - rows
-        met, places = local_numbers(labels[~np.isnan(labels)], parsed.met)
+        met, places = local_numbers(labels[~np.isnan(labels)], known)
         yield dict(zip(met, np.bincount(places, minlength=len(met)).tolist(), strict=True)), rows
+
+
+def _labels_of(form: Any, text: Text) -> tuple[Any, list[Any] | None, int, bool]:
+    """(labels or their places, all labels if it is places, bytes taken, whether a bad record ended it)."""
+    if hasattr(form, "labels_in"):
+        found: tuple[Any, list[Any], int, bool] = form.labels_in(text)
+        return found
+    parsed = form.parse(text)
+    return parsed.labels, parsed.met, parsed.taken, parsed.error is not None
 
 
 def _in_objects(key: str, text: Text, whole: bool, left: int | None) -> "Counter[Any] | None":

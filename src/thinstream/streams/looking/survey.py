@@ -5,34 +5,47 @@ from typing import Any
 import numpy as np
 
 from thinstream.jit import compiled
-from thinstream.streams.text.csv_cells import OPEN, blank_line, cell, date_at, is_infinite, read, says_nothing
+from thinstream.streams.text.csv_cells import (
+    OPEN,
+    blank_line,
+    cell,
+    date_at,
+    is_infinite,
+    plain_number,
+    read,
+    says_nothing,
+)
 from thinstream.streams.text.hashing import murmur
 
-#: Kinds of cells; more than WORD: so many blanks are in it.
-NOTHING, NUMBER, WHOLE, DATE, INFINITE, WORD = range(6)
-_NEWLINE, _BLANK, _MOST = 10, 32, 250
+#: Kinds of cells, and blanks of those that are words.
+NOTHING, NUMBER, WHOLE, DATE, INFINITE, WORD, BLANKS = range(7)
+_NEWLINE, _BLANK = 10, 32
 
 
 @compiled(*(f"thinstream.streams.text.{name}" for name in ("csv_cells", "decimal", "digits", "hashing")))
-def survey(text: Any, delimiter: Any, kinds: Any, hashes: Any) -> Any:
-    """Kinds and hashes of the cells of the first records, as far as there is room; returns how many records.
+def survey(text: Any, delimiter: Any, counts: Any, hashes: Any, most: Any) -> Any:
+    """Counts kinds of cells in each column, takes hashes of the first; returns of how many records, ``most`` at most.
 
-    A record that has not as many cells as there are columns is passed over.
+    Cells that a record has more than there are columns are passed over.
     """
-    i, size, rows, width = 0, len(text), 0, kinds.shape[1]
-    while i < size and rows < len(kinds):
+    i, size, rows, width = 0, len(text), 0, len(counts)
+    while i < size and rows < most:
         blank = blank_line(text, i)
         if blank > 0:
             i += blank
             continue
         count = 0
         while True:
-            verdict, start, stop, _, end = cell(text, i, delimiter)
+            value, end, known = plain_number(text, i, delimiter)
+            start, stop, verdict = i, end, 0
+            if not known:
+                verdict, start, stop, _, end = cell(text, i, delimiter)
             if verdict == OPEN:
                 return rows
             if count < width:
                 kind = WORD
-                value, known = read(text, start, stop)
+                if not known:
+                    value, known = read(text, start, stop)
                 if known:
                     kind = WHOLE if value == np.floor(value) else NUMBER
                 elif says_nothing(text, start, stop):
@@ -43,12 +56,19 @@ def survey(text: Any, delimiter: Any, kinds: Any, hashes: Any) -> Any:
                     kind = DATE
                 else:
                     for k in range(start, stop):
-                        kind += text[k] == _BLANK and kind < _MOST
-                kinds[rows, count] = kind
-                hashes[rows, count] = murmur(text, start, stop, np.uint64(0))
+                        counts[count, BLANKS] += text[k] == _BLANK
+                counts[count, kind] += 1
+                if rows < len(hashes):
+                    hashes[rows, count] = murmur(text, start, stop, np.uint64(0)) << np.uint64(1) | np.uint64(
+                        kind != NOTHING
+                    )
             count += 1
             i = min(end + 1, size)
             if end >= size or text[end] == _NEWLINE:
                 break
-        rows += count == width
+        while count < width:  # a record cut short
+            if rows < len(hashes):
+                hashes[rows, count] = np.uint64(0)
+            count += 1
+        rows += 1
     return rows

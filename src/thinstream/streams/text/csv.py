@@ -220,7 +220,7 @@ class CSV(ColumnFormat):
         room, spans = Raw.empty(most), self.room_for_spans(most)
         cells = np.empty((len(text) + 1 if self.text else 0, 5), np.int64)
         hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype], CODES[self.missing])
-        met = self._labels_in(text, layout) if self.grow_classes else None
+        met = self.labels_in(text)[1] if self.grow_classes else None
         classes = self._classes if met is None else _classes((*met, *_NEVER))
         verdict, offset, where, end, rows, texts = parser.parse(
             plain(text), ord(self.between), layout, classes, *hashing, room, spans, cells
@@ -248,28 +248,33 @@ class CSV(ColumnFormat):
 
         return self.parsed(text, raw, error, name_at, self._ids(text, raw), met=met, members=members)
 
-    def _labels_in(self, text: Text, layout: parser.Columns) -> list[Any]:
-        """All labels of a text, in the order found: the parser halts at each that it does not know yet.
+    def labels_in(self, text: Text) -> tuple[NDArray[np.float64], list[Any], int, bool]:
+        """(places of the labels of rows up to the first bad one, all labels, bytes taken, whether one was bad).
 
-        What several pieces have found is shared, so that most know all labels from the start.
+        The parser halts at each label that it does not know yet. What several pieces have found is shared, so that most
+        know all labels from the start.
         """
+        layout = self._layout or _NO_COLUMNS
         alone = layout._replace(kinds=np.where(layout.kinds == parser.LABEL, parser.LABEL, parser.IGNORED))
         room, nothing = Raw.empty(len(text) // 2 + 2), np.empty((0, 5), np.int64)
-        start = 0
+        start, places = 0, []
         while True:
             found = (*self._met, *_NEVER)
-            rest, delimiter = plain(text[start:]), ord(self.between)
-            verdict, offset, _, _end, rows, _ = parser.parse(
-                rest, delimiter, alone, _classes(found), np.uint64(0), False, 0.0, AS_IS, room, nothing, nothing
+            rest, between = plain(text[start:]), ord(self.between)
+            verdict, offset, _, end, rows, _ = parser.parse(
+                rest, between, alone, _classes(found), np.uint64(0), False, 0.0, AS_IS, room, nothing, nothing
             )
-            if verdict != parser.BAD_LABEL:
-                return list(found[: -len(_NEVER)])
-            _, begin, stop, doubled, _ = cell(rest, offset, delimiter)
-            shown = _cell_text(rest, begin, stop, doubled)
-            value, is_number = read(rest, begin, stop)
-            label = label_of(value) if is_number else shown
-            if "\ufffd" in shown or label in found:  # bytes that are no text: the parser tells
-                return list(found[: -len(_NEVER)])
+            places.append(room.labels[:rows].copy())
+            label, known = None, [*found[: -len(_NEVER)]]
+            if verdict == parser.BAD_LABEL:
+                _, begin, stop, doubled, _ = cell(rest, offset, between)
+                shown = _cell_text(rest, begin, stop, doubled)
+                value, is_number = read(rest, begin, stop)
+                label = label_of(value) if is_number else shown
+                if "\ufffd" in shown or label in found:  # bytes that are no text: the parser tells
+                    label = None
+            if label is None:
+                return np.concatenate(places), known, start + end, verdict != FINE
             if label not in self._met:
                 self._met.append(label)
             start += int(room.ends[rows - 1]) if rows else 0
