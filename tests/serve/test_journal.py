@@ -106,6 +106,21 @@ def test_numbers_go_on_after_all_was_cut(path):
     journal.close()
 
 
+def test_it_is_cut_a_piece_at_a_time(path):
+    """So that nobody waits long for it."""
+    journal = Journal(path)
+    with journal.transaction():
+        for _ in range(5):
+            journal.append(b"x", 1)
+        journal.refuse(2, 0)
+    for left, more in ((3, True), (1, True), (1, False)):
+        with journal.transaction():
+            assert journal.cut(4, most=2) is more
+        assert len(entries(path)) == left
+    assert journal.refusals == 0
+    journal.close()
+
+
 def test_answers_are_forgotten_in_time(path):
     journal = Journal(path, remembered=2)
     for k in (1, 2, 3):

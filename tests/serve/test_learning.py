@@ -164,6 +164,25 @@ def _full(path, model):
     raise OSError(28, "No space left on device")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_model_that_cannot_go_on(places, monkeypatch):
+    """It is told, so that a fresh process begins where this one ended; what was acknowledged is there."""
+    made(places)
+    reader, failed = RowReader(read(places.model("m")), Limits()), threading.Event()
+    keeper = Keeper("m", places, SETTINGS, failed.set)
+    rows, labels = random_rows(3)
+    with monkeypatch.context() as patched:
+        patched.setattr("thinstream.serve.learning.publish", lambda *arguments, **about: 1 / 0)
+        teach(keeper, reader, rows, labels)
+        assert failed.wait(60)
+    assert keeper.status()["failure"] == "ZeroDivisionError"
+    keeper.close()
+    again = Keeper("m", places, SETTINGS)
+    until_learned(again)
+    assert again.status()["rows"] == 3
+    again.close()
+
+
 def test_readers_see_one_version_or_the_next(tmp_path):
     """Weights of version k are all k: whoever looks finds them equal, while others are being written."""
     path, stop = tmp_path / "weights", threading.Event()

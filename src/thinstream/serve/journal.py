@@ -9,7 +9,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,8 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WI
 """
 #: Answers that are remembered, so that a request sent again is answered again and not learned again.
 REMEMBERED = 1_000_000
+#: Entries that go in one transaction, which others wait for.
+CUT = 2000
 
 
 class JournalError(ThinstreamError, OSError):
@@ -159,10 +161,12 @@ class Journal:
         """A row of an entry cannot be learned: it is left out from now on."""
         self._tables.execute("INSERT OR IGNORE INTO refused VALUES (?, ?)", (number, row))
 
-    def cut(self, number: int) -> None:
-        """Entries up to this one are in a checkpoint: they go."""
-        self._tables.execute("DELETE FROM entries WHERE number <= ?", (number,))
+    def cut(self, number: int, most: int = CUT) -> bool:
+        """Entries up to this one are in a checkpoint: the first of them go. Whether there are more."""
+        first = "SELECT number FROM entries WHERE number <= ? ORDER BY number LIMIT ?"
+        gone = self._tables.execute(f"DELETE FROM entries WHERE number IN ({first})", (number, most)).rowcount
         self._tables.execute("DELETE FROM refused WHERE number <= ?", (number,))
+        return gone == most
 
     def note(self, name: str, value: Any) -> None:
         """A fact about the journal."""
@@ -203,11 +207,12 @@ class Reader:
         found, many = list[Entry](), 0
         last = 2**63 - 1 if until is None else until
         query = "SELECT number, rows, data FROM entries WHERE number > ? AND number <= ? ORDER BY number"
-        for each, n, data in self._tables.execute(query, (number, last)):
-            found.append(Entry(each, data))
-            many += n
-            if many >= rows:
-                break
+        with closing(self._tables.execute(query, (number, last))) as cursor:  # an open one would keep the log growing
+            for each, n, data in cursor:
+                found.append(Entry(each, data))
+                many += n
+                if many >= rows:
+                    break
         return found
 
     def refused(self, first: int, last: int) -> dict[int, set[int]]:

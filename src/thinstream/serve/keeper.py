@@ -31,10 +31,14 @@ class Keeper:
         Of a model that has a folder.
     places : Places
     settings : Settings
+    failed : callable
+        Is called if it cannot go on learning.
 
     """
 
-    def __init__(self, name: str, places: Places, settings: Settings) -> None:
+    def __init__(
+        self, name: str, places: Places, settings: Settings, failed: Callable[[], object] = lambda: None
+    ) -> None:
         self.name, self._folder, self._settings = name, places.folder(name), settings
         self._weights = places.weights(name)
         model = read(places.model(name))
@@ -49,7 +53,14 @@ class Keeper:
         self._committer = Committer(journal, self._bell.ring, settings.queue)
         archive = Segments(self._folder / "archive", journal.path, model) if settings.archive else Archive()
         self._learning = Learning(
-            model, self._folder, self._weights, self._committer, self._bell, archive, settings.checkpoint_seconds
+            model,
+            self._folder,
+            self._weights,
+            self._committer,
+            self._bell,
+            archive,
+            settings.checkpoint_seconds,
+            failed,
         )
         self._began = journal.newest  # what was told before this process began
         self._learning.start()

@@ -18,10 +18,10 @@ from thinstream.serve.wire import Ask, Frames, Told, framed
 
 
 class House:
-    """All models of a server, those that are loaded."""
+    """All models of a server, those that are loaded; ``failed`` is called if one cannot go on learning."""
 
-    def __init__(self, places: Places, settings: Settings) -> None:
-        self._places, self._settings = places, settings
+    def __init__(self, places: Places, settings: Settings, failed: Callable[[], object] = lambda: None) -> None:
+        self._places, self._settings, self._failed = places, settings, failed
         self.keepers: dict[str, Keeper] = {}
         self._changing = threading.Lock()
         self._closing = False
@@ -33,7 +33,7 @@ class House:
         with self._changing:
             try:
                 if name not in self.keepers:
-                    self.keepers[name] = Keeper(name, self._places, self._settings)
+                    self.keepers[name] = Keeper(name, self._places, self._settings, self._failed)
             except ThinstreamError as error:
                 return 422, {"error": f"{name!r} cannot be loaded: {error}"}
         return 200, {}
@@ -103,8 +103,9 @@ class Door(asyncio.Protocol):
 
 
 async def learn(places: Places, settings: Settings, names: list[str], ended: asyncio.Event) -> None:
-    """Serves until the event, then writes checkpoints."""
-    loop, house = asyncio.get_running_loop(), House(places, settings)
+    """Serves until the event, or a model cannot go on (a fresh process may), then writes checkpoints."""
+    loop = asyncio.get_running_loop()
+    house = House(places, settings, lambda: loop.call_soon_threadsafe(ended.set))
     for name in names:
         status, answer = house.load(name)
         if status != 200:

@@ -3,6 +3,7 @@
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -90,8 +91,13 @@ class JournalRun(Run):
         """What the checkpoint has goes from the journal into the archive."""
         done = self.state.position.offset
         self._archive.keep(done)
-        with suppress(Busy):
-            self._committer.put(lambda journal: journal.cut(done))
+
+        def cut(more: Any) -> None:  # a piece at a time: others are written in between
+            if more is True:
+                with suppress(Busy):
+                    self._committer.put(lambda journal: journal.cut(done), cut)
+
+        cut(True)
 
 
 class Regular(Checkpoints):
@@ -126,6 +132,8 @@ class Learning(NullObserver):
     archive : Archive
     seconds : float
         Between two checkpoints.
+    failed : callable
+        Is called if the thread ends though nobody asked it to.
 
     """
 
@@ -138,6 +146,7 @@ class Learning(NullObserver):
         bell: Bell,
         archive: Archive,
         seconds: float = CHECKPOINT,
+        failed: Callable[[], object] = lambda: None,
     ) -> None:
         self._model, self._folder, self._weights = model, folder, weights
         self._committer, self._bell, self._archive, self._seconds = committer, bell, archive, seconds
@@ -147,6 +156,7 @@ class Learning(NullObserver):
         self.refused = 0
         self.told: dict[str, Any] = {}  # of the last version
         self.failure: BaseException | None = None
+        self._failed = failed
         self.run: JournalRun
         self._begin()
         self.run.prepare()
@@ -211,6 +221,7 @@ class Learning(NullObserver):
                 self._begin(careful=row is None)  # row by row, to find out which
             except BaseException as error:
                 self.failure = error
+                self._failed()
                 raise
 
     def _refuse(self, number: int, row: int) -> None:

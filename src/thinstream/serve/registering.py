@@ -40,8 +40,8 @@ def _from_file(places: Places, given: str) -> str:
     _require_served(model, str(file))
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
-        write(kept, model, "weights" if model.learner.weights_only else "full")
         (kept.parent / "origin").write_text(_digest(file), encoding="ascii")
+        write(kept, model, "weights" if model.learner.weights_only else "full")
     elif (kept.parent / "origin").read_text(encoding="ascii") != _digest(file):
         raise InvalidInputError(
             f"{file} is another model than the one that {name!r} began with in {places.data}; leave it out to go on "
@@ -71,8 +71,8 @@ def _fresh(places: Places, given: str, bits: int) -> str:
     )
     _require_served(model, given)
     kept.parent.mkdir(parents=True, exist_ok=True)
-    write(kept, model)
     (kept.parent / "origin").write_text("", encoding="ascii")
+    write(kept, model)
     return name
 
 
