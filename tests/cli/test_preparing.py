@@ -12,6 +12,7 @@ from thinstream.models.file import read, write
 from thinstream.models.model import Model
 
 KINDS = [("--scale", "max"), ("--scale", "rms"), ("--normalize", "l2"), ("--scale", "rms", "--normalize", "l2")]
+KINDS += [("--scale", "idf", "--normalize", "l2")]
 
 
 @pytest.fixture

@@ -40,6 +40,13 @@ def test_huge_vocabularies(tmp_path):
     assert (tmp_path / "bits.png").stat().st_size > 10_000
 
 
+def test_texts(tmp_path):
+    errors = script("texts").main(tmp_path / "texts.png", rows=3000)
+    assert errors["words, tf-idf"] > 0.3
+    assert errors["words, tf-idf"] > errors["pairs of words, tf-idf"] > errors["both, tf-idf"]
+    assert (tmp_path / "texts.png").stat().st_size > 10_000
+
+
 def test_drift(tmp_path):
     ((best, errors),) = script("drift").main(tmp_path / "drift.png", rows=6000, prices=False).values()
     never, forgetting, anew = errors.values()

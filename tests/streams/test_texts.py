@@ -25,7 +25,8 @@ from thinstream.streams.text.wording import LONGEST, Wording, as_stop_list
 
 #: Capitals that get shorter, longer or two letters in lower case, sigmas, white space of all kinds, and what is none.
 ODD_ONES = "ÄßẞİıΣσςKȺⱥΆ中٣_'’\u0307\u00a0\u2003\x1c\x85\u200b😀𐐀\ufffd"
-texts = st.text("abA B\t\n\"',.1" + ODD_ONES, max_size=24)
+short = st.text("abA B\t\n\"',.1" + ODD_ONES, max_size=24)
+texts = short | st.tuples(short, st.integers(2, 9)).map(lambda two: two[0] * two[1])  # 32 bytes are taken at a time
 ranges = st.tuples(st.integers(1, 3), st.integers(0, 2)).map(lambda two: (two[0], two[0] + two[1]))
 wordings = st.fixed_dictionaries(
     {},
@@ -98,6 +99,7 @@ def test_texts_of_csv(rows, wording, more, cuts):
 
 
 strings = st.text('aB é,"\\_1\n\u2028Σ', max_size=6)
+strings |= st.tuples(strings, st.integers(2, 12)).map(lambda two: two[0] * two[1])
 scalars = st.none() | st.booleans() | strings | st.integers(-9, 9) | st.floats(-1e9, 1e9)
 keys = st.sampled_from(["label", "w", "t", "no", "é", "k", "k=", 'q"', "deep"])
 records = st.dictionaries(keys, scalars | st.lists(scalars, max_size=2) | st.dictionaries(keys, scalars, max_size=2))

@@ -56,36 +56,6 @@ def _load_four(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.zext(loaded if LITTLE else builder.bswap(loaded), ir.IntType(64))
 
 
-def newlines(text: Any, i: Any) -> Any:
-    """A bit for each of the 32 bytes from ``text[i]`` on, the first lowest: 1 where it is a newline."""
-    piece = text[int(i) : int(i) + 32]
-    return np.uint64(sum(1 << n for n, c in enumerate(piece.tolist()) if c == 10))
-
-
-@lowers(newlines, "uint64")
-def _newlines(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    from llvmlite import ir
-
-    vector = ir.VectorType(ir.IntType(8), 32)
-    piece = _load_as(vector, context, builder, signature, args)
-    flags = builder.icmp_unsigned("==", piece, ir.Constant(vector, [10] * 32))
-    return builder.zext(builder.bitcast(flags, ir.IntType(32)), ir.IntType(64))
-
-
-@scalar
-def line_end(text: Any, i: Any) -> Any:
-    """Where the line ends that goes on at i: at its newline, or behind the text."""
-    size = len(text)
-    while LITTLE and i + 32 <= size:
-        found = newlines(text, i)
-        if found > 0:
-            return i + np.int64(trailing_zeros(found))
-        i += 32
-    while i < size and text[i] != 10:
-        i += 1
-    return i
-
-
 def not_digits(text: Any, i: Any) -> Any:
     """A bit for each of the 32 bytes from ``text[i]`` on, the first lowest: 1 where it is not a digit."""
     piece = text[int(i) : int(i) + 32]

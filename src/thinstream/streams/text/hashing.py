@@ -18,7 +18,7 @@ from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.options import BITS, Options
 from thinstream.streams.text.digits import load_four
-from thinstream.streams.text.sorting import DIGITS, LONG, sort_by_digits, sort_pairs
+from thinstream.streams.text.sorting import DIGITS, LONG, sort_by_digits, sort_few
 
 _LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
 _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
@@ -199,7 +199,7 @@ def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any, once
     for i in range(len(indptr) - 1):
         stop, first = indptr[i + 1], nnz
         if stop - start < LONG:
-            sort_pairs(indices, sums, start, stop, spare, spare_sums)
+            sort_few(indices, sums, start, stop, spare, spare_sums)
         else:
             sort_by_digits(indices, sums, start, stop, spare, spare_sums, counts)
         while start < stop:

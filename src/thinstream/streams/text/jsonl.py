@@ -32,6 +32,7 @@ from thinstream.streams.text.hashing import encode_names
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
 from thinstream.streams.text.tokens import Feature, Runs, Spliced, run_features
+from thinstream.streams.text.vectors import WIDE
 
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 
@@ -199,7 +200,7 @@ class JSONLines(ColumnFormat):
         """The rows of whole lines, up to the first bad one: compiled code takes the plain ones, Python the others."""
         text = plain(text)
         most = len(text) // 2 + 2  # a row has a character and an end of line, a feature or text more than that
-        raw, upto, bag = Raw.empty(most), np.empty(most + 1, np.int64), np.empty(len(text) + 8, np.uint8)
+        raw, upto, bag = Raw.empty(most), np.empty(most + 1, np.int64), np.empty(len(text) + WIDE, np.uint8)
         room, met = Runs._make(np.empty(most, np.int64) for _ in Runs._fields), np.zeros(len(self._named), np.bool_)
         rows, count = parser.parse(text, self._keys, self._asked, met, bag, raw, room, upto)
         runs = Runs._make(part[:count] for part in room)

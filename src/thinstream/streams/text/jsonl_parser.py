@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from thinstream.jit import compiled, scalar
 from thinstream.streams.text.csv_cells import AS_IS, INDICATOR, REFUSED, says_nothing
 from thinstream.streams.text.decimal import number
-from thinstream.streams.text.digits import line_end
 from thinstream.streams.text.hashing import absorbed, finished, murmur, signed_by, stirred
 from thinstream.streams.text.letters import decoded, encoded
+from thinstream.streams.text.vectors import WIDE, copy_string, first_of, fits, line_end
 
 # What a key is.
 FEATURE, TEXT, IGNORED, LABEL, WEIGHT = range(5)
@@ -117,7 +117,12 @@ def _four_digits(text: Any, i: Any) -> Any:
 def _string(text: Any, i: Any, bag: Any, fill: Any) -> Any:
     """(end, end in the bag) of the string that begins behind the quote before i; the end is 0 of one for Python."""
     while i < len(text):
-        c = text[i]
+        while fits(text, i):
+            count = first_of(copy_string(text, i, bag, fill))
+            i, fill = i + count, fill + count
+            if count < WIDE:
+                break
+        c = text[i] if i < len(text) else np.uint8(0)
         if c == _QUOTE:
             return i + 1, fill
         if c < 32:
@@ -336,7 +341,10 @@ def _object(
         i = _blanks(text, i + 1)
 
 
-@compiled(*(f"thinstream.streams.text.{name}" for name in ("csv_cells", "decimal", "digits", "hashing", "letters")))
+_MODULES = ("csv_cells", "decimal", "digits", "hashing", "letters", "vectors")
+
+
+@compiled(*(f"thinstream.streams.text.{name}" for name in _MODULES))
 def parse(text: Any, keys: Any, asked: Any, met: Any, bag: Any, out: Any, runs: Any, upto: Any) -> Any:
     """(rows, runs): rows without the features of their runs, which are texts in the bag or (column −1) whole lines.
 

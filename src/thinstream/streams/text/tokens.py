@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from thinstream.jit import compiled, scalar
 from thinstream.streams.text.hashing import Hashing, encode_names, hashed, murmur, signed_by
 from thinstream.streams.text.letters import BITS, ODD, SPACE, WORD, decoded, encoded, letter_table
+from thinstream.streams.text.vectors import WIDE, copy_word, first_of, fits
 from thinstream.streams.text.wording import CHARS, Wording
 
 _BLANK = 32
@@ -28,6 +29,7 @@ class _How(NamedTuple):
 
     letters: NDArray[np.int32]
     quick: NDArray[np.uint8]  # of each byte the letter to write in its place; 0: none of ASCII
+    lower: int  # what to add to capitals of ASCII
     words: tuple[int, int]
     chars: tuple[int, int]  # (1, 0): none
     stop: NDArray[np.uint8]  # words left out, one behind another
@@ -64,6 +66,20 @@ def _entry(text: Any, i: Any, stop: Any, letters: Any) -> Any:
 
 
 @scalar
+def _copied(text: Any, i: Any, stop: Any, quick: Any, lower: Any, bag: Any, fill: Any) -> Any:
+    """Copies letters of ASCII; returns where both ends are then."""
+    while fits(text, i):
+        count = min(first_of(copy_word(text, i, bag, fill, lower)), stop - i)
+        i, fill = i + count, fill + count
+        if count < WIDE:
+            return i, fill
+    while i < stop and quick[text[i]] > 0:
+        bag[fill] = quick[text[i]]
+        i, fill = i + 1, fill + 1
+    return i, fill
+
+
+@scalar
 def _is_left_out(bag: Any, start: Any, stop: Any, how: Any) -> Any:
     """Whether a word is in the stop list."""
     size = len(how.slots)
@@ -80,14 +96,14 @@ def _is_left_out(bag: Any, start: Any, stop: Any, how: Any) -> Any:
     return False
 
 
-@compiled(*(f"thinstream.streams.text.{name}" for name in ("digits", "hashing", "letters")))
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("digits", "hashing", "letters", "vectors")))
 def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: Any, counts: Any, out: Any) -> Any:
     """Features of all texts, one behind another; counts are −1 of what is left to Python. Returns how many."""
     longest = 0
     for k in range(len(counts)):
         longest = max(longest, runs.stops[k] - runs.starts[k])
     # a character in lower case may have three bytes for two; between words there is a byte already
-    bag, begins = np.empty(2 * longest + 8, np.uint8), np.empty(longest + 2, np.int64)
+    bag, begins = np.empty(2 * longest + 8 + WIDE, np.uint8), np.empty(longest + 2, np.int64)
     (indices, values), letters, quick = out, how.letters, how.quick
     nnz = 0
     for k in range(len(counts)):
@@ -98,9 +114,7 @@ def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: A
         i, stop, fill, begin, words = runs.starts[k], runs.stops[k], 0, 0, 0
         seed = seeds[runs.columns[k], 0]
         while high > 0:
-            while i < stop and quick[text[i]] > 0:
-                bag[fill] = quick[text[i]]
-                fill, i = fill + 1, i + 1
+            i, fill = _copied(text, i, stop, quick, how.lower, bag, fill)
             size = 1
             if i < stop and text[i] >= 128:
                 entry, size = _entry(text, i, stop, letters)
@@ -188,7 +202,7 @@ def _compiled_form(wording: Wording) -> _How:
     text = np.frombuffer(bytearray(b"".join(stop)), np.uint8)
     letters = letter_table(wording.lower)
     quick = np.where((letters[:256] & WORD > 0) & (np.arange(256) < 128), letters[:256] >> BITS, 0).astype(np.uint8)
-    return _How(letters, quick, wording.words, wording.chars or (1, 0), text, ends, slots)
+    return _How(letters, quick, 32 if wording.lower else 0, wording.words, wording.chars or (1, 0), text, ends, slots)
 
 
 def most_features(wording: Wording, sizes: Integers) -> int:

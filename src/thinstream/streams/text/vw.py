@@ -6,6 +6,7 @@ A tag touches the bar or begins with a quote. All names are hashed, those that l
 features equal those of other tools only where they hash in the same way.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.crossing.spelling import of_namespaces
 from thinstream.streams.text.decimal import number
-from thinstream.streams.text.digits import line_end
 from thinstream.streams.text.hashed_rows import HashedFormat, Raw
 from thinstream.streams.text.hashing import murmur, signed_by, turns_sign
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
+from thinstream.streams.text.vectors import WIDE, first_of, fits, line_end, name_ends
 
 _FINE, _HEAD, _BAR, _IMPORTANCE, _SCALE, _NAME, _VALUE, _LIMIT = range(8)
 _MESSAGES = {
@@ -50,6 +51,11 @@ def _skipped(text: Any, i: Any, stop: Any) -> Any:
 @scalar
 def _word_end(text: Any, i: Any, stop: Any) -> Any:
     """Where a name is over: at a blank, a colon, a bar."""
+    while fits(text, i):
+        count = first_of(name_ends(text, i))
+        i += count
+        if count < WIDE or i >= stop:
+            return min(i, stop)
     while i < stop and not _OVER[text[i]]:
         i += 1
     return i
@@ -92,7 +98,7 @@ def _head(text: Any, i: Any, stop: Any) -> Any:
         i = end
 
 
-@compiled(*(f"thinstream.streams.text.{name}" for name in ("decimal", "digits", "hashing")))
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("decimal", "digits", "hashing", "vectors")))
 def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, tags: Any, spans: Any) -> Any:
     """(verdict, offset of the first bad byte, end of its line, rows, whether there are importances, and tags)."""
     begin, size, rows, nnz = 0, len(text), 0, 0
@@ -155,8 +161,14 @@ def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, t
     return _FINE, size, size, rows, weighted, tagged
 
 
+@dataclass
 class VW(HashedFormat):
     r"""Vowpal Wabbit's text format. Labels above 0 are positive; importances are weights; initial values are ignored.
+
+    Parameters
+    ----------
+    tags : bool
+        Whether rows are called by their tags.
 
     Examples
     --------
@@ -170,6 +182,8 @@ class VW(HashedFormat):
 
     """
 
+    tags: bool = True
+
     def parse(self, text: Text) -> Parsed:
         """The rows of whole lines, up to the first bad one."""
         # the shortest row is a bar and an end of line, the shortest feature a letter and a blank
@@ -179,6 +193,7 @@ class VW(HashedFormat):
         seed, mask, limit = np.uint64(how.seed), np.uint64(how.mask), LARGEST[self.dtype]
         verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, raw, tags, spans)
 
+        tagged = tagged and self.tags
         whole = text.tobytes() if tagged or len(spans) else b""
 
         def word(start: int, stop: int) -> str:
