@@ -218,7 +218,7 @@ def test_options_are_checked():
     with pytest.raises(InvalidParameterError, match="stop must be words, got"):
         Options(stop=(1,))
     with pytest.raises(InvalidParameterError, match=r"chars is for columns of text, which text= \(--text\) names"):
-        open_stream("x.jsonl", chars="2-3")
+        Options(chars="2-3", look=False).check()
     with pytest.raises(InvalidParameterError, match=r"ngrams is for files of the format .*, got \(2, 3\) for vw"):
         find_format("vw").require_taken(Options(ngrams="2-3"))
 
