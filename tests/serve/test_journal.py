@@ -201,6 +201,18 @@ def test_a_full_disk(path):
     assert [unpack([entry.data]).labels[0][:1] for entry in entries(path)] == ["x", "y"]
 
 
+def test_a_disk_that_has_become_read_only(path):
+    """The same: told, and it goes on."""
+    journal = Journal(path)
+    committer = Committer(journal)
+    journal._tables.execute("PRAGMA query_only = ON")
+    with pytest.raises(JournalError, match="cannot be written: attempt to write a readonly database"):
+        committer.do(append(pack(*ROW, ["a"])))
+    journal._tables.execute("PRAGMA query_only = OFF")
+    assert committer.do(append(pack(*ROW, ["b"])))["entry"] == 1
+    committer.close()
+
+
 def test_a_file_that_may_grow_no_more(path):
     """The system's own limit on files: the same."""
     committer = Committer(Journal(path))

@@ -1,0 +1,86 @@
+"""A server whose disk is full or read-only: clear answers, nothing lost, and it goes on by itself."""
+
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.serve.conftest import made
+from tests.serve.servers import Server
+from thinstream.models.file import read
+
+pytestmark = [pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs")]
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A folder on a file system of a megabyte and a half."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", folder], capture_output=True
+    )
+    if not mounted or mounted.returncode:
+        pytest.skip("a small file system cannot be mounted here: that takes root")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def server(tmp_path, small):
+    made(tmp_path / "m.ts", "ham", "spam")
+    found = Server(small / "data", tmp_path / "m.ts", "--checkpoint-seconds", "1")
+    found.until_ready()
+    yield found
+    found.kill()
+
+
+def teach(server, number):
+    row = {str(j): float(number + j) for j in range(1, 300)}
+    return server.post("/learn", {"x": row, "y": "ham", "request": f"r{number}"})
+
+
+def learned(server, small, expected):
+    """Waits for a checkpoint of so many rows."""
+    place, until = small / "data" / "m" / "checkpoint.ts", time.monotonic() + 60
+    while time.monotonic() < until:
+        if place.exists() and read(place).learner.t == 60 + expected:
+            return
+        time.sleep(0.2)
+    raise AssertionError(server.said())
+
+
+def test_a_full_disk(server, small):
+    rest = shutil.disk_usage(small).free
+    (small / "ballast").write_bytes(bytes(max(rest - 100_000, 0)))
+    done, status = 0, 200
+    while status == 200 and done < 2000:
+        status, answer = teach(server, done)
+        done += status == 200
+    assert status == 503
+    assert "cannot be written: database or disk is full" in answer["error"]
+    assert str(small) not in answer["error"]
+    assert server.post("/predict", {"x": {"1": 1.0}})[0] == 200
+    (small / "ballast").unlink()
+    assert teach(server, done)[0] == 200  # the one that was refused
+    assert teach(server, done)[1]["again"]
+    learned(server, small, done + 1)
+
+
+def test_a_read_only_disk(server, small):
+    """It does not begin, and says why; once it may write, it goes on with what it had."""
+    assert teach(server, 0)[0] == 200
+    assert server.stop() == 0
+    subprocess.run(["mount", "-o", "remount,ro", small], check=True)
+    command = [sys.executable, "-m", "thinstream", "serve", "--data", small / "data", "--port", "0"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1
+    assert "Read-only file system" in found.stderr
+    assert "Traceback" not in found.stderr
+    subprocess.run(["mount", "-o", "remount,rw", small], check=True)
+    server.start()
+    server.until_ready()
+    assert teach(server, 1)[0] == 200
+    learned(server, small, 2)
