@@ -25,7 +25,8 @@ MANY = 1 / 3
 def takes_much(learner: AnyLearner, n_features: int, hashed: bool) -> bool:
     """Whether it becomes far wider than before, and its state would take much."""
     wider = not isinstance(learner, CompactLearner) and n_features >= 2 * learner.n_features and n_features > 0
-    return wider and learner.reads == "once" and needed(learner, n_features) > (HASHED if hashed else NUMBERED)
+    online = learner.reads == "once" and learner.algorithm.kind != "batch"
+    return wider and online and needed(learner, n_features) > (HASHED if hashed else NUMBERED)
 
 
 def fitting(learner: AnyLearner, n_features: int, hashed: bool) -> AnyLearner:
