@@ -106,6 +106,9 @@ def test_large_files_are_looked_at_as_far_as_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr(heads, "SMALL", 10)
     assert looked(tmp_path / "a.csv", text, look=6).options.classes == ("a", "b")
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    with monkeypatch.context() as patch:
+        patch.setattr(heads, "SMALL", 1000)
+        assert look_at(tmp_path / "a.csv.gz", Options(look=7)).options.classes == ("a", "b", "c")
     assert look_at(tmp_path / "a.csv.gz", Options(look=7)).options.classes == ("a", "b")
     assert look_at(tmp_path / "a.csv.gz", Options(look=11)).options.classes == ("a", "b", "c")
 
@@ -203,3 +206,17 @@ def test_a_first_line_that_is_data(tmp_path):
     assert (found.options.header, found.options.classes) == (False, ("a", "b"))
     assert found.told[0] == "the first line holds no names: columns are called c1 … c2"
     assert looked(tmp_path / "a.csv", "x,c2\n4.9,b\n5,c\n", label="c2").options.header
+
+
+def test_texts_of_json_lines_and_parquet(tmp_path):
+    rows = [{"label": k % 2, "user": f"u{k}", "body": f"see you at {k}", "kind": "a b c", "n": k} for k in range(200)]
+    found = looked(tmp_path / "a.jsonl", lines(*map(json.dumps, rows)))
+    assert (found.options.text, found.told) == (("body",), ("columns: 1 text (body)",))
+    assert looked(tmp_path / "a.jsonl", lines(*map(json.dumps, rows)), ignore=("body",)).options.text == ()
+    assert looked(tmp_path / "a.jsonl", lines(*map(json.dumps, rows[:50]))).options.text == ()
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert look_at(tmp_path / "a.parquet", Options()).options.text == ("body",)
+    parquet.write_table(pa.table({"label": [1], "indices": [[0]], "values": [[1.0]]}), tmp_path / "b.parquet")
+    assert look_at(tmp_path / "b.parquet", Options()).options.text == ()

@@ -12,9 +12,9 @@ from thinstream.streams.options import Options
 #: Cells that are told from each other.
 _CELLS = 1 << 20
 #: Records that tell what a column is where more will come; and such that tell that it is no use.
-_ENOUGH, _MANY = 100, 20
+ENOUGH, _MANY = 100, 20
 #: Words of a cell, in the mean, that make it a text and not a category.
-_WORDS = 3
+WORDS = 3
 _SHOWN = 5
 _ROLES = ("text", "categorical", "numeric", "dates")
 
@@ -40,7 +40,7 @@ class Column(NamedTuple):
         if numbers:
             return "mixed"
         there = self.hashes[self.hashes % 2 == 1]
-        many_words = counts[BLANKS] + counts[WORD] >= _WORDS * max(counts[WORD], 1)
+        many_words = counts[BLANKS] + counts[WORD] >= WORDS * max(counts[WORD], 1)
         return "text" if many_words and len(np.unique(there)) > len(there) / 2 else "categorical"
 
     def remark(self) -> str | None:
@@ -75,7 +75,7 @@ def columns_of(form: Any, files: list[str], records: int) -> tuple[list[Column],
             found[name] = before + counts[k], [*parts, hashes[:met, k]]
         rows += met
     columns = [Column(name, counts, np.concatenate(parts)) for name, (counts, parts) in found.items()]
-    return columns, small or rows >= _ENOUGH
+    return columns, small or rows >= ENOUGH
 
 
 def declared(options: Options, columns: list[Column]) -> dict[str, Any]:

@@ -5,18 +5,22 @@ from pathlib import Path
 
 import numpy as np
 
-from thinstream.streams.compression import open_read
-from thinstream.streams.sources import STDIN, is_mappable, peek
+from thinstream.streams.compression import ending, open_read
+from thinstream.streams.sources import STDIN, peek
 from thinstream.streams.text.protocol import Text
 
-#: Bytes of files that are looked at to their end, and bytes looked at at most.
-SMALL = 1 << 24
+#: Bytes of files that are looked at to their end, of compressed ones half as many; and bytes looked at of others.
+SMALL = 1 << 25
+#: Bytes that a compressed file may have: beyond it its end is not looked at.
+_MOST = 1 << 28
 _BLOCK = 1 << 18
 
 
 def are_small(files: list[str]) -> bool:
     """Whether files are looked at to their end."""
-    return all(map(is_mappable, files)) and sum(Path(file).stat().st_size for file in files) <= SMALL
+    if any(file == STDIN or not Path(file).is_file() for file in files):
+        return False
+    return sum(Path(file).stat().st_size * (2 if ending(file) else 1) for file in files) <= SMALL
 
 
 def heads(files: list[str], records: int) -> Iterator[tuple[Text, bool]]:
@@ -24,16 +28,18 @@ def heads(files: list[str], records: int) -> Iterator[tuple[Text, bool]]:
     small, left = are_small(files), records
     for file in files:
         if small:
-            data, whole = Path(file).read_bytes(), True
+            with open_read(file) as source:
+                data = source.read(_MOST)
+                whole = len(data) < _MOST
         else:
-            data, whole = _begin(file, left)
+            data, whole = begin(file, left)
         yield np.frombuffer(data, np.uint8), whole
         left -= data.count(b"\n")
         if not small and left <= 0:
             return
 
 
-def _begin(file: str, records: int) -> tuple[bytes, bool]:
+def begin(file: str, records: int) -> tuple[bytes, bool]:
     """So many lines, a few more, or all there is."""
     if file == STDIN or not Path(file).is_file():
         return peek(file, records + 1, SMALL)
