@@ -1,6 +1,8 @@
 """Learners with a full covariance: the matrix itself, growing, saving, merging, room."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -149,3 +151,22 @@ def test_lanes_with_a_full_covariance_run_one_by_one_behind_the_same_face(data):
     kept = lanes.scores(rows)[:, [1]]
     lanes.keep([1])
     np.testing.assert_array_equal(lanes.scores(rows), kept)
+
+
+_FRESH = """
+import numpy as np
+from thinstream.batch import Batch
+from thinstream.engine.full import _controller
+from thinstream.learners import FullLearner
+rows = Batch.of(np.array([0, 1]), np.array([0]), np.ones(1), 1, y=np.array([1], np.int8))
+FullLearner("arow", n_features=1, covariance="full").learn(rows)
+limited = {library["filepath"] for library in _controller().info()}
+from threadpoolctl import threadpool_info
+print(limited >= {library["filepath"] for library in threadpool_info() if library["user_api"] == "blas"})
+"""
+
+
+def test_threads_of_the_blas_that_does_the_work_are_limited():
+    """Where nothing has loaded it before: a library that is loaded later would wake all its threads for every row."""
+    said = subprocess.run([sys.executable, "-c", _FRESH], capture_output=True, text=True, check=True).stdout
+    assert said == "True\n"
