@@ -63,6 +63,7 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/formats.py
 	$(BIN)/python benchmarks/crosses.py
+	$(BIN)/python -m benchmarks.budget
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python benchmarks/lanes.py
 	$(BIN)/python benchmarks/intercept.py

@@ -197,8 +197,9 @@ class OneVsRest(ReadsOnce):
     @property
     def n_weights(self) -> int:
         """Weights of all classes, zero or not; intercepts are none of them."""
-        held = self._held
-        return sum(model.n_weights for model in held) if isinstance(held, list) else self.n_features * len(self)
+        if isinstance(self._held, list):
+            return sum(model.n_weights for model in self.models)
+        return self.n_features * len(self)
 
     @property
     def nnz(self) -> int:

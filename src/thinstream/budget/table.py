@@ -138,7 +138,7 @@ class BudgetTable:
 
     def _settle(self) -> None:
         """Slots by place, and those that are free, the lowest last, as they stand in the numbers."""
-        slots = np.zeros(1 << (4 * self.max_features + 3).bit_length(), np.int32)
+        slots = np.zeros(1 << (2 * self.max_features + 1).bit_length(), np.int32)
         _enter(slots, self._numbers)
         free = 1 + np.flatnonzero(self._numbers[1:] < 0)[::-1]
         self._slots, self._free = slots, np.zeros(self.max_features, np.int32)
@@ -153,6 +153,12 @@ class BudgetTable:
     def numbers(self) -> NDArray[np.int64]:
         """Of the slots from 1 on; −1 where one is free."""
         return self._numbers[1 : self._top]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of it, which do not become more."""
+        arrays = (self._slots, self._numbers, self._free, self.born, self.sketch, self.counters)
+        return sum(array.nbytes for array in arrays)
 
     @property
     def used(self) -> NDArray[np.int64]:
