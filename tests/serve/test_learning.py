@@ -164,6 +164,24 @@ def _full(path, model):
     raise OSError(28, "No space left on device")
 
 
+def test_no_room_for_new_weights(places, monkeypatch):
+    """The old ones stay, and new ones come when there is room."""
+    made(places)
+    reader = RowReader(read(places.model("m")), Limits())
+    keeper = Keeper("m", places, SETTINGS)
+    rows, labels = random_rows(2)
+    with monkeypatch.context() as patched:
+        patched.setattr("thinstream.serve.sharing._write", lambda *arguments: _full(None, None))
+        teach(keeper, reader, rows, labels)
+        while keeper.status()["trouble"] is None:
+            pass
+        assert keeper.status()["trouble"] == "weights cannot be published: No space left on device"
+        assert keeper.status()["version"] == 0
+    until_learned(keeper)
+    assert keeper.status()["trouble"] is None
+    keeper.close()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_model_that_cannot_go_on(places, monkeypatch):
     """It is told, so that a fresh process begins where this one ended; what was acknowledged is there."""

@@ -20,8 +20,11 @@ def __getattr__(name: str) -> Any:
 
 def require_packages() -> None:
     """Raises, with the command that installs them, if a package that serving needs is not there."""
+    import os
     from importlib.util import find_spec
 
+    if os.name != "posix":
+        raise MissingPackageError("serving needs Linux or macOS: its processes talk through sockets of Unix")
     for package in ("starlette", "uvicorn", "msgspec", "prometheus_client"):
         if find_spec(package) is None:
             raise MissingPackageError(f"serving needs {package}: pip install 'thinstream[serve]'")

@@ -123,7 +123,7 @@ class Keeper:
             "lag": self._lag(),
             "waiting": len(journal.waiting),
             "labels": dict(journal.waiting.counts),
-            "trouble": self._learning.run.trouble,
+            "trouble": self._learning.trouble or self._learning.run.trouble,
             "failure": None if failure is None else _words(failure),
         }
 

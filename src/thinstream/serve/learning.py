@@ -155,6 +155,7 @@ class Learning(NullObserver):
         self._next = 0.0  # when the next version may be published
         self.refused = 0
         self.told: dict[str, Any] = {}  # of the last version
+        self.trouble: str | None = None  # why there is no newer one
         self.failure: BaseException | None = None
         self._failed = failed
         self.run: JournalRun
@@ -235,11 +236,17 @@ class Learning(NullObserver):
             self.publish()
 
     def publish(self) -> None:
-        """The weights of now become the ones that are predicted with."""
-        began = time.monotonic()
-        self._published = self.run.state.position.row
-        nnz = publish(self._weights, self.state, version=self.done)
-        drift = self.run.drift
+        """The weights of now become the ones that are predicted with; where memory is full, later."""
+        began, row = time.monotonic(), self.run.state.position.row
+        try:
+            nnz = publish(self._weights, self.state, version=self.done)
+        except OSError as error:
+            self.trouble = f"weights cannot be published: {error.strerror}"
+            if not self.told:
+                raise FileWriteError(f"{self._weights}: cannot be written: {error.strerror}") from error
+            self._next = time.monotonic() + 1.0
+            return
+        self._published, self.trouble, drift = row, None, self.run.drift
         self.told = {
             "version": self.done,
             "rows": self.run.state.progress.rows,

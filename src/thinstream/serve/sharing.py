@@ -61,14 +61,22 @@ def publish(path: Path, model: Model, **about: Any) -> int:
     }
     raw = json.dumps(head).encode()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        _write(draft, raw, [*states, *scales, *slots])
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    return sum(int(np.count_nonzero(state[learner.offset :])) for state in states)
+
+
+def _write(draft: Path, raw: bytes, arrays: list[Any]) -> None:
     with draft.open("wb") as file:
         file.write(len(raw).to_bytes(8, "little") + raw)
-        for array in (*states, *scales, *slots):
+        for array in arrays:
             file.seek(-(-file.tell() // _ALIGNED) * _ALIGNED)
             file.write(array.data.cast("B") if len(array) else b"")
         file.truncate(-(-max(file.tell(), 1) // _ALIGNED) * _ALIGNED)
-    draft.replace(path)
-    return sum(int(np.count_nonzero(state[learner.offset :])) for state in states)
 
 
 def _state(one: Any) -> NDArray[Any]:
