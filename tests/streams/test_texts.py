@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -175,11 +176,14 @@ def test_the_plain_road_is_another():
 
 
 def test_characters_are_those_of_python():
-    """All of them, and there and back."""
+    """All that are there (behind the table's end is no letter), and there and back."""
     whole, room = letter_table(True), np.empty(4, np.uint8)
     plain = letter_table(False)
-    for c in range(0x110000):
-        entry = int(whole[c]) if c < len(whole) else c << BITS
+    behind = "".join(map(chr, range(len(whole), 0x110000)))
+    assert not re.search(r"[\w\s]", behind)
+    assert behind.lower() == behind
+    for c in [*range(0x3000), *range(0x3000, len(whole), 17)]:
+        entry = int(whole[c])
         letter = chr(c)
         assert bool(entry & WORD) == (letter.isalnum() or letter == "_")
         assert bool(entry & SPACE) == letter.isspace()
