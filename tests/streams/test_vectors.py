@@ -15,7 +15,7 @@ from thinstream.streams.text.vw import VW
 def _all(text, places, flags, out):
     for k in range(len(places)):
         i = places[k]
-        flags[k, 0], flags[k, 1] = vectors.newlines(text, i), vectors.name_ends(text, i)
+        flags[k, 0], flags[k, 1] = vectors.either(text, i, 10, 124), vectors.name_ends(text, i)
         flags[k, 2], flags[k, 3] = vectors.copy_string(text, i, out[0], i), vectors.copy_word(text, i, out[1], i, 32)
         flags[k, 4] = vectors.copy_word(text, i, out[2], i, 0)
 

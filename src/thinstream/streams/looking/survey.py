@@ -22,7 +22,7 @@ NOTHING, NUMBER, WHOLE, DATE, INFINITE, WORD, BLANKS = range(7)
 _NEWLINE, _BLANK = 10, 32
 
 
-@compiled(*(f"thinstream.streams.text.{name}" for name in ("csv_cells", "decimal", "digits", "hashing")))
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("csv_cells", "decimal", "digits", "hashing", "vectors")))
 def survey(text: Any, delimiter: Any, counts: Any, hashes: Any, most: Any) -> Any:
     """Counts kinds of cells in each column, takes hashes of the first; returns of how many records, ``most`` at most.
 

@@ -7,6 +7,7 @@ import numpy as np
 from thinstream.jit import scalar
 from thinstream.streams.options import MISSING, NOTHING
 from thinstream.streams.text.decimal import number
+from thinstream.streams.text.vectors import find_either
 
 # What a cell is that says nothing.
 INDICATOR, ABSENT, REFUSED, AS_IS = range(4)
@@ -31,25 +32,15 @@ def cell(text: Any, i: Any, delimiter: Any) -> Any:
     """(verdict, start, stop, whether quotes are doubled, where what ends it is) of the cell that begins at i."""
     size = len(text)
     if i < size and text[i] == _QUOTE:
-        at, doubled = i + 1, False
-        while at < size:
-            if text[at] == _QUOTE:
-                if at + 1 >= size or text[at + 1] != _QUOTE:
-                    break
-                doubled = True
-                at += 1
-            at += 1
+        at, doubled = find_either(text, i + 1, _QUOTE, _QUOTE), False
+        while at + 1 < size and text[at + 1] == _QUOTE:
+            at, doubled = find_either(text, at + 2, _QUOTE, _QUOTE), True
         if at >= size:
             return OPEN, i, size, doubled, size
-        end = at + 1
-        while end < size and text[end] != delimiter and text[end] != _NEWLINE:
-            end += 1
+        end = find_either(text, at + 1, delimiter, _NEWLINE)
         clean = end == at + 1 or (end == at + 2 and text[at + 1] == _RETURN and (end == size or text[end] == _NEWLINE))
         return (FINE if clean else AFTER_QUOTE), i + 1, at, doubled, end
-    end = i
-    while end < size and text[end] != delimiter and text[end] != _NEWLINE:
-        end += 1
-    stop = end
+    stop = end = find_either(text, i, delimiter, _NEWLINE)
     if stop > i and text[stop - 1] == _RETURN and (end == size or text[end] == _NEWLINE):
         stop -= 1
     return FINE, i, stop, False, end

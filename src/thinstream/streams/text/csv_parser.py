@@ -114,7 +114,7 @@ def _put(
         spans[nnz, 4] = signed and turns_sign(hashed)
 
 
-@compiled(*(f"thinstream.streams.text.{name}" for name in ("csv_cells", "decimal", "digits", "hashing")))
+@compiled(*(f"thinstream.streams.text.{name}" for name in ("csv_cells", "decimal", "digits", "hashing", "vectors")))
 def parse(
     text: Any,
     delimiter: Any,
@@ -243,7 +243,7 @@ def parse(
     return FINE, size, 0, size, rows, texts
 
 
-@compiled("thinstream.streams.text.csv_cells")
+@compiled("thinstream.streams.text.csv_cells", "thinstream.streams.text.vectors")
 def _records(text: Any, delimiter: Any) -> Any:
     """Bytes of the whole records at the head of the text."""
     i, size, whole = 0, len(text), 0
@@ -259,7 +259,7 @@ def _records(text: Any, delimiter: Any) -> Any:
     return whole
 
 
-@compiled("thinstream.streams.text.csv_cells")
+@compiled("thinstream.streams.text.csv_cells", "thinstream.streams.text.vectors")
 def find_cells(text: Any, starts: Any, delimiter: Any, column: Any, out: Any) -> None:
     """(start, stop, whether quotes are doubled) of a column's cell in each of the whole records that begin there."""
     for row in range(len(starts)):

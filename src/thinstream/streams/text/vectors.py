@@ -15,7 +15,7 @@ from thinstream.streams.text.digits import LITTLE, trailing_zeros
 
 #: Bytes taken at a time, and so the room that must be behind a copy.
 WIDE = 32
-_NEWLINE, _NAME_ENDS, _STRING_ENDS = b"\n", b" \t:|", b'"\\'
+_NEWLINE, _NAME_ENDS, _STRING_ENDS = 10, b" \t:|", b'"\\'
 
 
 @scalar
@@ -30,9 +30,9 @@ def first_of(flags: Any) -> Any:
     return min(np.int64(trailing_zeros(flags)), np.int64(WIDE))
 
 
-def newlines(text: Any, i: Any) -> Any:
-    """Where newlines are."""
-    return _flags(text, i, lambda c: c in _NEWLINE)
+def either(text: Any, i: Any, one: Any, other: Any) -> Any:
+    """Where two bytes are."""
+    return _flags(text, i, lambda c: c in (one, other))
 
 
 def name_ends(text: Any, i: Any) -> Any:
@@ -56,12 +56,18 @@ def copy_word(text: Any, i: Any, out: Any, to: Any, lower: Any) -> Any:
 @scalar
 def line_end(text: Any, i: Any) -> Any:
     """Where the line ends that goes on at i: at its newline, or behind the text."""
+    return find_either(text, i, _NEWLINE, _NEWLINE)
+
+
+@scalar
+def find_either(text: Any, i: Any, one: Any, other: Any) -> Any:
+    """Where the first of two bytes is from i on; behind the text if it has none."""
     while fits(text, i):
-        found = newlines(text, i)
-        if found > 0:
-            return i + first_of(found)
-        i += WIDE
-    while i < len(text) and text[i] != 10:
+        count = first_of(either(text, i, one, other))
+        i += count
+        if count < WIDE:
+            return i
+    while i < len(text) and text[i] != one and text[i] != other:
         i += 1
     return i
 
@@ -74,10 +80,11 @@ def _flags(text: Any, i: Any, told: Callable[[int], bool]) -> Any:
 # The same in LLVM -----------------------------------------------------------------------------------------------------
 
 
-@lowers(newlines, "uint64")
-def _newlines(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+@lowers(either, "uint64")
+def _either(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     piece = builder.load(_place(context, builder, signature, args, 0), align=1)
-    return _as_bits(builder, _among(builder, piece, _NEWLINE))
+    first, second = (builder.icmp_unsigned("==", piece, _spread(builder, piece, each)) for each in args[2:])
+    return _as_bits(builder, builder.or_(first, second))
 
 
 @lowers(name_ends, "uint64")
@@ -96,16 +103,9 @@ def _copy_string(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 @lowers(copy_word, "uint64")
 def _copy_word(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    from llvmlite import ir
-
     piece = builder.load(_place(context, builder, signature, args, 0), align=1)
-    capital, byte = _within(builder, piece, 65, 90), ir.IntType(8)
-    more = builder.insert_element(
-        ir.Constant(piece.type, ir.Undefined), builder.trunc(args[4], byte), ir.IntType(32)(0)
-    )
-    first = ir.Constant(ir.VectorType(ir.IntType(32), WIDE), [0] * WIDE)
-    everywhere = builder.shuffle_vector(more, ir.Constant(piece.type, ir.Undefined), first)
-    copied = builder.select(capital, builder.add(piece, everywhere), piece)
+    capital = _within(builder, piece, 65, 90)
+    copied = builder.select(capital, builder.add(piece, _spread(builder, piece, args[4])), piece)
     builder.store(copied, _place(context, builder, signature, args, 2), align=1)
     letter = builder.or_(capital, builder.or_(_within(builder, piece, 97, 122), _among(builder, piece, b"_")))
     return _as_bits(builder, builder.not_(builder.or_(letter, _within(builder, piece, 48, 57))))
@@ -120,6 +120,16 @@ def _place(context: Any, builder: Any, signature: Any, args: Any, k: int) -> Any
     view = context.make_array(kind)(context, builder, args[k])
     pointer = cgutils.get_item_pointer(context, builder, kind, view, [args[k + 1]], wraparound=False)
     return builder.bitcast(pointer, ir.VectorType(ir.IntType(8), WIDE).as_pointer())
+
+
+def _spread(builder: Any, piece: Any, number: Any) -> Any:
+    """A byte known only when it runs, everywhere in a vector."""
+    from llvmlite import ir
+
+    nothing, byte = ir.Constant(piece.type, ir.Undefined), ir.IntType(8)
+    given = number if number.type == byte else builder.trunc(number, byte)
+    first = ir.Constant(ir.VectorType(ir.IntType(32), WIDE), [0] * WIDE)
+    return builder.shuffle_vector(builder.insert_element(nothing, given, ir.IntType(32)(0)), nothing, first)
 
 
 def _everywhere(piece: Any, byte: int) -> Any:
