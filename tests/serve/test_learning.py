@@ -70,7 +70,11 @@ def state_of(model, tmp_path):
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("prepared", [{}, {"normalize": "l2"}], ids=["plain", "normalized"])
+@pytest.mark.parametrize(
+    "prepared",
+    [{}, {"normalize": "l2"}, pytest.param({"algorithm": "auto"}, marks=pytest.mark.slow)],
+    ids=["plain", "normalized", "auto"],
+)
 def test_stopped_often_it_has_the_bits_of_one_run(places, tmp_path, prepared):
     """Checkpoints, cuts and restarts in between; the archive, trained on, gives the same model."""
     model = made(places, **prepared)
