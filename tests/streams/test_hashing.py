@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import compiled
-from thinstream.streams.text.hashing import Hashing, absorbed, finished, hashed, murmur, tidy_rows
+from thinstream.streams.text.hashing import Hashing, Numbering, absorbed, finished, hashed, murmur, tidy_rows
 
 M = 2**32 - 1
 
@@ -194,3 +194,13 @@ def test_settings_are_checked(wrong):
     (name,) = wrong
     with pytest.raises(InvalidParameterError, match=f"Hashing: {name} must be"):
         Hashing(**wrong)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_categories_have_the_numbers_of_their_names(signed):
+    numbers = Numbering(Hashing(bits=20, signed=signed))
+    for column in ("city", "a=b", ""):
+        categories = ["Oslo", "", "=", "größe", "x=y"]
+        named = numbers([f"{column}={category}" for category in categories])
+        assert numbers.of_categories(column, categories).tolist() == named.tolist()
+        assert numbers.of_categories(column, []).tolist() == []

@@ -199,7 +199,11 @@ def _numbers(column: Column, dtype: str, place: str, first: int) -> NDArray[Any]
 def _categories(column: Column, hasher: Hasher, indices: NDArray[Any], values: NDArray[Any]) -> None:
     codes = np.asarray(column.codes)
     # one more, at the end, where code −1 points to
-    numbers = np.append(hasher([f"{column.name}={category}" for category in column.categories]), np.int32(0))
+    if isinstance(hasher, Numbering):
+        found = hasher.of_categories(column.name, column.categories)
+    else:
+        found = hasher([f"{column.name}={category}" for category in column.categories])
+    numbers = np.append(found, np.int32(0))
     signs = np.where(numbers < 0, -1, 1)
     signs[-1] = 0
     indices[:] = np.where(numbers < 0, ~numbers, numbers)[codes]

@@ -289,6 +289,15 @@ class Numbering:
         """All that decides a number."""
         return self.hashing.as_dict()
 
+    def of_categories(self, column: str, categories: Sequence[str]) -> NDArray[np.int32]:
+        """The numbers of ``column=category``, as of these names, without making them."""
+        if "=" in column:
+            return self([f"{column}={category}" for category in categories])
+        seeds = np.full(len(categories), self.hashing.namespace(f"{column}="), np.uint64)
+        signs = np.ones(len(categories))
+        numbers = hashed(*encode_names([*categories]), seeds, signs, self.hashing)
+        return np.where(signs < 0, ~numbers, numbers)
+
     def __call__(self, given: Sequence[str], /) -> NDArray[np.int32]:
         """The number of each name; ``~number`` where the sign of the feature is turned."""
         parts = [name.partition("=") for name in given]
