@@ -133,6 +133,6 @@ def _line(feature: dict[str, Any]) -> str:
     weight = feature["weight"]
     label = f" {feature['class']!s:<20}" if "class" in feature else ""
     shown = f"{weight:>14}" if isinstance(weight, str) else f"{weight:>14.6g}"
-    label += f" {feature['of']:<30}" if "of" in feature else ""
+    of = f"  {feature['of']}" if "of" in feature else ""
     name = feature["feature"] if feature["name"] is None else feature["name"]
-    return f"{name!s:<40}{label} {shown}"
+    return f"{name!s:<40}{label} {shown}{of}"
