@@ -220,3 +220,15 @@ def test_texts_of_json_lines_and_parquet(tmp_path):
     assert look_at(tmp_path / "a.parquet", Options()).options.text == ("body",)
     parquet.write_table(pa.table({"label": [1], "indices": [[0]], "values": [[1.0]]}), tmp_path / "b.parquet")
     assert look_at(tmp_path / "b.parquet", Options()).options.text == ()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_label_that_was_not_met_is_an_error(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(heads, "SMALL", 10)
+    labels = [*"abababab", "c"]
+    shape = (lambda x: f"{x},1") if name == "a.csv" else (lambda x: json.dumps({"label": x, "x": 1}))
+    (tmp_path / name).write_text(("label,x\n" if name == "a.csv" else "") + lines(*map(shape, labels)))
+    stream = open_stream(tmp_path / name, look=4)
+    assert stream.classes == ("a", "b")
+    with pytest.raises(InvalidInputError, match=r"found by looking; --classes names all, --grow-classes takes"):
+        list(stream.batches())

@@ -335,7 +335,8 @@ class CSV(ColumnFormat):
         texts = f"a finite number ({TEXTS})"
         allowed = {
             AFTER_QUOTE: f"column {name}: {end}",
-            parser.BAD_LABEL: f"a label must be {texts if self.classes is None else listed(self.classes)}",
+            parser.BAD_LABEL: f"a label must be {texts if self.classes is None else listed(self.classes)}"
+            f"{self.how_classes_are_known}",
             parser.BAD_WEIGHT: "a weight must be a finite number ≥ 0",
             parser.BAD_NUMBER: f"column {name} is numeric (declared, or found by looking), so a cell must be a "
             "finite number, empty or NA",

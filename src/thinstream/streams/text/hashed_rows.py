@@ -212,6 +212,8 @@ class ColumnFormat(HashedFormat):
         Whether any label is taken; `Parsed.met` has those found.
     missing : {"indicator", "ignore", "error", "as-is"}
         What a cell is that says nothing: see `Options`.
+    found : names or None
+        Which of these were found by looking; messages tell.
     ngrams, chars, lower, stop
         How texts are taken apart: see `Wording`.
     id : str or None
@@ -227,6 +229,7 @@ class ColumnFormat(HashedFormat):
     classes: tuple[Class, ...] | None = None
     grow_classes: bool = False
     missing: str = "as-is"
+    found: Sequence[str] | None = None
     ngrams: Range | None = None
     chars: Range | None = None
     lower: bool = True
@@ -245,6 +248,12 @@ class ColumnFormat(HashedFormat):
     def text_features(self, column: str, text: str) -> list[Feature]:
         """What a text in a column has."""
         return [(column + end, name, 1.0) for end, name in self.wording.features(text)]
+
+    @property
+    def how_classes_are_known(self) -> str:
+        """What messages say of labels that are none of the classes."""
+        found = "classes" in (self.found or ())
+        return " (found by looking; --classes names all, --grow-classes takes any)" if found else ""
 
     @property
     def roles(self) -> dict[str, Any]:

@@ -300,7 +300,8 @@ class JSONLines(ColumnFormat):
                 given = str(given)
             if given not in self.classes:
                 *others, last = map(_shown, self.classes)
-                raise _Refused(f"a label must be {', '.join(others)} or {last}, got {_shown(given)}")
+                known = f"{', '.join(others)} or {last}{self.how_classes_are_known}"
+                raise _Refused(f"a label must be {known}, got {_shown(given)}")
             number = self.classes.index(given)
             return float(number) if len(self.classes) > 2 else 2.0 * number - 1.0
         if isinstance(given, bool):
