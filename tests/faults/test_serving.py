@@ -10,6 +10,7 @@ import pytest
 from tests.serve.conftest import made
 from tests.serve.servers import Server
 from thinstream.models.file import read
+from thinstream.serve.places import Places
 
 pytestmark = [pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs")]
 
@@ -35,6 +36,7 @@ def server(tmp_path, small):
     found.until_ready()
     yield found
     found.kill()
+    Places(found.data).clear()
 
 
 def teach(server, number):
