@@ -253,8 +253,9 @@ def test_the_page_counts_where_auto_is_at_or_below_the_peer():
         row("thinstream", "auto", error=5.0, nnz=9, log_loss=0.2, lane_log_loss=0.1, wrong=wrong[5]),
     ]
     text = page_auto.errors([*rows, *judging.differences(rows)])
-    assert "peer on\n1 of 1 sets, and above by more than two standard errors on 0" in text
-    assert "below on 0 of 1" in text
+    told = " ".join(text.split())
+    assert "peer on 1 of 1 sets, and above by more than two standard errors on 0" in told
+    assert "below on 0 of 1" in told
     assert "| farm-ads | River: 10.00 | 15.00 | **5.00** | -5.00 ± 2.18 | below | 0.2000 | 0.1000 |" in text
     assert page_auto.errors(rows) == ""
 

@@ -42,10 +42,16 @@ def test_a_reader_that_leaves(data, model):
     assert (child.wait(60), errors) == (141, b"")
 
 
-def test_start_up_leaves_heavy_packages_alone(data):
+@pytest.mark.parametrize("rows", ["few columns", "many"])
+def test_start_up_leaves_heavy_packages_alone(data, rows):
+    """Of a single algorithm, and of Auto but for rows so narrow that it has a model with a covariance matrix."""
+    options = ["-a", "arow"]
+    if rows == "many":
+        Path(data).write_text(Path(data).read_text().replace("\n", " 301:1\n"))
+        options = []
     code = "import os, sys; from thinstream.cli.app import main\n"
     code += "os._exit = lambda code: print(*sys.modules)\nmain()"  # how the command ends
-    command = [sys.executable, "-c", code, "train", data, "-q"]
+    command = [sys.executable, "-c", code, "train", data, "-q", *options]
     environment = {**os.environ, "PYTHONPATH": SOURCE}
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     loaded = set(out.split())

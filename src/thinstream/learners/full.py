@@ -57,9 +57,12 @@ class FullLearner(Learner):
 
     def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = CHECKED) -> int:
         """The rows in order, as `engine.loop` takes them."""
+        n = len(rows.indptr) - 1
+        if n == 0:
+            return 0  # code is being loaded, while rows are read
         import scipy.linalg.blas  # noqa: F401 (before threads of what is loaded are limited for the first time)
 
-        n, weights, belief, limits = len(rows.indptr) - 1, rows.weights, self.belief, self._limits(bounds.limit)
+        weights, belief, limits = rows.weights, self.belief, self._limits(bounds.limit)
         # infinite numbers are found where they come up
         with one_blas_thread(belief.sigma.d), np.errstate(over="ignore", invalid="ignore"):
             for i in range(n):
