@@ -119,6 +119,17 @@ def test_damage_of_any_kind_is_noticed(damage, tmp_path, monkeypatch):
     assert not file.exists()
 
 
+def test_a_long_name_is_kept(tmp_path, monkeypatch):
+    """Functions compiled from many modules have names that no file may have."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    name = "parse-" + "-".join(f"thinstream.streams.text.module{k}" for k in range(12))
+    kept, other = Kept(name, "here", "sources"), Kept(name + "-more", "here", "sources")
+    for each in (kept, other):
+        with each.locked() as folder:
+            each.write(folder, each.symbol.encode())
+    assert (kept.find(), other.find()) == (kept.symbol.encode(), other.symbol.encode())
+
+
 def test_code_of_another_function_is_refused(tmp_path, monkeypatch):
     """The checksum covers what the code is for: a file under another's name is not taken."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))

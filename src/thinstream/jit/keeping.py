@@ -16,6 +16,8 @@ from thinstream.locks import locked
 
 PACKAGE = Path(__file__).parent.parent
 _ENDING = ".code"
+#: Letters of a function's name in that of its file: names of files have 255 at most, some hold many modules.
+_LONGEST = 100
 
 
 def folders() -> list[Path]:
@@ -56,7 +58,8 @@ class Kept:
         self._folders = [] if sources is None else folders()
         key = f"{function}\n{surroundings}\n{secrets.token_hex() if sources is None else sources}"
         self._key = hashlib.sha256(key.encode()).digest()
-        self._stem = f"{function}-{hashlib.sha256(surroundings.encode()).hexdigest()[:16]}"
+        digest = hashlib.sha256(f"{function}\n{surroundings}".encode()).hexdigest()[:16]
+        self._stem = f"{function[:_LONGEST]}-{digest}"
         self.symbol = f"entry_{self._key.hex()}"
         self._name = f"{self._stem}-{self._key.hex()[:16]}{_ENDING}"
 
