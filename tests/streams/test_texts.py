@@ -235,6 +235,16 @@ def test_stop_lists(tmp_path):
     assert Wording(stop=("The", "don't")).left_out == {"the", "don", "t"}
     assert Wording(stop=("The",), lower=False).left_out == {"The"}
     assert {"the", "and", "of"} < {*as_stop_list("english")}
+    assert as_stop_list("the,") == ("the",)
+    with pytest.raises(InvalidParameterError, match=r"stop must be 'english', a file .* got 'germn', which is no file"):
+        as_stop_list("germn")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_utf_16_is_no_text(name, tmp_path):
+    (tmp_path / name).write_text("label,text\n1,a\n0,b\n", "utf-16")
+    with pytest.raises(InvalidInputError, match=r"rows.*: text must be UTF-8, got UTF-16: iconv"):
+        list(open_stream(tmp_path / name, text=("text",)).batches())
 
 
 def test_wording_is_part_of_what_features_mean(tmp_path):

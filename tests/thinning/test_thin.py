@@ -119,6 +119,17 @@ def test_a_blend_is_thinned_as_its_own_limit_does():
         small.partial_fit(X, y)
 
 
+@pytest.mark.parametrize("scale", ["idf", "rms"])
+def test_a_blend_of_rows_prepared_for_all_knows_them(scale):
+    """Importance is weight and rows: a column of tiny values that tells nothing goes before the ones that tell."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(400, 4)), 1e-3 * rng.normal(size=400)]).astype(np.float32)
+    model = ts.Auto(portfolio=[ts.AROW()], scale=scale).fit(X, X[:, 0] + X[:, 1] > 0)
+    found = importance(model._model.learner, 1.0).ravel()
+    assert (found[model.coef_.ravel() != 0] > 0).all()
+    assert {*np.flatnonzero(model.thin(2).coef_.ravel()).tolist()} == {0, 1}
+
+
 @given(arrays(np.float32, 8, elements=some.sampled_from([0.0, 0.5, -0.5, 1.0, 2.0, -2.0])), some.integers(1, 9))
 def test_the_largest_are_kept_and_ties_go_to_the_first(weights, n):
     model = Model.fresh("perceptron", Classes(0, 1), n_features=8)

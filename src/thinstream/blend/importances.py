@@ -53,7 +53,9 @@ def importance(learner: AnyLearner, power: float = USUAL) -> Numbers:
     if not power:
         return sizes
     found = np.empty_like(sizes)
-    models, kinds = plain_learner(learner).models, kinds_of(preparation_of(served(learner)))
+    models = plain_learner(learner).models
+    # rows that are prepared for all models at once are plain to each of them
+    kinds = PLAIN if preparation_of(learner) else kinds_of(preparation_of(served(learner)))
     for size, model, out in zip(np.atleast_2d(sizes), models, np.atleast_2d(found), strict=True):
         out[:] = _with_seen(learner, model, size, power, kinds)
     return found

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.errors import InvalidParameterError, listed
+from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.crossing.declared import MARK, Cross, names_of
 from thinstream.streams.crossing.plan import Crosses
@@ -21,6 +21,7 @@ from thinstream.streams.text.tokens import Feature
 from thinstream.streams.text.wording import Range, Wording, as_range
 
 BYTE_ORDER = b"\xef\xbb\xbf"  # some editors put it at the head of a file
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how such texts begin
 #: Bytes parsed at a time where features are crossed.
 PIECE = 1 << 18
 Class = str | float | bool
@@ -238,6 +239,8 @@ class ColumnFormat(HashedFormat):
 
     def header(self, text: Text) -> int:
         """These files may begin with a byte order mark."""
+        if bytes(text[:2]) in _UTF_16:
+            raise InvalidInputError("text must be UTF-8, got UTF-16: iconv -f UTF-16 -t UTF-8 FILE makes it so")
         return len(BYTE_ORDER) if bytes(text[:3]) == BYTE_ORDER else 0
 
     @property

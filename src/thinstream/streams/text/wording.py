@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from thinstream.errors import InvalidParameterError
+from thinstream.errors import InvalidParameterError, listed
 
 _WORD = re.compile(r"\w+")
 #: What a column's name ends in where its features are runs of characters.
@@ -126,7 +126,12 @@ def as_stop_list(given: Any) -> tuple[str, ...]:
     if isinstance(given, str):
         if given in LISTS:
             given = files("thinstream.streams.text").joinpath(f"{given}.txt").read_text("utf-8").split()
-        elif "," not in given and Path(given).is_file():
+        elif "," not in given:
+            if not Path(given).is_file():
+                raise InvalidParameterError(
+                    f"stop must be {listed(LISTS)}, a file of words, or words between commas (of one: 'word,'), "
+                    f"got {given!r}, which is no file"
+                )
             given = Path(given).read_text("utf-8").split()
         else:
             given = [word.strip() for word in given.split(",") if word.strip()]
