@@ -25,6 +25,14 @@ def mail(there):
     return "mail.csv"
 
 
+def test_dates_are_no_texts(mail, thin):
+    """Files in which they cannot be told from other texts are refused, not read as something else."""
+    thin("train", mail, "--label", "spam", "-a", "arow", "-m", "m.ts")
+    Path("m.jsonl").write_text('{"size": 1.5, "sender": "ann", "sent": "2024-05-17"}\n')
+    said = thin("predict", "m.jsonl", "-m", "m.ts", code=2)
+    assert "learned from dates (sent), which are mere texts in jsonl files; give it CSV" in said.errors
+
+
 def test_labels_and_columns_are_found_and_told(mail, thin):
     said = thin("train", mail, "--label", "spam", "-a", "arow", "-m", "m.ts")
     assert "labels are 'no' (" in said.errors
