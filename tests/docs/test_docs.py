@@ -22,8 +22,15 @@ PAGES = {
 }
 
 
-#: Pages whose commands compile what no other test does.
-COMPILING = ("recipes/drift.md",)
+#: Pages whose commands compile what no other test does, or take long.
+LONG = (
+    "recipes/crosses.md",
+    "recipes/drift.md",
+    "recipes/huge-vocabularies.md",
+    "recipes/late-labels.md",
+    "sparsity-path.md",
+    "tuning.md",
+)
 
 
 def blocks(page):
@@ -32,7 +39,7 @@ def blocks(page):
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=pytest.mark.slow if page in COMPILING else ()) for page in PAGES]
+    "page", [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in PAGES]
 )
 def test_the_commands_of_a_page(page, tmp_path):
     (tmp_path / "bin").mkdir()

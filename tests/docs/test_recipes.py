@@ -47,6 +47,7 @@ def test_texts(tmp_path):
     assert (tmp_path / "texts.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_drift(tmp_path):
     ((best, errors),) = script("drift").main(tmp_path / "drift.png", rows=6000, prices=False).values()
     never, forgetting, anew = errors.values()

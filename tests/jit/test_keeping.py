@@ -69,6 +69,7 @@ EDITS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_run_needs_no_numba_unless_sources_were_edited(package):
     """After an edit in a rule, then in a shared function, the new code runs, and the old one is gone."""
     cache = package / "cache"
@@ -177,6 +178,7 @@ def test_no_folder_to_write_is_no_error(package):
     assert answer(start(package, "/dev/null/nowhere")) == {"weights": [-1.0, 2.0], **COMPILED}
 
 
+@pytest.mark.slow
 def test_code_goes_to_the_users_folder_where_the_packages_is_not_writable(package):
     """A file stands where the package would keep its code: the user's folder takes it, one for each installation."""
     blocked = package / "thinstream" / "__pycache__" / "compiled"
