@@ -38,9 +38,7 @@ def blocks(page):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in PAGES]
-)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in PAGES])
 def test_the_commands_of_a_page(page, tmp_path):
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "thinstream"
