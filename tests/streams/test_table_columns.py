@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.streams.formats import as_text
@@ -72,6 +72,7 @@ def arrow(rows):
 
 
 @given(records, st.sampled_from(MODES))
+@example([{"num": 1.0, "cat": "a", "when": datetime.datetime(1969, 1, 1, 0, 59, 59, 1)}], "indicator")
 def test_agreement_with_csv(tmp_path_factory, rows, mode):
     shown = [{**row, "when": row["when"] and row["when"].isoformat(" ", "seconds")} for row in rows]
     wanted = csv_rows(shown, mode, numeric=["num"], categorical=["cat"], dates=["when"])

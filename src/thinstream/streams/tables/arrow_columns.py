@@ -101,7 +101,8 @@ def column_of(name: str, array: Any, path: str) -> Column:
     if types.is_null(kind):
         return Column(name, numbers=np.zeros(len(array)), present=np.zeros(len(array), np.bool_))
     if types.is_date(kind) or types.is_timestamp(kind):
-        times = array.cast(pyarrow().timestamp("s"), safe=False).to_numpy(zero_copy_only=False)
+        # numpy rounds down, Arrow would round times before 1970 up
+        times = array.to_numpy(zero_copy_only=False).astype("datetime64[s]")
         return Column(name, times=times, by_day=types.is_date(kind))
     if any(fits(kind) for fits in (types.is_dictionary, types.is_string, types.is_large_string, types.is_string_view)):
         return _categories(name, array, path)
