@@ -27,7 +27,8 @@ class TableColumns:
         Columns of the labels, and of the rows' weights.
     indices, values : str
         List columns of feature numbers (from 0) and values. If they are not there, every other column is a feature:
-        numbers and booleans under the name of the column, text under ``column=text``, hashed.
+        numbers and booleans under the name of the column, text under ``column=text``, hashed. Nulls are no features, as
+        in files read with ``missing="as-is"``.
     ignore : sequence of str
         Columns that are no features.
     classes : (negative, positive), or more

@@ -96,7 +96,7 @@ def test_columns_by_name_are_hashed_as_in_files(data: Any, tmp_path: Any) -> Non
     frame = pd.DataFrame({"age": [1.0, 2.0, 0.0], "city": ["Oslo", "Rome", None], "y": ["no", "yes", "no"]})
     pa.parquet.write_table(pa.Table.from_pandas(frame), tmp_path / "rows.parquet")
     options = {"label": "y", "classes": ("no", "yes"), "bits": 18, "normalize": "l2"}
-    file = open_stream(tmp_path / "rows.parquet", **options)
+    file = open_stream(tmp_path / "rows.parquet", missing="as-is", **options)  # nulls are no features here
     source = RayDatasetSource(data.from_pandas(frame), **options)
     assert flat(source.shards(1)[0].open()) == flat(file)
     assert (source.feature_space, source.classes, source.dtype) == (file.feature_space, file.classes, file.dtype)
