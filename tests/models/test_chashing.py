@@ -10,6 +10,7 @@ import pytest
 
 import thinstream as ts
 from thinstream.models.exports import LinearModel, export
+from thinstream.streams import Hashing, Numbering
 from thinstream.streams.options import Options, spelling
 from thinstream.streams.text.wording import Wording
 
@@ -95,6 +96,24 @@ def test_texts_that_are_not_taken_apart_into_words_are_left_to_the_caller(tmp_pa
     assert "m_add_text" not in header
 
 
+def test_cells_that_say_nothing_and_dates_are_told(tmp_path):
+    rows = [f"{k % 2},{'' if k % 3 else k},2024-05-{k % 28 + 1:02d}" for k in range(60)]
+    (tmp_path / "d.csv").write_text("\n".join(["label,age,sent", *rows]) + "\n")
+    stream = ts.open_stream(tmp_path / "d.csv", numeric=("age",), dates=("sent",), bits=20)
+    model = ts.AROW().fit_stream(stream)
+    export(LinearModel.of(model._model), tmp_path / "m.h")
+    header = (tmp_path / "m.h").read_text()
+    assert 'A cell that says nothing is the category "?" of its column' in header
+    assert '.weekday Fri, .hour 13): ["sent"]' in header
+    export(LinearModel.of(model._model), tmp_path / "m.json")
+    kept = json.loads((tmp_path / "m.json").read_text())
+    assert (kept["space"]["missing"], kept["space"]["dates"]) == ("indicator", ["sent"])
+    names = ["age=?", "sent.year=2024", "sent.month=05", "sent.day=17", "sent.weekday=Fri"]
+    weights = dict(zip(kept["indices"], kept["weights"], strict=True))
+    score = kept["intercept"] + sum(weights[j] for j in Numbering(Hashing(bits=20))(names).tolist())
+    assert score == pytest.approx(float(model.decision_function(["1,,2024-05-17"])[0]), rel=1e-5)
+
+
 def test_numbered_features_need_no_hashing(tmp_path):
     export(LinearModel.of(ts.FSOL().fit(np.eye(3), [0, 1, 1])._model), tmp_path / "m.h")
     assert "_add" not in (tmp_path / "m.h").read_text()
@@ -106,3 +125,18 @@ def test_every_part_of_a_feature_space_is_accounted_for():
     said = {"cross", "zero_based"}  # in the header's comment: rows come crossed, columns from 0
     said |= {"ngrams", "chars", "lower", "stop", "binary"}  # texts taken apart, where that is not into words
     assert {option.name for option in fields(Options) if spelling(option).in_space} == carried | said
+    cells = {"missing", "dates"}  # in the header's comment and in the space of JSON and ONNX
+    roles = {
+        "label",
+        "weight",
+        "ignore",
+        "id",
+        "time",
+        "indices",
+        "values",
+        "header",
+        "delimiter",
+    }  # no features, or where
+    kinds = {"numeric", "columns", "strict"}  # what a cell may be, not what becomes of it
+    kept = {option.name for option in fields(Options) if spelling(option).remembered and not spelling(option).in_space}
+    assert cells <= kept <= cells | roles | kinds

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import numpy as np
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
     rows: int  # acknowledged
     again: int  # requests that were sent again
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Names and numbers, ready for JSON; latencies in milliseconds."""
         shares = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9, "most": 100.0}
         found = np.percentile(self.latencies, [*shares.values()]) if self.latencies else [0.0] * len(shares)

@@ -35,11 +35,9 @@ def load(
     if json:
         show_json(found)
         return
-    told, times = {**found}, found["milliseconds"]
-    assert isinstance(times, dict)
     print(
-        f"{told['requests']:,} requests in {told['seconds']} s, {told['requests_per_second']:,} a second; "
-        f"{told['rows_acknowledged']:,} rows acknowledged, {told['sent_again']:,} requests sent again"
+        f"{found['requests']:,} requests in {found['seconds']} s, {found['requests_per_second']:,} a second; "
+        f"{found['rows_acknowledged']:,} rows acknowledged, {found['sent_again']:,} requests sent again"
     )
-    print("milliseconds: " + ", ".join(f"{name} {value}" for name, value in times.items()))
-    print("statuses: " + ", ".join(f"{status}: {many:,}" for status, many in dict(found["statuses"]).items()))  # type: ignore[call-overload]
+    print("milliseconds: " + ", ".join(f"{name} {value}" for name, value in found["milliseconds"].items()))
+    print("statuses: " + ", ".join(f"{status}: {many:,}" for status, many in found["statuses"].items()))

@@ -8,7 +8,7 @@ from typing import Any
 _HASHING = """
 /* Rows of named features. Each function adds to a row of n columns and values that has room for more, and returns how
  * many it has then; a row begins with n = 0. {name}_add: a number under the name of its column, space being "" (or a
- * feature of a namespace). {name}_add_category: the text of a column that is no number. What is empty is left out.
+ * feature of a namespace). {name}_add_category: the text of a column that is no number. What is empty adds nothing.
  */
 typedef struct {{ uint32_t hash, word, held, size; }} {name}_hash;
 

@@ -218,6 +218,11 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
         about.append(f"Rows must be hashed and crossed before they are scored: {json.dumps(crosses)}")
     if wording := own_wording(model.feature_space):
         about.append(f"Texts must be taken apart before they are scored: {json.dumps(wording)}")
+    if model.feature_space.get("missing") == "indicator":
+        about.append('A cell that says nothing is the category "?" of its column')
+    if dates := model.feature_space.get("dates"):
+        parts = "day.year 2024, .month 05, .day 17, .weekday Fri, .hour 13"
+        about.append(f"Dates are categories of their parts ({parts}): {json.dumps(dates)}")
     words = {
         "about": "\n * ".join(map(comment, about)),
         "name": name,

@@ -18,7 +18,8 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
 
     ``classes`` is [negative, positive], ``indices`` are sorted columns, the first being 0, and ``names`` maps columns
     (as text: JSON has no other keys) to names. ``space`` says how features were numbered: {} by their column, else how
-    names were hashed and crossed: weights are for rows prepared like that. Numbers read back to the same bits. A row is
+    names were hashed and crossed, which columns are ``dates`` and what ``missing`` cells are (``indicator``: the
+    category ? of their column): weights are for rows prepared like that. Numbers read back to the same bits. A row is
     positive if its score is above ``threshold``, or above 0 where there is none.
 
     With ``"normalize": "l2"`` in ``space`` a score is the sum of weights times values over the length of the row, plus

@@ -115,7 +115,8 @@ class LinearModel(NamedTuple):
             weights=first.weights,
             intercepts=np.array([one.intercept for one in models], dtype=first.weights.dtype),
             names={j: str(names[j]) for j in np.unique(columns).tolist() if j in names} if names else {},
-            feature_space={name: kept for name, kept in model.feature_space.items() if name != NORMALIZED},
+            feature_space={name: kept for name, kept in model.feature_space.items() if name != NORMALIZED}
+            | _cells(model),
             threshold=model.threshold,
             normalize=first.normalize or model.feature_space.get(NORMALIZED),
             scales=first.scales,
@@ -194,6 +195,12 @@ def _scales(learner: AnyLearner, preparation: Preparation) -> Scales | None:
     numbers = learner.table.numbers[where - 1]
     order = np.argsort(numbers)
     return Scales(numbers[order], m[where[order]])
+
+
+def _cells(model: Model) -> dict[str, Any]:
+    """What cells of a table become that are no number, text or category: whoever makes rows must know."""
+    found = {name: model.reading[name] for name in ("missing", "dates") if model.reading.get(name)}
+    return {name: kept for name, kept in found.items() if kept != "as-is"} if "hashing" in model.feature_space else {}
 
 
 def json_value(value: Any) -> Any:
