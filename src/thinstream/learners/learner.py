@@ -26,6 +26,7 @@ _NO_LABELS = np.empty(0, dtype=np.int8)
 DTYPES = ("float32", "float64")
 #: Largest |x| taken: rows of a million such values still have finite sums of squares.
 LARGEST = {"float32": 1e15, "float64": 1e150}
+_LIMITS = {np.dtype(name): limit for name, limit in LARGEST.items()}  # names of dtypes take microseconds
 EQUAL_COSTS = Costs()
 #: Rows that were checked before.
 CHECKED = Bounds(-1, 0.0)
@@ -55,7 +56,9 @@ def _require_representable(rule: Any, kind: np.dtype[Any], owner: str) -> None:
 
 def require_range(batch: Batch, dtype: np.dtype[Any]) -> None:
     """Raises if a value is so large that sums of squares would overflow in a model of this precision."""
-    limit = LARGEST[dtype.name]
+    limit = _LIMITS[dtype]
+    if batch.largest <= limit:
+        return
     more = " (dtype='float64' allows 1e+150)" if dtype.name == "float32" else ""
     batch.require_below(limit, f"{dtype.name} allows {limit:g}: sums of squares would overflow{more}")
 

@@ -1,8 +1,9 @@
 """The application: for the server's own processes, or for any server that speaks ASGI."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,58 +19,69 @@ from thinstream.serve.places import Places
 from thinstream.serve.registering import register
 from thinstream.serve.served import ServedModels
 from thinstream.serve.settings import Limits, Settings
-from thinstream.serve.web import PlainTextResponse, Request, Response, Route, Starlette
+from thinstream.serve.web import Reply, Request, Route, Starlette
 from thinstream.serve.wire import to_json
 
 #: What is there before requests are, and goes after them.
 Around = Callable[[], AbstractAsyncContextManager[None]]
 
 
+class Application(Starlette):
+    """Starlette, but routes that are asked for often are found without looking through all."""
+
+    def __init__(self, often: list[Route], others: list[Route], **options: Any) -> None:
+        super().__init__(routes=[*often, *others], **options)
+        self._often = {route.path: route.app for route in often}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answers a request."""
+        often = self._often.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (super().__call__ if often is None else often)(scope, receive, send)
+
+
 def predicting_app(
-    places: Places, guard: Guard, limits: Limits, log: RequestLog, around: Around | None = None
-) -> Starlette:
+    places: Places, guard: Guard, limits: Limits, log: RequestLog, around: Around = nullcontext
+) -> Application:
     """An application that predicts, and asks the learning process to learn."""
     link, models = Link(places.door), ServedModels(places, limits)
-    desk = Desk(models, link, guard, limits, Metrics(), log)
+    desk = Desk(models, link, guard, limits, Metrics(places.metrics), log)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with around() if around is not None else _nothing():
+        async with around():
             await link.open()
             models.warm_up()
+            telling = asyncio.create_task(desk.metrics.keep_telling())
             yield
+            telling.cancel()
+            desk.metrics.leave()
             await link.close()
 
-    async def metrics(request: Request) -> Response:
-        return PlainTextResponse(desk.metrics.text(await link.ask("status")), media_type=CONTENT_TYPE)
+    async def metrics(request: Request) -> Reply:
+        return Reply(desk.metrics.text(await link.ask("status")), CONTENT_TYPE)
 
     async def openapi(request: Request) -> Any:
         return description()
 
-    async def docs(request: Request) -> Response:
-        return Response(page(), media_type="text/html; charset=utf-8")
+    async def docs(request: Request) -> Reply:
+        return Reply(page().encode(), "text/html; charset=utf-8")
 
     others: list[Route] = [
         desk.route("/metrics", metrics, "read", ("GET",)),
         desk.route("/openapi.json", openapi, None, ("GET",)),
         desk.route("/docs", docs, None, ("GET",)),
     ]
-    routes = [*short.routes(desk), *v2.routes(desk), *others]
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _missing, 405: _missing, 500: _failed})
+    return Application(
+        short.routes(desk),
+        [*v2.routes(desk), *others],
+        lifespan=lifespan,
+        exception_handlers={404: _missing, 405: _missing},
+    )
 
 
-@asynccontextmanager
-async def _nothing() -> AsyncIterator[None]:
-    yield
-
-
-async def _missing(request: Request, error: Any) -> Response:
+async def _missing(request: Any, error: Any) -> Any:
     said = f"{request.method} {request.url.path[:100]} is not something this server answers; see /docs"
-    return Response(to_json({"error": said}), error.status_code, media_type="application/json")
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return Response(to_json({"error": "the request failed; nothing was learned"}), 500, media_type="application/json")
+    return Reply(to_json({"error": said}), status_code=error.status_code)
 
 
 def create_app(
@@ -81,7 +93,7 @@ def create_app(
     limits: Limits | None = None,
     settings: Settings | None = None,
     log: bool = False,
-) -> Starlette:
+) -> Application:
     """An ASGI application that predicts and learns, with a learning process of its own; for one process.
 
     Parameters

@@ -6,7 +6,7 @@ from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.serve.reading import RowReader
 from thinstream.serve.settings import Limits
-from thinstream.serve.wire import Raw, Struct, from_json, from_msgpack
+from thinstream.serve.wire import Raw, Struct, json_as, msgpack_as
 
 JSON, MSGPACK, TEXT = "application/json", ("application/msgpack", "application/x-msgpack"), "text/plain"
 
@@ -33,6 +33,9 @@ class Packed(Struct, forbid_unknown_fields=True):
     request: str | None = None
 
 
+_body, _packed = json_as(Body), msgpack_as(Packed)
+
+
 class Said(NamedTuple):
     """A request, its rows still to be read."""
 
@@ -51,7 +54,7 @@ class Said(NamedTuple):
             return Rows(batch, labels, None, len(batch) == 1)
         body = self.body
         if self.kind == JSON:
-            if not bytes(body.x):
+            if not memoryview(body.x):
                 raise InvalidInputError("x is missing: a row, or a list of rows")
             batch, one = reader.raw(body.x)
         else:
@@ -75,14 +78,15 @@ def read_body(raw: bytes, content_type: str) -> Said:
     """The body of a request."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in MSGPACK:
-        return Said(from_msgpack(raw, Packed), MSGPACK[0])
+        return Said(_packed(raw), MSGPACK[0])
     if kind in ("", JSON, "application/x-www-form-urlencoded") and raw.lstrip()[:1] == b"{":  # what curl says
-        return Said(from_json(raw, Body), JSON)
+        return Said(_body(raw), JSON)
     if kind.startswith("text/") or kind == "application/x-www-form-urlencoded":
         try:
-            return Said(raw.decode(), TEXT)
+            raw.decode()
         except UnicodeDecodeError as error:
             raise InvalidInputError(f"the text must be UTF-8, byte {error.start} is not") from None
+        return Said(raw, TEXT)
     raise InvalidInputError(
         f"the body must be a JSON object ({JSON}), MessagePack ({MSGPACK[0]}) or lines of text ({TEXT}), "
         f"got {kind or 'no Content-Type'!r:.60} and {raw[:20]!r}"

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -30,12 +29,11 @@ class Child:
 
     """
 
-    def __init__(self, order: dict[str, Any], handles: tuple[int, ...] = (), **environment: str) -> None:
+    def __init__(self, order: dict[str, Any], handles: tuple[int, ...] = ()) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "thinstream.serve.process"],
             stdin=subprocess.PIPE,
             pass_fds=handles,
-            env={**os.environ, **environment},
             start_new_session=True,  # Ctrl-C is for the server, which ends others in order
         )
         assert self._process.stdin is not None

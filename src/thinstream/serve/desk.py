@@ -1,10 +1,12 @@
 """What all requests have in common: who may, how much, which model; what goes out, also if something is wrong."""
 
+import sys
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from thinstream.errors import NumericalError, ThinstreamError
+from thinstream.errors import InvalidInputError, InvalidParameterError, NumericalError
 from thinstream.serve.asking import MSGPACK
 from thinstream.serve.guard import Guard
 from thinstream.serve.link import Link
@@ -13,10 +15,10 @@ from thinstream.serve.metrics import Metrics
 from thinstream.serve.refusals import Refused
 from thinstream.serve.served import ServedModels
 from thinstream.serve.settings import Limits
-from thinstream.serve.web import ClientDisconnect, Request, Response, Route
+from thinstream.serve.web import ClientDisconnect, Reply, Request, Route
 from thinstream.serve.wire import to_json, to_msgpack
 
-#: A handler of requests: what it answers goes out as JSON, unless it is a response already.
+#: A handler of requests: what it answers goes out as JSON, unless it is a reply (or a response of Starlette) already.
 Handler = Callable[[Request], Awaitable[Any]]
 
 
@@ -43,30 +45,9 @@ class Desk:
 
     def route(self, path: str, handler: Handler, scope: str | None, methods: tuple[str, ...] = ("POST",)) -> Route:
         """The handler under a path, for tokens of a scope; None: for anybody."""
+        return Route(path, Endpoint(self, path, handler, scope), methods=list(methods))
 
-        async def answer(request: Request) -> Response:
-            began = time.perf_counter()
-            try:
-                if scope is not None:
-                    self._require(request, scope)
-                found = await handler(request)
-                response = found if isinstance(found, Response) else _response(request, found)
-            except Refused as refused:
-                response = refusal(refused)
-            except NumericalError as error:
-                response = refusal(Refused(422, str(error)))
-            except ThinstreamError as error:
-                response = refusal(Refused(422, str(error)))
-            except ClientDisconnect:
-                response = Response(status_code=499)
-            seconds = time.perf_counter() - began
-            self.metrics.answered(path, response.status_code, seconds)
-            self.log.answered(request, response.status_code, seconds)
-            return response
-
-        return Route(path, answer, methods=list(methods))
-
-    def _require(self, request: Request, scope: str) -> None:
+    def require(self, request: Request, scope: str) -> None:
         """Raises unless the request may; pages that somebody looks at in a browser may not without a token."""
         self.guard.require(request.headers.get("authorization"), scope)
         if not self.guard and "origin" in request.headers:
@@ -78,27 +59,64 @@ class Desk:
         if given.isdigit() and int(given) > most:
             raise _too_long(most)
         pieces, size = list[bytes](), 0
-        async for piece in request.stream():
+        while True:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            piece = message.get("body", b"")
             size += len(piece)
             if size > most:
                 raise _too_long(most)
             pieces.append(piece)
-        return b"".join(pieces)
+            if not message.get("more_body"):
+                return b"".join(pieces)
+
+
+class Endpoint:
+    """A handler under a path, as ASGI has it: whatever happens, something goes out."""
+
+    def __init__(self, desk: Desk, path: str, handler: Handler, scope: str | None) -> None:
+        self._desk, self._path, self._handler, self._scope = desk, path, handler, scope
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answers a request."""
+        began, request, desk = time.perf_counter(), Request(scope, receive), self._desk
+        reply: Any
+        try:
+            if self._scope is not None:
+                desk.require(request, self._scope)
+            found = await self._handler(request)
+            reply = found if callable(found) else _reply(request, found)
+        except Refused as refused:
+            reply = refusal(refused)
+        except (InvalidInputError, InvalidParameterError, NumericalError) as error:
+            reply = refusal(Refused(422, str(error)))
+        except ClientDisconnect:
+            reply = Reply(b"", status_code=499)
+        except Exception:  # what it was is for whoever runs the server
+            traceback.print_exc(file=sys.stderr)
+            reply = refusal(Refused(500, "the request failed; nothing was learned"))
+        seconds = time.perf_counter() - began
+        desk.metrics.answered(self._path, reply.status_code, seconds)
+        desk.log.answered(request, reply.status_code, seconds)
+        await reply(scope, receive, send)
 
 
 def _too_long(most: int) -> Refused:
     return Refused(413, f"a body may have {most:,} bytes; send fewer rows at a time")
 
 
-def _response(request: Request, found: Any) -> Response:
-    if request.headers.get("accept", request.headers.get("content-type", "")) in MSGPACK:
-        return Response(to_msgpack(found), media_type=MSGPACK[0])
-    return Response(to_json(found), media_type="application/json")
+def _reply(request: Request, found: Any) -> Reply:
+    headers = request.headers
+    if headers.get("accept", headers.get("content-type")) in MSGPACK:
+        return Reply(to_msgpack(found), MSGPACK[0])
+    return Reply(to_json(found))
 
 
-def refusal(refused: Refused) -> Response:
+def refusal(refused: Refused) -> Reply:
     """What is said of a request that is not answered as asked."""
     headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
     if refused.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return Response(to_json({"error": refused.message}), refused.status, headers, "application/json")
+    said = to_json({"error": refused.message})
+    return Reply(said, status_code=refused.status, headers=tuple(headers.items()))

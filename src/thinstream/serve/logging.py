@@ -28,9 +28,9 @@ class RequestLog:
             return
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "from": request.client.host if request.client else None,
+            "from": request.host,
             "method": request.method,
-            "path": request.url.path[:200],
+            "path": request.path[:200],
             "status": status,
             "ms": round(1e3 * seconds, 3),
         }

@@ -1,15 +1,24 @@
 """What a server tells Prometheus of itself; of several processes the sums."""
 
+import asyncio
 import os
+import secrets
+from bisect import bisect_left
+from contextlib import suppress
+from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from thinstream.serve.wire import from_json, to_json
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds.
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+#: Seconds after which others know what a process has counted.
+_TOLD = 1.0
 #: Names of what is told of a model, where that is found in its status, and whether it only ever rises.
 _OF_MODELS = (
     ("rows_learned", ("rows",), True, "Rows learned"),
@@ -26,37 +35,83 @@ _OF_MODELS = (
 
 
 class Metrics:
-    """Counts requests of this process, and tells what all have counted."""
+    """Counts requests of this process, and tells what all have counted.
 
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "thinstream_requests", "Requests answered", ("path", "status"), registry=self._registry
-        )
-        self._seconds = Histogram(
-            "thinstream_request_seconds", "Seconds to answer", ("path",), buckets=_BUCKETS, registry=self._registry
-        )
-        self._children: dict[Any, Any] = {}
+    Parameters
+    ----------
+    folder : path
+        Where each process leaves what it has counted, now and then: counting itself is to cost next to nothing.
+
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._file = folder, folder / f"{os.getpid()}-{secrets.token_hex(4)}.json"
+        #: Of each path and status: the sum of all seconds, and how many requests took as long as each bucket.
+        self._tallies: dict[tuple[str, int], list[float]] = {}
+        self._changed = False
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """A request was answered."""
-        known = self._children.get((path, status))
-        if known is None:  # looking labels up takes longer than counting
-            known = self._requests.labels(path, str(status)), self._seconds.labels(path)
-            self._children[path, status] = known
-        known[0].inc()
-        known[1].observe(seconds)
+        tally = self._tallies.get((path, status))
+        if tally is None:
+            tally = self._tallies[path, status] = [0.0] * (len(_BUCKETS) + 2)
+        tally[0] += seconds
+        tally[1 + bisect_left(_BUCKETS, seconds)] += 1
+        self._changed = True
+
+    async def keep_telling(self) -> None:
+        """Leaves what was counted to others, as long as it is not cancelled."""
+        while True:
+            await asyncio.sleep(_TOLD)
+            self.leave()
+
+    def leave(self) -> None:
+        """Leaves what was counted to others; it stays there when this process has ended."""
+        if not self._changed:
+            return
+        self._changed, draft = False, self._file.with_suffix(".tmp")
+        with suppress(OSError):  # the server ends
+            draft.write_bytes(to_json([[*key, tally] for key, tally in self._tallies.items()]))
+            draft.replace(self._file)
+
+    def _all(self) -> dict[tuple[str, int], list[float]]:
+        """The tallies of all processes."""
+        self._changed = True
+        self.leave()
+        found: dict[tuple[str, int], list[float]] = {}
+        for file in self._folder.glob("*.json"):
+            for path, status, tally in from_json(file.read_bytes()):
+                known = found.setdefault((path, status), [0.0] * len(tally))
+                found[path, status] = [one + other for one, other in zip(known, tally, strict=True)]
+        return found
 
     def text(self, models: dict[str, dict[str, Any]]) -> bytes:
         """All there is to tell; ``models`` are their statuses."""
-        registry = self._registry
-        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            registry = CollectorRegistry()
-            collector: Any = MultiProcessCollector
-            collector(registry)
         told = CollectorRegistry()
+        told.register(_Requests(self._all()))
         told.register(_Models(models))
-        return generate_latest(registry) + generate_latest(told)
+        return generate_latest(told)
+
+
+class _Requests:
+    """Requests as Prometheus has them."""
+
+    def __init__(self, tallies: dict[tuple[str, int], list[float]]) -> None:
+        self._tallies = tallies
+
+    def collect(self) -> Any:
+        """Families of metrics."""
+        counted = CounterMetricFamily("thinstream_requests", "Requests answered", labels=["path", "status"])
+        for (path, status), (_, *many) in sorted(self._tallies.items()):
+            counted.add_metric([path, str(status)], sum(many))
+        yield counted
+        took = HistogramMetricFamily("thinstream_request_seconds", "Seconds to answer", labels=["path"])
+        bounds = [*(str(bound) for bound in _BUCKETS), "+Inf"]
+        for path in sorted({path for path, _ in self._tallies}):
+            alike = (tally for (its, _), tally in self._tallies.items() if its == path)
+            total, *counts = map(sum, zip(*alike, strict=True))
+            took.add_metric([path], list(zip(bounds, accumulate(counts), strict=True)), total)
+        yield took
 
 
 class _Models:

@@ -1,7 +1,9 @@
 """Rows of requests, prepared as those a model has learned from; what is read the same way is set up once."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,10 @@ from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.models.model import Model
 from thinstream.serve.settings import Limits
-from thinstream.serve.wire import Raw, from_json
+from thinstream.serve.wire import Raw, from_json, json_as
 from thinstream.streams.at_hand import batch_like, opened_like, without_label
+
+_texts, _numbers, _lists_of_numbers = json_as(list[Raw]), json_as(dict[str, float]), json_as(list[dict[str, float]])
 
 
 class RowReader:
@@ -30,7 +34,7 @@ class RowReader:
     >>> reader = RowReader(Model.fresh("fsol", Classes(-1, 1)), Limits())
     >>> reader.rows({"3": 0.5, "1": 2}).indices  # numbers as in libsvm files: they begin at 1
     array([0, 2], dtype=int32)
-    >>> reader.lines("+1 1:2 3:0.5", labelled=True)[1]
+    >>> reader.lines(b"+1 1:2 3:0.5", labelled=True)[1]
     [1]
 
     """
@@ -59,11 +63,14 @@ class RowReader:
         text = bytes(x).lstrip()
         one = not text.startswith(b"[")
         if self._raw_json and (one or text[1:].lstrip().startswith(b"{")):
-            lines = [text] if one else [bytes(each) for each in from_json(text, list[Raw])]
+            lines = [text] if one else [bytes(each) for each in _texts(text)]
             self._require_rows(len(lines))
             if all(line.startswith(b"{") for line in lines):
                 joined = b"\n".join(line.replace(b"\n", b" ").replace(b"\r", b" ") for line in lines)
                 return self._checked(self._stream("jsonl", False).rows_of(joined + b"\n"), len(lines)), one
+        if not self.named and (one or text[1:].lstrip().startswith(b"{")):
+            with suppress(InvalidInputError):  # matrices, and what is wrong, are looked at below
+                return self._plainly_numbered([_numbers(text)] if one else _lists_of_numbers(text)), one
         return self.some(from_json(text))
 
     def some(self, x: Any) -> tuple[Batch, bool]:
@@ -131,6 +138,22 @@ class RowReader:
             raise InvalidInputError("x: values must be finite numbers, one is too large") from None
         return self._checked(Batch.of(np.array(counts), np.array(columns, np.int32), numbers, width), len(rows))
 
+    def _plainly_numbered(self, rows: list[dict[str, float]]) -> Batch:
+        """The same of rows that are as they should be; `InvalidInputError` says only that they are not."""
+        self._require_rows(len(rows))
+        names = [name for row in rows for name in row]
+        digits = "".join(names)
+        if not digits.isascii() or not digits.isdigit() or max(map(len, names)) > 9 or not min(map(len, names)):
+            raise InvalidInputError("x: a feature has no number")
+        columns = np.array([*map(int, names)], np.int32) - self._first
+        if columns.min() < 0:
+            raise InvalidInputError("x: a number is too low")
+        values = np.array([value for row in rows for value in row.values()])
+        counts = np.array([0, *accumulate(map(len, rows))])
+        width = self._width(int(columns.max()) + 1)
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            return self._checked(Batch.of(counts, columns, values.astype(self._dtype), width), len(rows))
+
     def _number(self, name: Any, row: int) -> int:
         text = str(name)
         if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < self._first:
@@ -160,19 +183,18 @@ class RowReader:
 
     # What text has ----------------------------------------------------------------------------------------------------
 
-    def lines(self, text: str, labelled: bool) -> tuple[Batch, list[Any] | None]:
+    def lines(self, text: bytes, labelled: bool) -> tuple[Batch, list[Any] | None]:
         """The rows of lines as the model's files have them, with their labels if asked for."""
         lines = [line for line in text.splitlines() if line.strip()]
         self._require_rows(len(lines))
         kind = "libsvm"
         if self.named:
-            kind = "jsonl" if all(line.lstrip().startswith("{") for line in lines) else "vw"
+            kind = "jsonl" if all(line.lstrip().startswith(b"{") for line in lines) else "vw"
         if not labelled and self.named and not (self._raw_json and kind == "jsonl"):
-            return self.rows(lines), None
-        joined = "\n".join(lines) + "\n"
-        batch = self._stream(kind, labelled).rows_of(joined.encode("utf-8", "surrogatepass"))
+            return self.rows([line.decode() for line in lines]), None
+        batch = self._stream(kind, labelled).rows_of(b"\n".join(lines) + b"\n")
         if not labelled:
-            return self._checked(replace(batch, y=None), len(lines)), None
+            return self._checked(batch if batch.y is None else replace(batch, y=None), len(lines)), None
         y = self._checked(batch, len(lines)).require_labels()
         classes = self._model.classes
         return replace(batch, y=None), [classes[k] for k in ((y > 0).astype(int) if y.dtype == np.int8 else y)]
@@ -191,11 +213,12 @@ class RowReader:
     def _checked(self, batch: Batch, rows: int) -> Batch:
         if len(batch) != rows:
             raise InvalidInputError(f"x: each line must be one row, got {rows} lines and {len(batch)} rows")
-        most = int(np.diff(batch.indptr).max(initial=0))
-        if most > self._limits.features:
-            raise InvalidInputError(f"x: a row may have {self._limits.features:,} features, got {most:,}")
+        if batch.nnz > self._limits.features:
+            most = int(np.diff(batch.indptr).max(initial=0))
+            if most > self._limits.features:
+                raise InvalidInputError(f"x: a row may have {self._limits.features:,} features, got {most:,}")
         if not self.named:
-            self._width(int(batch.indices[: batch.nnz].max(initial=-1)) + 1)
+            self._width(batch.n_features)
         return batch
 
 

@@ -99,7 +99,8 @@ class ServedModels:
 
 def scores_of(model: Model, batch: Batch) -> NDArray[Any]:
     """Scores, finite ones."""
-    found: NDArray[Any] = model.learner.scores(replace(batch, y=None, weights=None))
+    bare = batch if batch.y is None and batch.weights is None else replace(batch, y=None, weights=None)
+    found: NDArray[Any] = model.learner.scores(bare)
     return found
 
 

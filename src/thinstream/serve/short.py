@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.errors import InvalidInputError
-from thinstream.serve.asking import Said, ids_of, listed_for, read_body, weights_of
+from thinstream.serve.asking import TEXT, Said, ids_of, listed_for, read_body, weights_of
 from thinstream.serve.desk import Desk
 from thinstream.serve.packed import pack
 from thinstream.serve.refusals import Refused
@@ -46,10 +46,11 @@ class _Short:
         said, served, (model, about) = await self._said(request)
         batch, _, _, one = said.rows(served.reader, labelled=False)
         scores = scores_of(model, batch)
-        given = request.query_params.get("id") if isinstance(said.body, str) else said.body.id
+        given = request.query_params.get("id") if said.kind == TEXT else said.body.id
         if given is not None:
             ids = ids_of(given, len(batch), one, self._desk.limits)
-            data = pack(replace(batch, weights=None), [None] * len(batch), scores)
+            kept = batch if batch.weights is None else replace(batch, weights=None)
+            data = pack(kept, [None] * len(batch), scores)
             await self._desk.link.ask("keep", served.name, ids=ids, data=data)
         return {"model": served.name, "version": about["version"], **answers(model, scores, one)}
 
@@ -60,7 +61,7 @@ class _Short:
         scores_of(model, batch)  # raises on values that cannot be learned
         if weights is not None:
             batch = replace(batch, weights=np.array(weights))
-        data = pack(replace(batch, y=None), served.known(labels or []))
+        data = pack(batch, served.known(labels or []))
         answer = await self._desk.link.ask("learn", served.name, request=self._request_id(request, said), data=data)
         return {"model": served.name, **answer}
 
@@ -68,7 +69,7 @@ class _Short:
         """Labels of rows that were predicted with ids; what became of them."""
         said, served, _ = await self._said(request)
         body = said.body
-        if isinstance(body, str):
+        if said.kind == TEXT:
             raise Refused(422, 'labels are JSON or MessagePack: {"id": …, "y": …}')
         one = not isinstance(body.id, list)
         many = 1 if one else len(body.id)

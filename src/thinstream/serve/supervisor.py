@@ -119,7 +119,7 @@ class Supervisor:
         }
         for name in ("tokens", "certificate", "key"):
             order[name] = None if order[name] is None else str(order[name])
-        return Child(order, (number,), PROMETHEUS_MULTIPROC_DIR=str(self._places.metrics))
+        return Child(order, (number,))
 
     def _stop(self, learner: Child, predictors: list[Child]) -> None:
         """First requests end, then what was learned is written down."""

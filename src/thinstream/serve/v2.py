@@ -14,7 +14,7 @@ from thinstream.serve.refusals import Refused
 from thinstream.serve.served import Served, answers, scores_of
 from thinstream.serve.sharing import Snapshot
 from thinstream.serve.tensors import HEADER, inputs_of, packed, split
-from thinstream.serve.web import Request, Response, Route
+from thinstream.serve.web import Reply, Request, Route
 from thinstream.serve.wire import to_json
 
 _CSR = {"indptr", "indices", "values"}
@@ -68,7 +68,7 @@ class _V2:
             ready = all(status.get("ready", True) for status in found.values())
         except Refused:
             ready = False
-        return Response(to_json({"ready": ready}), 200 if ready else 503, media_type="application/json")
+        return Reply(to_json({"ready": ready}), status_code=200 if ready else 503)
 
     async def model_ready(self, request: Request) -> dict[str, Any]:
         """Whether a model predicts."""
@@ -97,7 +97,7 @@ class _V2:
             },
         }
 
-    async def infer(self, request: Request) -> Response:
+    async def infer(self, request: Request) -> Reply:
         """Labels, scores and probabilities of rows."""
         asked, behind = split(await self._desk.body(request), request.headers.get(HEADER))
         tensors = inputs_of(asked, behind)
@@ -110,8 +110,8 @@ class _V2:
             head["id"] = asked["id"]
         raw, size = packed(head, outputs, binary)
         if not binary:
-            return Response(raw, media_type="application/json")
-        return Response(raw, headers={HEADER: str(size)}, media_type="application/octet-stream")
+            return Reply(raw)
+        return Reply(raw, "application/octet-stream", headers=((HEADER, str(size)),))
 
     async def index(self, request: Request) -> list[dict[str, Any]]:
         """All models, loaded or not."""

@@ -1,5 +1,7 @@
 """Bytes on a wire: JSON and MessagePack of requests, and what processes of a server say to each other."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -73,18 +75,22 @@ class Frames:
         return found
 
 
-def from_json(raw: bytes, kind: Any = Any) -> Any:
-    """A JSON text as a value of a kind."""
-    return _decoded(msgspec.json.decode, raw, kind, "JSON")
+def json_as(kind: Any) -> Callable[[bytes], Any]:
+    """What reads JSON texts as values of a kind; to be made once."""
+    return partial(_decoded, msgspec.json.Decoder(kind).decode, "JSON")
 
 
-def from_msgpack(raw: bytes, kind: Any = Any) -> Any:
-    """A MessagePack as a value of a kind."""
-    return _decoded(msgspec.msgpack.decode, raw, kind, "MessagePack")
+def msgpack_as(kind: Any) -> Callable[[bytes], Any]:
+    """The same of MessagePack."""
+    return partial(_decoded, msgspec.msgpack.Decoder(kind).decode, "MessagePack")
 
 
-def _decoded(decode: Any, raw: bytes, kind: Any, named: str) -> Any:
+def _decoded(decode: Callable[[bytes], Any], named: str, raw: bytes) -> Any:
     try:
-        return decode(raw, type=kind)
+        return decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInputError(f"the body is not {named} as it must be: {error}") from None
+
+
+#: A JSON text as whatever it is.
+from_json = json_as(Any)

@@ -3,6 +3,7 @@
 import mmap
 import weakref
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ class BufferPool:
     def empty(self, length: int, dtype: Any) -> NDArray[Any]:
         """An array of whatever the memory holds."""
         size = max(length * np.dtype(dtype).itemsize, mmap.PAGESIZE)
+        if size == mmap.PAGESIZE:  # of a row or two: lending would take longer than parsing
+            return np.empty(length, dtype)
         size = 1 << (size - 1).bit_length()  # few sizes, so that they fit again; pages never touched cost nothing
         free = self._free.setdefault(size, [])
         try:
@@ -120,13 +123,7 @@ class Libsvm(LineFormat):
         )
 
     def _parse(self, text: Text, index: np.dtype[Any]) -> tuple[Result, Out]:
-        first = 0 if self.zero_based else 1
-        # in 32 bits with room for one more column, the intercept
-        widest = 2**31 - 2 if index == np.int32 else 2**62 - 1 - first
-        known = np.array(self.classes or (), dtype=np.float64)
-        order = np.argsort(known)  # −1 and +1 of two classes, numbers of more
-        codes = (2 * order - 1 if len(known) == 2 else order).astype(np.float64)
-        rules = Rules(first, widest, self.limit, known[order], codes, not self.labelled)
+        rules = _rules(self.zero_based, self.classes or (), self.limit, self.labelled, index == np.int32)
         # the shortest row is a digit and an end of line, the shortest feature a blank and 1:1
         rows, features = len(text) // 2 + 1, len(text) // 4 + 1
         out = Out(
@@ -154,6 +151,17 @@ class Libsvm(LineFormat):
         if result.verdict == parser.LIMIT:
             return f"|value| must be at most {self.limit:g} ({self.dtype}: sums of squares would overflow), got {given}"
         return f"{_MESSAGES[result.verdict]}, got {given}"
+
+
+@lru_cache
+def _rules(zero_based: bool, classes: tuple[float, ...], limit: float, labelled: bool, short: bool) -> Rules:
+    """As the parser has them, for indices of 32 bits or of 64."""
+    first = 0 if zero_based else 1
+    widest = 2**31 - 2 if short else 2**62 - 1 - first  # in 32 bits with room for one more column, the intercept
+    known = np.array(classes, dtype=np.float64)
+    order = np.argsort(known)  # −1 and +1 of two classes, numbers of more
+    codes = (2 * order - 1 if len(known) == 2 else order).astype(np.float64)
+    return Rules(first, widest, limit, known[order], codes, not labelled)
 
 
 def begins_at_zero(files: list[str]) -> bool:
