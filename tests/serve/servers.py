@@ -35,7 +35,8 @@ class Server:
             *self._arguments,
         ]
         self.log = open(self.data.parent / "log.txt", "a+")  # noqa: SIM115
-        environment = {**os.environ, "PYTHONPATH": SOURCE}
+        found = [SOURCE, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, found))}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
         line = self.process.stdout.readline()
         found = re.search(r"on (http\S+)", line)

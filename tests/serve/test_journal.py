@@ -15,7 +15,8 @@ from tests.serve.rows import packed_rows
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.serve.committing import Busy, Committer
-from thinstream.serve.journal import Journal, JournalError, Reader, SteadyClock
+from thinstream.serve.journal import Entry, Journal, JournalError, Reader, SteadyClock, Taught
+from thinstream.serve.journal_stream import Bell
 from thinstream.serve.packed import n_rows, pack, unpack
 
 
@@ -135,7 +136,7 @@ def test_answers_are_forgotten_in_time(path):
 def test_many_threads_and_one_sync_for_many(path):
     """Every acknowledged request is there once; far fewer transactions than requests."""
     groups = []
-    committer = Committer(Journal(path), lambda: groups.append(1))
+    committer = Committer(Journal(path), groups.append)
     answers = {}
 
     def work(thread):
@@ -151,9 +152,65 @@ def test_many_threads_and_one_sync_for_many(path):
     found = {unpack([entry.data]).labels[0]: entry.number for entry in entries(path)}
     assert found == answers
     assert len(groups) < 800
+    assert [entry.number for group in groups for entry in group] == [*range(1, 401)]
+
+
+@settings(max_examples=20)  # each step waits for the disk
+@given(st.lists(st.lists(st.none() | st.integers(0, 5), max_size=9), max_size=6), st.sets(st.integers(0, 5)))
+def test_requests_of_one_transaction(tmp_path_factory, groups, failing):
+    """Against a list: as if they had come one by one, and none of those whose transaction fails."""
+    path = tmp_path_factory.mktemp("journal") / "journal.sqlite"
+    journal, told, known = Journal(path), [], {}
+    for k, group in enumerate(groups):
+        before, met = len(told), dict(known)
+        taught = [Taught(b"%d.%d" % (k, j), 1, None if r is None else f"r{r}") for j, r in enumerate(group)]
+        expected = []
+        for each in taught:
+            if each.request in known:
+                expected.append(known[each.request] | {"again": True})
+                continue
+            told.append(each.data)
+            expected.append({"rows": 1, "entry": len(told)})
+            if each.request is not None:
+                known[each.request] = expected[-1]
+        try:
+            with journal.transaction():
+                assert journal.teach(taught) == expected
+                if k in failing:
+                    raise KeyError
+        except KeyError:
+            told, known = told[:before], met
+        assert [entry.data for entry in journal.new()] == told[before:]
+    journal.close()
+    assert [entry.data for entry in entries(path)] == told
+
+
+def test_many_rows_by_few_statements(path):
+    """Those of two powers of two and more."""
+    journal = Journal(path)
+    with journal.transaction():
+        answers = journal.teach([Taught(b"%d" % k, 1, f"r{k}") for k in range(700)])
+    with journal.transaction():
+        assert all(answer["again"] for answer in journal.teach([Taught(b"x", 1, f"r{k}") for k in range(699, -1, -1)]))
+    journal.close()
+    assert [answer["entry"] for answer in answers] == [*range(1, 701)]
+    assert [entry.data for entry in entries(path)] == [b"%d" % k for k in range(700)]
 
 
 ROW = (Batch.of(np.array([0, 1]), np.array([3], np.int32), np.ones(1, np.float32), 4),)
+
+
+def test_what_was_written_last_is_at_hand():
+    """As long as there is room, and only what follows at once."""
+    rows = [Entry(k, pack(*ROW, [k])) for k in range(1, 7)]
+    bell = Bell(held=3 * len(rows[0].data))
+    bell.ring(rows[:2])
+    assert bell.after(0, 1) == rows[:1]
+    assert bell.after(0, 1) == []  # which was given out
+    bell.ring(rows[2:])
+    assert bell.after(2, 10) == []  # the third had no room
+    assert bell.after(4, 10) == rows[4:]
+    assert bell.after(6, 10) == []
 
 
 def test_one_failure_of_many(path):

@@ -5,13 +5,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import groupby
 from typing import Any
 
 from thinstream.errors import ThinstreamError
-from thinstream.serve.journal import Journal, JournalError
+from thinstream.serve.journal import Entry, Journal, JournalError, Taught
 
 #: Done in a transaction; its answer is told when that is on disk.
-Work = Callable[[Journal], Any]
+Work = Callable[[Journal], Any] | Taught
 #: Is told the answer, or what went wrong, on the thread that commits.
 Tell = Callable[[Any], None]
 
@@ -31,7 +32,7 @@ class Committer:
     ----------
     journal : Journal
     written : callable
-        Is called after each transaction.
+        Is called after each transaction, with its entries.
     most : int
         Requests that may wait.
     group : int
@@ -40,7 +41,11 @@ class Committer:
     """
 
     def __init__(
-        self, journal: Journal, written: Callable[[], None] = lambda: None, most: int = 10_000, group: int = 1000
+        self,
+        journal: Journal,
+        written: Callable[[list[Entry]], None] = lambda entries: None,
+        most: int = 10_000,
+        group: int = 1000,
     ) -> None:
         self.journal, self.most, self.group = journal, most, group
         self._written, self._waiting = written, deque[tuple[Work, Tell]]()
@@ -88,7 +93,7 @@ class Committer:
     def _run(self) -> None:
         while group := self._next():
             outcomes = self._commit([work for work, _ in group])
-            self._written()
+            self._written(self.journal.new())
             for (_, tell), outcome in zip(group, outcomes, strict=True):
                 with suppress(RuntimeError):  # the loop that waits for it may be closed
                     tell(outcome)
@@ -103,11 +108,15 @@ class Committer:
         """What each work answers, or why it failed; if the disk fails, all have."""
         try:
             with self.journal.transaction():
-                return [self._one(work) for work in works]
+                found = list[Any]()
+                for kind, some in groupby(works, type):  # rows of one request after another go in together
+                    alike: list[Any] = [*some]
+                    found += self.journal.teach(alike) if kind is Taught else map(self._one, alike)
+                return found
         except JournalError as error:
             return [error] * len(works)
 
-    def _one(self, work: Work) -> Any:
+    def _one(self, work: Callable[[Journal], Any]) -> Any:
         try:
             with self.journal.step():
                 return work(self.journal)

@@ -44,6 +44,14 @@ class Entry(NamedTuple):
     data: bytes  # see `packed`
 
 
+class Taught(NamedTuple):
+    """Rows to learn that came in one request, and the name of that, if it has one."""
+
+    data: bytes  # see `packed`
+    rows: int
+    request: str | None = None
+
+
 class Journal:
     """What one model was told, and the rows it has predicted that wait for their labels; for one thread.
 
@@ -76,6 +84,7 @@ class Journal:
             self._tables.executescript(_TABLES + TABLES)
             self.waiting = Waiting(keep, seconds, self._tables, clock or SteadyClock(self._latest()))
             self.newest = self.last  # entry, written or about to be
+            self._new: list[Entry] = []
 
     def _latest(self) -> float:
         found = self._tables.execute("SELECT max(at) FROM waiting").fetchone()[0]
@@ -94,10 +103,12 @@ class Journal:
         """What is done in the block is on disk at its end, all of it; after an error none of it is there."""
         with self.explained("written"):
             self._tables.execute("BEGIN IMMEDIATE")
+            before = self.newest
             try:
                 yield
                 self._tables.execute("COMMIT")
             except BaseException:
+                self._forget(before)
                 if self._tables.in_transaction:
                     self._tables.execute("ROLLBACK")
                 self.waiting.store.count()
@@ -107,9 +118,11 @@ class Journal:
     def step(self) -> Iterator[None]:
         """A part of a transaction that can fail alone."""
         self._tables.execute("SAVEPOINT step")
+        before = self.newest
         try:
             yield
         except BaseException:
+            self._forget(before)
             if self._tables.in_transaction:
                 self._tables.execute("ROLLBACK TO step")
                 self.waiting.store.count()
@@ -117,6 +130,15 @@ class Journal:
         finally:
             if self._tables.in_transaction:
                 self._tables.execute("RELEASE step")
+
+    def _forget(self, number: int) -> None:
+        """Entries after this one are not written after all."""
+        self.newest, self._new = number, [entry for entry in self._new if entry.number <= number]
+
+    def new(self) -> list[Entry]:
+        """The entries written since this was asked last."""
+        found, self._new = self._new, []
+        return found
 
     # In a transaction -------------------------------------------------------------------------------------------------
 
@@ -135,12 +157,50 @@ class Journal:
         self._tables.execute("DELETE FROM requests WHERE number <= ?", ((last or 0) - self.remembered,))
         return answer
 
+    def teach(self, taught: Sequence[Taught]) -> list[dict[str, Any]]:
+        """Rows of several requests, in order; the answer to each, which of one that was answered before is the same."""
+        names = [(each.request,) for each in taught if each.request is not None]
+        known = self._answers(names)
+        entries, named, answers = list[Any](), list[Any](), list[dict[str, Any]]()
+        for data, rows, request in taught:
+            if request in known:
+                answers.append(known[request] | {"again": True})
+                continue
+            number = self.newest + 1 + len(entries)
+            entries.append((number, rows, data))
+            answers.append({"rows": rows, "entry": number})
+            if request is not None:
+                known[request] = answers[-1]
+                named.append((request, json.dumps(answers[-1])))
+        self._insert("entries (number, rows, data)", entries)
+        self._insert("requests (id, answer)", named)
+        if named:
+            self._tables.execute(
+                "DELETE FROM requests WHERE number <= (SELECT max(number) FROM requests) - ?", (self.remembered,)
+            )
+        self._new += [Entry(number, data) for number, _, data in entries]
+        self.newest += len(entries)
+        return answers
+
+    def _answers(self, names: list[tuple[str]]) -> dict[str | None, dict[str, Any]]:
+        """The answers that requests of these names have got."""
+        found: dict[str | None, dict[str, Any]] = {}
+        for part in _parts(names):
+            query = f"SELECT id, answer FROM requests WHERE id IN ({', '.join('?' * len(part))})"
+            found |= {name: json.loads(answer) for name, answer in self._tables.execute(query, [n for (n,) in part])}
+        return found
+
+    def _insert(self, into: str, rows: list[Any]) -> None:
+        """Many rows by few statements: other threads run during each, and have to be waited for after it."""
+        for part in _parts(rows):
+            places = f"({', '.join('?' * len(part[0]))})"
+            query = f"INSERT INTO {into} VALUES {', '.join([places] * len(part))}"
+            self._tables.execute(query, [value for row in part for value in row])
+
     def append(self, data: bytes, rows: int) -> int:
         """Rows to learn, see `packed`; the number of their entry."""
-        found = self._tables.execute("INSERT INTO entries (rows, data) VALUES (?, ?)", (rows, data)).lastrowid
-        assert found is not None
-        self.newest = found
-        return found
+        self.teach([Taught(data, rows)])
+        return self.newest
 
     def keep(self, ids: Sequence[Id], batch: Batch, scores: Any) -> None:
         """Rows that were predicted wait for their labels."""
@@ -193,6 +253,15 @@ class Journal:
     def close(self) -> None:
         """Lets go of the file; what its log has is put into it."""
         self._tables.close()
+
+
+def _parts(rows: list[Any], most: int = 256) -> Iterator[list[Any]]:
+    """In order, each of a power of two of them: statements of few lengths, which SQLite has to understand once."""
+    place = 0
+    while rest := len(rows) - place:
+        size = min(1 << (rest.bit_length() - 1), most)
+        yield rows[place : place + size]
+        place += size
 
 
 class Reader:

@@ -21,6 +21,8 @@ from thinstream.training.stopping import Interrupted
 
 #: Rows learned at a time.
 ROWS = 4096
+#: Bytes of entries that are at hand before they are learned.
+HELD = 1 << 26
 #: Seconds between two looks at what else is to be done while nothing comes.
 TICK = 0.05
 #: Seconds that what is written may still take to be learned when a server ends.
@@ -28,18 +30,39 @@ GRACE = 10.0
 
 
 class Bell:
-    """Rung when something was written, or all is to end."""
+    """Rung when something was written, or all is to end; what was written last need not be read from the disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: int = HELD) -> None:
         self._changed = threading.Condition()
         self._rung = False
         self._until: float | None = None
+        self._recent, self._size, self._held = deque[Entry](), 0, held
 
-    def ring(self) -> None:
+    def ring(self, entries: Sequence[Entry] = ()) -> None:
         """Something was written."""
         with self._changed:
             self._rung = True
+            self._recent += entries
+            self._size += sum(len(entry.data) for entry in entries)
+            while self._size > self._held:
+                self._first()
             self._changed.notify_all()
+
+    def _first(self) -> Entry:
+        entry = self._recent.popleft()
+        self._size -= len(entry.data)
+        return entry
+
+    def after(self, number: int, rows: int) -> list[Entry]:
+        """The entries that follow a number, about so many rows of them; none if they are not at hand."""
+        found, many = list[Entry](), 0
+        with self._changed:
+            while self._recent and self._recent[0].number <= number:
+                self._first()
+            while many < rows and self._recent and self._recent[0].number == number + 1 + len(found):
+                found.append(self._first())
+                many += n_rows(found[-1].data)
+        return found
 
     def close(self, seconds: float = GRACE) -> None:
         """What is written is still learned, if it takes no longer than this, and nothing after it."""
@@ -101,7 +124,8 @@ class JournalStream:
         reader, position = Reader(self._path), start
         try:
             while True:
-                entries = reader.after(position.offset, 1 if self.careful else ROWS)
+                number, rows = position.offset, 1 if self.careful else ROWS
+                entries = self._bell.after(number, rows) or reader.after(number, rows)
                 if self._bell.over(bool(entries)):
                     raise Interrupted(signal.SIGTERM)
                 if entries:

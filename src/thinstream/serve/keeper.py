@@ -9,7 +9,7 @@ from thinstream.errors import ThinstreamError
 from thinstream.models.file import read
 from thinstream.serve.archive import Archive, Segments
 from thinstream.serve.committing import Busy, Closed, Committer, Work
-from thinstream.serve.journal import Journal, JournalError
+from thinstream.serve.journal import Journal, JournalError, Taught
 from thinstream.serve.journal_stream import Bell
 from thinstream.serve.learning import Learning
 from thinstream.serve.packed import n_rows, unpack
@@ -76,21 +76,17 @@ class Keeper:
         if self._lag() > self._settings.lag:
             tell((429, {"error": f"{self.name!r} has {self._lag()} requests still to learn; try again in a second"}))
             return
-        works: dict[str, Callable[[Ask], Work]] = {"learn": self._learn, "keep": self._keep, "label": self._label}
         try:
-            self._committer.put(works[asked.what](asked), lambda outcome: tell(_answer(outcome)))
+            self._committer.put(self._work(asked), lambda outcome: tell(_answer(outcome)))
         except Closed as closed:
             tell((503, {"error": str(closed)}))
         except Busy as busy:
             tell((429, {"error": f"too much is asked of {self.name!r}: {busy}; try again in a second"}))
 
-    def _learn(self, asked: Ask) -> Work:
-        rows = n_rows(asked.data)
-
-        def work(journal: Journal) -> dict[str, Any]:
-            return journal.once(asked.request, lambda: {"rows": rows, "entry": journal.append(asked.data, rows)})
-
-        return work
+    def _work(self, asked: Ask) -> Work:
+        if asked.what != "learn":
+            return self._keep(asked) if asked.what == "keep" else self._label(asked)
+        return Taught(asked.data, n_rows(asked.data), asked.request)
 
     def _keep(self, asked: Ask) -> Work:
         def work(journal: Journal) -> dict[str, Any]:

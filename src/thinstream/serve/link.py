@@ -19,6 +19,7 @@ class _Line(asyncio.Protocol):
     def __init__(self) -> None:
         self._frames, self._waiting = Frames(Told), dict[int, asyncio.Future[Told]]()
         self._transport: Any = None
+        self._out: list[bytes] = []
         self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -40,10 +41,17 @@ class _Line(asyncio.Protocol):
                 future.set_result(told)
 
     def ask(self, asked: Ask) -> asyncio.Future[Told]:
-        """Sends a question; its answer."""
-        future = self._waiting[asked.number] = asyncio.get_running_loop().create_future()
-        self._transport.write(framed(asked))
+        """Sends a question, with others that come at the same time; its answer."""
+        loop = asyncio.get_running_loop()
+        future = self._waiting[asked.number] = loop.create_future()
+        if not self._out:
+            loop.call_soon(self._send)
+        self._out.append(framed(asked))
         return future
+
+    def _send(self) -> None:
+        out, self._out = self._out, []
+        self._transport.write(b"".join(out))
 
     def close(self) -> None:
         """Ends it."""

@@ -1,6 +1,5 @@
 """Labelled rows as bytes, as the journal keeps them: what is learned later is what was checked when it came."""
 
-import json
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from xxhash import xxh3_64_intdigest
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
+from thinstream.serve.wire import from_json, to_json
 
 #: Checksum of all after it; version, type of values, bytes of an index, whether there are weights; rows, non-zeros,
 #: features, scores a row.
@@ -37,44 +37,52 @@ def pack(batch: Batch, labels: Sequence[Any], scores: NDArray[Any] | None = None
     n, used = len(batch), slice(int(batch.indptr[0]), int(batch.indptr[-1]))
     if len(labels) != n:
         raise InvalidInputError(f"labels: one for each row is needed, got {len(labels)} for {n} rows")
-    given = np.empty((n, 0)) if scores is None else scores.reshape(n, -1)
-    weights = np.empty(0) if batch.weights is None else batch.weights
+    starts = batch.indptr.astype(np.int64, copy=False)
+    many = 0 if scores is None else scores.size // n
+    kind, nnz = batch.values.dtype.char.encode(), used.stop - used.start
+    head = _HEAD.pack(
+        0, _VERSION, kind, batch.indices.itemsize, batch.weights is not None, n, nnz, batch.n_features, many
+    )
     body = b"".join(
         [
-            np.diff(batch.indptr).astype(np.int64).tobytes(),
+            head[8:],
+            (starts[1:] - starts[:-1]).tobytes(),
             batch.indices[used].tobytes(),
             batch.values[used].tobytes(),
-            np.asarray(weights, np.float64).tobytes(),
-            np.asarray(given, np.float64).tobytes(),
-            json.dumps(list(labels), separators=(",", ":")).encode(),
+            b"" if batch.weights is None else batch.weights.astype(np.float64, copy=False).tobytes(),
+            b"" if scores is None else scores.astype(np.float64, copy=False).tobytes(),
+            to_json(labels),
         ]
     )
-    nnz, kind = used.stop - used.start, batch.values.dtype.char.encode()
-    shape = n, nnz, batch.n_features, given.shape[1]
-    head = _HEAD.pack(0, _VERSION, kind, batch.indices.itemsize, batch.weights is not None, *shape)[8:]
-    return xxh3_64_intdigest(head + body).to_bytes(8, "little") + head + body
+    return xxh3_64_intdigest(body).to_bytes(8, "little") + body
 
 
 def unpack(packs: Sequence[bytes]) -> Packed:
     """The rows of several, in order; `InvalidInputError` if a bit has changed."""
-    found = [_arrays(each) for each in packs]
-    lengths = np.concatenate([each.lengths for each in found])
-    width = max(each.n_features for each in found)
-    weighted = any(each.weights is not None for each in found)
+    found = [_parts(each) for each in packs]
+    lengths = _joined([(np.dtype(np.int64), each.lengths) for each in found])
+    weighted = any(each.weights for each in found)
+    ones = [each.weights or np.ones(each.rows).tobytes() for each in found] if weighted else []
     batch = Batch.of(
         np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([each.indices for each in found]),
-        np.concatenate([each.values for each in found]),
-        width,
-        weights=np.concatenate([np.ones(len(e.lengths)) if e.weights is None else e.weights for e in found])
-        if weighted
-        else None,
+        _joined([(each.index_kind, each.indices) for each in found]),
+        _joined([(each.value_kind, each.values) for each in found]),
+        max(each.n_features for each in found),
+        weights=_joined([(np.dtype(np.float64), each) for each in ones]) if weighted else None,
     )
-    labels = [label for each in found for label in each.labels]
-    scores: list[NDArray[Any] | None] = [
-        row if len(row) else None for each in found for row in each.scores.astype(each.values.dtype)
-    ]
+    labels = [label for each in found for label in from_json(each.labels)]
+    scores: list[NDArray[Any] | None] = []
+    for each in found:
+        rows = np.frombuffer(each.scores).astype(each.value_kind).reshape(each.rows, -1) if each.scores else ()
+        scores += [*rows] or [None] * each.rows
     return Packed(batch, labels, scores)
+
+
+def _joined(parts: list[tuple[np.dtype[Any], bytes]]) -> NDArray[Any]:
+    """The bytes of arrays as one array; thousands of small ones at once."""
+    if len({kind for kind, _ in parts}) == 1:
+        return np.frombuffer(bytearray().join([raw for _, raw in parts]), parts[0][0])
+    return np.concatenate([np.frombuffer(raw, kind) for kind, raw in parts])
 
 
 def n_rows(data: bytes) -> int:
@@ -83,32 +91,37 @@ def n_rows(data: bytes) -> int:
     return found
 
 
-class _Arrays(NamedTuple):
+class _Parts(NamedTuple):
+    """The bytes of each array."""
+
+    rows: int
     n_features: int
-    lengths: NDArray[np.int64]
-    indices: NDArray[Any]
-    values: NDArray[Any]
-    weights: NDArray[np.float64] | None
-    scores: NDArray[np.float64]
-    labels: list[Any]
+    index_kind: np.dtype[Any]
+    value_kind: np.dtype[Any]
+    lengths: bytes
+    indices: bytes
+    values: bytes
+    weights: bytes
+    scores: bytes
+    labels: bytes
 
 
-def _arrays(data: bytes) -> _Arrays:
+_KINDS = {kind: np.dtype(kind.decode()) for kind in (b"f", b"d")}
+_INDICES: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+
+
+def _parts(data: bytes) -> _Parts:
     if len(data) < _HEAD.size or int.from_bytes(data[:8], "little") != xxh3_64_intdigest(data[8:]):
         raise InvalidInputError("rows of the journal are damaged: their checksum does not fit")
     _, version, kind, size, weighted, rows, nnz, n_features, many = _HEAD.unpack_from(data)
     if version != _VERSION:
         raise InvalidInputError(f"rows of the journal have version {version}, this library reads {_VERSION}")
-    place = _HEAD.size
-
-    def take(dtype: Any, count: int) -> NDArray[Any]:
-        nonlocal place
-        start, place = place, place + np.dtype(dtype).itemsize * count
-        return np.frombuffer(data, dtype, count, start)
-
-    lengths, indices = take(np.int64, rows), take(f"i{size}", nnz)
-    values, weights = take(kind.decode(), nnz), take(np.float64, rows if weighted else 0)
-    scores = take(np.float64, rows * many).reshape(rows, many)
-    return _Arrays(
-        n_features, lengths, indices, values, weights if weighted else None, scores, json.loads(data[place:])
+    value, a = _KINDS[kind], _HEAD.size
+    b = a + 8 * rows
+    c = b + size * nnz
+    d = c + value.itemsize * nnz
+    e = d + 8 * rows * weighted
+    f = e + 8 * rows * many
+    return _Parts(
+        rows, n_features, _INDICES[size], value, data[a:b], data[b:c], data[c:d], data[d:e], data[e:f], data[f:]
     )
