@@ -73,8 +73,9 @@ class Keeper:
         if self._learning.failure is not None:
             tell((503, {"error": f"the model {self.name!r} has stopped learning: {_words(self._learning.failure)}"}))
             return
-        if self._lag() > self._settings.lag:
-            tell((429, {"error": f"{self.name!r} has {self._lag()} requests still to learn; try again in a second"}))
+        lag = self._lag()
+        if lag > self._settings.lag:
+            tell((429, {"error": f"{self.name!r} has {lag} requests still to learn; try again in a second"}))
             return
         try:
             self._committer.put(self._work(asked), lambda outcome: tell(_answer(outcome)))

@@ -110,7 +110,7 @@ async def learn(places: Places, settings: Settings, names: list[str], ended: asy
         status, answer = house.load(name)
         if status != 200:
             raise InvalidInputError(answer["error"])
-    server = await loop.create_unix_server(lambda: Door(house, loop), places.door)
+    server = await loop.create_unix_server(lambda: Door(house, loop), str(places.door))
     try:
         await ended.wait()
     finally:
@@ -131,4 +131,15 @@ def run(places: Places, settings: Settings, names: list[str]) -> None:
     """The process. One that was started before it, and is about to end, is waited for."""
     with locked(places.learning):
         places.door.unlink(missing_ok=True)
-        asyncio.run(_main(places, settings, names))
+        with asyncio.Runner(loop_factory=fast_loop) as runner:
+            runner.run(_main(places, settings, names))
+
+
+def fast_loop() -> asyncio.AbstractEventLoop:
+    """The loop of uvloop where that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    found: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return found

@@ -24,6 +24,7 @@ def run(places: Places, limits: Limits, order: dict[str, Any]) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         lifespan="on",
         timeout_graceful_shutdown=order["grace"],
         limit_concurrency=order["connections"],

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -192,12 +191,12 @@ class RowReader:
             kind = "jsonl" if all(line.lstrip().startswith(b"{") for line in lines) else "vw"
         if not labelled and self.named and not (self._raw_json and kind == "jsonl"):
             return self.rows([line.decode() for line in lines]), None
-        batch = self._stream(kind, labelled).rows_of(b"\n".join(lines) + b"\n")
+        batch = self._stream(kind, labelled).rows_of(bytearray().join(line + b"\n" for line in lines))
         if not labelled:
-            return self._checked(batch if batch.y is None else replace(batch, y=None), len(lines)), None
+            return self._checked(batch, len(lines)), None
         y = self._checked(batch, len(lines)).require_labels()
         classes = self._model.classes
-        return replace(batch, y=None), [classes[k] for k in ((y > 0).astype(int) if y.dtype == np.int8 else y)]
+        return batch, [classes[k] for k in ((y > 0) if y.dtype == np.int8 else y).tolist()]
 
     # Limits -----------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """The models a predicting process knows: each with its newest weights and a reader of rows."""
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,8 +98,7 @@ class ServedModels:
 
 def scores_of(model: Model, batch: Batch) -> NDArray[Any]:
     """Scores, finite ones."""
-    bare = batch if batch.y is None and batch.weights is None else replace(batch, y=None, weights=None)
-    found: NDArray[Any] = model.learner.scores(bare)
+    found: NDArray[Any] = model.learner.scores(batch)
     return found
 
 

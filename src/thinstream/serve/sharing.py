@@ -8,6 +8,7 @@ or the new, never a mix, whatever becomes of the writer.
 import json
 import mmap
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ from thinstream.one_vs_rest import learner_of
 from thinstream.preparing import described_by, plain_learner, preparation_of, prepared
 
 _ALIGNED = 64
+#: Seconds between two looks for a newer version.
+_LOOK = 0.001
 
 
 def require_shareable(model: Model) -> None:
@@ -120,12 +123,15 @@ class Shared:
 
     def __init__(self, path: Path, like: Model) -> None:
         self._path, self._like = path, like
-        self._inode = -1
+        self._inode, self._looked = -1, 0.0
         self._snapshot: Snapshot | None = None
 
     def __call__(self) -> Snapshot:
-        """The version of now; `FileNotFoundError` before the first."""
-        inode = os.stat(self._path).st_ino
+        """The version of now, or of a millisecond ago; `FileNotFoundError` before the first."""
+        now = time.monotonic()
+        if self._snapshot is not None and now - self._looked < _LOOK:
+            return self._snapshot
+        inode, self._looked = os.stat(self._path).st_ino, now
         if self._snapshot is None or inode != self._inode:
             with self._path.open("rb") as file:
                 self._inode = os.fstat(file.fileno()).st_ino  # of the file that is mapped, whatever comes meanwhile

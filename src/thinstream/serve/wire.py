@@ -61,17 +61,22 @@ class Frames:
 
     def take(self, piece: bytes) -> list[Any]:
         """The messages that are whole now."""
-        self._held += piece
-        found, place, held = [], 0, self._held
-        while len(held) - place >= _LENGTH:
-            size = int.from_bytes(held[place : place + _LENGTH], "little")
-            if size > LONGEST:
-                raise InvalidInputError(f"a message of {size} bytes is too long")
-            if len(held) - place - _LENGTH < size:
-                break
-            found.append(self._decoder.decode(memoryview(held)[place + _LENGTH : place + _LENGTH + size].tobytes()))
-            place += _LENGTH + size
-        del held[:place]
+        found, place, held = [], 0, bool(self._held)
+        if held:
+            self._held += piece
+        with memoryview(self._held if held else piece) as data:
+            while len(data) - place >= _LENGTH:
+                size = int.from_bytes(data[place : place + _LENGTH], "little")
+                if size > LONGEST:
+                    raise InvalidInputError(f"a message of {size} bytes is too long")
+                if len(data) - place - _LENGTH < size:
+                    break
+                found.append(self._decoder.decode(data[place + _LENGTH : place + _LENGTH + size]))
+                place += _LENGTH + size
+        if held:
+            del self._held[:place]
+        else:
+            self._held += piece[place:]
         return found
 
 

@@ -156,7 +156,7 @@ class TextStream:
                     row += len(batch)
                     yield batch
 
-    def rows_of(self, text: bytes) -> Batch:
+    def rows_of(self, text: bytes | bytearray) -> Batch:
         """The rows of a text that is at hand, its first bad record an error."""
         found = self._rows(np.frombuffer(text, dtype=np.uint8))
         if found.parsed.error is not None:
