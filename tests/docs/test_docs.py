@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 #: Page → a file that its commands leave behind.
 PAGES = {
     "command-line.md": "both.ts",
+    "exports.md": "mail.db",
     "sparsity-path.md": "costs.csv",
     "tuning.md": "best.ts",
     "recipes/crosses.md": "crossed.ts",

@@ -74,7 +74,7 @@ def test_labels_and_parameters_become_plain():
         ({"intercepts": np.array([np.nan])}, "intercept must be finite, got nan"),
     ],
 )
-@pytest.mark.parametrize("kind", ["text", "json", "onnx", "c"])
+@pytest.mark.parametrize("kind", FORMATS)
 def test_a_model_that_cannot_be_exported(kind, change, message):
     linear = made([0.0, 1.0, 2.0, 0.0])._replace(**change)
     with pytest.raises(InvalidInputError, match=message):
@@ -293,7 +293,9 @@ def test_onnx_stays_sparse_and_says_what_it_is():
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["m.txt", "m.tsv", "m.json", "m.onnx", "m.h", "m.H", "m.png", "m.svg"])
+@pytest.mark.parametrize(
+    "name", ["m.txt", "m.tsv", "m.json", "m.onnx", "m.h", "m.H", "m.js", "m.sql", "m.png", "m.svg"]
+)
 def test_the_same_model_gives_the_same_bytes(name, tmp_path):
     linear = made(np.random.default_rng(2).standard_normal(80), names={3: "drei", 1: "eins"})
     shuffled = linear._replace(names=dict(reversed(linear.names.items())))
@@ -326,11 +328,11 @@ def test_an_error_leaves_the_file_as_it_was(tmp_path):
 
 
 def test_unknown_formats(tmp_path):
-    with pytest.raises(UnknownNameError, match=r"must be '.txt', '.tsv', '.json', '.onnx' or '.h' .* got '.pkl'"):
+    with pytest.raises(UnknownNameError, match=r"must be '.txt', .*'.js', '.mjs' or '.sql' .* got '.pkl'"):
         export(made([1.0]), tmp_path / "m.pkl")
     with pytest.raises(UnknownNameError, match="got ''"):
         export(made([1.0]), "model")
-    with pytest.raises(UnknownNameError, match="format must be 'text', 'json', 'onnx' or 'c', got 'csv'"):
+    with pytest.raises(UnknownNameError, match="format must be 'text', 'json', 'onnx', 'c', 'js' or 'sql', got 'csv'"):
         export(made([1.0]), tmp_path / "m.txt", format="csv")
     with pytest.raises(UnknownNameError, match=r"must be '.png' or '.svg', got '.jpg'"):
         draw(made([1.0]), tmp_path / "m.jpg")

@@ -8,12 +8,16 @@ import typer
 
 def export(
     model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
-    out: Annotated[Path, typer.Argument(help="Where it goes: .txt, .tsv, .json, .onnx or .h.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Argument(help="Where it goes: .txt, .tsv, .json, .onnx, .h, .js, .mjs or .sql.", show_default=False),
+    ],
     format: Annotated[  # noqa: A002 (the option's name)
-        str | None, typer.Option(help="text, json, onnx or c; by default the ending of OUT tells.", show_default=False)
+        str | None,
+        typer.Option(help="text, json, onnx, c, js or sql; by default the ending of OUT tells.", show_default=False),
     ] = None,
 ) -> None:
-    """Write a model as text (feature, weight), JSON, an ONNX graph or a C header without dependencies."""
+    """Write a model as text (feature, weight), JSON, ONNX, a C header, a JavaScript module or a query of SQL."""
     from thinstream.cli.io import require_not_input
     from thinstream.models.exports import LinearModel
     from thinstream.models.exports import export as write

@@ -1,4 +1,4 @@
-"""A trained model for other programs to read: text, JSON, ONNX, a C header.
+"""A trained model for other programs to read: text, JSON, ONNX, C, JavaScript, SQL.
 
 A format is a module with ``EXTENSIONS`` and a function ``write(model, file, name)``.
 """
@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol
 
 from thinstream.atomic import replacing
 from thinstream.errors import UnknownNameError, listed
-from thinstream.models.exports import cheader, jsonfile, onnxfile, text
+from thinstream.models.exports import cheader, jsmodule, jsonfile, onnxfile, sqlfile, text
 from thinstream.models.exports.linear import LinearModel
 
 __all__ = ["FORMATS", "Format", "LinearModel", "export"]
@@ -27,7 +27,14 @@ class Format(Protocol):
 
 
 #: Every format by its name.
-FORMATS: dict[str, Format] = {"text": text, "json": jsonfile, "onnx": onnxfile, "c": cheader}
+FORMATS: dict[str, Format] = {
+    "text": text,
+    "json": jsonfile,
+    "onnx": onnxfile,
+    "c": cheader,
+    "js": jsmodule,
+    "sql": sqlfile,
+}
 
 
 def export(model: LinearModel, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
@@ -40,8 +47,8 @@ def export(model: LinearModel, path: str | os.PathLike[str], format: str | None 
     >>> model = Model.fresh("fsol", Classes("ham", "spam"), n_features=9)
     >>> export(LinearModel.of(model), "model.doc")
     Traceback (most recent call last):
-    thinstream.errors.UnknownNameError: model.doc: the extension must be '.txt', '.tsv', '.json', '.onnx' or '.h' unless
-    format is given, got '.doc'
+    thinstream.errors.UnknownNameError: model.doc: the extension must be '.txt', '.tsv', '.json', '.onnx', '.h', '.js',
+    '.mjs' or '.sql' unless format is given, got '.doc'
     """
     path = Path(path)
     chosen = _format_of(path, format)

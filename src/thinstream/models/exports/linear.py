@@ -96,14 +96,16 @@ class LinearModel(NamedTuple):
     normalize: str | None = None  # "l2": rows are divided by their length
     scales: Scales | None = None  # what values are divided by in that length; None: by nothing
     beside: tuple[Vector, ...] = ()  # further vectors, for rows prepared in other ways
+    columns: dict[str, list[str]] = {}  # noqa: RUF012 (of tables, by what they are: features, numeric, others)
 
     @classmethod
     def of(cls, model: Model) -> Self:
-        """That of a model; names of features without a weight are left out."""
+        """That of a model; names of features without a weight or a scale are left out."""
         learner = served(model.learner)
         models, rows = list(learner.models), preparation_of(narrow_learner(learner))
         first, *beside = _vectors([one.sparse_weights() for one in models], rows, learner)
-        columns = np.concatenate([vector.indices for vector in (first, *beside)])
+        scaled = [vector.scales.indices for vector in (first, *beside) if vector.scales is not None]
+        columns = np.concatenate([*(vector.indices for vector in (first, *beside)), *scaled])
         names = {} if model.names is None else model.names.as_dict()
         return cls(
             algorithm=learner.algorithm.name,
@@ -121,6 +123,7 @@ class LinearModel(NamedTuple):
             normalize=first.normalize or model.feature_space.get(NORMALIZED),
             scales=first.scales,
             beside=tuple(beside),
+            columns=_columns(model),
         )
 
     @property
@@ -201,6 +204,19 @@ def _cells(model: Model) -> dict[str, Any]:
     """What cells of a table become that are no number, text or category: whoever makes rows must know."""
     found = {name: model.reading[name] for name in ("missing", "dates") if model.reading.get(name)}
     return {name: kept for name, kept in found.items() if kept != "as-is"} if "hashing" in model.feature_space else {}
+
+
+def _columns(model: Model) -> dict[str, list[str]]:
+    """Columns of named features, those that must be numbers, and those that are no features."""
+    if "hashing" not in model.feature_space:
+        return {}
+    reading = model.reading
+    others = [reading.get("label", "label"), reading.get("weight"), reading.get("id"), *reading.get("ignore", ())]
+    return {
+        "features": [*reading.get("columns", ())],
+        "numeric": [*reading.get("numeric", ())],
+        "others": [name for name in others if name],
+    }
 
 
 def json_value(value: Any) -> Any:
