@@ -173,7 +173,7 @@ def test_it_describes_itself(server):
     assert status == 200
     for path, calls in description()["paths"].items():
         assert path in page.decode()
-        for method in calls:
+        for method in calls if path != "/events" else ():  # which go on and on: see test_dashboard
             place = path.format(name="two") + ("" if "v2" in path else "?model=two")
             asked = server.ask(place, b"{}" if method == "post" and "load" not in path else None)
             assert asked[0] != 404, path

@@ -292,6 +292,11 @@ class Reader:
             found.setdefault(number, set()).add(row)
         return found
 
+    def waiting_since(self) -> float | None:
+        """When the oldest of the rows that wait for their labels was predicted, in seconds since 1970."""
+        found = self._tables.execute("SELECT min(at) FROM waiting").fetchone()[0]
+        return None if found is None else float(found)
+
     def close(self) -> None:
         """Lets go of the file."""
         self._tables.close()

@@ -1,5 +1,6 @@
 """A model of the learning process: its journal, what writes it, and what learns it."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from thinstream.errors import ThinstreamError
 from thinstream.models.file import read
 from thinstream.serve.archive import Archive, Segments
 from thinstream.serve.committing import Busy, Closed, Committer, Work
-from thinstream.serve.journal import Journal, JournalError, Taught
+from thinstream.serve.journal import Journal, JournalError, Reader, Taught
 from thinstream.serve.journal_stream import Bell
 from thinstream.serve.learning import Learning
 from thinstream.serve.packed import n_rows, unpack
@@ -49,7 +50,7 @@ class Keeper:
             publish(self._weights, model, version=0)
             return
         journal = Journal(self._folder / "journal.sqlite", settings.keep, settings.wait_seconds)
-        self._bell = Bell()
+        self._bell, self._reader = Bell(), Reader(journal.path)
         self._committer = Committer(journal, self._bell.ring, settings.queue)
         archive = Segments(self._folder / "archive", journal.path, model) if settings.archive else Archive()
         self._learning = Learning(
@@ -124,6 +125,17 @@ class Keeper:
             "failure": None if failure is None else _words(failure),
         }
 
+    def look(self, since: int) -> dict[str, Any]:
+        """What the dashboard is told of it; of its samples those after the one of a number."""
+        if not self.learns:
+            return {"status": self.status()}
+        return {"status": self.status() | {"oldest": self._oldest()}, **self._learning.telling.told(since)}
+
+    def _oldest(self) -> float | None:
+        """Seconds that the row which has waited longest for its label has waited."""
+        since = self._reader.waiting_since()
+        return None if since is None else max(time.time() - since, 0.0)
+
     def _lag(self) -> int:
         """Entries of the journal that are not learned yet."""
         return max(self._committer.journal.newest - self._learning.done, 0)
@@ -132,6 +144,7 @@ class Keeper:
         """Ends, with a checkpoint; predictions go on."""
         if self.learns:
             self._learning.close()
+            self._reader.close()
             self._committer.close()
 
     def unload(self) -> None:

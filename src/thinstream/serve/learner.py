@@ -14,7 +14,7 @@ from thinstream.locks import locked
 from thinstream.serve.keeper import Answer, Keeper
 from thinstream.serve.places import Places
 from thinstream.serve.settings import Settings
-from thinstream.serve.wire import Ask, Frames, Told, framed
+from thinstream.serve.wire import Ask, Frames, Told, framed, from_json
 
 
 class House:
@@ -59,6 +59,9 @@ class House:
             tell((503, {"error": "the learning process is ending; try again in a second"}))
         elif asked.what == "status":
             tell((200, {name: keeper.status() for name, keeper in self.keepers.items()}))
+        elif asked.what == "look":
+            since = from_json(asked.data)
+            tell((200, {name: keeper.look(since.get(name, -1)) for name, keeper in self.keepers.items()}))
         elif asked.what in ("load", "unload"):  # which takes a while: others are answered meanwhile
             change = self.load if asked.what == "load" else self.unload
             threading.Thread(target=lambda: tell(change(asked.model)), daemon=True).start()

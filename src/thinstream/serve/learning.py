@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.dashboard.telling import Telling
 from thinstream.errors import FileWriteError, MissingPackageError, NumericalError, ThinstreamError
 from thinstream.evaluate.observer import NullObserver, Step
 from thinstream.late_labels.stream import scores_by_class
@@ -155,6 +156,7 @@ class Learning(NullObserver):
         self._next = 0.0  # when the next version may be published
         self.refused = 0
         self.told: dict[str, Any] = {}  # of the last version
+        self.telling = Telling()
         self.trouble: str | None = None  # why there is no newer one
         self.failure: BaseException | None = None
         self._failed = failed
@@ -162,6 +164,7 @@ class Learning(NullObserver):
         self._begin()
         self.run.prepare()
         self.publish()
+        self._sample()
         self._thread = threading.Thread(target=self._learn, name=f"learning {folder.name}", daemon=True)
 
     def start(self) -> None:
@@ -234,6 +237,13 @@ class Learning(NullObserver):
         """After each batch: a new version, if it is time for one."""
         if self._published != self.run.state.position.row and time.monotonic() >= self._next:
             self.publish()
+        if self.telling.due(self.run.state.progress.rows):
+            self._sample()
+
+    def _sample(self) -> None:
+        """For the dashboard."""
+        told, run = self.told, self.run
+        self.telling.sample(self.state, run.state.progress, run.drift, run.report(), told["nnz"])
 
     def publish(self) -> None:
         """The weights of now become the ones that are predicted with; where memory is full, later."""

@@ -17,6 +17,7 @@ from thinstream.serve.wire import from_json, to_json
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds.
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+_BOUNDS = (*map(str, _BUCKETS), "+Inf")
 #: Seconds after which others know what a process has counted.
 _TOLD = 1.0
 #: Names of what is told of a model, where that is found in its status, and whether it only ever rises.
@@ -92,6 +93,17 @@ class Metrics:
         told.register(_Models(models))
         return generate_latest(told)
 
+    def requests(self) -> dict[str, dict[str, Any]]:
+        """Of each path: requests by status, seconds of all together, and how many took no longer than each bound."""
+        found: dict[str, dict[str, Any]] = {}
+        for (path, status), (seconds, *counts) in sorted(self._all().items()):
+            of = found.setdefault(path, {"statuses": {}, "seconds": 0.0, "within": dict.fromkeys(_BOUNDS, 0)})
+            of["statuses"][str(status)] = int(sum(counts))
+            of["seconds"] += seconds
+            for bound, many in zip(_BOUNDS, accumulate(counts), strict=True):
+                of["within"][bound] += int(many)
+        return found
+
 
 class _Requests:
     """Requests as Prometheus has them."""
@@ -106,11 +118,10 @@ class _Requests:
             counted.add_metric([path, str(status)], sum(many))
         yield counted
         took = HistogramMetricFamily("thinstream_request_seconds", "Seconds to answer", labels=["path"])
-        bounds = [*(str(bound) for bound in _BUCKETS), "+Inf"]
         for path in sorted({path for path, _ in self._tallies}):
             alike = (tally for (its, _), tally in self._tallies.items() if its == path)
             total, *counts = map(sum, zip(*alike, strict=True))
-            took.add_metric([path], list(zip(bounds, accumulate(counts), strict=True)), total)
+            took.add_metric([path], list(zip(_BOUNDS, accumulate(counts), strict=True)), total)
         yield took
 
 

@@ -79,6 +79,8 @@ _CALLS = (
     _Call("post", "/v2/repository/index", "read", "All models, loaded or not."),
     _Call("post", "/v2/repository/models/{name}/load", "admin", "Loads a model of the server's folder."),
     _Call("post", "/v2/repository/models/{name}/unload", "admin", "Unloads a model; all of it stays on disk."),
+    _Call("get", "/", "", "The dashboard: a page that shows models as they learn."),
+    _Call("get", "/events", "read", "What the dashboard is told, once a second, as server-sent events."),
     _Call("get", "/metrics", "read", "Numbers for Prometheus."),
     _Call("get", "/openapi.json", "", "This, for programs."),
     _Call("get", "/docs", "", "This, for people."),

@@ -19,8 +19,9 @@ def run(places: Places, limits: Limits, order: dict[str, Any]) -> None:
     """Answers until it is told to end, or whoever started it is gone."""
     guard = Guard() if order["tokens"] is None else Guard.read(Path(order["tokens"]))
     log = RequestLog.on_stderr() if order["log"] else RequestLog()
+    app = predicting_app(places, guard, limits, log)
     config = uvicorn.Config(
-        predicting_app(places, guard, limits, log),
+        app,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -32,6 +33,7 @@ def run(places: Places, limits: Limits, order: dict[str, Any]) -> None:
         ssl_keyfile=order["key"],
     )
     server = uvicorn.Server(config)
+    app.state.is_ending = lambda: server.should_exit  # pages that listen must not hold it up
 
     def until_closed() -> None:
         sys.stdin.buffer.read()

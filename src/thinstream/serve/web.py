@@ -7,10 +7,12 @@ from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-__all__ = ["ClientDisconnect", "PlainTextResponse", "Reply", "Request", "Response", "Route", "Starlette"]
+__all__ = [
+    "ClientDisconnect", "PlainTextResponse", "Reply", "Request", "Response", "Route", "Starlette", "StreamingResponse",
+]  # fmt: skip
 
 JSON = "application/json"
 

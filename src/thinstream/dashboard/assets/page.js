@@ -1,0 +1,334 @@
+// The page: takes what it is told, as server-sent events or out of the file itself, and keeps its figures up to date.
+"use strict";
+
+(() => {
+  const { Chart, make, spark, table, short, exact, share, clock } = charts;
+  const find = (id) => document.getElementById(id);
+  const MOST = 600; // samples and ticks that are kept
+  const [FEW, STRETCHES] = [32, 128]; // rows before which shares say nothing; points of the error along the stream
+  const OWN = ["/", "/events", "/metrics", "/docs", "/openapi.json"]; // requests about the server, not of its models
+  const models = new Map(); // name → { told, samples }
+  const ticks = []; // of the server: { time, requests, rows, lag, waiting }
+  let [chosen, trouble, heard] = [null, "", 0];
+
+  // Theme -------------------------------------------------------------------------------------------------------------
+
+  const stored = (place, key, value) => {
+    try { // a file that was opened from a disk may have no storage
+      if (value === undefined) return place().getItem(key);
+      place().setItem(key, value);
+    } catch { /* then it is not remembered */ }
+    return null;
+  };
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  function paint() {
+    const theme = stored(() => localStorage, "theme") || (dark.matches ? "dark" : "light");
+    document.documentElement.dataset.theme = theme;
+    find("theme").textContent = theme === "dark" ? "Light" : "Dark";
+    find("theme").setAttribute("aria-label", `Change to ${theme === "dark" ? "light" : "dark"} colours`);
+  }
+  find("theme").addEventListener("click", () => {
+    stored(() => localStorage, "theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+    paint();
+  });
+  dark.addEventListener("change", paint);
+  paint();
+
+  // What is shown -----------------------------------------------------------------------------------------------------
+
+  const card = (wide, title) => {
+    const found = make("section", { class: wide ? "wide" : null, "aria-label": title });
+    find("cards").append(found);
+    return found;
+  };
+  const chart = (title, options) => {
+    const section = card(false, title);
+    return Object.assign(new Chart(section, title, options), { section });
+  };
+  const shown = {
+    error: chart("Error along the stream", { x: "rows", y: share, least: 0 }),
+    auc: chart("AUC since the start", { x: "rows", y: short }),
+    loss: chart("Log-loss since the start", { x: "rows", y: short }),
+    calibration: chart("Calibration", { x: "predicted", y: share, showX: share, least: 0, most: 1, even: true }),
+    rate: chart("Throughput, a second", { x: "time", showX: clock, least: 0 }),
+    latency: chart("Latency of requests, ms", { x: "time", showX: clock, least: 0 }),
+    lag: chart("Journal and labels", { x: "time", showX: clock, least: 0 }),
+    nnz: chart("Weights that are not zero", { x: "rows", least: 0 }),
+  };
+  const tables = Object.fromEntries([["weights", "Largest weights, and how they move"], ["rivals", "Champion and challengers"],
+    ["versions", "Versions"], ["requests", "Requests"]].map(([key, title]) => {
+    const section = card(key === "rivals", title);
+    const held = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title });
+    section.append(make("h2", {}, title), held);
+    return [key, { section, held }];
+  }));
+
+  function tile(key, name, value, text, more) {
+    let found = document.querySelector(`[data-key="${key}"]`);
+    if (!found) {
+      found = make("dd", { "data-key": key });
+      find("tiles").append(make("div", {}, make("dt", {}, name), found));
+    }
+    found.parentElement.hidden = value === null || value === undefined;
+    if (found.dataset.value === String(value) && !more) return;
+    found.dataset.value = value;
+    found.replaceChildren(text, ...(more ? [" ", make("small", {}, more)] : []));
+  }
+
+  const whole = (value) => new Intl.NumberFormat("en").format(value);
+
+  // Requests a second and milliseconds that a share of them did not take longer than, between two ticks.
+  const ofModels = (requests) => Object.entries(requests || {}).filter(([path]) => !OWN.includes(path) && !path.startsWith("/dashboard"));
+  const answered = (each) => Object.values(each.statuses).reduce((sum, many) => sum + many, 0);
+  function between(before, now) {
+    const seconds = Math.max(now.time - before.time, 1e-3);
+    let [many, within] = [0, new Map()];
+    for (const [path, each] of ofModels(now.requests)) {
+      const old = (before.requests || {})[path] || { statuses: {}, within: {} };
+      many += answered(each) - answered(old);
+      for (const [bound, count] of Object.entries(each.within)) {
+        within.set(bound, (within.get(bound) || 0) + count - (old.within[bound] || 0));
+      }
+    }
+    const steps = [...within].map(([bound, count]) => [bound === "+Inf" ? Infinity : Number(bound), count]).sort((a, b) => a[0] - b[0]);
+    const all = steps.length ? steps.at(-1)[1] : 0;
+    const quantile = (part) => {
+      if (all <= 0) return null;
+      let [low, under] = [0, 0];
+      for (const [bound, count] of steps) {
+        if (count >= part * all) return 1e3 * (bound === Infinity ? low : low + ((bound - low) * (part * all - under)) / Math.max(count - under, 1e-9));
+        [low, under] = [bound, count];
+      }
+      return null;
+    };
+    return { rate: Math.max(many, 0) / seconds, rows: Math.max(now.rows - before.rows, 0) / seconds, p50: quantile(0.5), p99: quantile(0.99) };
+  }
+
+  function showServer() {
+    const served = ticks.some((tick) => tick.requests);
+    for (const each of [shown.latency, shown.lag, tables.requests]) each.section.hidden = !served;
+    shown.rate.section.hidden = ticks.length < 2;
+    const steps = ticks.slice(1).map((tick, k) => [tick.time, between(ticks[k], tick)]);
+    const series = (name, colour, key) => ({ name, colour, points: steps.map(([time, step]) => [time, step[key]]) });
+    shown.rate.draw([...(served ? [series("requests", "s1", "rate")] : []), series("rows learned", "s2", "rows")]);
+    const last = steps.length ? steps.at(-1)[1] : {};
+    tile("rate", "Rows learned a second", steps.length ? last.rows : null, short(last.rows));
+    if (!served) return;
+    tile("requests", "Requests a second", steps.length ? last.rate : null, short(last.rate));
+    tile("p99", "Latency p99", last.p99, `${short(last.p99)} ms`, `p50 ${short(last.p50)} ms`);
+    shown.latency.draw([{ ...series("p50", "s1", "p50"), points: steps.filter(([, step]) => step.p50 !== null).map(([time, step]) => [time, step.p50]) },
+      { name: "p99", colour: "s2", points: steps.filter(([, step]) => step.p99 !== null).map(([time, step]) => [time, step.p99]) }]);
+    const over = (name, colour, key) => ({ name, colour, points: ticks.map((tick) => [tick.time, tick[key]]) });
+    shown.lag.draw([over("entries not yet learned", "s1", "lag"), over("rows that wait for labels", "s2", "waiting")]);
+    const now = ticks.at(-1).requests;
+    const refused = (each) => Object.entries(each.statuses).reduce((sum, [status, many]) => sum + (status >= "400" ? many : 0), 0);
+    const rows = ofModels(now).sort().map(([path, each]) => [path, whole(answered(each)), whole(refused(each)),
+      short((1e3 * each.seconds) / Math.max(answered(each), 1))]);
+    const fates = Object.entries(ticks.at(-1).labels || {}).map(([fate, many]) => [fate, whole(many)]);
+    tables.requests.held.replaceChildren(rows.length ? table(["path", "answered", "refused", "mean ms"], rows, "Since the server started")
+      : make("p", { class: "empty" }, "No request yet."), ...(fates.length ? [table(["rows with ids", "count"], fates, "Labels that come later")] : []));
+  }
+
+  // Stretches of a stream, as many as can be told apart on a screen.
+  function merged(stretches) {
+    const each = Math.ceil(stretches.length / STRETCHES);
+    const found = [];
+    for (let k = 0; k < stretches.length; k += each) {
+      const some = stretches.slice(k, k + each);
+      found.push([some.at(-1)[0], ...[1, 2].map((part) => some.reduce((sum, stretch) => sum + stretch[part], 0))]);
+    }
+    return found;
+  }
+
+  function showModel() {
+    const { told, samples } = models.get(chosen) || { told: { status: {} }, samples: [] };
+    const status = told.status || {}, progressive = status.progressive || {};
+    const some = samples.filter((sample) => sample.rows >= FEW);
+    const by = (key) => (some.length ? some : samples).map((sample) => [sample.rows, sample[key]]);
+    find("about").textContent = told.algorithm ? `${told.algorithm}, ${told.classes.length} classes: ${told.classes.slice(0, 6).join(", ")}${told.classes.length > 6 ? " …" : ""}` : "";
+    tile("rows", "Rows learned", status.rows, whole(status.rows || 0));
+    tile("error", "Progressive error", progressive.error, share(progressive.error), progressive.baseline === undefined ? "" : `constant ${share(progressive.baseline)}`);
+    tile("auc", "AUC", progressive.auc, exact(progressive.auc));
+    tile("log_loss", "Log-loss", progressive.log_loss, exact(progressive.log_loss));
+    const calibration = told.calibration || {};
+    tile("calibration", "Calibration error", calibration.error, share(calibration.error));
+    tile("nnz", "Non-zero weights", status.nnz, whole(status.nnz || 0), status.features ? `of ${short(status.features)} features` : "");
+    tile("drift", "Drift alarms", status.drift, whole(status.drift || 0));
+    tile("lag", "Journal lag", status.lag, whole(status.lag || 0), "entries");
+    tile("waiting", "Wait for labels", status.waiting, whole(status.waiting || 0), status.oldest ? `oldest ${short(status.oldest)} s` : "");
+    tile("refused", "Rows refused", status.refused, whole(status.refused || 0));
+    tile("version", "Version", status.version, whole(status.version || 0));
+
+    const marks = (told.drifts || []).map(([row]) => row);
+    const curve = merged(told.curve || []).map(([until, rows, wrong]) => [until, wrong / rows]);
+    shown.error.draw([...(curve.length ? [{ name: "of each stretch", colour: "s1", points: curve }] : []),
+      { name: "since the start", colour: "s2", points: by("error") }], marks);
+    shown.auc.section.hidden = !samples.some((sample) => sample.auc !== null);
+    shown.auc.draw([{ name: "AUC", colour: "s1", points: by("auc") }], marks);
+    shown.loss.section.hidden = !samples.some((sample) => sample.log_loss !== null);
+    shown.loss.draw([{ name: "log-loss", colour: "s3", points: by("log_loss") }], marks);
+    shown.nnz.draw([{ name: "non-zero weights", colour: "s4", points: by("nnz") }]);
+    const observed = calibration.observed || [];
+    const place = calibration.predicted || calibration.score || [];
+    Object.assign(shown.calibration, calibration.predicted ? { x: "predicted", even: true, showX: share } : { x: "score", even: false, showX: short });
+    shown.calibration.section.hidden = !observed.length;
+    shown.calibration.draw([{ name: "share of positives", colour: "s1", dots: true, points: place.map((x, k) => [x, observed[k]]) }]);
+    showWeights(samples);
+    showRivals(told, progressive);
+    showVersions(told);
+  }
+
+  function showWeights(samples) {
+    const top = samples.length ? Object.entries(samples.at(-1).top) : [];
+    tables.weights.section.hidden = !samples.length;
+    const some = samples.slice(-120);
+    const rows = top.map(([name, weight]) => {
+      const values = some.map((sample) => sample.top[name] ?? null);
+      const first = values.find((value) => value !== null);
+      return make("tr", { "data-weight": name }, make("th", { scope: "row", class: "name" }, name), make("td", {}, short(weight)),
+        make("td", {}, `${weight >= first ? "+" : "−"}${short(Math.abs(weight - first))}`), make("td", {}, spark(values)));
+    });
+    const found = table(["feature", "weight", "moved", "how"], [], "By size; “moved” is since it came among the largest, or the oldest sample kept");
+    found.tBodies[0].append(...rows);
+    tables.weights.held.replaceChildren(top.length ? found : make("p", { class: "empty" }, "No weight yet."));
+  }
+
+  function showRivals(told, progressive) {
+    const rivals = told.challengers || [];
+    tables.rivals.section.hidden = !told.challengers;
+    if (!told.challengers) return;
+    const numbers = (report) => [report.rows === undefined ? "–" : whole(report.rows), share(report.error), short(report.auc), short(report.log_loss)];
+    const rows = [[`${told.algorithm || ""} (champion, answers)`, ...numbers(progressive), "", ""]];
+    for (const each of rivals) {
+      const of = each.progressive, on = each.champion;
+      const better = of.error === undefined || on.error === undefined || of.error === null || on.error === null ? "–" : `${of.error <= on.error ? "−" : "+"}${share(Math.abs(of.error - on.error))}`;
+      rows.push([`${each.name}: ${each.algorithm}${each.out ? ` (out: ${each.out})` : ""}`, ...numbers(of), share(on.error), better]);
+    }
+    const found = table(["model", "rows", "error", "AUC", "log-loss", "champion’s error on these rows", "difference"], rows,
+      rivals.length ? "Before each row was learned" : "No challenger: thinstream models challenge MODEL NAME --algorithm …");
+    found.tBodies[0].rows[0].className = "champion";
+    tables.rivals.held.replaceChildren(found);
+  }
+
+  function showVersions(told) {
+    tables.versions.section.hidden = !told.versions;
+    if (!told.versions) return;
+    const rows = told.versions.map((each) => [whole(each.version), each.time ? new Date(1000 * each.time).toLocaleString("en-GB") : "–", each.cause,
+      each.rows === null ? "–" : whole(each.rows), share(each.error), each.nnz === null ? "–" : whole(each.nnz)]);
+    tables.versions.held.replaceChildren(rows.length ? table(["version", "kept", "why", "rows", "error", "non-zeros"], rows, "The newest first; thinstream models rollback MODEL VERSION goes back to one")
+      : make("p", { class: "empty" }, "None kept yet."));
+  }
+
+  // What is told ------------------------------------------------------------------------------------------------------
+
+  function say(state, text) {
+    if (find("state").textContent !== text) find("state").textContent = text;
+    find("state").dataset.state = state;
+  }
+
+  function take(kind, told) {
+    heard = Date.now();
+    trouble = told.trouble || "";
+    for (const [name, model] of Object.entries(told.models || {})) {
+      const known = models.get(name) || { samples: [] };
+      const last = known.samples.length ? known.samples.at(-1).number : -1;
+      const before = known.told && known.told.status;
+      known.samples.push(...(model.samples || []).filter((sample) => sample.number > last));
+      if (known.samples.length > MOST) known.samples = known.samples.filter((_, k) => k % 2 || k > MOST / 2);
+      known.told = model;
+      models.set(name, known);
+      if (before && model.status.drift > before.drift) find("news").textContent = `${name}: the error has risen, drift alarm ${model.status.drift}`;
+    }
+    if (told.models) for (const name of [...models.keys()]) if (!(name in told.models)) models.delete(name);
+    if (!models.has(chosen)) chosen = [...models.keys()][0] ?? null;
+    const status = chosen === null ? {} : models.get(chosen).told.status || {};
+    if (told.models) ticks.push({ time: told.time, requests: told.requests, rows: status.rows || 0, lag: status.lag || 0, waiting: status.waiting || 0, labels: status.labels });
+    if (ticks.length > MOST) ticks.shift();
+    const names = [...models.keys()];
+    find("choose").hidden = names.length < 2;
+    if ([...find("model").options].map((each) => each.value).join("\n") !== names.join("\n")) {
+      find("model").replaceChildren(...names.map((name) => make("option", { value: name, selected: name === chosen }, name)));
+    }
+    show();
+    if (kind === "report") return;
+    const failure = status.failure || status.trouble || trouble;
+    say(failure ? "trouble" : "live", failure || (told.over ? "the run is over" : "live"));
+  }
+
+  let waiting = false;
+  function show() {
+    if (waiting || document.hidden) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      showModel();
+      showServer();
+    });
+  }
+  document.addEventListener("visibilitychange", show);
+  find("model").addEventListener("change", (event) => {
+    chosen = event.target.value;
+    ticks.splice(0, ticks.length - 1);
+    if (ticks.length) ticks[0].rows = models.get(chosen).told.status.rows || 0;
+    show();
+  });
+
+  // Events by fetch, which can send a token as EventSource cannot -------------------------------------------------------
+
+  async function listen() {
+    const token = stored(() => sessionStorage, "token");
+    const answer = await fetch("/events", { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: "no-store" });
+    if (answer.status === 401 || answer.status === 403) return ask(token, (await answer.json()).error);
+    if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let held = ""; ;) {
+      const { value, done } = await reader.read();
+      if (done) return "ended";
+      const events = (held + value).split("\n\n");
+      held = events.pop();
+      for (const event of events) {
+        const fields = Object.fromEntries(event.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]));
+        if (fields.data) take(fields.event, JSON.parse(fields.data));
+        if (fields.event === "over") return "over";
+      }
+    }
+  }
+
+  function ask(token, why) {
+    find("ask").hidden = false;
+    find("main").hidden = true;
+    find("refused").textContent = token ? why : "";
+    say("waiting", "waiting for a token");
+    find("token").focus();
+    return "asked";
+  }
+  find("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    stored(() => sessionStorage, "token", find("token").value);
+    find("token").value = "";
+    find("ask").hidden = true;
+    find("main").hidden = false;
+    keep();
+  });
+
+  async function keep() {
+    for (let pause = 250; ; pause = Math.min(2 * pause, 5000)) {
+      try {
+        const outcome = await listen();
+        if (outcome === "asked" || outcome === "over") return;
+      } catch { /* the server is away */ }
+      if (Date.now() - heard < 5000) pause = 250;
+      say("lost", "the server is away, trying again …");
+      await new Promise((resolve) => { setTimeout(resolve, pause); });
+    }
+  }
+
+  const kept = find("told");
+  if (kept) {
+    const told = JSON.parse(kept.textContent);
+    document.title = told.title;
+    say("report", told.title);
+    for (const tick of told.ticks || []) ticks.push(tick);
+    take("report", told);
+  } else keep();
+})();

@@ -1,0 +1,50 @@
+"""The largest weights of a model, by name."""
+
+import numpy as np
+
+from thinstream.blend.serving import served
+from thinstream.models.model import Model, Names
+
+#: Weights that are followed.
+TOP = 12
+
+
+def top_weights(model: Model, top: int = TOP) -> dict[str, float]:
+    """What the largest weights are called, and their values, the largest first.
+
+    Of more than two classes a weight is called by its feature and the class it speaks for; of several vectors of
+    weights (`Auto`) the number of the vector follows.
+
+    Examples
+    --------
+    >>> from thinstream.batch import Batch
+    >>> from thinstream.learners import Classes
+    >>> model = Model.fresh("perceptron", Classes("ham", "spam"), n_features=3, names=Names.of(["free"], [1]))
+    >>> rows = Batch.of(np.array([0, 2]), np.array([1, 2], np.int32), np.array([2, -1], np.float32), 3, np.int8([1]))
+    >>> _ = model.learner.learn(rows)
+    >>> top_weights(model)
+    {'free': 2.0, 'column 2': -1.0}
+
+    """
+    learner = served(model.learner)
+    found = list[tuple[float, str]]()
+    for k, one in enumerate(learner.models):
+        where, weights = one.sparse_weights()
+        size = np.abs(weights)
+        places = np.argpartition(size, -top)[-top:] if len(size) > top else np.arange(len(size))
+        after = "" if model.classes.are_two else f" → {model.classes[k]}"
+        for place in places.tolist():
+            vector, feature = divmod(int(where[place]), max(int(learner.n_features), 1))
+            name = f"{_name(model, feature)}{after}{f' ({vector + 1})' if vector else ''}"
+            found.append((float(weights[place]), name))
+    found.sort(key=lambda pair: (-abs(pair[0]), pair[1]))
+    return {name: weight for weight, name in found[:top]}
+
+
+def _name(model: Model, feature: int) -> str:
+    names: Names | None = model.names
+    if names is not None:
+        place = int(np.searchsorted(names.indices, feature))
+        if place < len(names.indices) and names.indices[place] == feature:
+            return names.texts[place]
+    return f"{'hash' if 'hashing' in model.feature_space else 'column'} {feature}"

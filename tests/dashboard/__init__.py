@@ -1,0 +1,1 @@
+"""What the dashboard is told, and its page."""

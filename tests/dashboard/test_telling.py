@@ -1,0 +1,88 @@
+"""Samples of a model as it learns: what the page is told is what the run has counted."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from thinstream.dashboard.history import History
+from thinstream.dashboard.telling import Telling
+from thinstream.dashboard.weights import top_weights
+from thinstream.evaluate.progress import Progress
+from thinstream.learners import Classes
+from thinstream.models.model import Model, Names
+from thinstream.streams.opening import open_stream
+from thinstream.training.drift import DriftWatch
+from thinstream.training.run import Run
+
+
+def learned(tmp_path, n=3000, **options):
+    """A run whose labels turn in the middle."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for k in range(n):
+        x = rng.normal(size=4).round(3)
+        y = (1 if x[0] - x[1] > 0 else -1) * (1 if k < n // 2 else -1)
+        lines.append(f"{y} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(x) if v))
+    (tmp_path / "rows.svm").write_text("\n".join(lines) + "\n")
+    model = Model.fresh("arow", Classes(-1, 1), grow=True, fit_intercept=True, **options)
+    run = Run(open_stream(tmp_path / "rows.svm"), model, drift=DriftWatch(["adwin"]))
+    run.run()
+    return run
+
+
+def test_it_tells_what_the_run_has_counted(tmp_path):
+    run = learned(tmp_path)
+    telling, report = Telling(), run.report()
+    assert telling.due(run.state.progress.rows)
+    telling.sample(run.state.model, run.state.progress, run.drift, report, run.state.model.learner.nnz)
+    told = json.loads(json.dumps(telling.told(), allow_nan=False))
+    (sample,) = told["samples"]
+    assert (sample["rows"], sample["error"], sample["auc"]) == (3000, report["error"], report["auc"])
+    assert sum(wrong for _, _, wrong in told["curve"]) == round(3000 * report["error"])
+    assert told["curve"][-1][0] == 3000
+    (drift,) = told["drifts"]
+    assert 1500 < drift[0] < 1700
+    assert drift[2] == "adwin"
+    assert sum(told["calibration"]["rows"]) == 3000
+    assert [*sample["top"]][:1] == ["column 1"]
+    assert not telling.due(3000)  # nothing is new
+    assert not telling.due(3001)  # too early
+    assert telling.told(since=sample["number"])["samples"] == []
+
+
+def test_more_than_two_classes_have_no_calibration():
+    model = Model.fresh("arow", Classes("a", "b", "c"), n_features=2, grow=True)
+    telling = Telling()
+    telling.sample(model, Progress(3), None, {}, 0)
+    assert telling.told()["calibration"] == {}
+    assert telling.told()["classes"] == ["a", "b", "c"]
+
+
+def test_largest_weights_are_those_of_a_sort():
+    rng = np.random.default_rng(3)
+    model = Model.fresh("arow", Classes(-1, 1), n_features=300, names=Names.of([f"w{k}" for k in range(300)]))
+    values = rng.normal(size=300).astype(np.float32)
+    model.learner.memory.state.reshape(300, -1)[:, 0] = values
+    expected = np.argsort(-np.abs(model.learner.weights()))[:12]
+    assert [*top_weights(model)] == [f"w{k}" for k in expected]
+
+
+def test_weights_say_their_class():
+    model = Model.fresh("perceptron", Classes("a", "b", "c"), n_features=2)
+    next(iter(model.learner.models)).memory.state[0] = 1.0
+    assert top_weights(model) == {"column 0 → a": 1.0}
+
+
+@pytest.mark.parametrize("many", [5, 241, 5000])
+def test_history_is_bounded_and_keeps_both_ends(many):
+    history = History()
+    for k in range(many):
+        history.add(float(k), k, {}, None, 0, {})
+    numbers = [sample.number for sample in history.after()]
+    assert len(numbers) <= 240
+    assert (numbers[0], numbers[-1]) == (0, many - 1)
+    assert numbers == sorted(numbers)
+    assert len({later - earlier for earlier, later in pairwise(numbers[:-1])}) == 1  # evenly
+    assert [sample.number for sample in history.after(many - 2)] == [many - 1]
