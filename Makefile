@@ -31,7 +31,7 @@ test: $(VENV)/ready-test ## lint, all tests but the slow ones, and every naive t
 	exit $$((tests | others))
 
 compiled: $(VENV)/ready-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted and not faults and not ray and not spark'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted and not faults and not services and not ray and not spark'
 
 interpreted: $(VENV)/ready-test
 	NUMBA_DISABLE_JIT=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m 'twin or interpreted' tests
@@ -40,7 +40,7 @@ test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests
 	$(BIN)/python -m tests.slow_slice --workers $(WORKERS) --seconds $(SLICE_SECONDS) $(if $(SEED),--seed $(SEED))
 
 test-slow: $(VENV)/ready-test ## everything on one machine, with ten times as many random streams
-	THINSTREAM_HYPOTHESIS=tenfold $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not ray and not spark'
+	THINSTREAM_HYPOTHESIS=tenfold $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not services and not ray and not spark'
 
 test-faults: $(VENV)/ready-test ## every write, fsync and rename of models, checkpoints, caches and shuffles fails once; full disks
 	$(BIN)/python -m pytest -n $(WORKERS) -m faults tests/faults

@@ -65,6 +65,14 @@ class PeerLostError(ThinstreamError, ConnectionError):
     """A worker that talks to others lost one of them: it died, or did not answer in time."""
 
 
+class SourceError(ThinstreamError, ConnectionError):
+    """A broker's stream that is not there, or that its server refuses: trying again is no use."""
+
+
+class SourceLostError(SourceError):
+    """A broker that cannot be reached at the moment."""
+
+
 class ThinstreamWarning(UserWarning):
     """Base of every warning this library gives."""
 

@@ -94,6 +94,11 @@ class LearningClock:
         self._compiling += time.monotonic() - max(self._entered, self._start)
 
 
+def lag_of(stream: Any) -> int | None:
+    """Messages of a source without an end that are there and not learned yet; None of others."""
+    return getattr(stream, "lag", None)
+
+
 class Timed(Observer):
     """Counts the seconds of learning."""
 
@@ -110,7 +115,11 @@ class Timed(Observer):
 
 
 class JsonLines(Timed):
-    """An object per line of the table."""
+    """An object per line of the table; of a source without an end with its lag."""
+
+    def __init__(self, stream: Any = None) -> None:
+        super().__init__()
+        self._stream = stream
 
     def changed(self, monitor: str, row: int, since: int) -> None:
         """Writes it."""
@@ -121,7 +130,13 @@ class JsonLines(Timed):
         seconds = self.clock.seconds
         found = {"since": line.since.as_dict(), "non_zeros": line.nnz, "features": line.n_features}
         found |= {} if line.n_weights_met is None else {"weights_met": line.n_weights_met}
+        if (lag := lag_of(self._stream)) is not None:
+            found["lag"] = lag
         show_json({**line.total.as_dict(), **found, "seconds": round(seconds, 3)})
+
+    def said(self, text: str) -> None:
+        """Says it, where it does not mix with data."""
+        say(f"thinstream: {text}")
 
 
 class Table(Timed):
@@ -149,6 +164,8 @@ class Table(Timed):
         if self._first < 0:
             self._first = line.total.rows - line.since.rows
         texts = cells(line, (line.total.rows - self._first) / self.clock.seconds, self._metrics)
+        if hasattr(self._stream, "lag"):
+            texts["lag"] = "–" if (lag := lag_of(self._stream)) is None else f"{lag:,}"
         if not self._columns:
             narrow = sys.stdout.isatty() and not self._asked
             width = shutil.get_terminal_size().columns if narrow else None
@@ -159,6 +176,10 @@ class Table(Timed):
     def changed(self, monitor: str, row: int, since: int) -> None:
         """Prints it."""
         self._print(f" {monitor}: after {row:,} examples the error has risen, since about {since:,}")
+
+    def said(self, text: str) -> None:
+        """Says it."""
+        say(f"thinstream: {text}")
 
     def moved(self, step: Step) -> None:
         """Moves the bar."""
@@ -221,6 +242,8 @@ class Bar:
         done = None if position is None else self._stream.done(position)
         done = None if done is None or self._size is None else done + passes * self._size
         rate_text = f"{rate:,.0f} rows/s" if rate else ""
+        if (lag := lag_of(self._stream)) is not None:
+            rate_text += f"{', ' if rate_text else ''}lag {lag:,}"
         self._progress.update(self._task, completed=done, description=f"{rows:,} rows", rate=rate_text)
 
     def print(self, text: str) -> None:

@@ -21,7 +21,7 @@ from thinstream.training.run import Line
 WIDTHS = {
     "examples": 11, "error %": 8, "since": 7, "base %": 7, "prec %": 7, "recall %": 9, "F1 %": 7, "spec %": 7,
     "balanced %": 11, "sum %": 7, "cost": 11, "log-loss": 9, "hinge": 9, "AUC": 7, "AP": 7, "non-zeros": 11,
-    "sparsity %": 11, "rows/s": 10,
+    "sparsity %": 11, "rows/s": 10, "lag": 10,
 }  # fmt: skip
 #: Columns that are named.
 FEW = 8

@@ -7,6 +7,7 @@ from thinstream.cli.io import require_model_file, require_not_input, require_out
 from thinstream.cli.options import Distributed, Reading
 from thinstream.errors import InvalidParameterError
 from thinstream.plotting import check_picture
+from thinstream.streams.brokers import is_address
 from thinstream.streams.opening import require_files
 from thinstream.streams.sources import resolve
 
@@ -23,10 +24,15 @@ def check_options(
     parameters: dict[str, Any],
 ) -> None:
     """Raises at once where options do not go together, or something could not be written in the end."""
-    place, files = training.checkpoint_file, resolve(data)
+    live = is_address(data)
+    place, files = training.checkpoint_file, [] if live else resolve(data)
     if training.cache:
         require_files(files)
-    require_outputs(data, training.model, training.plot)
+    if live:
+        require_writable(training.model)
+        require_writable(training.plot)
+    else:
+        require_outputs(data, training.model, training.plot)
     require_not_input(place, *files)
     require_model_file(training.model, place)
     _check_watching(training, distributed)

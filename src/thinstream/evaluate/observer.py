@@ -47,6 +47,9 @@ class Observer:
     def moved(self, step: Step) -> None:
         """Called after each batch."""
 
+    def said(self, text: str) -> None:
+        """Called when there is news of the source: it is away, or there again."""
+
     def split(self, passes: int, needed: int, limit: int) -> None:
         """Called when all models of a study at once would need too many bytes: they go in several passes."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, meant
+from thinstream.streams.brokers import Following, is_address
 from thinstream.streams.formats import find_format, format_of
 from thinstream.streams.looking import Looked, look
 from thinstream.streams.options import OPTIONS, Options, as_learned
@@ -13,14 +14,17 @@ from thinstream.streams.stream import Stream
 
 
 def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, **options: Any) -> Stream:  # noqa: A002
-    r"""The examples of files: one path, several, a glob, or "-" for standard input.
+    r"""The examples of files: one path, several, a glob, or "-" for standard input; or of a broker's messages.
 
     Parameters
     ----------
-    paths : path or list of paths
-        Text may be compressed (.gz, .bz2, .xz, .zst).
+    paths : path, list of paths or address
+        Text may be compressed (.gz, .bz2, .xz, .zst). An address is that of a stream of messages, which has no end:
+        ``redis://``, ``nats://`` or ``kafka://`` (see docs/sources.md); it also takes the options ``rows`` and
+        ``idle_seconds``, after which it ends, and ``dead_letters``, where messages go that cannot be read.
     format : {"libsvm", "vw", "csv", "tsv", "jsonl", "parquet", "arrow", "cache"} or None
-        None: the ending tells, and a file without one of these is libsvm.
+        None: the ending tells, and a file without one of these is libsvm. Messages are libsvm unless they are said to
+        be something else.
     cache : bool
         Whether to keep a binary copy beside the first file and read that, now and as long as it is up to date.
     **options
@@ -38,6 +42,13 @@ def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, *
     >>> folder.cleanup()
 
     """
+    if is_address(paths):
+        from thinstream.streams.brokers.opening import open_source
+
+        if cache:
+            raise InvalidParameterError("a cache is kept beside a file; a source of messages has none")
+        following = Following(**{name: options.pop(name) for name in Following._fields if name in options})
+        return open_source(paths, options_of(format, options), following)
     return open_files(paths, options_of(format, options), cache=cache)
 
 

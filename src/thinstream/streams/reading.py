@@ -188,7 +188,7 @@ class TextStream:
                     if error is not None and not good:
                         raise error
                     kept = batch if error is None else replace(batch.until(good), position=before._replace(skip=good))
-                    yield kept if self.book is None or rows.met is None else _numbered(kept, rows.met, self.book)
+                    yield kept if self.book is None or rows.met is None else numbered(kept, rows.met, self.book)
                     if error is not None:
                         raise error
 
@@ -280,7 +280,7 @@ class TextStream:
         return None
 
 
-def _numbered(batch: Batch, met: list[Any], book: ClassBook) -> Batch:
+def numbered(batch: Batch, met: list[Any], book: ClassBook) -> Batch:
     """A batch that has the places of labels, with their numbers in the stream."""
     y = batch.require_labels()
     table = book.numbers(met[: int(y.max(initial=-1)) + 1])  # not those of rows that were left out

@@ -17,6 +17,7 @@ import numpy as np
 
 from thinstream.batch import plain
 from thinstream.errors import InvalidInputError
+from thinstream.streams.brokers import is_address, shown
 from thinstream.streams.compression import ending, open_read
 from thinstream.streams.options import MAX_LINE
 from thinstream.streams.text.protocol import Text, TextFormat
@@ -57,6 +58,10 @@ def resolve(paths: Any) -> list[str]:
         raise InvalidInputError("no input file was given")
     found: list[str] = []
     for path in map(str, given):
+        if is_address(path):
+            raise InvalidInputError(
+                f"{shown(path)} is a source without an end, which thinstream train, serve --source and open_stream read"
+            )
         if path == STDIN or Path(path).is_file() or Path(path).is_fifo() or Path(path).is_char_device():
             found.append(path)
         elif Path(path).is_dir():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch import Batch
+from thinstream.batch import Batch, Position
 from thinstream.blend.serving import kinds_of_rows, n_vectors
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.growing import progress_for
@@ -125,6 +125,10 @@ class Run:
                 if self.checkpoints is not None:
                     self._checkpoint()
                 raise
+        return self._finished()
+
+    def _finished(self) -> Model:
+        """The model, once the last row is learned."""
         if self.watch.lines and self.state.progress.since_mark().rows:  # not if the last row was at a doubling
             self._line()
         if self.goal is not None and self._recent is not None:
@@ -165,9 +169,12 @@ class Run:
                 self.watch.moved(step_of(self.state, self.passes))
                 if self.checkpoints is not None and self.checkpoints.is_late():
                     self._checkpoint()
-            self.state = self.state._replace(passes=self.state.passes + 1, position=START, skipped=0)
-            self._most_skipped = self.skipped
+            self._end_pass()
         learner.finish()
+
+    def _end_pass(self) -> None:
+        self.state = self.state._replace(passes=self.state.passes + 1, position=START, skipped=0)
+        self._most_skipped = self.skipped
 
     def _learn(self, batch: Batch, asked: Stopping) -> None:
         """The rows of a batch, halting where a line or a checkpoint is due."""
@@ -204,8 +211,12 @@ class Run:
             if self.drift is not None:
                 self._watch_drift(self.drift, scores, rows, known)
         self._since += len(rows)
+        self.state = self.state._replace(position=self._position_after(len(rows)))
+
+    def _position_after(self, rows: int) -> Position:
+        """Where the source goes on after so many more rows."""
         position = self.state.position
-        self.state = self.state._replace(position=position._replace(skip=position.skip + len(rows)))
+        return position._replace(skip=position.skip + rows)
 
     def _judged(self, scores: NDArray[Any]) -> NDArray[Any]:
         """The scores that metrics count: those that rows got just before they were learned."""

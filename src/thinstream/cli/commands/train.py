@@ -27,6 +27,7 @@ from thinstream.cli.options import (
     parse_metrics,
     take_tfidf,
 )
+from thinstream.cli.sources import Source, as_before, say_stopped, shown_names
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ def train(
     output: Output,
     training: Training,
     late: LateLabels,
+    source: Source,
     parameters: dict[str, Any],
     metrics: Metrics = None,
     algorithm: Algorithm = DEFAULT_LEARNER,
@@ -197,6 +199,7 @@ def train(
     from thinstream.models.model import score_of
     from thinstream.streams.options import how_read
     from thinstream.training import Checkpoints, Interrupted, NullObserver, Observer, Run
+    from thinstream.training.live import SECONDS, LiveRun
 
     if "algorithm" not in given and training.start is None:
         algorithm = default_learner(distributed.engine)
@@ -205,14 +208,20 @@ def train(
             if each.name != "engine" and each.name in given:
                 raise InvalidParameterError(f"--{each.name.replace('_', '-')} is for runs with --engine")
     late.check(given, data)
+    live, names = source.check(given, data), shown_names(data)
+    if live:
+        reading = source.as_asked(data, reading)
     named = algorithm if training.start is None or "algorithm" in given else None
     check_options(data, reading, distributed, training, named, parameters)
     if training.grow_classes:
         reading = replace(reading, grow_classes=True)
     if training.max_features is not None and training.start is None:
         reading = with_many_numbers(data, reading)
+    if live and training.resume and training.checkpoint_file is not None and training.checkpoint_file.exists():
+        reading = as_before(reading, training.checkpoint_file)
     if training.start is None:
-        reading = (late.look_first if late.used else look_first)(data, reading, quiet=output.quiet)
+        look = source.look_first if live else late.look_first if late.used else look_first
+        reading = look(data, reading, quiet=output.quiet)
         model = _new_model(reading, training, algorithm, parameters)
         if model.learner.algorithm.kind == "batch":  # whose rows are all there at once: the stream prepares them
             reading = replace(reading, normalize=training.normalize)
@@ -226,17 +235,22 @@ def train(
         model = model.with_threshold(score_of(training.threshold, model))
     if late.used:
         stream: Any = late.join(data, reading, model)
+    elif live:
+        stream = source.open(data, reading, model.learner.dtype.name, training.model)
     else:
         stream = open_data(data, reading, model.learner.dtype.name, cache=training.cache)
     if training.start is None:
         model = replace(model, feature_space=stream.feature_space)
-    model.require_features(stream.feature_space, ", ".join(data), str(training.start))
+    model.require_features(stream.feature_space, names, str(training.start))
     place, checkpoints = training.checkpoint_file, None
     wanted = training.checkpoint or training.checkpoint_every or training.checkpoint_seconds is not None
     if place is not None and not late.used and (model.learner.reads == "once" or wanted or training.resume):
-        checkpoints = Checkpoints(place, training.checkpoint_every, training.checkpoint_seconds)
+        seconds = training.checkpoint_seconds
+        if live and seconds is None and training.checkpoint_every is None:
+            seconds = SECONDS
+        checkpoints = Checkpoints(place, training.checkpoint_every, seconds)
     shown = stream if distributed.engine is None else Unmeasured()
-    watch: Observer = NullObserver() if output.quiet else JsonLines()
+    watch: Observer = NullObserver() if output.quiet else JsonLines(shown)
     if not (output.quiet or output.json):
         watch = Table(shown, training.passes, metrics=asked or usual(model.classes.are_two), asked=bool(asked))
     if training.model is not None:
@@ -245,7 +259,9 @@ def train(
     if distributed.engine is None:
         drift = _drift_watch(training, model.learner)
         more: dict[str, Any] = {"passes": training.passes, "checkpoints": checkpoints, "goal": training.goal}
-        run = (late.kind_of_run if late.used else Run)(stream, model, watch=watch, drift=drift, **more)
+        run = (LiveRun if live else late.kind_of_run if late.used else Run)(
+            stream, model, watch=watch, drift=drift, **more
+        )
     else:
         from thinstream.cli.distributed_run import DistributedRun
 
@@ -268,8 +284,10 @@ def train(
     finally:
         watch.close()
     report = run.state.progress.report()
+    if live:
+        say_stopped(run, place)
     if not (report.rows or trained.learner.t):
-        raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
+        raise InvalidInputError(f"{names}: there is no example in it")
     if training.model is not None:
         found = report.as_dict() if report.rows else None
         kept = replace(trained, names=run.names(), reading=how_read(stream, model.reading), report=found, extra={})
@@ -279,7 +297,7 @@ def train(
     if training.plot is not None:
         from thinstream.training.picture import draw_run
 
-        title, blends = f"{trained.learner.algorithm.name} on {', '.join(data)}", blends_of(trained.learner)
+        title, blends = f"{trained.learner.algorithm.name} on {names}", blends_of(trained.learner)
         draw_run(run.drift, title, training.plot, blends[0].history() if len(blends) == 1 else None)
     if not output.quiet:
         show_end(training, output, run, report, asked)

@@ -1,6 +1,6 @@
 """The first records of text files and pipes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,8 @@ SMALL = 1 << 25
 #: Bytes that a compressed file may have: beyond it its end is not looked at.
 _MOST = 1 << 28
 _BLOCK = 1 << 18
+#: First records of sources that are no files, by name, while they are looked at.
+AT_HAND: dict[str, Callable[[], bytes]] = {}
 
 
 def are_small(files: list[str]) -> bool:
@@ -41,6 +43,8 @@ def heads(files: list[str], records: int) -> Iterator[tuple[Text, bool]]:
 
 def begin(file: str, records: int) -> tuple[bytes, bool]:
     """So many lines, a few more, or all there is."""
+    if file in AT_HAND:
+        return AT_HAND[file](), False
     if file == STDIN or not Path(file).is_file():
         return peek(file, records + 1, SMALL)
     found, lines = bytearray(), 0

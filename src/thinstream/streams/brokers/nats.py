@@ -1,0 +1,219 @@
+"""NATS JetStream: ``nats://[USER:PASSWORD@]HOST[:PORT][,HOST…]/STREAM``, encrypted as ``tls://``.
+
+Messages are pulled in the order of the stream by a consumer that lives as long as the connection and acknowledges
+nothing: the place, the sequence of the last message taken, is in the checkpoint and nowhere else. So a stream must keep
+its messages (retention ``limits``), and anybody else may read it, too. ``subject=`` takes those of a subject only.
+"""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from thinstream.streams.brokers.address import Address
+from thinstream.streams.brokers.broker import (
+    Message,
+    Place,
+    SourceError,
+    SourceLostError,
+    missing,
+    require_kept,
+    require_long,
+)
+
+PORT, SECONDS = 4222, 5.0
+#: Seconds after which the server forgets a consumer that nobody asks.
+_FORGOTTEN = 120.0
+#: Reads in vain until the consumer is looked for.
+_DOUBT = 10
+
+
+def package() -> Any:
+    """The client, an optional package; imported when first needed."""
+    try:
+        import nats
+        import nats.js.errors
+    except ImportError as error:
+        raise missing("nats://", "nats-py", "nats") from error
+    return nats
+
+
+class JetStream:
+    """Messages of a stream, in its order."""
+
+    def __init__(self, address: Address) -> None:
+        self._address, self._stream = address, address.stream("STREAM")
+        self._subject = address.settings.get("subject", "")
+        self._nats = package()
+        self._loop = asyncio.new_event_loop()
+        # the client needs a loop that runs; a daemon must not keep the process alive
+        threading.Thread(target=self._loop.run_forever, name=f"asking {address}", daemon=True).start()
+        self._connection: Any = None
+        self._server: Any = None
+        self._pull: Any = None
+        self._puller: Any = None  # the connection it is of
+        self._place: Place = (0,)
+        self._read = 0  # messages of this consumer
+        self._vain = 0  # reads since the last message
+        self._last_error: BaseException | None = None
+
+    def _ask(self, question: Callable[[], Coroutine[Any, Any, Any]], seconds: float = SECONDS) -> Any:
+        """Runs it on the loop; connects before if need be."""
+        errors = self._nats.js.errors
+        waiting = asyncio.run_coroutine_threadsafe(self._asked(question, seconds), self._loop)
+        try:
+            return waiting.result()
+        except errors.NotFoundError:
+            raise SourceError(f"{self._address}: there is no stream {self._stream!r}") from None
+        except errors.ServiceUnavailableError:
+            raise SourceLostError(f"{self._address}: the server has no JetStream at the moment") from None
+        except errors.APIError as error:
+            raise SourceError(f"{self._address}: the server refuses: {error.description}") from None
+        except (TimeoutError, self._nats.errors.Error, OSError) as error:
+            self._hang_up()
+            why = self._last_error or error
+            if "authorization" in str(why).lower():
+                raise SourceError(f"{self._address}: the server refuses: {why}") from None
+            raise SourceLostError(
+                f"{self._address}: the server cannot be reached: {why or 'it does not answer'}"
+            ) from None
+        except BaseException:  # a signal: nobody waits for the answer any more
+            waiting.cancel()
+            raise
+
+    async def _asked(self, question: Callable[[], Coroutine[Any, Any, Any]], seconds: float) -> Any:
+        async with asyncio.timeout(seconds):
+            if self._connection is None or not self._connection.is_connected:
+                await self._connect()
+            return await question()
+
+    async def _connect(self) -> None:
+        address, self._last_error = self._address, None
+        scheme = "tls" if address.encrypted else "nats"
+        who: dict[str, Any] = {"user": address.user, "password": address.password}
+        if address.user and not address.password:
+            who = {"token": address.user}
+        tls = {"tls": ssl.create_default_context(cafile=address.settings.get("ca"))} if address.encrypted else {}
+        self._connection = await self._nats.connect(
+            [f"{scheme}://{host}:{port or PORT}" for host, port in address.hosts],
+            connect_timeout=2, allow_reconnect=False, max_reconnect_attempts=1, reconnect_time_wait=0.05,
+            error_cb=self._fails, **who, **tls,
+        )  # fmt: skip
+        self._server = self._connection.jetstream(timeout=SECONDS)
+
+    async def _fails(self, error: BaseException) -> None:
+        self._last_error = error
+
+    def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            asyncio.run_coroutine_threadsafe(connection.close(), self._loop)
+
+    def _about(self) -> Any:
+        found = self._ask(lambda: self._server.stream_info(self._stream))
+        keeps = found.config.retention
+        if getattr(keeps, "value", keeps) != "limits":
+            raise SourceError(
+                f"{self._address}: retention of the stream must be 'limits', got {getattr(keeps, 'value', keeps)!r}: "
+                "it would not keep what a run may have to read again"
+            )
+        return found
+
+    def identity(self) -> dict[str, Any]:
+        """The stream, by when it was made."""
+        found = {"source": "nats", "stream": self._stream, "created": str(self._about().created)}
+        return found | ({"subject": self._subject} if self._subject else {})
+
+    def start(self) -> tuple[int, Place]:
+        """Before the first message, or after the last."""
+        state = self._about().state
+        before = state.last_seq if self._address.begins == "new" else max(state.first_seq - 1, 0)
+        return before, (before,)
+
+    def seek(self, place: Place, first: int | None = None) -> None:
+        """A consumer that begins after a message."""
+        state = self._about().state
+        require_long(self._address, state.last_seq < place[0], str(state.last_seq), str(place[0]))
+        require_kept(self._address, place[0] > 0 and state.first_seq > place[0] + 1, str(place[0]))
+        self._place, self._read, self._vain = place, 0, 0
+        self._ask(self._subscribe)
+
+    async def _subscribe(self) -> None:
+        api = self._nats.js.api
+        self._pull = await self._server.pull_subscribe(
+            self._subject,
+            stream=self._stream,
+            config=api.ConsumerConfig(
+                deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
+                opt_start_seq=self._place[0] + 1,
+                ack_policy=api.AckPolicy.NONE,
+                inactive_threshold=_FORGOTTEN,
+                mem_storage=True,
+            ),
+        )
+        self._puller = self._server
+
+    def read(self, most: int, seconds: float) -> list[Message]:
+        """The next messages; `SourceLostError` if some were lost on the way: they are pulled again."""
+        found = self._ask(lambda: self._fetch(most, seconds), seconds + SECONDS)
+        messages = []
+        for each in found:
+            sequence = each.metadata.sequence
+            self._read += 1
+            if sequence.consumer != self._read:
+                raise SourceLostError(f"{self._address}: a message was lost on the way")
+            messages.append(Message(each.data, (sequence.stream,), named=str(sequence.stream)))
+        self._vain = 0 if messages else self._vain + 1
+        if self._vain >= _DOUBT:
+            self._vain = 0
+            self._ask(self._require_consumer)
+        return messages
+
+    async def _fetch(self, most: int, seconds: float) -> Any:
+        if self._puller is not self._server:  # that connection is gone, and the consumer with it
+            raise self._nats.errors.ConnectionClosedError
+        try:
+            return await self._pull.fetch(most, timeout=seconds)
+        except (TimeoutError, self._nats.errors.TimeoutError):
+            return []
+
+    async def _require_consumer(self) -> None:
+        """The server may have forgotten it, and says nothing."""
+        try:
+            await self._pull.consumer_info()
+        except self._nats.js.errors.NotFoundError:
+            raise self._nats.errors.ConnectionClosedError from None
+
+    def after(self, place: Place, messages: Sequence[Message]) -> Place:
+        """The sequence of the last."""
+        return messages[-1].place if messages else place
+
+    def lag(self, place: Place, taken: int) -> int | None:
+        """Messages of the stream after a place; of one subject those that were not pulled."""
+        if self._subject:
+            return int(self._ask(lambda: self._pull.consumer_info()).num_pending)
+        return max(int(self._about().state.last_seq) - place[0], 0)
+
+    def acknowledge(self, place: Place) -> None:
+        """The server need not know."""
+
+    def set_aside(self, name: str, message: Message, reason: str) -> None:
+        """Published under a subject, which a stream must take; the server drops the same one again for two minutes."""
+        headers = {
+            "Nats-Msg-Id": f"{self._stream}-{message.named}",
+            "Thinstream-Reason": " ".join(reason.split()),
+            "Thinstream-Source": f"{self._stream} {message.named}",
+        }
+        try:
+            self._ask(lambda: self._server.publish(name, message.data, headers=headers))
+        except SourceError as error:
+            if isinstance(error, SourceLostError):
+                raise
+            raise SourceError(
+                f"{self._address}: no stream takes the subject {name!r} of dead letters: {error}"
+            ) from None
+
+    def close(self) -> None:
+        """Lets go of the server."""
+        self._hang_up()

@@ -1,0 +1,220 @@
+"""Messages of a broker as a stream of rows, without an end: bounded reads, places to go on from, bad ones set aside."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from thinstream.batch import Batch, Position
+from thinstream.errors import InvalidInputError
+from thinstream.streams.brokers.address import Address
+from thinstream.streams.brokers.broker import Broker, Message, SourceLostError
+from thinstream.streams.brokers.dead_letters import DeadLetters, Nowhere
+from thinstream.streams.brokers.following import Following
+from thinstream.streams.brokers.places import Taken, as_number, as_place
+from thinstream.streams.reading import Rows, TextStream, numbered
+from thinstream.streams.stream import START
+
+#: Messages read at a time.
+MESSAGES = 4096
+#: Seconds until a run may look at what else is to be done, though nothing has come.
+TICK = 0.2
+#: Seconds between two tries to reach a server again, at first and at most.
+FIRST, MOST = 0.05, 2.0
+#: Seconds for which a lag is told again before it is asked for.
+_FRESH = 1.0
+
+
+@dataclass
+class Known:
+    """What a stream of messages knows of itself while it is read."""
+
+    taken: Taken | None = None  # what the last batch was made of
+    trouble: str | None = None  # why nothing comes
+    bad: int = 0  # messages that could not be read since the last one that could
+    lag: int | None = None
+    asked: float = -np.inf  # when the lag was
+    position: Position = START
+
+
+@dataclass(frozen=True)
+class MessageStream(TextStream):
+    """Rows of messages, each of which has one line or a few of a text format.
+
+    It goes on until it is told to end (`Following`). While the server is away it tries again; what it has read stays.
+    """
+
+    broker: Broker = field(kw_only=True)
+    address: Address = field(kw_only=True)
+    following: Following = field(default_factory=Following, kw_only=True)
+    letters: DeadLetters = field(default_factory=Nowhere, kw_only=True)
+    known: Known = field(default_factory=Known, kw_only=True)
+
+    unit = "rows"
+
+    @property
+    def size(self) -> int | None:
+        """Nobody knows how much there will be."""
+        return None
+
+    def done(self, position: Position) -> int | None:
+        """Nor which share of it is done."""
+        return None
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What tells this source from another, wherever its server is and whoever asks it."""
+        return {**self.broker.identity(), "space": self.feature_space, **self.reading}
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing comes, while the server is away."""
+        return self.known.trouble
+
+    @property
+    def lag(self) -> int | None:
+        """Messages that are there and not taken yet, as of a second ago; None where nobody knows."""
+        known, now = self.known, time.monotonic()
+        if known.taken is not None and now - known.asked >= _FRESH:
+            with suppress(SourceLostError):
+                known.asked = now
+                known.lag = self.broker.lag(as_place(known.position.offset), known.position.line)
+        return known.lag
+
+    def at_row(self, row: int) -> Position:
+        """Where to go on after so many rows of the source, some of the last batch among them."""
+        assert self.known.taken is not None
+        return self.known.taken.position(row)
+
+    def kept(self, position: Position) -> None:
+        """A checkpoint has all before this position: the broker is told, now or with the next one."""
+        with suppress(SourceLostError):
+            self.broker.acknowledge(as_place(position.offset))
+
+    def close(self) -> None:
+        """Lets go of the server."""
+        self.broker.close()
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        """The rows from ``start`` on; now and then a batch without rows, so that whoever follows it can look about."""
+        known, following, position = self.known, self.following, start
+        if not start.offset:
+            before, place = self.broker.start()
+            position = start._replace(offset=as_number(place), line=before)
+        self._seek(position)
+        pause, since = FIRST, time.monotonic()
+        while not following.are_enough(position.row + position.skip):
+            try:
+                if known.trouble is not None:
+                    self._seek(position)
+                    known.trouble, pause, since = None, FIRST, time.monotonic()
+                messages = self.broker.read(MESSAGES, TICK)
+                found = self._read(messages, position) if messages else []
+            except SourceLostError as error:
+                known.trouble, since = str(error), time.monotonic()
+                yield self._nothing(position)
+                time.sleep(pause)
+                pause = min(2 * pause, MOST)
+                continue
+            if not messages and following.is_over(time.monotonic() - since):
+                return
+            known.position = position
+            for known.taken, batch in found:
+                known.position = position = batch.position or position
+                yield batch
+                if following.are_enough(position.row + position.skip):
+                    return
+            if found:
+                since = time.monotonic()
+            else:
+                yield self._nothing(position)
+
+    def _seek(self, position: Position) -> None:
+        """Of several parts that one comes first of which a message was taken in part."""
+        self.broker.seek(as_place(position.offset), position.part - 1 if position.part else None)
+
+    def _nothing(self, position: Position) -> Batch:
+        return self._rows(np.empty(0, dtype=np.uint8)).batch(position.row, position)
+
+    def _read(self, messages: Sequence[Message], before: Position) -> list[tuple[Taken, Batch]]:
+        """The rows of messages, with what they were made of: one batch, unless they can only be read one by one."""
+        rows, counts = self._rows(_joined(messages)), [1] * len(messages)
+        plain = all(_is_line(each.data, self.options.max_line) for each in messages)
+        if not plain or self._why_bad(rows) is not None or len(rows.parsed.labels) != len(messages):
+            counts = self._sorted_out(messages)
+            good = [message for message, count in zip(messages, counts, strict=True) if count]
+            rows = self._rows(_joined(good))
+            if good and (self._why_bad(rows) is not None or len(rows.parsed.labels) != sum(counts)):
+                return self._one_by_one(messages, counts, before)
+        self.known.bad = 0 if counts[-1] else self.known.bad
+        return [self._delivered(rows, messages, counts, before)]
+
+    def _one_by_one(
+        self, messages: Sequence[Message], counts: list[int], before: Position
+    ) -> list[tuple[Taken, Batch]]:
+        found = []
+        for message, count in zip(messages, counts, strict=True):
+            rows = self._sorted_out([message])[0] if count else 0
+            found.append(self._delivered(self._rows(_joined([message] if rows else [])), [message], [rows], before))
+            before = found[-1][0].end
+        return found
+
+    def _delivered(
+        self, rows: Rows, messages: Sequence[Message], counts: list[int], before: Position
+    ) -> tuple[Taken, Batch]:
+        taken, most = Taken(self.broker, before, messages, counts), self.following.rows
+        if self.names is not None:
+            self.names.add(rows.parsed.named)
+        self.numbers.add(rows.numbers)
+        batch = rows.batch(before.row, taken.end)
+        if most is not None and before.row + len(batch) > most:
+            batch = replace(batch.until(max(most - before.row, 0)), position=taken.position(max(most, before.row)))
+        return taken, batch if self.book is None or rows.met is None else numbered(batch, rows.met, self.book)
+
+    def _sorted_out(self, messages: Sequence[Message]) -> list[int]:
+        """How many rows each message has; those that cannot be read have none, and are set aside."""
+        counts, aside = [], []
+        for message in messages:
+            rows = self._rows(_joined([message]))
+            reason = self._why_bad(rows)
+            if len(message.data) > self.options.max_line:
+                reason = f"a message may have {self.options.max_line:,} bytes (--max-line), got {len(message.data):,}"
+            elif reason is None and not len(rows.parsed.labels):
+                reason = "there is no row in it"
+            counts.append(len(rows.parsed.labels) if reason is None else 0)
+            self.known.bad = 0 if reason is None else self.known.bad + 1
+            if reason is not None:
+                aside.append(self._set_aside(message, reason))
+        for told in aside:  # once all of them are where they go: till then a lost server may bring us here again
+            self.skipped.add(told)
+        return counts
+
+    def _why_bad(self, rows: Rows) -> str | None:
+        if rows.parsed.error is not None:
+            return rows.parsed.error.message
+        bad, why = self._bad_label(rows)
+        if bad >= 0:
+            return f"row {bad + 1}{why}"
+        return "there is no label in it" if rows.y is None and self.options.labels else None
+
+    def _set_aside(self, message: Message, reason: str) -> str:
+        told = f"{self.address}, message {message.named}: {reason}"
+        if self.known.bad > self.options.max_errors:
+            raise InvalidInputError(
+                f"more than {self.options.max_errors:,} messages in a row cannot be read as {self.reading['format']} "
+                f"(--format says what they are), the last: {told}"
+            )
+        self.letters.put(message, reason)
+        return told
+
+
+def _joined(messages: Sequence[Message]) -> Any:
+    text = b"".join(each.data if each.data.endswith(b"\n") else each.data + b"\n" for each in messages)
+    return np.frombuffer(text, dtype=np.uint8)
+
+
+def _is_line(data: bytes, most: int) -> bool:
+    """Whether a message has one line: of several, counting rows does not tell where each message ends."""
+    return len(data) <= most and b"\n" not in data.rstrip(b"\n")
