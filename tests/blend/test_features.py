@@ -58,7 +58,7 @@ def test_a_model_that_is_out_does_not_count(monkeypatch):
 
 
 def test_all_weights_are_read_once_that_is_cheaper(monkeypatch):
-    blend, new = Blend(FEW, n_features=FEATURES, dtype="float64"), rows(22, 1)
+    blend, new = Blend(FEW, n_features=FEATURES), rows(22, 1)
     monkeypatch.setattr(blending, "A_CALL", 4 - new.nnz)
     for _ in range(2):
         blend.learn(rows(21, 20))
@@ -71,7 +71,7 @@ def test_all_weights_are_read_once_that_is_cheaper(monkeypatch):
 
 def test_the_most_important_weights_need_all(monkeypatch):
     monkeypatch.setattr(blending, "A_CALL", ALWAYS)
-    blend, whole = (Blend(FEW, n_features=FEATURES, dtype="float64", max_nnz=most) for most in (2, None))
+    blend, whole = (Blend(FEW, n_features=FEATURES, max_nnz=most) for most in (2, None))
     for model in (blend, whole):
         model.learn(rows(21, 200))
     new = rows(26, 30)

@@ -13,6 +13,8 @@ from thinstream.thinning import POWERS, USUAL, importance
 KNOW_NOTHING = {
     "CPA", "CSOGD", "FOBOS", "FSOL", "PA", "PAUM", "Perceptron", "RDA", "SMIDAS", "STG", "StableSparsePerceptron",
 }  # fmt: skip
+#: Those whose code other tests need, too.
+QUICK: dict[str, tuple[()]] = {"FSOL": (), "PA": ()}
 
 
 def rows_of(seed=0, rows=80, columns=6):
@@ -43,7 +45,9 @@ def test_every_online_learner_has_its_say():
         assert knows != (algorithm.name in KNOW_NOTHING), algorithm.name
 
 
-@pytest.mark.parametrize("name", sorted(KNOW_NOTHING - {"SMIDAS"}))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=QUICK.get(name, pytest.mark.slow)) for name in sorted(KNOW_NOTHING - {"SMIDAS"})]
+)
 def test_what_knows_nothing_has_its_weights(name):
     X, y = rows_of()
     learner = ts.make(name).fit(X, y)._model.learner

@@ -25,6 +25,7 @@ PAGES = {
 
 #: Pages whose commands compile what no other test does, or take long.
 LONG = (
+    "command-line.md",
     "recipes/crosses.md",
     "recipes/drift.md",
     "recipes/huge-vocabularies.md",
