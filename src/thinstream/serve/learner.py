@@ -1,6 +1,7 @@
 """The learning process: the one that writes journals and changes models. Others ask it through a socket."""
 
 import asyncio
+import select
 import signal
 import sys
 import threading
@@ -131,11 +132,23 @@ async def _main(places: Places, settings: Settings, names: list[str]) -> None:
 
 
 def run(places: Places, settings: Settings, names: list[str]) -> None:
-    """The process. One that was started before it, and is about to end, is waited for."""
+    """The process. One that was started before it, and is about to end, is waited for.
+
+    Whoever started this one may be gone by then: it gives way to the next, or a server that is killed again and again
+    would wait for all that were to learn for those before it.
+    """
     with locked(places.learning):
+        if _is_orphan():
+            return
         places.door.unlink(missing_ok=True)
         with asyncio.Runner(loop_factory=fast_loop) as runner:
             runner.run(_main(places, settings, names))
+
+
+def _is_orphan() -> bool:
+    """Whether standard input, which is silent as long as whoever started this process lives, has ended."""
+    ready, _, _ = select.select([sys.stdin], [], [], 0)
+    return bool(ready)
 
 
 def fast_loop() -> asyncio.AbstractEventLoop:
