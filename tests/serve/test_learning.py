@@ -175,7 +175,7 @@ def test_no_room_for_new_weights(places, monkeypatch):
     keeper = Keeper("m", places, SETTINGS)
     rows, labels = random_rows(2)
     with monkeypatch.context() as patched:
-        patched.setattr("thinstream.serve.sharing._write", lambda *arguments: _full(None, None))
+        patched.setattr("thinstream.serve.publishing.write_version", lambda *arguments: _full(None, None))
         teach(keeper, reader, rows, labels)
         while keeper.status()["trouble"] is None:
             pass
@@ -194,7 +194,7 @@ def test_a_model_that_cannot_go_on(places, monkeypatch):
     keeper = Keeper("m", places, SETTINGS, failed.set)
     rows, labels = random_rows(3)
     with monkeypatch.context() as patched:
-        patched.setattr("thinstream.serve.learning.publish", lambda *arguments, **about: 1 / 0)
+        patched.setattr("thinstream.serve.publishing.Parts.of", lambda model: 1 / 0)
         teach(keeper, reader, rows, labels)
         assert failed.wait(60)
     assert keeper.status()["failure"] == "ZeroDivisionError"

@@ -149,8 +149,10 @@ class Keeper:
 
     def unload(self) -> None:
         """Ends for predictions, too."""
+        self.close()  # before it, a last version might still come
+        if self.learns:
+            self._learning.publisher.close()
         self._weights.unlink(missing_ok=True)
-        self.close()
 
 
 def _answer(outcome: Any) -> Answer:

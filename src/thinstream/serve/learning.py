@@ -21,7 +21,7 @@ from thinstream.models.model import Model
 from thinstream.serve.archive import Archive
 from thinstream.serve.committing import Busy, Committer
 from thinstream.serve.journal_stream import Bell, JournalStream
-from thinstream.serve.sharing import publish
+from thinstream.serve.publishing import Marks, Publisher
 from thinstream.training.checkpoint import Checkpoints
 from thinstream.training.drift import DriftWatch
 from thinstream.training.run import Run
@@ -50,10 +50,16 @@ class JournalRun(Run):
     """
 
     def __init__(
-        self, stream: JournalStream, model: Model, committer: Committer, archive: Archive, **options: Any
+        self,
+        stream: JournalStream,
+        model: Model,
+        committer: Committer,
+        archive: Archive,
+        marks: Marks,
+        **options: Any,
     ) -> None:
         super().__init__(stream, model, **options)
-        self.journal, self._committer, self._archive = stream, committer, archive
+        self.journal, self._committer, self._archive, self._marks = stream, committer, archive, marks
         self.trouble: str | None = None  # why there is no checkpoint
 
     @property
@@ -73,6 +79,7 @@ class JournalRun(Run):
             super()._take(rows)
         except ThinstreamError as error:
             raise Unlearnable(error) from error
+        self._marks.add(rows.indices[: rows.indptr[-1]], self.state.model.learner.n_features)
 
     def _checkpoint(self) -> None:
         """A checkpoint; where the disk is full the journal stays as it is, and the next one comes in time."""
@@ -150,6 +157,7 @@ class Learning(NullObserver):
         failed: Callable[[], object] = lambda: None,
     ) -> None:
         self._model, self._folder, self._weights = model, folder, weights
+        self.publisher = Publisher(weights)
         self._committer, self._bell, self._archive, self._seconds = committer, bell, archive, seconds
         self._name = committer.do(_name)
         self._published = -1
@@ -189,6 +197,7 @@ class Learning(NullObserver):
 
     def _begin(self, careful: bool = False) -> None:
         """A run from the last checkpoint on, or from the beginning."""
+        self.publisher.forget()
         checkpoints = Regular(self._folder / "checkpoint.ts", self._seconds)
         stream = JournalStream(self._folder / "journal.sqlite", self._name, self._model, self._bell, self._tick)
         stream.careful = careful
@@ -197,6 +206,7 @@ class Learning(NullObserver):
             self._model.copy(),
             self._committer,
             self._archive,
+            self.publisher.marks,
             checkpoints=checkpoints,
             watch=self,
             drift=DriftWatch(MONITORS),
@@ -249,7 +259,7 @@ class Learning(NullObserver):
         """The weights of now become the ones that are predicted with; where memory is full, later."""
         began, row = time.monotonic(), self.run.state.position.row
         try:
-            nnz = publish(self._weights, self.state, version=self.done)
+            nnz = self.publisher(self.state, version=self.done)
         except OSError as error:
             self.trouble = f"weights cannot be published: {error.strerror}"
             if not self.told:

@@ -1,10 +1,11 @@
 """Weights that processes share: one writes a version after another, others map the one they find.
 
-A version is a file in memory (tmpfs where there is one) that is written beside its place and takes its name in one
-step. Whoever has mapped a version keeps it as long as it is looked at; whoever looks for a newer one finds the old file
-or the new, never a mix, whatever becomes of the writer.
+A version is a file in memory (tmpfs where there is one) that takes its name in one step, when it is whole. Whoever has
+mapped a version holds its lock as long as it is looked at, and nobody writes to a file that is locked: whoever looks
+for a newer one finds the old file or the new, never a mix, whatever becomes of the writer (`publishing`).
 """
 
+import fcntl
 import json
 import mmap
 import os
@@ -20,14 +21,20 @@ from thinstream.blend.serving import served
 from thinstream.budget.learner import KeptLearner, kept_learner
 from thinstream.compact import CompactLearner, compact_learner, narrow_learner
 from thinstream.errors import InvalidParameterError
-from thinstream.learners import Frozen
+from thinstream.growing import Growing
+from thinstream.learners import Classes, Frozen
+from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.learner import EQUAL_COSTS
+from thinstream.learners.protocol import AnyLearner
 from thinstream.models.container import plain
 from thinstream.models.model import Model
 from thinstream.one_vs_rest import learner_of
 from thinstream.preparing import described_by, plain_learner, preparation_of, prepared
+from thinstream.preparing.scales import Scales
 
 _ALIGNED = 64
+#: Bytes that what is said of a version may still grow by, so that its file can have the next.
+_ROOM = 1024
 #: Seconds between two looks for a newer version.
 _LOOK = 0.001
 
@@ -38,54 +45,113 @@ def require_shareable(model: Model) -> None:
         raise InvalidParameterError(
             f"{model.learner.algorithm.name} takes many rows at once; models that are served take one after another"
         )
-    if model.classes.grow:
-        raise InvalidParameterError("models whose classes come later (grow_classes) are not served")
+
+
+class Parts(NamedTuple):
+    """What a model predicts with."""
+
+    classes: Classes
+    whole: Any  # the learner, and what it is inside
+    learner: Any
+    models: list[Any]
+    scales: list[Scales]
+    slots: list[NDArray[Any]]
+
+    @classmethod
+    def of(cls, model: Model) -> "Parts":
+        """Of a model as it is now."""
+        whole = served(model.learner)
+        learner = narrow_learner(whole)
+        scales = [one.scales for one in preparation_of(learner).each if one.scales is not None]
+        slots = [whole.table.numbers] if isinstance(whole, CompactLearner) else []
+        return cls(model.classes, whole, learner, list(plain_learner(learner).models), scales, slots)
+
+    @property
+    def shapes(self) -> list[list[Any]]:
+        """Type and length of each array; weights have room for a few more features."""
+        width = int(plain_learner(self.learner).n_features) + self.learner.offset
+        step = 1 << max(width.bit_length() - 4, 0)
+        states = [[self.learner.dtype.name, -(-width // step) * step]] * len(self.models)
+        return states + [[each.dtype.name, len(each)] for each in (*(one.state for one in self.scales), *self.slots)]
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """All of them: weights of each class, scales, which features slots are of."""
+        states = [_state(one, length) for one, (_, length) in zip(self.models, self.shapes, strict=False)]
+        return [*states, *(np.asarray(one.state) for one in self.scales), *self.slots]
+
+    def head(self, about: dict[str, Any]) -> bytes:
+        """What is said of them, as JSON; ``about`` is for readers."""
+        learner = self.learner
+        head = {
+            "algorithm": learner.algorithm.name,
+            "parameters": plain(learner.parameters, "parameters"),
+            "n_features": int(plain_learner(learner).n_features),
+            "numbers": int(self.whole.n_features),
+            "kept_only": isinstance(self.whole, KeptLearner),
+            "intercept": bool(learner.offset),
+            "preparation": preparation_of(learner).described,
+            "t": int(learner.t),
+            "models": len(self.models),
+            "classes": list(self.classes) if self.classes.grow else None,
+            "arrays": self.shapes,
+            "about": about,
+        }
+        return json.dumps(head).encode()
+
+    def nnz(self, states: list[NDArray[Any]]) -> int:
+        """Weights that are not zero, intercepts not counted."""
+        return sum(int(np.count_nonzero(state[self.learner.offset :])) for state in states[: len(self.models)])
+
+
+def _state(one: Any, length: int) -> NDArray[Any]:
+    """The weights as a `Frozen` has them, the constant's first; zeros are of features to come."""
+    found, weights = np.zeros(length, one.dtype), one.weights()
+    found[: one.offset] = one.intercept
+    found[one.offset : one.offset + len(weights)] = weights
+    return found
 
 
 def publish(path: Path, model: Model, **about: Any) -> int:
-    """The model as it predicts now, and how many weights it has; ``about`` is for readers, as JSON has it."""
-    whole = served(model.learner)
-    learner = narrow_learner(whole)
-    preparation = preparation_of(learner)
-    states = [_state(one) for one in plain_learner(learner).models]
-    scales = [np.asarray(one.scales.state) for one in preparation.each if one.scales is not None]
-    slots = [whole.table.numbers] if isinstance(whole, CompactLearner) else []
-    head = {
-        "algorithm": learner.algorithm.name,
-        "parameters": plain(learner.parameters, "parameters"),
-        "n_features": int(plain_learner(learner).n_features),
-        "numbers": int(whole.n_features),
-        "kept_only": isinstance(whole, KeptLearner),
-        "intercept": bool(learner.offset),
-        "preparation": preparation.described,
-        "t": int(learner.t),
-        "arrays": [[array.dtype.name, len(array)] for array in (*states, *scales, *slots)],
-        "about": about,
-    }
-    raw = json.dumps(head).encode()
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    """The model as it predicts now, and how many weights it has, all at once; ``about`` is for readers."""
+    parts, draft = Parts.of(model), path.with_name(f".{path.name}.{os.getpid()}")
+    arrays = parts.arrays()
     try:
-        _write(draft, raw, [*states, *scales, *slots])
+        write_version(draft, parts.head(about), arrays)
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)
         raise
-    return sum(int(np.count_nonzero(state[learner.offset :])) for state in states)
+    return parts.nnz(arrays)
 
 
-def _write(draft: Path, raw: bytes, arrays: list[Any]) -> None:
+def write_version(draft: Path, head: bytes, arrays: list[Any]) -> None:
+    """All of a version."""
+    start = _aligned(16 + len(head) + _ROOM)
     with draft.open("wb") as file:
-        file.write(len(raw).to_bytes(8, "little") + raw)
+        file.write(said(head, start).ljust(start))
         for array in arrays:
-            file.seek(-(-file.tell() // _ALIGNED) * _ALIGNED)
+            file.seek(_aligned(file.tell()))
             file.write(array.data.cast("B") if len(array) else b"")
-        file.truncate(-(-max(file.tell(), 1) // _ALIGNED) * _ALIGNED)
+        file.truncate(_aligned(max(file.tell(), 1)))
 
 
-def _state(one: Any) -> NDArray[Any]:
-    """The weights as a `Frozen` has them, the constant's first."""
-    weights = one.weights()
-    return np.concatenate([np.array([one.intercept], weights.dtype), weights]) if one.offset else weights
+def said(head: bytes, start: int) -> bytes:
+    """The beginning of a file: how long what is said is, where arrays begin, what is said."""
+    return len(head).to_bytes(8, "little") + start.to_bytes(8, "little") + head
+
+
+def _aligned(place: int) -> int:
+    return -(-place // _ALIGNED) * _ALIGNED
+
+
+def arrays_in(data: mmap.mmap, shapes: list[list[Any]]) -> list[NDArray[Any]]:
+    """The arrays of a file."""
+    place, found = int.from_bytes(data[8:16], "little"), list[NDArray[Any]]()
+    for dtype, length in shapes:
+        place = _aligned(place)
+        found.append(np.frombuffer(data, dtype, length, place))
+        place += found[-1].nbytes
+    return found
 
 
 def bare(model: Model) -> Model:
@@ -98,8 +164,10 @@ def bare(model: Model) -> Model:
         "intercept": bool(learner.offset),
         "t": 0,
     }
-    none = [_frozen(about, np.zeros(learner.offset, learner.dtype)) for _ in range(model.classes.n_models)]
-    return replace(model, learner=learner_of(none, 0), names=None, arrays={}, report=None)
+    nothing = np.zeros(learner.offset, learner.dtype)
+    none = [_frozen(about, nothing) for _ in range(model.classes.n_models)]
+    together = _together(none, model.classes, _frozen(about, nothing))
+    return replace(model, learner=together, names=None, arrays={}, report=None)
 
 
 class Snapshot(NamedTuple):
@@ -132,33 +200,55 @@ class Shared:
         if self._snapshot is not None and now - self._looked < _LOOK:
             return self._snapshot
         inode, self._looked = os.stat(self._path).st_ino, now
-        if self._snapshot is None or inode != self._inode:
-            with self._path.open("rb") as file:
-                self._inode = os.fstat(file.fileno()).st_ino  # of the file that is mapped, whatever comes meanwhile
-                # private: pages are those of all readers as long as nobody writes, and compiled code may not tell
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            self._snapshot = _mapped(mapped, self._like)
+        while self._snapshot is None or inode != self._inode:
+            found = _looked_at(self._path)
+            if found is not None:
+                self._inode, data = found
+                self._snapshot = _mapped(data, self._like)
+            inode = os.stat(self._path).st_ino
         return self._snapshot
 
 
+def _looked_at(path: Path) -> tuple[int, mmap.mmap] | None:
+    """The file that has the name now, and its memory; None if it lost the name before it was locked.
+
+    The lock is that of the open file, which the mapping keeps open: it goes when nobody looks at the memory any more.
+    """
+    with path.open("rb") as file:
+        inode = os.fstat(file.fileno()).st_ino
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:  # the next version but one is being written there
+            return None
+        if os.stat(path).st_ino != inode:
+            return None
+        # private: pages are those of all readers as long as nobody writes, and compiled code may not tell
+        return inode, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+
+
 def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
-    size = int.from_bytes(data[:8], "little")
-    head, place, arrays = json.loads(data[8 : 8 + size]), 8 + size, list[NDArray[Any]]()
-    for dtype, length in head["arrays"]:
-        place = -(-place // _ALIGNED) * _ALIGNED
-        arrays.append(np.frombuffer(data, dtype, length, place))
-        place += arrays[-1].nbytes
-    many = like.classes.n_models
-    models = [_frozen(head, state) for state in arrays[:many]]
+    head = json.loads(data[16 : 16 + int.from_bytes(data[:8], "little")])
+    arrays = arrays_in(data, head["arrays"])
+    many, used = head["models"], head["n_features"] + head["intercept"]
+    models = [_frozen(head, state[:used]) for state in arrays[:many]]
+    classes = like.classes
+    if isinstance(classes, GrowingClasses):
+        classes = GrowingClasses(*head["classes"], class_weight=classes.class_weight)
     preparation = described_by(head["preparation"], head["n_features"])
     scaled = [one.scales for one in preparation.each if one.scales is not None]
     for scales, state in zip(scaled, arrays[many:], strict=False):  # slots may follow
         scales.state = state
-    learner = prepared(learner_of(models, 0), preparation)
+    nothing = np.zeros(used, like.learner.dtype)
+    learner = prepared(_together(models, classes, _frozen(head, nothing)), preparation)
     if len(arrays) > many + len(scaled):
         around = kept_learner if head["kept_only"] else compact_learner
         learner = around(learner, arrays[-1], head["numbers"], True)
-    return Snapshot(replace(like, learner=learner), head["about"] | {"t": head["t"]})
+    return Snapshot(replace(like, learner=learner, classes=classes), head["about"] | {"t": head["t"]})
+
+
+def _together(models: list[Frozen], classes: Classes, none: Frozen) -> AnyLearner:
+    """The models of all classes as one; of classes to come there may be none yet."""
+    return Growing(models, [] if models else [none], 0, [EQUAL_COSTS]) if classes.grow else learner_of(models, 0)
 
 
 def _frozen(head: dict[str, Any], state: NDArray[Any]) -> Frozen:
