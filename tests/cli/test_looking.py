@@ -25,19 +25,31 @@ def mail(there):
     return "mail.csv"
 
 
-def test_dates_are_no_texts(mail, thin):
-    """Files in which they cannot be told from other texts are refused, not read as something else."""
-    thin("train", mail, "--label", "spam", "-a", "arow", "-m", "m.ts")
-    Path("m.jsonl").write_text('{"size": 1.5, "sender": "ann", "sent": "2024-05-17"}\n')
-    said = thin("predict", "m.jsonl", "-m", "m.ts", code=2)
-    assert "learned from dates (sent), which are mere texts in jsonl files; give it CSV" in said.errors
+def test_lines_of_json_are_read_as_the_table_was(mail, thin):
+    thin("train", mail, "--label", "spam", "-a", "arow", "-m", "m.ts", "-q")
+    names, *rows = (line.split(",") for line in Path(mail).read_text().splitlines())
+    objects = [dict(zip(names, row)) for row in rows]  # all of it text
+    Path("m.jsonl").write_text("".join(json.dumps(each) + "\n" for each in objects))
+    said = thin("predict", "m.jsonl", "-m", "m.ts", "--scores")
+    assert said == thin("predict", mail, "-m", "m.ts", "--scores")
+    assert said.errors == ""
+    for each in objects:
+        del each["spam"], each["sender"]
+        each["siz"] = 3
+    Path("m.jsonl").write_text("".join(json.dumps(each) + "\n" for each in objects))
+    said = thin("predict", "m.jsonl", "-m", "m.ts").errors
+    assert "no record has 'sender', which the model has learned from" in said
+    assert "the model has not learned from 'siz'; did you mean 'size'?" in said
+    Path("m.jsonl").write_text('{"size": 1}\n{"size": "large"}\n')
+    said = thin("predict", "m.jsonl", "-m", "m.ts", code=1)
+    assert "m.jsonl, line 2, column 1: column 'size' is numeric, got 'large'" in said.errors
 
 
 def test_labels_and_columns_are_found_and_told(mail, thin):
     said = thin("train", mail, "--label", "spam", "-a", "arow", "-m", "m.ts")
     assert "labels are 'no' (" in said.errors
     assert "; 'yes' is positive" in said.errors
-    assert "columns: 1 categorical, 1 dates (sent), 1 numeric" in said.errors
+    assert "columns: 1 categorical (sender), 1 dates (sent), 1 numeric (size)" in said.errors
     assert {*thin("predict", mail, "-m", "m.ts").split()} == {"no", "yes"}
     quiet = thin("train", mail, "--label", "spam", "-a", "arow", "-m", "q.ts", "-q")
     assert quiet.errors == ""

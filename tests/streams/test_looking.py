@@ -165,7 +165,7 @@ def test_columns(tmp_path):
     assert (found.options.dates, found.options.text) == (("when",), ("subject",))
     assert found.options.found == ("classes", "numeric", "dates", "text")
     assert found.told == (
-        "columns: 1 categorical, 1 dates (when), 3 numeric, 1 text (subject)",
+        "columns: 1 categorical (cat), 1 dates (when), 3 numeric (id, n, const), 1 text (subject)",
         "column 'id' is another in each of 40 records: an id? --ignore id leaves it out",
         "column 'const' is the same in all 40 records looked at",
     )
@@ -211,9 +211,10 @@ def test_a_first_line_that_is_data(tmp_path):
 def test_texts_of_json_lines_and_parquet(tmp_path):
     rows = [{"label": k % 2, "user": f"u{k}", "body": f"see you at {k}", "kind": "a b c", "n": k} for k in range(200)]
     found = looked(tmp_path / "a.jsonl", lines(*map(json.dumps, rows)))
-    assert (found.options.text, found.told) == (("body",), ("columns: 1 text (body)",))
+    assert (found.options.text, found.options.numeric) == (("body",), ("n",))
+    assert found.told[0] == "columns: 2 categorical (user, kind), 1 numeric (n), 1 text (body)"
     assert looked(tmp_path / "a.jsonl", lines(*map(json.dumps, rows)), ignore=("body",)).options.text == ()
-    assert looked(tmp_path / "a.jsonl", lines(*map(json.dumps, rows[:50]))).options.text == ()
+    assert looked(tmp_path / "a.jsonl", lines(*map(json.dumps, rows[:50]))).options.text == ("body",)
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")

@@ -70,6 +70,7 @@ OTHER = {
     "strict": False,
     "found": (),
     "columns": ("age",),
+    "keys": ("age",),
 }
 
 

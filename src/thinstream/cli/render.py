@@ -77,10 +77,16 @@ def report_skipped(stream: Any, quiet: bool) -> None:
 
 
 def report_unknown(stream: Any, quiet: bool) -> None:
-    """Says which columns of the data the model has not learned from: they count nothing."""
+    """Says which columns of the data the model has not learned from (they count nothing), and which no row has."""
+    if quiet:
+        return
+    gone = getattr(getattr(stream, "form", None), "unmet_columns", [])
+    if gone:
+        more = ", …" if len(gone) > FEW else ""
+        say(f"thinstream: no record has {', '.join(map(repr, gone[:FEW]))}{more}, which the model has learned from")
     known = [*(getattr(getattr(stream, "options", None), "columns", None) or ())]
     unknown = [name for name in getattr(stream, "feature_columns", ()) if name not in known] if known else []
-    if unknown and not quiet:
+    if unknown:
         more = ", …" if len(unknown) > FEW else ""
         hint = near(unknown[0], known, "; ")
         say(f"thinstream: the model has not learned from {', '.join(map(repr, unknown[:FEW]))}{more}{hint}")

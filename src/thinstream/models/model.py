@@ -214,7 +214,8 @@ class Model:
     @property
     def reading_options(self) -> dict[str, Any]:
         """How its data is read, whatever columns that had."""
-        return {name: value for name, value in self.reading.items() if name not in ("columns", "layout", "numeric")}
+        columns = ("columns", "layout", "keys", "numeric")
+        return {name: value for name, value in self.reading.items() if name not in columns}
 
     def copy(self) -> Self:
         """One that can learn while this one stays as it is."""

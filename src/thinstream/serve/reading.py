@@ -43,8 +43,7 @@ class RowReader:
         self.named = "hashing" in model.feature_space
         self._dtype = model.learner.dtype
         self._most = 1 << model.feature_space["hashing"]["bits"] if self.named else limits.width
-        plain_json = not model.feature_space.get("categorical") and not model.reading.get("numeric")
-        self._raw_json = self.named and plain_json and "columns" not in model.reading
+        self._raw_json = self.named and "columns" not in model.reading
         self._first = 0 if model.feature_space.get("zero_based") else 1
         self._streams: dict[tuple[str, bool], Any] = {}
 

@@ -3,8 +3,10 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,7 @@ from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, near
 from thinstream.streams.formats import find_format
 from thinstream.streams.options import LAYOUT, OPTIONS, Options, as_learned
-from thinstream.streams.tables.columns import ABSENT, WEEKDAYS, says_nothing
-from thinstream.streams.text.csv_cells import TIME, date_at
+from thinstream.streams.tables.declared import category_of
 
 
 def batch_like(model: Any, X: Any) -> Batch | None:
@@ -37,7 +38,7 @@ def batch_like(model: Any, X: Any) -> Batch | None:
     if _is_row(X):
         raise InvalidInputError(f"X must be a list of rows, got one {_called(X)}: [X] is a list of it")
     if _is_frame(X):
-        return _parsed(model, "jsonl", _json_lines(model, _records(model, X))) if named else None
+        return _parsed_records(model, _records(model, X)) if named else None
     rows = _sequence(X)
     if rows is None:
         if named:
@@ -47,17 +48,16 @@ def batch_like(model: Any, X: Any) -> Batch | None:
         if not named:
             raise InvalidInputError("dicts have names for features, this model has learned from numbered ones")
         _require_known(model, rows)
-        return _parsed(model, "jsonl", _json_lines(model, rows))
+        return _parsed_records(model, rows)
     if not all(isinstance(row, str) for row in rows):
         return None
     if not named:
         return _parsed(model, "libsvm", list(rows))
     text, columns = model.feature_space.get("text", ()), model.reading.get("columns", ())
     if len(text) == 1 and {*columns} <= {*text}:
-        return _parsed(model, "jsonl", _json_lines(model, [{text[0]: row} for row in rows]))
+        return _parsed_records(model, [{text[0]: row} for row in rows])
     if all(row.lstrip().startswith("{") for row in rows):
-        objects = _objects(rows) if columns else None
-        return _parsed(model, "jsonl", list(rows) if objects is None else _json_lines(model, objects))
+        return _parsed(model, "jsonl", list(rows))
     if LAYOUT in model.reading:
         return _parsed_cells(model, list(rows))
     if all("|" in row for row in rows):
@@ -189,58 +189,26 @@ def _records(model: Any, X: Any) -> Iterator[dict[str, Any]]:
         yield from X.to_dicts()
 
 
-def _json_lines(model: Any, records: Any) -> list[str]:
-    """The rows as lines of JSON, with the cells that a table would have, as it would have them."""
-    cells = _Cells(model)
-    lines = []
+def _parsed_records(model: Any, records: Iterable[Mapping[Any, Any]]) -> Batch:
+    """The rows, by way of lines of JSON; times are dates, whether or not they are declared so."""
+    categories, nan = model.feature_space.get("categorical", ()), model.reading.get("missing", "as-is") == "as-is"
+    lines, dates = [], dict.fromkeys(model.reading.get("dates", ()))
+
+    def cell(name: str, value: Any) -> Any:
+        if isinstance(value, date | np.datetime64):
+            dates[name] = None
+            return _time(value)
+        if isinstance(value, float | np.floating) and value != value and not nan:
+            return None
+        return category_of(value) if name in categories and isinstance(value, Real) else value
+
     for row, record in enumerate(records):
-        known = cells.of(record, row)
+        known = {str(name): cell(str(name), value) for name, value in record.items()}
         try:
             lines.append(json.dumps(known, default=_plain))
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"X, row {row}: {error}; values are numbers, text, True, False or None") from None
-    return lines
-
-
-class _Cells:
-    """What the cells of a row are to a model."""
-
-    def __init__(self, model: Any) -> None:
-        reading = model.reading
-        self.missing = reading.get("missing", "as-is")
-        self.columns = reading.get("columns", ())  # of tables, where each has a cell in every row
-        self.categories, self.text = model.feature_space.get("categorical", ()), model.feature_space.get("text", ())
-        self.numeric, self.dates = reading.get("numeric", ()), reading.get("dates", ())
-        self.others = {*(reading.get(name, OPTIONS[name].default) for name in ("label", "weight", "id"))}
-        self.others |= {*reading.get("ignore", ())}
-
-    def of(self, record: Mapping[Any, Any], row: int) -> dict[str, Any]:
-        """The row; what says nothing is the category that stands for that."""
-        known = {str(name): value for name, value in record.items()}
-        if self.missing != "as-is":
-            known |= {name: None for name in self.columns if name not in known}
-        return {name: value if name in self.others else self._cell(name, value, row) for name, value in known.items()}
-
-    def _cell(self, name: str, value: Any, row: int) -> Any:
-        declared = name in self.numeric or name in self.dates
-        if says_nothing(value) and (self.missing != "as-is" or declared or not isinstance(value, str | float)):
-            if self.missing == "error":
-                raise InvalidInputError(f"X, row {row}: column {name!r} must have a value, got {value!r}")
-            return ABSENT if self.missing == "indicator" and name not in self.text else None
-        if name in self.categories:
-            return _category(value)
-        if name in self.dates:
-            return _date_parts(value, name, row)
-        return _number(value, name, row) if name in self.numeric and isinstance(value, str) else value
-
-
-def _objects(lines: Sequence[str]) -> list[Any] | None:
-    """The objects of lines of JSON; None where one is none, which is told where it is read."""
-    try:
-        found = [json.loads(line) for line in lines]
-    except ValueError:
-        return None
-    return found if all(isinstance(each, dict) for each in found) else None
+    return _parsed(model, "jsonl", lines, dates=tuple(dates))
 
 
 def _plain(value: Any) -> Any:
@@ -250,33 +218,18 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} is no number and no text")
 
 
-def _category(value: Any) -> str:
-    """The text of a category; a whole number has no point, as where it was read."""
-    whole = isinstance(value, float | np.floating) and float(value).is_integer()
-    return str(int(value)) if whole else str(value)
+def _time(value: Any) -> str | None:
+    """A date, or a time up to its seconds, as files have it; None of no time."""
+    found = np.datetime64(value)
+    if np.isnat(found):
+        return None
+    by_day = np.datetime_data(found)[0] == "D" if isinstance(value, np.datetime64) else not hasattr(value, "hour")
+    return str(found.astype("M8[D]" if by_day else "M8[s]"))
 
 
-def _number(text: str, name: str, row: int) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInputError(f"X, row {row}: column {name!r} is numeric, got {text!r}") from None
-
-
-def _date_parts(value: Any, name: str, row: int) -> dict[str, str]:
-    """The parts of a date, or of a time, under their names."""
-    text = value if isinstance(value, str) else str(np.datetime64(value, "s")) if hasattr(value, "hour") else str(value)
-    bare = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-    kind, day = date_at(bare, 0, len(bare))
-    if not kind:
-        raise InvalidInputError(f"X, row {row}: column {name!r} holds dates as 2024-05-17, got {value!r}")
-    parts = {"year": text[:4], "month": text[5:7], "day": text[8:10], "weekday": WEEKDAYS[day]}
-    return parts | ({"hour": text[11:13]} if kind == TIME else {})
-
-
-def _parsed(model: Any, kind: str, lines: list[str]) -> Batch:
+def _parsed(model: Any, kind: str, lines: list[str], **more: Any) -> Batch:
     """The lines, read as files of this format would be, with nothing taken for a label."""
-    stream = opened_like(model, kind, **({"classes": None} if kind == "libsvm" else {}))  # which may be texts
+    stream = opened_like(model, kind, **({"classes": None} if kind == "libsvm" else more))  # which may be texts
     if kind == "jsonl":
         stream = without_label(stream)
     return _rows_of(stream, lines)

@@ -67,11 +67,6 @@ def open_like(model: Any, paths: Any, options: Options, named: str = "the model"
     """
     kind = options.format or _one_format(resolve(paths))
     found = as_learned(options, kind, model, named)
-    if (dates := model.reading.get("dates")) and kind == "jsonl":
-        raise InvalidParameterError(
-            f"{named} learned from dates ({', '.join(dates)}), which are mere texts in jsonl files; "
-            "give it CSV, Parquet with times, or rows from Python"
-        )
     learned = model.reading.get("columns")
     if found.id is not None and learned is not None and found.id not in (*learned, *found.ignore):
         found = replace(found, ignore=(*found.ignore, found.id))  # a column it does not know is no feature

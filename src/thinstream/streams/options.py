@@ -220,6 +220,7 @@ class Options:
         None, "Which of these were found by looking; None: nobody has looked yet.", panel=None, common=True
     )
     columns: tuple[str, ...] = _option((), "Columns a model has learned from, which must be there.", panel=None)
+    keys: tuple[str, ...] = _option((), "Keys that all objects looked at have, if these are the same.", panel=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cross", as_crosses(self.cross))
@@ -286,8 +287,9 @@ def remembered(options: Options) -> dict[str, Any]:
     return {name: _json(value) for name, value in kept.items()}
 
 
-#: What a model file keeps of files that have cells: which these were, in the last one.
-LAYOUT = "layout"
+#: What a model file keeps of files that have cells: which these were, in the last one; and of files of objects that all
+#: have the same keys: which.
+LAYOUT, KEYS = "layout", "keys"
 
 
 def how_read(stream: Any, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -299,6 +301,10 @@ def how_read(stream: Any, known: Mapping[str, Any] | None = None) -> dict[str, A
     found = {**known, **getattr(stream, "remembered", {})} if options is None else remembered(options)
     columns = sorted({*known.get("columns", ()), *getattr(stream, "feature_columns", ())})
     found |= {"missing": missing} if (missing := getattr(stream, "missing", None)) else {}
+    if strayed := getattr(stream, "strayed", ()):
+        found["numeric"] = [name for name in found.get("numeric", ()) if name not in strayed]
+    if keys := getattr(stream, "keys", None) or known.get(KEYS):
+        found[KEYS] = [*keys]
     layout = getattr(stream, "layout", None) or known.get(LAYOUT)
     return found | ({"columns": columns} if columns else {}) | ({LAYOUT: layout} if layout else {})
 
@@ -323,8 +329,11 @@ def as_learned(options: Options, format: str, model: Any, named: str) -> Options
             raise InvalidParameterError(
                 f"{named} learned with {name} {_shown(value)}; it cannot be used with {_shown(given[name])}"
             )
-    kept = {**{name: _from_json(name, value) for name, value in model.reading.items() if name != LAYOUT}, **learned}
+    read = {name: value for name, value in model.reading.items() if name not in (LAYOUT, KEYS)}
+    kept = {**{name: _from_json(name, value) for name, value in read.items()}, **learned}
     known = find_format(format)
+    if KEYS in model.reading and (known.has_cells or known.is_table):  # else they may be absent
+        kept.setdefault("columns", tuple(model.reading[KEYS]))
     kept.setdefault("missing", "as-is")  # older models have not heard of it
     kept = {n: value for n, value in kept.items() if n not in given and known.takes(n)}
     return replace(options, found=(), **kept)  # the model knows what there is to be found

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -106,6 +106,16 @@ class TextStream:
     def layout(self) -> dict[str, Any] | None:
         """What the cells of a line are, where the format has cells and a file has been read."""
         return getattr(self.form, "layout", None)
+
+    @property
+    def strayed(self) -> Collection[str]:
+        """Columns found to be numeric that held words all the same."""
+        return getattr(self.form, "strayed", ())
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of objects that all have the same ones, as far as somebody has looked."""
+        return self.options.keys
 
     @property
     def missing(self) -> str | None:

@@ -27,6 +27,7 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 LABELS_AND_WEIGHTS = ("classes", "grow_classes", "label", "weight", "ignore")
 HASHING = ("bits", "signed")
 TEXTS = ("text", *WORDING)
+COLUMN_KINDS = ("categorical", "numeric", "dates")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Format:
         Whether it is text whose records are lines, so that a file may be cut at any end of line.
     is_table : bool
         Whether its files are read by columns, not as text.
+    has_cells : bool
+        Whether each record has a cell for each column, in text.
 
     """
 
@@ -56,6 +59,7 @@ class Format:
     open: Callable[["Format", list[str], Options], "Stream"]
     lines: bool = False
     is_table: bool = False
+    has_cells: bool = False
 
     def takes(self, option: str) -> bool:
         """Whether an option says something about files of this format."""
@@ -118,6 +122,8 @@ def text_stream(known: Format, files: list[str], parser: "TextFormat", options: 
     for name, option in OPTIONS.items():
         if (name == "classes" or spelling(option).remembered) and known.takes(name):
             value = getattr(options, name)
+            if not value and name in COLUMN_KINDS and not known.has_cells:
+                continue  # as it was before there were such
             reading[name] = list(value) if isinstance(value, tuple) else value
     space = feature_space(options, hashed=known.takes("bits"))
     if not options.grow_classes:

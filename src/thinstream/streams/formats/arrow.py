@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from thinstream.streams.formats import HASHING, LABELS_AND_WEIGHTS, TEXTS, Format
+from thinstream.streams.formats import COLUMN_KINDS, HASHING, LABELS_AND_WEIGHTS, TEXTS, Format
 from thinstream.streams.options import Options
 
 
@@ -26,13 +26,13 @@ def open_arrow(known: Format, files: list[str], options: Options) -> Any:
         strict=options.strict,
         row_id=options.id,
         missing=options.missing,
-        **{name: getattr(options, name) for name in TEXTS},
+        **{name: getattr(options, name) for name in (*TEXTS, *COLUMN_KINDS)},
     )
     stream.options = options
     return stream if options.normalize is None else UnitRows(stream)
 
 
-_OPTIONS = (*LABELS_AND_WEIGHTS, *TEXTS, "missing", "columns", *HASHING, "cross", "id")
+_OPTIONS = (*LABELS_AND_WEIGHTS, *TEXTS, *COLUMN_KINDS, "missing", "columns", *HASHING, "cross", "id")
 FORMATS = (
     Format("parquet", (".parquet",), _OPTIONS, open_arrow, is_table=True),
     Format("arrow", (".arrow", ".feather", ".ipc"), _OPTIONS, open_arrow, is_table=True),

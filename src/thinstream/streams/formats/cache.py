@@ -29,5 +29,7 @@ def open_cache(known: Format, files: list[str], options: Options) -> Any:
     return UnitRows(cache) if options.normalize and not cache.feature_space.get("normalize") else cache
 
 
-_OPTIONS = tuple(n for n, option in OPTIONS.items() if not spelling(option).common and n not in ("columns", "id"))
+_OPTIONS = tuple(
+    n for n, option in OPTIONS.items() if not spelling(option).common and n not in ("columns", "keys", "id")
+)
 FORMATS = (Format("cache", (".cache",), _OPTIONS, open_cache),)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from thinstream.streams.formats import HASHING, LABELS_AND_WEIGHTS, TEXTS, Format, text_stream
+from thinstream.streams.formats import COLUMN_KINDS, HASHING, LABELS_AND_WEIGHTS, TEXTS, Format, text_stream
 from thinstream.streams.options import Options
 
 
@@ -16,7 +16,10 @@ def open_csv(known: Format, files: list[str], options: Options) -> Any:
 
 
 _OPTIONS = (
-    *LABELS_AND_WEIGHTS, *TEXTS, "categorical", "numeric", "dates", "missing", "header", "delimiter", "columns",
+    *LABELS_AND_WEIGHTS, *TEXTS, *COLUMN_KINDS, "missing", "header", "delimiter", "columns",
     *HASHING, "cross", "names", "id",
 )  # fmt: skip
-FORMATS = (Format("csv", (".csv",), _OPTIONS, open_csv), Format("tsv", (".tsv",), _OPTIONS, open_csv))
+FORMATS = (
+    Format("csv", (".csv",), _OPTIONS, open_csv, has_cells=True),
+    Format("tsv", (".tsv",), _OPTIONS, open_csv, has_cells=True),
+)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from thinstream.streams.formats import HASHING, LABELS_AND_WEIGHTS, TEXTS, Format, text_stream
+from thinstream.streams.formats import COLUMN_KINDS, HASHING, LABELS_AND_WEIGHTS, TEXTS, Format, text_stream
 from thinstream.streams.options import Options
 
 
@@ -13,5 +13,7 @@ def open_jsonl(known: Format, files: list[str], options: Options) -> Any:
     return text_stream(known, files, JSONLines.of(options), options)
 
 
-_OPTIONS = (*LABELS_AND_WEIGHTS, *TEXTS, "missing", *HASHING, "cross", "names", "id")
+_OPTIONS = (
+    *LABELS_AND_WEIGHTS, *TEXTS, *COLUMN_KINDS, "missing", "columns", "keys", *HASHING, "cross", "names", "id",
+)  # fmt: skip
 FORMATS = (Format("jsonl", (".jsonl", ".ndjson"), _OPTIONS, open_jsonl, lines=True),)

@@ -26,7 +26,7 @@ def look(known: Format, files: list[str], options: Options) -> Looked:
     looked = Looked(replace(options, found=()))
     if known.name == "cache":
         return _cached(files, looked)
-    for find in (_header, _classes, _columns, _texts) if options.look else ():
+    for find in (_header, _classes, _columns) if options.look else ():
         looked = find(known, files, looked)
     return looked
 
@@ -93,35 +93,23 @@ def _classes(known: Format, files: list[str], before: Looked) -> Looked:
 
 
 def _columns(known: Format, files: list[str], before: Looked) -> Looked:
-    """What the columns of CSV are, where that is not declared."""
+    """What the columns are, where that is not declared."""
     if not known.takes("numeric"):
         return before
     from thinstream.streams.looking.columns import columns_of, declared, in_words
+    from thinstream.streams.looking.tables import declared_in, objects_in, rows_in, shared_keys
 
-    options = before.options
+    options, found = before.options, dict[str, Any]()
     try:
-        columns, enough = columns_of(_form(known, options), files, options.look)
-    except InvalidInputError:
-        return before
-    found = declared(options, columns) if enough else {}
-    return _with(before, in_words(replace(options, **found), columns), **found)
-
-
-def _texts(known: Format, files: list[str], before: Looked) -> Looked:
-    """Which keys, or columns of tables, hold texts, where that is not declared."""
-    options = before.options
-    if not known.takes("text") or known.takes("numeric"):
-        return before
-    from thinstream.streams.looking.texts import objects_of, rows_of, texts_in
-
-    try:
-        if known.is_table:
-            records = rows_of(known.open(known, files, options), options.look)
+        if known.has_cells:
+            columns, enough = columns_of(_form(known, options), files, options.look)
+            found = declared(options, columns) if enough else {}
+        elif known.is_table:
+            found, columns = declared_in(options, *rows_in(known.open(known, files, options), options.look))
         else:
-            records = objects_of(files, options.look)
+            records, whole = objects_in(files, options.look)
+            found, columns = declared_in(options, records, whole)
+            found |= {"keys": keys} if (keys := shared_keys(records, options)) else {}
     except InvalidInputError:
         return before
-    named = {*options.text, *options.ignore, options.label, options.weight, options.id}
-    new = [name for name in texts_in(records) if name not in named]
-    told = f"columns: {len(new)} text ({', '.join(new[:8])}{', …' if len(new) > 8 else ''})"
-    return _with(before, [told], text=tuple(sorted({*options.text, *new}))) if new else before
+    return _with(before, in_words(replace(options, **found), columns), **found)

@@ -10,15 +10,18 @@ from thinstream.streams.text.csv_cells import (
     blank_line,
     cell,
     date_at,
+    has_comma,
     is_infinite,
+    is_other_date,
     plain_number,
     read,
     says_nothing,
+    truth_at,
 )
 from thinstream.streams.text.hashing import murmur
 
-#: Kinds of cells, and blanks of those that are words.
-NOTHING, NUMBER, WHOLE, DATE, INFINITE, WORD, BLANKS = range(7)
+#: Kinds of cells, blanks of those that are words, and how many of these may be meant as numbers or dates.
+NOTHING, NUMBER, WHOLE, DATE, INFINITE, TRUTH, WORD, BLANKS, COMMA, OTHER_DATE = range(10)
 _NEWLINE, _BLANK = 10, 32
 
 
@@ -54,7 +57,11 @@ def survey(text: Any, delimiter: Any, counts: Any, hashes: Any, most: Any) -> An
                     kind = INFINITE
                 elif date_at(text, start, stop)[0] > 0:
                     kind = DATE
+                elif truth_at(text, start, stop) >= 0:
+                    kind = TRUTH
                 else:
+                    counts[count, COMMA] += has_comma(text, start, stop)
+                    counts[count, OTHER_DATE] += is_other_date(text, start, stop)
                     for k in range(start, stop):
                         counts[count, BLANKS] += text[k] == _BLANK
                 counts[count, kind] += 1

@@ -100,7 +100,8 @@ class ArrowRows(RowStream):
         crossed = {"cross": self.feature_space["cross"]} if self.crosses else {}
         missing = {} if self.missing == "as-is" else {"missing": self.missing}
         texts = {"texts": self.texts.space} if self.texts.names else {}
-        return {"columns": columns, "classes": repr(self._told), **grow, **crossed, **missing, **texts}
+        kinds = {kind: [*names] for kind, names in self.kinds._asdict().items() if names and kind != "numeric"}
+        return {"columns": columns, "classes": repr(self._told), **grow, **crossed, **missing, **texts, **kinds}
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on; in a position, ``offset`` counts rows of the part."""
@@ -139,6 +140,8 @@ class ArrowFiles(ArrowRows):
         The two labels.
     cross : list of tuples of names
         Columns to be crossed, see `from_memory`. They must be there if ``strict``.
+    numeric, categorical, dates : sequence of str
+        Columns declared to be numbers, categories or dates, whatever their type: see `Options`.
     text, ngrams, chars, lower, stop, binary
         Columns of text, and how they are taken apart: see `Options`.
     n_features : int
@@ -254,9 +257,10 @@ class _Reading:
             if name is not None and name not in names:
                 more = near(name, names, "; ") or ("; --label (label=…) names it" if name == stream.label else "")
                 raise InvalidInputError(f"{path} has no column {name!r}, only {listed(names or [''])}{more}")
-        for name in stream.texts.names if stream.strict and not self.lists else ():
-            if name not in names:
-                raise InvalidInputError(f"{path}: text: there is no column {name!r}{near(name, names, '; ')}")
+        for role, wanted in {"text": stream.texts.names, **stream.kinds._asdict()}.items():
+            for name in wanted if stream.strict and not self.lists else ():
+                if name not in names:
+                    raise InvalidInputError(f"{path}: {role}: there is no column {name!r}{near(name, names, '; ')}")
         if missing := [name for name in stream.required if name not in names]:
             more = near(missing[0], [name for name in names if name not in stream.required], "; ")
             raise InvalidInputError(

@@ -15,6 +15,7 @@ from thinstream.streams.crossing.rows import cross_rows
 from thinstream.streams.crossing.spelling import Members
 from thinstream.streams.options import MISSING, Options
 from thinstream.streams.tables.columns import Column, of_features
+from thinstream.streams.tables.declared import Kinds
 from thinstream.streams.tables.texts import Csr, Texts, Wanted
 from thinstream.streams.text.hashing import Numbering, encode_names
 
@@ -53,6 +54,9 @@ class RowStream:
         grow_classes: bool = False,
         cross: Sequence[Cross] = (),
         missing: str = "as-is",
+        numeric: Sequence[str] = (),
+        categorical: Sequence[str] = (),
+        dates: Sequence[str] = (),
         **texts: Any,
     ) -> None:
         if missing not in MISSING:
@@ -70,6 +74,7 @@ class RowStream:
             )
         self.missing = missing if hasher is not None else None
         self.texts = Wanted(**texts)
+        self.kinds = Kinds.of(numeric=numeric, categorical=categorical, dates=dates)
         if self.texts.names and not isinstance(hasher, Numbering):
             raise InvalidParameterError(
                 f"text: only named features have texts, which needs hasher=Numbering(…), got {hasher!r}"
@@ -99,7 +104,9 @@ class RowStream:
     @property
     def feature_space(self) -> dict[str, Any]:
         """How names are hashed, and which are crossed; {} where features are numbered."""
-        found = {} if self.hasher is None else {"hashing": self.hasher.as_dict(), **self.texts.space}
+        found = {}
+        if self.hasher is not None:
+            found = {"hashing": self.hasher.as_dict(), **self.texts.space, **self.kinds.space}
         return found | ({"cross": [list(cross) for cross in self.crosses.wanted]} if self.crosses else {})
 
     @property
@@ -124,9 +131,8 @@ def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, fi
     """
     hasher, dtype = stream.hasher, stream.dtype
     width, texts = len(columns), [column.texts for column in columns if column.texts is not None]
-    columns = of_features(
-        [column for column in columns if column.texts is None], stream.missing or "as-is", place, first
-    )
+    others = [stream.kinds.applied(column, place, first) for column in columns if column.texts is None]
+    columns = of_features(others, stream.missing or "as-is", place, first)
     indices = np.empty((n, len(columns)), dtype=np.int32)
     values = np.empty((n, len(columns)), dtype=dtype)
     hashed = None if hasher is None else hasher([column.name for column in columns])
@@ -286,7 +292,8 @@ def _coded_by_class(
     if classes is None:
         raise InvalidInputError(f"{place}: labels like {labels[0]!r} need classes=(negative, positive)")
     number = {label: k for k, label in enumerate(classes)}
-    numbers = np.array([number.get(label, -1) for label in labels.tolist()], dtype=np.int32)
+    # True is 'True', and 1 is '1', where classes are texts
+    numbers = np.array([number.get(label, number.get(str(label), -1)) for label in labels.tolist()], dtype=np.int32)
     if len(numbers) and numbers.min() < 0:
         row = int(np.argmin(numbers))
         raise InvalidInputError(f"{place}: labels must be {listed(classes)}, got {labels[row]!r} at row {first + row}")

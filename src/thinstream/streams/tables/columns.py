@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from thinstream.errors import InvalidInputError
 from thinstream.streams.options import NOTHING
 from thinstream.streams.tables.texts import Texts
+from thinstream.streams.text.dates import PARTS, WEEKDAYS, date_parts
 
 #: The category of a cell that says nothing.
 ABSENT = "?"
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def says_nothing(value: Any) -> bool:
@@ -31,6 +31,7 @@ class Column(NamedTuple):
     times: NDArray[np.datetime64] | None = None
     by_day: bool = False  # whether times are dates, without hours
     texts: Texts | None = None  # to be taken apart
+    dated: bool = False  # whether categories are texts of dates
 
 
 def of_features(columns: Sequence[Column], missing: str, place: str, first: int) -> list[Column]:
@@ -54,7 +55,7 @@ def _expanded(column: Column, missing: str, place: str, first: int) -> Iterator[
             f"{place}: column {column.name!r} must have a value in every row, got none at row {row}"
         )
     told = some and missing == "indicator"
-    if column.codes is not None:
+    if column.codes is not None and not column.dated:
         if some:
             codes = np.where(gone, len(column.categories) if told else -1, column.codes)
             column = column._replace(
@@ -63,7 +64,10 @@ def _expanded(column: Column, missing: str, place: str, first: int) -> Iterator[
         yield column
         return
     column = column._replace(present=~gone) if some else column
-    yield from [column] if column.times is None else _parts(column)
+    if column.dated:
+        yield from _parts_of_texts(column)
+    else:
+        yield from [column] if column.times is None else _parts(column)
     if told:
         yield Column(column.name, codes=np.where(gone, 0, -1), categories=(ABSENT,))
 
@@ -81,6 +85,15 @@ def _gone(column: Column, missing: str) -> NDArray[np.bool_]:
         numbers = np.asarray(column.numbers)
         found = np.isnan(numbers) if numbers.dtype.kind == "f" and not as_is else np.zeros(len(numbers), np.bool_)
     return np.asarray(found if column.present is None else found | ~column.present, dtype=np.bool_)
+
+
+def _parts_of_texts(column: Column) -> Iterator[Column]:
+    """The same of dates that are texts, as cells of CSV are; of a date without a time there is no hour."""
+    found = [date_parts(text) or {} for text in column.categories]
+    for part in PARTS:
+        texts = sorted({parts[part] for parts in found if part in parts})
+        codes = np.array([*(texts.index(parts[part]) if part in parts else -1 for parts in found), -1])
+        yield Column(f"{column.name}.{part}", codes=codes[np.asarray(column.codes)], categories=texts)
 
 
 def _parts(column: Column) -> Iterator[Column]:

@@ -14,7 +14,8 @@ from thinstream.errors import InvalidInputError, near
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.looking.classes import classes_in
-from thinstream.streams.options import LOOK
+from thinstream.streams.looking.tables import RECORDS, declared_in
+from thinstream.streams.options import LOOK, Options
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import (
     CELLS,
@@ -27,6 +28,7 @@ from thinstream.streams.tables.cells import (
 from thinstream.streams.tables.columns import Column
 from thinstream.streams.tables.records import Records
 from thinstream.streams.tables.texts import Csr, Texts
+from thinstream.streams.text.hashing import Numbering
 
 _Rows = Callable[[int, int], Csr]
 _SAMPLE = 1000  # rows a fingerprint looks at
@@ -76,10 +78,11 @@ def from_memory(
         What nulls, NaN and words like NA are where features have names: the feature ``column=?``, no feature, an error,
         or what they are (nulls nothing, NaN an error, words categories). A key that a dict does not have is no feature.
     look : int
-        Labels looked at to find classes; 0: none.
+        Labels looked at to find classes, and of a frame with a `Numbering` rows to find texts and dates; 0: none.
     **texts
         Columns (or keys of dicts) of ``text``, and how they are taken apart (``ngrams``, ``chars``, ``lower``,
-        ``stop``, ``binary``): see `Options`. Needs a `Numbering`.
+        ``stop``, ``binary``); of frames also ``numeric``, ``categorical`` and ``dates``: see `Options`. Needs a
+        `Numbering`.
 
     Examples
     --------
@@ -101,6 +104,8 @@ def from_memory(
         "missing": missing,
         **texts,
     }
+    if look and _is_frame(X) and isinstance(hasher, Numbering):
+        shared |= _kinds_in(X, look, texts)
     if not hasattr(X, "shape") and not _is_nested(X):
         if y is not None or weights is not None:
             raise InvalidInputError("dicts come with their labels and weights: (dict, label) or (dict, label, weight)")
@@ -126,6 +131,22 @@ def _classes_in(labels: Any, look: int, *, pairs: bool) -> tuple[Any, ...] | Non
     return classes_in(Counter(label_of(label) if isinstance(label, float) else label for label in there))
 
 
+def _is_frame(X: Any) -> bool:
+    """Of pandas or polars, neither of which is imported."""
+    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
+
+
+def _kinds_in(X: Any, look: int, told: dict[str, Any]) -> dict[str, Any]:
+    """What columns of a frame are found to be, beside what is told of them."""
+    few = X[: min(look, RECORDS)]
+    rows = (
+        few.to_dicts() if hasattr(few, "to_dicts") else few.astype(object).where(few.notna(), None).to_dict("records")
+    )
+    records = [{str(name): value for name, value in row.items()} for row in rows]
+    said: dict[str, Any] = {name: tuple(told.get(name, ())) for name in ("text", "numeric", "categorical", "dates")}
+    return declared_in(Options(label="", **said), records, len(rows) == len(X))[0]
+
+
 def _is_nested(X: Any) -> bool:
     """Whether it is a list of rows, themselves lists of numbers."""
     return isinstance(X, list | tuple) and len(X) > 0 and (isinstance(X[0], list) or hasattr(X[0], "shape"))
@@ -141,8 +162,15 @@ class Memory(RowStream):
         self.n_features = width if hasher is None else hasher.width
         if not hasattr(X, "tocsr"):
             self.rows_per_batch = min(self.rows_per_batch, max(CELLS // max(width, 1), 1))
+        self.feature_columns = [str(name) for name in X.columns] if hasher is not None else []
         self._y = None if y is None else self.coded(_labels(y, self.size), "y")
         self._weights = None if weights is None else weights_of(_vector(weights, self.size, "weights"), "weights")
+
+    @property
+    def remembered(self) -> dict[str, Any]:
+        """What a model file keeps of how a frame was read."""
+        found = self.kinds._asdict() if self.hasher is not None else {}
+        return {kind: [*found[kind]] for kind in ("numeric", "dates") if found.get(kind)}
 
     def fingerprint(self) -> dict[str, Any]:
         """Shape, and a checksum of the first rows."""
@@ -186,7 +214,7 @@ def _vector(given: Any, n: int, what: str) -> NDArray[Any]:
 def _source(X: Any, stream: RowStream) -> tuple[_Rows, int, int]:
     """A function that gives rows first to end, how many there are, and their columns."""
     hasher, dtype = stream.hasher, stream.dtype
-    if hasattr(X, "iloc") or hasattr(X, "get_columns"):  # of pandas or polars, neither of which is imported
+    if _is_frame(X):
         n, width = X.shape
         require_columns(stream.crosses.wanted, [str(name) for name in X.columns], "X")
         if unknown := [name for name in stream.texts.names if name not in [*map(str, X.columns)]]:

@@ -28,6 +28,7 @@ from thinstream.streams.crossing.spelling import Members, of_columns, spelled
 from thinstream.streams.option_texts import DELIMITERS
 from thinstream.streams.text import csv_parser as parser
 from thinstream.streams.text.csv_cells import AFTER_QUOTE, AS_IS, CODES, FINE, OPEN, blank_line, cell, read
+from thinstream.streams.text.dates import PARTS
 from thinstream.streams.text.hashed_rows import TEXTS, Class, ColumnFormat, Raw
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
@@ -36,7 +37,7 @@ from thinstream.streams.text.tokens import Feature, Runs, Spliced, run_features
 #: Labels that no cell has: of three or more the parser gives the places.
 _NEVER = (np.inf, np.inf, np.inf)
 _HASHES = np.empty(0, np.uint64)
-_PARTS = np.empty((len(parser.PARTS), 0), np.uint64)
+_PARTS = np.empty((len(PARTS), 0), np.uint64)
 _NO_COLUMNS = parser.Columns(np.empty(0, np.int64), _HASHES, _HASHES, _HASHES, _PARTS)
 
 
@@ -169,15 +170,13 @@ class CSV(ColumnFormat):
             np.array([self.hashing.code(name) for name in order], np.uint64),
             np.array([self.hashing.namespace(f"{name}=") for name in order], np.uint64),
             np.array([self.hashing.code("?", f"{name}=") for name in order], np.uint64),
-            np.array(
-                [[self.hashing.namespace(f"{name}.{part}=") for name in order] for part in parser.PARTS], np.uint64
-            ),
+            np.array([[self.hashing.namespace(f"{name}.{part}=") for name in order] for part in PARTS], np.uint64),
         )
 
     @property
     def _named(self) -> list[str]:
         """Columns, and the parts of each as if it were of dates, in the order of the parser's codes."""
-        return [*self._order, *(f"{name}.{part}" for part in parser.PARTS for name in self._order)]
+        return [*self._order, *(f"{name}.{part}" for part in PARTS for name in self._order)]
 
     def _no_column(self, role: str, name: str, order: list[str]) -> InvalidInputError:
         hint = near(name, order, "; ") or ("; --label (label=…) names it" if role == "label" else "")

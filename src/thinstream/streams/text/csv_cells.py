@@ -13,16 +13,19 @@ from thinstream.streams.text.vectors import find_either
 INDICATOR, ABSENT, REFUSED, AS_IS = range(4)
 #: The same by the names of the option.
 CODES = dict(zip(MISSING, (INDICATOR, ABSENT, REFUSED, AS_IS), strict=True))
-# What a date is.
+# What a date is, and where year, month, day and hour stand in it.
 DAY, TIME = 1, 2
+AT = np.array([[0, 4], [5, 7], [8, 10], [11, 13]])
 # Verdicts on a cell.
 FINE, OPEN, AFTER_QUOTE = range(3)
 
 _QUOTE, _NEWLINE, _RETURN, _BLANK, _PLUS, _MINUS, _POINT, _COLON, _T = 34, 10, 13, 32, 43, 45, 46, 58, 84
+_COMMA, _SLASH = 44, 47
 #: Digits that are exact in 64 bits.
 _EXACT = 15
 _POWERS = 10.0 ** np.arange(_EXACT + 1)
 _INFINITY = np.frombuffer(bytearray(b"infinity"), np.uint8)
+_TRUE, _FALSE = (np.frombuffer(bytearray(word), np.uint8) for word in (b"true", b"false"))
 _NOTHING = np.array([list(word.encode().ljust(4)) for word in NOTHING], np.uint8)
 _NOTHING_SIZES = np.array([len(word) for word in NOTHING], np.int64)
 
@@ -133,6 +136,47 @@ def is_infinite(text: Any, start: Any, stop: Any, value: Any) -> Any:
     for k in range(stop - start):
         same = same and text[start + k] | 32 == _INFINITY[k]
     return same
+
+
+@scalar
+def truth_at(text: Any, start: Any, stop: Any) -> Any:
+    """1 of True, 0 of False, -1 of any other cell; all letters may be small, or capitals."""
+    size = stop - start
+    if size != 4 and size != 5:
+        return -1
+    same, small = True, text[start + 1] & 32  # the first letter of True is a capital, the second is not
+    for k in range(size):
+        same = same and text[start + k] | 32 == (_TRUE[k] if size == 4 else _FALSE[k])
+        same = same and (text[start + k] & 32 == small or (k == 0 and small > 0))
+    if not same:
+        return -1
+    return 1 if size == 4 else 0
+
+
+@scalar
+def has_comma(text: Any, start: Any, stop: Any) -> Any:
+    """Whether a cell is a number written with a decimal comma."""
+    commas, digits = 0, 0
+    for k in range(start, stop):
+        commas += text[k] == _COMMA
+        digits += 48 <= text[k] <= 57
+    signed = stop > start and (text[start] == _MINUS or text[start] == _PLUS)
+    return commas == 1 and digits > 0 and digits + 1 + (1 if signed else 0) == stop - start
+
+
+@scalar
+def is_other_date(text: Any, start: Any, stop: Any) -> Any:
+    """Whether a cell is a date in another order than that of ISO 8601: 17.05.2024, 5/17/24."""
+    parts, digits, most = 0, 0, 0
+    for k in range(start, stop):
+        if 48 <= text[k] <= 57:
+            digits += 1
+        elif (text[k] == _POINT or text[k] == _SLASH) and 1 <= digits <= 2:
+            parts, digits = parts + 1, 0
+        else:
+            break
+        most = k + 1
+    return parts == 2 and (digits == 2 or digits == 4) and (most == stop or text[most] == _BLANK)
 
 
 @scalar

@@ -14,6 +14,7 @@ from thinstream.jit import compiled, scalar
 from thinstream.streams.text.csv_cells import (
     AFTER_QUOTE,
     AS_IS,
+    AT,
     FINE,
     INDICATOR,
     OPEN,
@@ -25,6 +26,7 @@ from thinstream.streams.text.csv_cells import (
     plain_number,
     read,
     says_nothing,
+    truth_at,
     undoubled,
 )
 from thinstream.streams.text.hashing import murmur, signed_by, turns_sign
@@ -47,9 +49,6 @@ COUNT, BAD_LABEL, BAD_WEIGHT, BAD_NUMBER, LIMIT, BAD_DATE, NO_VALUE, INFINITE = 
 LONGEST = 1 << 24
 
 _NEWLINE, _QUOTE = 10, 34
-# Parts of a date.
-PARTS = ("year", "month", "day", "hour", "weekday")
-_AT = np.array([[0, 4], [5, 7], [8, 10], [11, 13]])
 #: What is spelled in no cell, and yet part of names: it is found behind the text.
 BEHIND = b"MonTueWedThuFriSatSun?"
 BEHIND_TEXT = np.frombuffer(bytearray(BEHIND), np.uint8)
@@ -193,7 +192,14 @@ def parse(
                         _put(out, spans, nnz, columns.absent[count - 1], mask, signed, 1.0, -count, start, stop, False)
                         nnz += 1
                 elif kind == NUMERIC and not known:
-                    verdict, offset, where = BAD_NUMBER, i, count - 1
+                    truth = truth_at(text, start, stop)
+                    if truth < 0:
+                        verdict, offset, where = BAD_NUMBER, i, count - 1
+                    elif truth > 0:
+                        _put(
+                            out, spans, nnz, columns.hashes[count - 1], mask, signed, 1.0, count - 1, start, stop, False
+                        )
+                        nnz += 1
                 elif kind == DATE:
                     found, day = date_at(text, start, stop)
                     if found == 0:
@@ -206,7 +212,7 @@ def parse(
                             hashed = murmur(BEHIND_TEXT, 3 * day, 3 * day + 3, seed)
                             low, high = size + 3 * day, size + 3 * day + 3
                         else:
-                            low, high = start + _AT[part, 0], start + _AT[part, 1]
+                            low, high = start + AT[part, 0], start + AT[part, 1]
                             hashed = murmur(text, low, high, seed)
                         _put(out, spans, nnz, hashed, mask, signed, 1.0, code, low, high, False)
                         nnz += 1

@@ -5,143 +5,53 @@
 A number is a feature under its key, a string is the feature ``key=string`` with value 1, true is 1; false is absent,
 null and strings like NA are what ``missing`` says. Lists hold numbers (``key[0]``, ``key[1]``, …) or strings (each
 counted as ``key=string``); an object inside is written with points (``user.paid``). Keys named as text are taken apart
-into words, each counted.
+into words, each counted. Keys may be declared as columns of CSV are: ``numeric`` ones also take numbers in strings,
+``categorical`` ones take numbers for strings, ``dates`` give their parts.
 """
 
-import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import plain
 from thinstream.errors import meant
-from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.spelling import Members, spelled
-from thinstream.streams.options import NOTHING
 from thinstream.streams.text import jsonl_parser as parser
 from thinstream.streams.text.csv_cells import CODES
+from thinstream.streams.text.dates import PARTS
 from thinstream.streams.text.hashed_rows import TEXTS, ColumnFormat, Raw
 from thinstream.streams.text.hashing import encode_names
+from thinstream.streams.text.jsonl_features import (
+    DECODER,
+    EXACT_DECODER,
+    Features,
+    Refused,
+    as_written,
+    decoded_line,
+    shown,
+)
 from thinstream.streams.text.names import readable
-from thinstream.streams.text.protocol import Parsed, ParseError, Text, given_at
+from thinstream.streams.text.protocol import Parsed, ParseError, Text
 from thinstream.streams.text.tokens import Feature, Runs, Spliced, run_features
 from thinstream.streams.text.vectors import WIDE
 
-_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
-
-
-class _Refused(Exception):
-    """What JSON allows, or Python's reader does, and a row does not; with the place in the line if it is known."""
-
-    def __init__(self, message: str, place: int = 0) -> None:
-        super().__init__(message)
-        self.message, self.place = message, place
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for k, key in enumerate(keys) if key in keys[:k])
-        raise _Refused(f"a key may occur once in an object, got {_shown(twice)} again")
-    return found
-
-
-def _constant(name: str) -> NoReturn:
-    raise _Refused(f"numbers must be finite, got {name}", -1)
-
-
-def _shown(value: Any) -> str:
-    shown = json.dumps(value) if not isinstance(value, float) or math.isfinite(value) else "a number beyond 1.8e308"
-    return shown if len(shown) <= 40 else shown[:40] + "…"
-
-
-class _Written(float):
-    """A number that knows how it was written: ids have more digits than doubles."""
-
-    def __new__(cls, text: str) -> "_Written":
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
-
-    text: str
-
-
-# integers as doubles at once: no limit on their digits, no second conversion
-_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_int=float, parse_constant=_constant)
-_exact_decoder = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_Written, parse_float=_Written, parse_constant=_constant
-)
-
-
-def _says_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and value.strip(" ") in ("", *NOTHING))
-
-
-class _Features:
-    """What a record of a piece gives, as `take` was told it, and what the records before it have told."""
-
-    def __init__(self, form: "JSONLines") -> None:
-        self.form, self.text, self.ignore = form, frozenset(form.text), frozenset(form.ignore)
-        self.met: set[str] = set()  # of the keys that are named
-        self.found: list[Feature] = []
-        self.slots: list[int] = []  # of the crosses, if there are any
-        self.labels: dict[tuple[type, Any], int] = {}  # met, where any is taken: True is not 1
-
-    def place(self, label: Any) -> float:
-        """Of a label among those met."""
-        found = label_of(label) if isinstance(label, float) else label
-        return float(self.labels.setdefault((type(label), found), len(self.labels)))
-
-    def add(self, key: str, *features: Feature) -> None:
-        self.found += features
-        if self.form.crosses:
-            self.slots += [self.form.crosses.slots(key)] * len(features)
-
-    def take(self, key: str, value: Any) -> None:
-        """What an entry of an object gives."""
-        if key in self.ignore or key in self.text:
-            self.met.add(key)
-        if key in self.ignore or value is False:
-            return
-        if key not in self.text and self.form.missing != "as-is" and _says_nothing(value):
-            if self.form.missing == "error":
-                raise _Refused(f"{_shown(key)} must have a value (missing is error), got {_shown(value)}")
-            if self.form.missing == "indicator":
-                self.add(key, (f"{key}=", "?", 1.0))
-            return
-        if value is None:
-            return
-        if key in self.text:
-            for part in value if isinstance(value, list) else [value]:
-                if not isinstance(part, str):
-                    raise _Refused(f"{_shown(key)} is named as text, so it must be a string, got {_shown(part)}")
-                self.add(key, *self.form.text_features(key, part))
-        elif isinstance(value, dict):
-            for inner, part in value.items():
-                self.take(f"{key}.{inner}", part)
-        elif isinstance(value, list):
-            for k, part in enumerate(value):
-                if isinstance(part, list | dict):
-                    raise _Refused(f"a list must hold numbers or strings, got {_shown(part)} in {_shown(key)}")
-                self.scalar(key, part, f"{key}[{k}]")
-        else:
-            self.scalar(key, value, key)
-
-    def scalar(self, key: str, value: Any, name: str) -> None:
-        if isinstance(value, str):
-            self.add(key, (f"{key}=", value, 1.0))
-        elif value is not None and value is not False and value != 0:
-            if not math.isfinite(value):
-                raise _Refused(f"numbers must be finite, got {_shown(value)} in {_shown(key)}")
-            self.add(key, ("", name, float(value)))
+_ROLES = {
+    "label": parser.LABEL,
+    "weight": parser.WEIGHT,
+    "text": parser.TEXT,
+    "ignore": parser.IGNORED,
+    "numeric": parser.NUMERIC,
+    "categorical": parser.CATEGORICAL,
+    "dates": parser.DATE,
+}
+#: Of what is one feature or some, unlike texts.
+_CELLS = (parser.FEATURE, parser.NUMERIC, parser.FOUND_NUMERIC, parser.CATEGORICAL, parser.DATE)
 
 
 @dataclass(kw_only=True)
@@ -152,6 +62,10 @@ class JSONLines(ColumnFormat):
     ----------
     labels : bool
         Whether every record must have the key of the label; where its value is null there is none.
+    numeric, categorical, dates : names
+        Keys declared to be numbers, categories or dates.
+    columns : names
+        Keys that a table had: one that a record does not have is a cell that says nothing.
 
     Examples
     --------
@@ -164,23 +78,33 @@ class JSONLines(ColumnFormat):
 
     """
 
+    ROLES = tuple(_ROLES)
+    numeric: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    dates: Sequence[str] = ()
     labels: bool = False
+    columns: Sequence[str] = ()
     met: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     without_id: list[str] = field(default_factory=list, init=False, repr=False, compare=False)  # keys of a record
+    strange: dict[str, None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    strayed: set[str] = field(default_factory=set, init=False, repr=False, compare=False)  # words among numbers
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        roles = [(name, parser.TEXT, k) for k, name in enumerate(self.text)]
-        roles += [(name, parser.IGNORED, 0) for name in self.ignore]
-        others = (self.label, parser.LABEL), (self.weight, parser.WEIGHT)
-        roles += [(name, role, 0) for name, role in others if name is not None]
-        classes, how = self.classes or (), self.hashing
-        self._named = [name for name, _, _ in roles]
+        self._roles = self._role_of_each()
+        self.required = [name for name in self.columns if self._roles[name] in _CELLS]
+        self._named, how = [*self._roles], self.hashing
+        classes, places = self.classes or (), {n: k for role in (self.text, self.dates) for k, n in enumerate(role)}
+        hashes = [how.code(name) for name in self._named]
         self._keys = parser.Keys(
-            np.array([how.code(name) for name in self._named], np.uint64),
+            np.array(hashes, np.uint64),
             *_joined(self._named),
-            np.array([role for _, role, _ in roles], np.int64),
-            np.array([k for _, _, k in roles], np.int64),
+            np.array([*self._roles.values()], np.int64),
+            np.array([places.get(name, 0) for name in self._named], np.int64),
+            _table(hashes),
+            np.array([name in self.required for name in self._named], np.bool_),
+            np.array([how.code("?", f"{name}=") for name in self._named], np.uint64),
+            np.array([[how.namespace(f"{name}.{part}=") for name in self.dates] for part in PARTS], np.uint64),
             np.array([math.nan if isinstance(kind, str) else float(kind) for kind in classes], np.float64),
             *_joined([str(kind) for kind in classes]),
         )
@@ -189,7 +113,32 @@ class JSONLines(ColumnFormat):
         nothing = nothing or any(isinstance(kind, bool) for kind in classes)
         labelled = self.labels and self.label is not None
         numbers = np.uint64(how.namespace("")), np.uint64(how.seed), np.uint64(how.mask)
-        self._asked = parser.Asked(labelled, nothing, *numbers, how.signed, CODES[self.missing])
+        self._asked = parser.Asked(labelled, nothing, *numbers, how.signed, CODES[self.missing], bool(self.columns))
+
+    def _role_of_each(self) -> dict[str, int]:
+        """Of the keys that have one, and of the columns there must be."""
+        found: dict[str, int] = {}
+        for role, code in _ROLES.items():
+            given = self.roles[role]
+            found |= dict.fromkeys([given] if isinstance(given, str) else given or (), code)
+        if "numeric" in (self.found or ()):
+            found |= dict.fromkeys(self.numeric, parser.FOUND_NUMERIC)
+        return dict.fromkeys(self.columns, parser.FEATURE) | found
+
+    def role_of(self, key: str) -> int | None:
+        """What a key is; None of one that nobody has named."""
+        return self._roles.get(key)
+
+    @property
+    def feature_columns(self) -> list[str]:
+        """Keys that are features, where all are known, and those met besides."""
+        known = [name for name in self.columns if self._roles[name] in (*_CELLS, parser.TEXT)]
+        return [*known, *self.strange] if self.columns else []
+
+    @property
+    def unmet_columns(self) -> list[str]:
+        """Columns there must be, and that no row had so far."""
+        return [name for name in self.columns if name not in self.met]
 
     @property
     def unmet(self) -> list[str]:
@@ -200,11 +149,14 @@ class JSONLines(ColumnFormat):
         """The rows of whole lines, up to the first bad one: compiled code takes the plain ones, Python the others."""
         text = plain(text)
         most = len(text) // 2 + 2  # a row has a character and an end of line, a feature or text more than that
+        if self.required:  # features of what is not there
+            most += len(self.required) * (int(np.count_nonzero(text == 10)) + 1)
         raw, upto, bag = Raw.empty(most), np.empty(most + 1, np.int64), np.empty(len(text) + WIDE, np.uint8)
-        room, met = Runs._make(np.empty(most, np.int64) for _ in Runs._fields), np.zeros(len(self._named), np.bool_)
-        rows, count = parser.parse(text, self._keys, self._asked, met, bag, raw, room, upto)
+        room, met = Runs._make(np.empty(most, np.int64) for _ in Runs._fields), np.zeros(len(self._named), np.int64)
+        strange = np.zeros((parser.STRANGE + 1, 2), np.int64)
+        rows, count = parser.parse(text, self._keys, self._asked, met, strange, bag, raw, room, upto)
         runs = Runs._make(part[:count] for part in room)
-        features, lines = _Features(self), np.flatnonzero(runs.columns < 0)
+        features, lines = Features(self), np.flatnonzero(runs.columns < 0)
         ids: list[str] | None = None if self.id is None else []
         rows, error, found = self._lines(text, raw, rows, runs.starts[lines].tolist(), features, ids)
         upto, runs = upto[: rows + 1], Runs._make(part[: upto[rows]] for part in runs)
@@ -223,12 +175,16 @@ class JSONLines(ColumnFormat):
         indptr = spliced.indptr(raw.indptr, upto)
         raw = raw._replace(indptr=indptr, indices=spliced.indices, values=spliced.values)
         self.met.update(features.met, (name for name, there in zip(self._named, met, strict=True) if there))
+        if len(self.strange) < parser.STRANGE:
+            spans = strange[1 : strange[0, 0] + 1].tolist()
+            self.strange.update({bytes(text[low:high]).decode(): None for low, high in spans} | features.strange)
+        self.strayed.update(features.strayed)
 
         begins = indptr.copy()
 
         @lru_cache(1)
         def features_in(row: int) -> list[Feature]:
-            found = _Features(self)
+            found = Features(self)
             self._row(bytes(text[raw.starts[row] : raw.ends[row]]), found, None)
             return found.found
 
@@ -241,7 +197,7 @@ class JSONLines(ColumnFormat):
         return self.parsed(text, raw, error, name_at, ids, met=known, members=members)
 
     def _lines(
-        self, text: Text, raw: Raw, rows: int, lines: list[int], features: _Features, ids: list[str] | None
+        self, text: Text, raw: Raw, rows: int, lines: list[int], features: Features, ids: list[str] | None
     ) -> tuple[int, tuple[ParseError, int] | None, list[list[Feature]]]:
         """(how many rows are good, the error of the one behind them, features of each line that is left to Python)."""
         found: list[list[Feature]] = []
@@ -255,7 +211,7 @@ class JSONLines(ColumnFormat):
                 del features.slots[before:]
                 error = ParseError(begin, "a line must be one JSON object, got one that is nested too deeply")
                 return row, (error, end), found
-            except _Refused as refused:
+            except Refused as refused:
                 del features.slots[before:]
                 place = begin + (refused.place or len(line) - len(line.lstrip(b" \t\r")))
                 return row, (ParseError(place, refused.message), end), found
@@ -271,26 +227,28 @@ class JSONLines(ColumnFormat):
         values = np.array([value for _, _, value in features], np.float64)
         return spelled(names, np.array(slots, np.uint64), values, indptr)
 
-    def _row(self, line: bytes, features: _Features, ids: list[str] | None) -> tuple[float, float]:
+    def _row(self, line: bytes, features: Features, ids: list[str] | None) -> tuple[float, float]:
         """Label and weight of a line; its features are added, and what it is called where that is asked for."""
-        entries = _decoded(line, _decoder if ids is None else _exact_decoder)
-        called = "" if self.id is None else _as_written(entries.get(self.id, ""))
+        entries = decoded_line(line, DECODER if ids is None and not self.categorical else EXACT_DECODER)
+        called = "" if self.id is None else as_written(entries.get(self.id, ""))
         if ids is not None and not called and not self.without_id:
             self.without_id.extend([*entries][:20])
         if self.labels and self.label is not None and self.label not in entries:
-            raise _Refused(
-                f"a record must have its label under the key {_shown(self.label)}, got none; "
+            raise Refused(
+                f"a record must have its label under the key {shown(self.label)}, got none; "
                 f"{meant(self.label, [*entries][:20])} (label= or --label names the key)"
             )
         label = math.nan if self.label is None else self._label(entries.pop(self.label, None), features)
         weight = 1.0 if self.weight is None else self._weight(entries.pop(self.weight, None))
+        features.here.clear()
         for key, value in entries.items():
             features.take(key, value)
+        features.absent()
         if ids is not None:
             ids.append(called)
         return label, weight
 
-    def _label(self, given: Any, features: _Features) -> float:
+    def _label(self, given: Any, features: Features) -> float:
         if given is None:
             return math.nan
         if self.grow_classes and (isinstance(given, str | bool) or (isinstance(given, float) and math.isfinite(given))):
@@ -299,56 +257,38 @@ class JSONLines(ColumnFormat):
             if isinstance(given, bool) and str(given) in self.classes:  # True and False, as other formats write them
                 given = str(given)
             if given not in self.classes:
-                *others, last = map(_shown, self.classes)
+                *others, last = map(shown, self.classes)
                 known = f"{', '.join(others)} or {last}{self.how_classes_are_known}"
-                raise _Refused(f"a label must be {known}, got {_shown(given)}")
+                raise Refused(f"a label must be {known}, got {shown(given)}")
             number = self.classes.index(given)
             return float(number) if len(self.classes) > 2 else 2.0 * number - 1.0
         if isinstance(given, bool):
             return 1.0 if given else -1.0
         if not isinstance(given, float) or not math.isfinite(given):
             allowed = f"a finite number, true or false ({TEXTS})"
-            raise _Refused(f"a label must be {allowed}, got {_shown(given)}")
+            raise Refused(f"a label must be {allowed}, got {shown(given)}")
         return given
 
     def _weight(self, given: Any) -> float:
         if given is None:
             return 1.0
         if not isinstance(given, float) or not math.isfinite(given) or given < 0:
-            raise _Refused(f"a weight must be a finite number ≥ 0, got {_shown(given)}")
+            raise Refused(f"a weight must be a finite number ≥ 0, got {shown(given)}")
         return given
+
+
+def _table(hashes: list[int]) -> NDArray[np.int64]:
+    """Places of keys by their hashes, from 1 on, in a table at most half full."""
+    slots = np.zeros(1 << (2 * len(hashes)).bit_length() if hashes else 0, np.int64)
+    for k, code in enumerate(hashes):
+        slot = code % len(slots)
+        while slots[slot]:
+            slot = (slot + 1) % len(slots)
+        slots[slot] = k + 1
+    return slots
 
 
 def _joined(names: Sequence[str]) -> tuple[Text, NDArray[np.int64]]:
     """Names one behind another, and where each ends."""
     text, ends = encode_names([*names])
     return np.frombuffer(bytearray(text), np.uint8), ends
-
-
-def _as_written(value: Any) -> str:
-    """A value as an id: text without its quotes, anything else as it stands in JSON."""
-    if isinstance(value, str):
-        return value
-    return value.text if isinstance(value, _Written) else json.dumps(value)
-
-
-def _decoded(line: bytes, decoder: json.JSONDecoder) -> dict[str, Any]:
-    """The object of a line."""
-    try:
-        document = line.decode()
-    except UnicodeDecodeError as error:
-        raise _Refused(f"a line must be UTF-8, got byte {line[error.start]:#04x}", error.start) from None
-    try:
-        found = decoder.decode(document)
-    except json.JSONDecodeError as error:
-        place = len(document[: error.pos].encode())
-        given = given_at(np.frombuffer(line, np.uint8), place)
-        raise _Refused(f"a line must be one JSON object: {error.msg}, got {given}", place) from None
-    except _Refused as refused:
-        if refused.place < 0:
-            place = next(match.start() for match in _CONSTANT.finditer(document) if match[1])
-            refused.place = len(document[:place].encode())
-        raise
-    if not isinstance(found, dict):
-        raise _Refused(f"a line must be one JSON object, got {_shown(found)}")
-    return found
