@@ -6,7 +6,7 @@ WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 
-.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-distributed lint style types bench versus reproduce fuzz docs golden clean
+.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-distributed test-mlflow dist lint style types bench versus reproduce fuzz docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -47,6 +47,12 @@ test-faults: $(VENV)/ready-test ## every write, fsync and rename of models, chec
 
 test-distributed: $(VENV)/ready-test-distributed ## learning on Ray and on Spark, clusters of two nodes on this machine
 	$(BIN)/python -m pytest -m 'ray or spark' tests/distributed
+
+test-mlflow: $(VENV)/ready-test-mlflow ## models saved, logged, loaded and served by MLflow
+	$(BIN)/python -m pytest -m mlflow tests/neighbours
+
+dist: $(VENV)/ready-dist ## wheel and sdist into dist/, checked, each installed in a bare environment and run
+	$(BIN)/python -m tools.dist
 
 lint: style types ## ruff, mypy (strict), import contracts
 

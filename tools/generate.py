@@ -63,6 +63,7 @@ FUNCTIONS = {
         "def save(\n"
         "    model: ModelClassifier | Model, path: str | PathLike[str], *, weights_only: bool = False\n) -> None:"
     ),
+    "trusted_types": "def trusted_types() -> list[str]:",
 }
 COSTS = """## What class weights do
 

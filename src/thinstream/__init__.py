@@ -18,6 +18,7 @@ _PLACES = {
     "make": "thinstream.estimators",
     "open_stream": "thinstream.streams.opening",
     "save": "thinstream.estimators",
+    "trusted_types": "thinstream.estimators.trusting",
 }
 #: Modules that are attributes.
 _MODULES = ("datasets", "distributed", "evaluate", "stability", "streams", "theory")

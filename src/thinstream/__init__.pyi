@@ -57,6 +57,13 @@ def save(
     ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters."""
     ...
 
+def trusted_types() -> list[str]:
+    """Names of the types that fitted estimators of this package consist of, for `skops.io.load`.
+
+    skops runs no code out of a file, and makes objects only of types that it is told to trust: these are the classes of
+    this package that models hold, and numpy's description of a type of numbers."""
+    ...
+
 class Auto(BlendClassifier):
     """Many untuned models learn along in one pass, and a head learns what their scores are worth together.
 

@@ -136,6 +136,19 @@ class Model:
         if self.preparation and NORMALIZED in self.feature_space:
             raise InvalidParameterError(_BOTH)
 
+    def __getstate__(self) -> dict[str, Any]:
+        known = (
+            tuple(self.classes),
+            self.classes.grow,
+            self.class_weight,
+        )  # skops has tuples, not what is derived of them
+        return {**self.__dict__, "classes": known}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        labels, grow, weight = state["classes"]
+        classes = GrowingClasses(*labels, class_weight=weight) if grow else Classes(*labels)
+        self.__dict__.update(state, classes=classes)
+
     @classmethod
     def fresh(
         cls,

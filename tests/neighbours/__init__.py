@@ -1,0 +1,1 @@
+"""Other tools that take models of ours."""
