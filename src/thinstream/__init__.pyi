@@ -42,10 +42,10 @@ def make(name: str, **parameters: Any) -> Any:
 def open_stream(
     paths: Any, format: str | None = None, *, cache: bool = False, **options: Any
 ) -> Stream:
-    """The examples of files: one path, several, a glob, or "-" for standard input.
+    """The examples of files: one path, several, a glob, or "-" for standard input; or of a broker's messages.
 
-    - paths: path or list of paths. Text may be compressed (.gz, .bz2, .xz, .zst).
-    - format: {"libsvm", "vw", "csv", "tsv", "jsonl", "parquet", "arrow", "cache"} or None. None: the ending tells, and a file without one of these is libsvm.
+    - paths: path, list of paths or address. Text may be compressed (.gz, .bz2, .xz, .zst). An address is that of a stream of messages, which has no end: ``redis://``, ``nats://`` or ``kafka://`` (see docs/sources.md); it also takes the options ``rows`` and ``idle_seconds``, after which it ends, and ``dead_letters``, where messages go that cannot be read.
+    - format: {"libsvm", "vw", "csv", "tsv", "jsonl", "parquet", "arrow", "cache"} or None. None: the ending tells, and a file without one of these is libsvm. Messages are libsvm unless they are said to be something else.
     - cache: bool. Whether to keep a binary copy beside the first file and read that, now and as long as it is up to date."""
     ...
 
