@@ -6,7 +6,7 @@ WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 
-.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-distributed test-mlflow dist lint style types bench versus reproduce fuzz docs golden clean
+.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-distributed test-mlflow dist lint style types bench versus reproduce fuzz docs golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -44,6 +44,10 @@ test-slow: $(VENV)/ready-test ## everything on one machine, with ten times as ma
 
 test-faults: $(VENV)/ready-test ## every write, fsync and rename of models, checkpoints, caches and shuffles fails once; full disks
 	$(BIN)/python -m pytest -n $(WORKERS) -m faults tests/faults
+
+test-services: $(VENV)/ready-test-services ## sources: learners and brokers killed under flow; servers of Redis and NATS, Kafka's own cluster for tests
+	@tests/streams/brokers/install.sh redis-server nats-server
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m services tests
 
 test-distributed: $(VENV)/ready-test-distributed ## learning on Ray and on Spark, clusters of two nodes on this machine
 	$(BIN)/python -m pytest -m 'ray or spark' tests/distributed

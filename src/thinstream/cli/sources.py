@@ -81,11 +81,12 @@ class Source:
             say(told)
         return found.options
 
-    def open(self, data: list[str], reading: Reading, dtype: str, model: Path | None) -> "MessageStream":
-        """The stream of the messages."""
+    def open(self, data: list[str], reading: Reading, learner: Any, model: Path | None) -> "MessageStream":
+        """The stream of the messages; rows that are wider than the learner may get are none."""
         from thinstream.streams.brokers.opening import open_source
 
-        return open_source(data, replace(reading, dtype=dtype), self.following(model))
+        stream = open_source(data, replace(reading, dtype=learner.dtype.name), self.following(model))
+        return stream if learner.grow else replace(stream, widest=learner.n_features)
 
 
 def as_before(reading: Reading, checkpoint: Path) -> Reading:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from thinstream.errors import ThinstreamError
+from thinstream.errors import InvalidInputError, ThinstreamError
 from thinstream.models.file import read
 from thinstream.serve.archive import Archive, Segments
 from thinstream.serve.committing import Busy, Closed, Committer, Work
+from thinstream.serve.feeding import Feed
 from thinstream.serve.journal import Journal, JournalError, Reader, Taught
 from thinstream.serve.journal_stream import Bell
 from thinstream.serve.learning import Learning
@@ -47,6 +48,8 @@ class Keeper:
         self.learns = not model.learner.weights_only and model.learner.reads == "once"
         self._width = model.learner.n_features
         if not self.learns:
+            if name in settings.sources:
+                raise InvalidInputError("it was saved with its weights only: no source can feed it")
             publish(self._weights, model, version=0)
             return
         journal = Journal(self._folder / "journal.sqlite", settings.keep, settings.wait_seconds)
@@ -65,6 +68,9 @@ class Keeper:
         )
         self._began = journal.newest  # what was told before this process began
         self._learning.start()
+        self._feed: Feed | None = None
+        if name in settings.sources:
+            self._feed = Feed(settings.sources[name], model, self._committer, self._folder, self._lag)
 
     def ask(self, asked: Ask, tell: Callable[[Answer], None]) -> None:
         """Does what is asked; tells the answer once it is on disk."""
@@ -114,16 +120,20 @@ class Keeper:
         if not self.learns:
             return {"learns": False}
         journal, failure = self._committer.journal, self._learning.failure
-        return self._learning.told | {
-            "learns": True,
-            "ready": self._learning.told["version"] >= self._began,
-            "queue": len(self._committer),
-            "lag": self._lag(),
-            "waiting": len(journal.waiting),
-            "labels": dict(journal.waiting.counts),
-            "trouble": self._learning.trouble or self._learning.run.trouble,
-            "failure": None if failure is None else _words(failure),
-        }
+        return (
+            self._learning.told
+            | {
+                "learns": True,
+                "ready": self._learning.told["version"] >= self._began,
+                "queue": len(self._committer),
+                "lag": self._lag(),
+                "waiting": len(journal.waiting),
+                "labels": dict(journal.waiting.counts),
+                "trouble": self._learning.trouble or self._learning.run.trouble,
+                "failure": None if failure is None else _words(failure),
+            }
+            | ({} if self._feed is None else {"source": self._feed.status()})
+        )
 
     def look(self, since: int) -> dict[str, Any]:
         """What the dashboard is told of it; of its samples those after the one of a number."""
@@ -143,6 +153,8 @@ class Keeper:
     def close(self) -> None:
         """Ends, with a checkpoint; predictions go on."""
         if self.learns:
+            if self._feed is not None:
+                self._feed.close()
             self._learning.close()
             self._reader.close()
             self._committer.close()

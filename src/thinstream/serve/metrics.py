@@ -27,6 +27,8 @@ _OF_MODELS = (
     ("drift_alarms", ("drift",), True, "Rises of the error that were found"),
     ("journal_lag", ("lag",), False, "Requests written and not yet learned"),
     ("rows_waiting", ("waiting",), False, "Rows that wait for their labels"),
+    ("source_lag", ("source", "lag"), False, "Messages of the source that were not read yet"),
+    ("source_set_aside", ("source", "set_aside"), True, "Messages of the source that could not be read"),
     ("weights", ("nnz",), False, "Weights that are not zero"),
     ("features", ("features",), False, "Width of the model"),
     ("progressive_error", ("progressive", "error"), False, "Share of rows called wrong before they were learned"),

@@ -22,3 +22,4 @@ class Settings(NamedTuple):
     lag: int = 1_000_000  # requests that may be written and not yet learned
     checkpoint_seconds: float = 60.0
     archive: bool = False  # whether what is cut from the journal is kept
+    sources: dict[str, str] = {}  # noqa: RUF012 (never changed) of models that a broker feeds: its address

@@ -4,6 +4,7 @@ Of Kafka there is the cluster that its client brings along for tests.
 """
 
 import asyncio
+import os
 import random
 import shutil
 import socket
@@ -26,11 +27,13 @@ def free_port():
 class Server:
     """A process on a port, whose data are in a folder."""
 
-    program = ""
+    name = client_package = ""
 
     def __init__(self, folder):
-        if shutil.which(self.program) is None:
-            pytest.skip(f"{self.program} is not installed")
+        self.program = shutil.which(self.name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+        if self.program is None:
+            pytest.skip(f"{self.name} is not installed")
+        pytest.importorskip(self.client_package, reason=f"Python's client of {self.name} is not installed")
         self.folder, self.port = folder, free_port()
         self.process = None
         self.start()
@@ -58,7 +61,7 @@ class Server:
 
 
 class Redis(Server):
-    program = "redis-server"
+    name, client_package = "redis-server", "redis"
 
     def command(self):
         where = ["--port", self.port, "--bind", "127.0.0.1", "--dir", self.folder]
@@ -84,7 +87,7 @@ class Redis(Server):
 
 
 class Nats(Server):
-    program = "nats-server"
+    name, client_package = "nats-server", "nats"
 
     def command(self):
         return ["-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(self.folder)]

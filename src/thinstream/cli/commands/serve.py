@@ -33,6 +33,15 @@ def serve(
             show_default=True,
         ),
     ] = 18,
+    source: Annotated[
+        list[str] | None,
+        option(
+            "Learn from a broker's messages, too: redis://…, nats://…, kafka://…, with NAME= before it where there are "
+            "several models. May be given again.",
+            None,
+            metavar="[NAME=]ADDRESS",
+        ),
+    ] = None,
     workers: Annotated[int, option("Processes that predict.", None, min=1, show_default=True)] = 1,
     host: Annotated[
         str, option("Address to listen on; others than this machine's need --tokens.", ACCESS, show_default=True)
@@ -73,6 +82,7 @@ def serve(
     from thinstream.serve import require_packages
 
     require_packages()
+    from thinstream.serve.feeding import by_model
     from thinstream.serve.places import Places
     from thinstream.serve.registering import register
     from thinstream.serve.settings import Limits, Settings
@@ -82,7 +92,8 @@ def serve(
     with places.held():
         names = register(places, models or (), new or (), bits)
         listening = Listening(host, port, workers, tokens, certificate, key, log)
-        settings = Settings(keep, wait, checkpoint_seconds=checkpoint, archive=archive)
+        sources = by_model(source or [], names)
+        settings = Settings(keep, wait, checkpoint_seconds=checkpoint, archive=archive, sources=sources)
         server = Supervisor(places, names, listening, settings, Limits(body, rows, features))
         told = f"serving {', '.join(names) or 'no model yet'} on {server.address}"
         server.run(lambda: print(told, flush=True))

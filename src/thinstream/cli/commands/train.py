@@ -236,7 +236,7 @@ def train(
     if late.used:
         stream: Any = late.join(data, reading, model)
     elif live:
-        stream = source.open(data, reading, model.learner.dtype.name, training.model)
+        stream = source.open(data, reading, model.learner, training.model)
     else:
         stream = open_data(data, reading, model.learner.dtype.name, cache=training.cache)
     if training.start is None:

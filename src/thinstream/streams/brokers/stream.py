@@ -51,6 +51,7 @@ class MessageStream(TextStream):
     address: Address = field(kw_only=True)
     following: Following = field(default_factory=Following, kw_only=True)
     letters: DeadLetters = field(default_factory=Nowhere, kw_only=True)
+    widest: int | None = field(default=None, kw_only=True)  # features that a row may have numbers of
     known: Known = field(default_factory=Known, kw_only=True)
 
     unit = "rows"
@@ -197,6 +198,8 @@ class MessageStream(TextStream):
         bad, why = self._bad_label(rows)
         if bad >= 0:
             return f"row {bad + 1}{why}"
+        if self.widest is not None and rows.parsed.width > self.widest:
+            return f"features have numbers up to {self.widest:,}, got one that is higher"
         return "there is no label in it" if rows.y is None and self.options.labels else None
 
     def _set_aside(self, message: Message, reason: str) -> str:
