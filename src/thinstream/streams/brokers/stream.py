@@ -78,7 +78,7 @@ class MessageStream(TextStream):
     def lag(self) -> int | None:
         """Messages that are there and not taken yet, as of a second ago; None where nobody knows."""
         known, now = self.known, time.monotonic()
-        if known.taken is not None and now - known.asked >= _FRESH:
+        if known.position.offset and now - known.asked >= _FRESH:
             with suppress(SourceLostError):
                 known.asked = now
                 known.lag = self.broker.lag(as_place(known.position.offset), known.position.line)
