@@ -35,10 +35,10 @@ def format_in(address: Address, options: Options) -> Format:
         raise InvalidParameterError(
             "zero_based='auto' looks through all rows first, and a source has no end: yes or no"
         )
-    if known.takes("header") and options.header and not address.header:
+    if known.takes("header") and not (address.header and options.header):
         raise InvalidParameterError(
-            f"{address}: messages in {known.name} have no line that names columns: add header=a,b,c to the address, or "
-            "header=False (--no-header) for c1, c2 …"
+            f"{address}: messages in {known.name} have no line that names columns, it must be known beforehand: add "
+            "header=a,b,c to the address"
         )
     known.require_taken(options)
     return known
@@ -65,7 +65,7 @@ def open_source(given: Any, options: Options, following: Following = ALWAYS) -> 
     options = look_at_source(given, options, following).options
     known, broker = format_in(address, options), open_broker(address)
     text: Any = known.open(known, [], options)
-    if known.takes("header") and options.header:
+    if known.takes("header"):
         text.form.header(np.frombuffer(address.header, np.uint8))
     parts = {each.name: getattr(text, each.name) for each in fields(text)}
     letters = dead_letters(following.dead_letters, broker)

@@ -1,0 +1,217 @@
+"""Rows of messages: in any reads, from any place on, bad ones set aside; with a broker that is a list."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thinstream.errors import InvalidInputError, InvalidParameterError, SourceError, SourceLostError
+from thinstream.streams.brokers import opening
+from thinstream.streams.brokers.broker import Message
+from thinstream.streams.opening import open_stream
+from thinstream.streams.stream import START, batches_from
+
+
+class Listed:
+    """Messages of two parts, each in its order; reads are as long as told, and fail where told."""
+
+    def __init__(self, parts, sizes=(), failures=()):
+        self.parts, self._sizes, self._failures = parts, iter(sizes), iter(failures)
+        self.acknowledged, self.aside, self._first = [], [], None
+
+    def identity(self):
+        return {"source": "list"}
+
+    def start(self):
+        return 0, (0,) * len(self.parts)
+
+    def seek(self, place, first=None):
+        self._at, self._first = list(place), first
+
+    def read(self, most, seconds):
+        if next(self._failures, False):
+            raise SourceLostError("the list is away")
+        found = []
+        for _ in range(min(most, next(self._sizes, most))):
+            left = [k for k, part in enumerate(self.parts) if self._at[k] < len(part)]
+            if self._first in left:
+                left, self._first = [self._first], None
+            if left:
+                part = left[len(found) % len(left)]
+                data, offset = self.parts[part][self._at[part]], self._at[part]
+                found.append(Message(data, (offset,), part, f"{part}:{offset}"))
+                self._at[part] += 1
+        return found
+
+    def after(self, place, messages):
+        found = list(place)
+        for each in messages:
+            found[each.part] = each.place[0] + 1
+        return tuple(found)
+
+    def lag(self, place, taken):
+        return sum(map(len, self.parts)) - sum(place)
+
+    def acknowledge(self, place):
+        self.acknowledged.append(place)
+
+    def set_aside(self, name, message, reason):
+        self.aside.append((name, message.named, reason))
+
+    def close(self):
+        """Nothing is open."""
+
+
+def opened(monkeypatch, broker, **options):
+    monkeypatch.setattr(opening, "open_broker", lambda address: broker)
+    return open_stream("redis://localhost/s", idle_seconds=0.0, threads=0, **{"classes": (-1, 1), **options})
+
+
+def rows_in(batches):
+    return [
+        (int(y), batch.indices[a:b].tolist())
+        for batch in batches
+        for y, a, b in zip(batch.y, batch.indptr[:-1], batch.indptr[1:])
+    ]
+
+
+line = st.integers(1, 9).map(lambda j: f"{1 if j % 2 else -1} {j}:1")
+bad = st.sampled_from([b"", b"1 x:y", b"+1 3:1\n7 q", b"\xff", b"# nothing"])
+message = st.lists(line, min_size=1, max_size=3).map(lambda rows: "\n".join(rows).encode())
+
+
+def expected(data):
+    found = []
+    for row in data.decode().split("\n"):
+        label, feature = row.split()
+        found.append((int(label), [int(feature.split(":")[0]) - 1]))
+    return found
+
+
+@given(st.lists(message | bad, max_size=12), st.lists(st.integers(1, 4), max_size=20), st.data())
+def test_any_reads_from_any_place(messages, sizes, data):
+    """Also from the middle of a message; each bad one is set aside, whole, and counted once."""
+    with pytest.MonkeyPatch.context() as patch:
+        good = [each for each in messages if each.split(b":")[-1:] == [b"1"] and b"q" not in each]
+        wanted = [row for each in good for row in expected(each)]
+        broker = Listed([messages], sizes)
+        stream = opened(patch, broker, dead_letters="stream:dead")
+        positions, found, row = [START], [], 0
+        for batch in stream.batches():
+            found += rows_in([batch])
+            for _ in range(len(batch)):
+                row += 1
+                positions.append(stream.at_row(row))
+            if batch.position is not None:
+                assert stream.at_row(batch.position.row) == batch.position or not len(batch)
+        assert found == wanted
+        assert stream.skipped.count == len(broker.aside) == len(messages) - len(good)
+        cut = data.draw(st.integers(0, len(wanted)))
+        again = opened(patch, Listed([messages], sizes[::-1]))
+        assert rows_in(batch for _, batch in batches_from(again, positions[cut])) == wanted[cut:]
+
+
+def test_two_parts_go_on_in_the_middle_of_a_message(monkeypatch):
+    """The message that was taken in part comes first, whichever part it is of."""
+    parts = [[b"1 1:1\n1 2:1"], [b"-1 3:1\n-1 4:1\n-1 5:1"]]
+    stream = opened(monkeypatch, Listed(parts))
+    [batch] = [batch for batch in stream.batches() if len(batch)]
+    whole = rows_in([batch])
+    for row in range(6):
+        position = stream.at_row(row)
+        again = opened(monkeypatch, Listed(parts))
+        found = rows_in(batch for _, batch in batches_from(again, position))
+        assert sorted(whole[:row] + found) == sorted(whole), row
+
+
+def test_a_server_that_is_away_is_asked_again(monkeypatch):
+    stream = opened(monkeypatch, Listed([[b"1 1:1", b"-1 2:1"]], [1, 1], [False, True, True]))
+    troubles, rows = [], []
+    for batch in stream.batches():
+        troubles.append(stream.trouble)
+        rows += rows_in([batch])
+    assert rows == [(1, [0]), (-1, [1])]
+    assert troubles[:4] == [None, "the list is away", "the list is away", None]
+
+
+def test_one_that_was_never_there_is_an_error(monkeypatch):
+    broker = Listed([[b"1 1:1"]])
+    broker.seek = lambda place, first=None: (_ for _ in ()).throw(SourceLostError("the list is away"))
+    with pytest.raises(SourceError, match="the list is away"):
+        next(opened(monkeypatch, broker).batches())
+
+
+def test_rows_end_in_the_middle_of_a_message(monkeypatch):
+    messages = [b"1 1:1\n-1 2:1", b"1 3:1\n-1 4:1"]
+    stream = opened(monkeypatch, Listed([messages]), rows=3)
+    [batch] = stream.batches()
+    assert rows_in([batch]) == [(1, [0]), (-1, [1]), (1, [2])]
+    assert (batch.position.row, batch.position.skip) == (2, 1)
+    more = opened(monkeypatch, Listed([messages]), rows=4)
+    assert rows_in(batch for _, batch in batches_from(more, batch.position)) == [(-1, [3])]
+
+
+def test_the_broker_is_told_what_is_kept_and_no_more(monkeypatch):
+    broker = Listed([[b"1 1:1"] * 5], [2, 3])
+    stream = opened(monkeypatch, broker)
+    first = next(stream.batches())
+    assert broker.acknowledged == []
+    stream.kept(first.position)
+    assert broker.acknowledged == [(2,)]
+    assert stream.lag == 3
+
+
+def test_dead_letters_in_a_file_stand_there_once(monkeypatch, tmp_path):
+    path = tmp_path / "dead"
+    for _ in range(2):
+        stream = opened(monkeypatch, Listed([[b"1 1:1", b"1 x:1", b"\xff\xfe"]]), dead_letters=str(path))
+        assert len(rows_in(stream.batches())) == 1
+        with path.open("a") as file:
+            file.write('{"place": "0:9", "rea')  # as a killed run would leave it
+    first, second, _ = path.read_text().splitlines()
+    assert json.loads(first)["place"] == "0:1"
+    assert "index:value" in json.loads(first)["reason"]
+    assert json.loads(second)["base64"] == "//4="
+    path.write_text("something else\n")
+    with pytest.raises(InvalidParameterError, match="holds no dead letters"):
+        opened(monkeypatch, Listed([[]]), dead_letters=str(path))
+
+
+def test_nothing_but_bad_messages_ends_it(monkeypatch):
+    stream = opened(monkeypatch, Listed([[b'{"label": 1}'] * 30]), max_errors=20)
+    with pytest.raises(InvalidInputError, match=r"more than 20 messages in a row cannot be read as libsvm \(--format"):
+        list(stream.batches())
+    mixed = opened(monkeypatch, Listed([[b"no row", b"1 1:1"] * 30]), max_errors=20)
+    assert len(rows_in(mixed.batches())) == 30
+
+
+def test_classes_and_columns_are_found_by_looking(monkeypatch):
+    rows = [{"label": "spam" if k % 3 else "ham", "size": k, "from": f"u{k % 5}"} for k in range(200)]
+    broker = Listed([[json.dumps(row).encode() for row in rows]])
+    stream = opened(monkeypatch, broker, format="jsonl", classes=None)
+    assert stream.classes == ("ham", "spam")
+    found = np.concatenate([batch.y for batch in stream.batches() if len(batch)])
+    assert found.tolist() == [1 if k % 3 else -1 for k in range(200)]
+
+
+def test_csv_needs_to_know_its_columns(monkeypatch):
+    broker = Listed([[b"1,2.5,Oslo", b"0,3,Rome"]])
+    monkeypatch.setattr(opening, "open_broker", lambda address: broker)
+    for more in ({}, {"header": False}):
+        with pytest.raises(InvalidParameterError, match="add header=a,b,c to the address"):
+            open_stream("redis://localhost/s", format="csv", **more)
+    given = "redis://localhost/s?format=csv&header=label,size,city"
+    stream = open_stream(given, classes=(0, 1), idle_seconds=0.0, threads=0, look=0)
+    [batch] = [batch for batch in stream.batches() if len(batch)]
+    assert (batch.y.tolist(), np.diff(batch.indptr).tolist()) == ([1, -1], [2, 2])
+    assert stream.feature_columns == ["size", "city"]
+
+
+def test_rows_wider_than_the_model_are_set_aside(monkeypatch):
+    from dataclasses import replace
+
+    stream = replace(opened(monkeypatch, Listed([[b"1 5:1", b"1 6:1"]])), widest=5)
+    assert rows_in(stream.batches()) == [(1, [4])]
+    assert "features have numbers up to 5" in stream.skipped.reasons[0]
