@@ -125,7 +125,7 @@ def opened(name, texts, place, rows):
     texts = shuffled(texts, rows)
     place.write_text("".join(json.dumps({"label": label, "text": text}) + "\n" for label, text in texts))
     labels = tuple(sorted({label for label, _ in texts}))
-    stream = open_stream(place, text=("text",), ngrams=(1, 2), classes=labels, bits=31)
+    stream = open_stream(place, text=("text",), ngrams=(1, 2), classes=labels, bits=62)
     return name, Classes(*labels), list(stream.batches())
 
 

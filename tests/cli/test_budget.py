@@ -8,7 +8,7 @@ import pytest
 
 from thinstream.models.file import read
 
-HOW = ("--classes", "ham,spam", "--text", "text", "-a", "arow", "--max-features", 40)
+HOW = ("--classes", "ham,spam", "--text", "text", "-a", "arow", "--max-features", 40, "--bits", 31)
 
 
 @pytest.fixture
@@ -31,12 +31,27 @@ def test_the_words_that_tell_are_kept(mail, thin):
     model = read("m.ts")
     assert f"features kept      {len(model.learner.table.used)} of 40, each from its sight number 2 on" in said
     assert model.budget == {"max_features": 40, "admit": 2}
-    assert model.feature_space["hashing"]["bits"] == 31
     assert {f"text^w{k}" for k in range(20)} <= {*model.names.texts}
     assert len(model.names.texts) <= 40
     thin("train", "mail.jsonl", "--from", "m.ts", "-q", "-m", "on.ts")
     assert read("on.ts").learner.t == 800
     assert len(read("on.ts").learner.table.used) <= 40
+
+
+@pytest.mark.slow  # numbers of 8 bytes compile the parser once more
+def test_no_two_names_share_a_number(mail, thin):
+    thin("train", "mail.jsonl", *HOW[:-2], "--names", 10_000, "-q", "-m", "wide.ts")
+    wide = read("wide.ts")
+    assert wide.feature_space["hashing"]["bits"] == 62
+    assert wide.learner.table.numbers.max() > 1 << 60
+    assert {f"text^w{k}" for k in range(20)} <= {*wide.names.texts}
+    error = json.loads(thin("evaluate", "mail.jsonl", "-m", "wide.ts", "--json"))["error"]
+    assert error < 0.05
+    thin("train", "mail.jsonl", *HOW[:-2], "--names", 10_000, "-q", "-m", "again.ts", "--checkpoint-every", 33)
+    assert Path("again.ts").read_bytes() == Path("wide.ts").read_bytes()
+    thin("thin", "wide.ts", "--nnz", 5, "-m", "thin.ts", "-q")
+    assert read("thin.ts").learner.nnz == 5
+    assert "in C names are hashed into 2^31 numbers at most" in thin("export", "wide.ts", "m.h", code=2).errors
 
 
 def test_a_run_that_was_cut_gives_the_same_bytes(mail, thin):

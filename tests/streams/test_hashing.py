@@ -185,8 +185,8 @@ def test_description_goes_through_json():
     assert Hashing.from_dict(json.loads(json.dumps(how.as_dict()))) == how
     with pytest.raises(InvalidParameterError, match="must have hash='murmur3_x86_32', bits, signed and seed, got"):
         Hashing.from_dict({"hash": "md5", "bits": 3, "signed": False, "seed": 0})
-    with pytest.raises(InvalidParameterError, match="bits must be an integer from 1 to 31, got 32"):
-        Hashing.from_dict({**how.as_dict(), "bits": 32})
+    with pytest.raises(InvalidParameterError, match="bits must be an integer from 1 to 62, got 63"):
+        Hashing.from_dict({**how.as_dict(), "bits": 63})
 
 
 @pytest.mark.parametrize("wrong", [{"bits": 0}, {"bits": 2.0}, {"bits": True}, {"seed": -1}, {"signed": 1}])

@@ -54,10 +54,10 @@ def read_as_learned(data: list[str], reading: Reading, model: Model, path: Path)
 
 
 def with_many_numbers(data: list[str], reading: Reading) -> Reading:
-    """The options with as many numbers for names as there can be, unless they say otherwise: hardly two share one."""
+    """The options with as many numbers for names as there can be, unless they say otherwise: no two share one."""
     if reading.bits is not None or not find_format(reading.format or format_of(data[0])).takes("bits"):
         return reading
-    return replace(reading, bits=MOST_BITS)
+    return replace(reading, bits=31 if reading.cross else MOST_BITS)
 
 
 def require_writable(path: str | Path | None) -> None:

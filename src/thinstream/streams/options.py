@@ -20,7 +20,7 @@ MAX_LINE = 1 << 26
 #: Records looked at before a source is read.
 LOOK = 10_000
 #: Named features are hashed into 2^BITS numbers unless told otherwise.
-BITS, MOST_BITS = 22, 31
+BITS, MOST_BITS = 22, 62
 COLUMNS = "Columns and features"
 #: How columns of text are taken apart.
 WORDING = ("ngrams", "chars", "lower", "stop", "binary")

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from thinstream.errors import InvalidParameterError
+
 #: One byte after another, so that a name may come in parts; however it is parted, it is MurmurHash3 (x86, 32 bits).
 _HASHING = """
 /* Rows of named features. Each function adds to a row of n columns and values that has room for more, and returns how
@@ -157,6 +159,10 @@ def hashing_code(space: dict[str, Any], words: dict[str, Any]) -> str:
     if "hashing" not in space:
         return ""
     how = space["hashing"]
+    if how["bits"] > 31:
+        raise InvalidParameterError(
+            f"in C names are hashed into 2^31 numbers at most, this model has 2^{how['bits']}: train with --bits 31"
+        )
     own = {
         "mask": (1 << how["bits"]) - 1,
         "seed": how["seed"],

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from thinstream.errors import InvalidParameterError
+
 _DIGITS, _LOW = "'0123456789ABCDEF'", 2**32 - 1
 #: The spelling of crosses.
 _MARK = " × "
@@ -41,6 +43,10 @@ _CHAIN = """\
 def hashing_steps(space: dict[str, Any], has_columns: bool) -> str:
     """The steps from ``given``, with features by name, to ``cells`` by column."""
     how = space["hashing"]
+    if how["bits"] > 31:
+        raise InvalidParameterError(
+            f"in SQL names are hashed into 2^31 numbers at most, this model has 2^{how['bits']}: train with --bits 31"
+        )
     spaces = "".join(f"    WHEN {test} THEN {found}\n" for test, found in _spaces(space, has_columns))
     seeds = f"""SELECT DISTINCT "space", "space", 0, CAST({how["seed"]} AS BIGINT) FROM named"""
     start = """SELECT n."feature", n."name", 0, s."hash" FROM named n JOIN spaces s ON s."key" = n."space\""""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.errors import meant
+from thinstream.errors import InvalidParameterError, meant
 from thinstream.streams.crossing.declared import MARK, Cross, answers, as_crosses, names_of
 from thinstream.streams.text.hashing import Hashing
 
@@ -43,6 +43,8 @@ class Crosses:
 
     def __init__(self, wanted: Sequence[Cross] = (), hashing: Hashing | None = None) -> None:
         self.wanted, self.hashing = as_crosses(wanted), hashing or Hashing()
+        if self.wanted and self.hashing.bits > 31:
+            raise InvalidParameterError(f"cross: crossed names have at most 31 bits, got bits={self.hashing.bits}")
         self.names = names_of(self.wanted)
         number = {name: k for k, name in enumerate(self.names)}
         flat: list[int] = []

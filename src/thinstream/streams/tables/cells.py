@@ -30,7 +30,7 @@ class Hasher(Protocol):
     def width(self) -> int:
         """All numbers are below it."""
 
-    def __call__(self, names: Sequence[str], /) -> NDArray[np.int32]:
+    def __call__(self, names: Sequence[str], /) -> NDArray[Any]:
         """The number of each name; ``~number`` where the sign of the feature is turned."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -133,9 +133,9 @@ def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, fi
     width, texts = len(columns), [column.texts for column in columns if column.texts is not None]
     others = [stream.kinds.applied(column, place, first) for column in columns if column.texts is None]
     columns = of_features(others, stream.missing or "as-is", place, first)
-    indices = np.empty((n, len(columns)), dtype=np.int32)
-    values = np.empty((n, len(columns)), dtype=dtype)
     hashed = None if hasher is None else hasher([column.name for column in columns])
+    indices = np.empty((n, len(columns)), dtype=np.int32 if hashed is None else hashed.dtype)
+    values = np.empty((n, len(columns)), dtype=dtype)
     for j, column in enumerate(columns):
         if column.codes is None:
             number = j if hashed is None else int(hashed[j])
@@ -209,7 +209,7 @@ def _categories(column: Column, hasher: Hasher, indices: NDArray[Any], values: N
         found = hasher.of_categories(column.name, column.categories)
     else:
         found = hasher([f"{column.name}={category}" for category in column.categories])
-    numbers = np.append(found, np.int32(0))
+    numbers = np.append(found, found.dtype.type(0))
     signs = np.where(numbers < 0, -1, 1)
     signs[-1] = 0
     indices[:] = np.where(numbers < 0, ~numbers, numbers)[codes]

@@ -85,9 +85,9 @@ class Records(RowStream):
                 codes.append(numbers.setdefault(name, len(numbers)))
                 values.append(value)
             ends.append(len(codes))
-        hashed = self._hash(list(numbers))[codes] if codes else np.empty(0, dtype=np.int32)
+        hashed = self._hash(list(numbers))[codes] if codes else self._hash([])
         given, names, turned = np.array(values, dtype=np.float64), list(numbers), hashed < 0
-        indptr, indices = np.array(ends, dtype=np.int64), np.where(turned, ~hashed, hashed).astype(np.int32)
+        indptr, indices = np.array(ends, dtype=np.int64), np.where(turned, ~hashed, hashed)
         signed = np.where(turned, -given, given)
         plain, members = (indptr, indices, signed), None
         if self.crosses:

@@ -93,7 +93,7 @@ class Wanted:
         order = np.argsort(of_row, kind="stable")
         good, indptr, indices, values, _, _ = tidy_rows(
             np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=n))]).astype(np.int64),
-            np.concatenate([rows.indices, found.indices])[order].astype(np.int32),
+            np.concatenate([rows.indices, found.indices])[order].astype(hashing.kind),
             np.concatenate([rows.values.astype(np.float64), found.values])[order],
             dtype,
             self.binary,

@@ -216,7 +216,7 @@ class CSV(ColumnFormat):
             layout = _NO_COLUMNS
         # a row, or a feature, takes a character and what ends it, unless empty cells are features
         most = len(text) // (1 if self.missing == "indicator" else 2) + 2
-        room, spans = Raw.empty(most), self.room_for_spans(most)
+        room, spans = Raw.empty(most, how.kind), self.room_for_spans(most)
         cells = np.empty((len(text) + 1 if self.text else 0, 5), np.int64)
         hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype], CODES[self.missing])
         met = self.labels_in(text)[1] if self.grow_classes else None
@@ -255,7 +255,7 @@ class CSV(ColumnFormat):
         """
         layout = self._layout or _NO_COLUMNS
         alone = layout._replace(kinds=np.where(layout.kinds == parser.LABEL, parser.LABEL, parser.IGNORED))
-        room, nothing = Raw.empty(len(text) // 2 + 2), np.empty((0, 5), np.int64)
+        room, nothing = Raw.empty(len(text) // 2 + 2, self.hashing.kind), np.empty((0, 5), np.int64)
         start, places = 0, []
         while True:
             found = (*self._met, *_NEVER)

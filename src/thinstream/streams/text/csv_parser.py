@@ -106,7 +106,7 @@ def _put(
     doubled: Any,
 ) -> None:
     """One more feature."""
-    out.indices[nnz] = np.int32(hashed & np.uint64(mask))
+    out.indices[nnz] = np.int64(hashed & np.uint64(mask))
     out.values[nnz] = signed_by(hashed, signed, value)
     if len(spans) > 0:
         spans[nnz, 0], spans[nnz, 1], spans[nnz, 2], spans[nnz, 3] = code, start, stop, doubled

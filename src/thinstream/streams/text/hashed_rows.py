@@ -36,15 +36,15 @@ class Raw(NamedTuple):
     labels: NDArray[np.float64]
     weights: NDArray[np.float64] | None
     indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
+    indices: NDArray[Any]
     values: NDArray[np.float64]
     starts: NDArray[np.int64]  # where each record begins in the text
     ends: NDArray[np.int64]  # and where the next may begin
 
     @classmethod
-    def empty(cls, most: int) -> Self:
-        """Room for so many rows and features."""
-        kinds = (np.float64, np.float64, np.int64, np.int32, np.float64, np.int64, np.int64)
+    def empty(cls, most: int, kind: Any = np.int32) -> Self:
+        """Room for so many rows and features, whose numbers are of this type."""
+        kinds = (np.float64, np.float64, np.int64, kind, np.float64, np.int64, np.int64)
         return cls._make(np.empty(most + 1, kind) for kind in kinds)
 
     def first(self, rows: int, weighted: bool) -> "Raw":

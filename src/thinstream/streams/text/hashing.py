@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
-from thinstream.streams.options import BITS, Options
+from thinstream.streams.options import BITS, MOST_BITS, Options
 from thinstream.streams.text.digits import load_four
 from thinstream.streams.text.sorting import DIGITS, LONG, sort_by_digits, sort_few
 
@@ -25,11 +25,28 @@ _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64
 _F1, _F2, _13, _16 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35), np.uint64(13), np.uint64(16)
 _15, _17, _19, _SIGN = np.uint64(15), np.uint64(17), np.uint64(19), np.uint64(31)
 _ONE, _WORD = np.uint64(1), np.uint64(32)
+#: The seed of the second hash.
+_SECOND = 0x9747B28C
 
 
 @scalar
 def murmur(text: Any, start: Any, stop: Any, seed: Any) -> Any:
-    """The hash of ``text[start:stop]``, 32 bits in a uint64 (which never overflows on the way)."""
+    """The hash of ``text[start:stop]``: 32 bits in a uint64, or 64 where the seed has more than 32.
+
+    The upper 32 bits are a second hash, with the seed's upper bits for its seed; they are never 0, so that what is
+    hashed with them for a seed has 64 bits, too.
+    """
+    low = np.uint64(seed) & _LOW
+    found = _murmur(text, start, stop, low)
+    if np.uint64(seed) > _LOW:
+        more = _murmur(text, start, stop, np.uint64(seed) >> _WORD)
+        found |= max(more, _ONE) << _WORD
+    return found
+
+
+@scalar
+def _murmur(text: Any, start: Any, stop: Any, seed: Any) -> Any:
+    """The hash of 32 bits, in a uint64 (which never overflows on the way)."""
     found, at = np.uint64(seed), np.int64(start)
     while at + 4 <= stop:
         found = stirred(found, load_four(text, at))
@@ -90,14 +107,14 @@ def _mixed(word: Any) -> Any:
 
 @scalar
 def signed_by(hashed: Any, signed: Any, value: Any) -> Any:
-    """The value, with the sign the hash's last bit gives it if ``signed``."""
-    return -value if signed and hashed >> _SIGN else value
+    """The value, with the sign that bit 31 of the hash gives it if ``signed``."""
+    return -value if signed and turns_sign(hashed) else value
 
 
 @scalar
 def turns_sign(hashed: Any) -> Any:
-    """Whether the hash's last bit is set."""
-    return hashed >> _SIGN != 0
+    """Whether bit 31 of the hash is set."""
+    return hashed >> _SIGN & _ONE != 0
 
 
 @dataclass(frozen=True)
@@ -106,11 +123,13 @@ class Hashing:
 
     Parameters
     ----------
-    bits : int from 1 to 31
-        2^bits features. Two names on the same number share a weight: take more bits than the names need.
+    bits : int from 1 to 62
+        2^bits features. Two names on the same number share a weight: take more bits than the names need. More than 31
+        are for models that keep some features only (``max_features``): of all names one meets no two share a number.
+        A second hash gives the bits from 32 on, and numbers take 8 bytes instead of 4.
     signed : bool
-        Whether bit 31 of the hash, which no index uses, turns the sign of a value, so that what two names on one number
-        add up to is unbiased.
+        Whether bit 31 of the hash, which no index of up to 31 bits uses, turns the sign of a value, so that what two
+        names on one number add up to is unbiased.
     seed : int from 0 to 2^32 − 1
         The seed of the namespaces' hashes.
 
@@ -126,7 +145,7 @@ class Hashing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, low, high in (("bits", 1, 31), ("seed", 0, 2**32 - 1)):
+        for name, low, high in (("bits", 1, MOST_BITS), ("seed", 0, 2**32 - 1)):
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
                 raise InvalidParameterError(f"Hashing: {name} must be an integer from {low} to {high}, got {given!r}")
@@ -138,9 +157,19 @@ class Hashing:
         """The highest index."""
         return (1 << self.bits) - 1
 
+    @property
+    def root(self) -> int:
+        """The seed of namespaces: of 64 bits where hashes have to be."""
+        return self.seed if self.bits <= 31 else _SECOND << 32 | self.seed
+
+    @property
+    def kind(self) -> type[np.signedinteger[Any]]:
+        """Of the numbers."""
+        return np.int32 if self.bits <= 31 else np.int64
+
     def namespace(self, name: str = "") -> int:
         """The hash of a namespace, the seed of its features."""
-        return _hash_of(name, self.seed)
+        return _hash_of(name, self.root)
 
     def code(self, name: str, namespace: str = "") -> int:
         """The whole hash of a feature."""
@@ -182,7 +211,7 @@ def _hash_spans(text: Any, ends: Any, seeds: Any, mask: Any, signed: Any, indice
     start = np.int64(0)
     for k in range(len(ends)):
         hashed = murmur(text, start, ends[k], seeds[k])
-        indices[k] = np.int32(hashed & np.uint64(mask))
+        indices[k] = np.int64(hashed & np.uint64(mask))
         values[k] = signed_by(hashed, signed, values[k])
         start = ends[k]
 
@@ -234,17 +263,17 @@ def encode_names(names: list[str]) -> tuple[bytes, NDArray[np.int64]]:
 
 def hashed(
     names: bytes, ends: NDArray[np.int64], seeds: NDArray[np.uint64], values: NDArray[np.float64], how: Hashing
-) -> NDArray[np.int32]:
+) -> NDArray[Any]:
     """Indices of names one behind another, each with the hash of its namespace; values get their signs in place."""
-    indices = np.empty(len(ends), np.int32)
+    indices = np.empty(len(ends), how.kind)
     text = np.frombuffer(bytearray(names), np.uint8)  # writable, as the other texts: no second compilation
     _hash_spans(text, ends, seeds, how.mask, how.signed, indices, values)
     return indices
 
 
 def tidy_rows(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], sums: NDArray[np.float64], dtype: str, once: bool = False
-) -> tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any], int, float]:
+    indptr: NDArray[np.int64], indices: NDArray[Any], sums: NDArray[np.float64], dtype: str, once: bool = False
+) -> tuple[int, NDArray[np.int64], NDArray[Any], NDArray[Any], int, float]:
     """Each row sorted by index, equal ones summed in the order they came in, zeros dropped; on the given arrays.
 
     With ``once`` the first of equal ones counts, no other. Returns how many rows are good (one with a value beyond the
@@ -289,7 +318,7 @@ class Numbering:
         """All that decides a number."""
         return self.hashing.as_dict()
 
-    def of_categories(self, column: str, categories: Sequence[str]) -> NDArray[np.int32]:
+    def of_categories(self, column: str, categories: Sequence[str]) -> NDArray[Any]:
         """The numbers of ``column=category``, as of these names, without making them."""
         if "=" in column:
             return self([f"{column}={category}" for category in categories])
@@ -298,7 +327,7 @@ class Numbering:
         numbers = hashed(*encode_names([*categories]), seeds, signs, self.hashing)
         return np.where(signs < 0, ~numbers, numbers)
 
-    def __call__(self, given: Sequence[str], /) -> NDArray[np.int32]:
+    def __call__(self, given: Sequence[str], /) -> NDArray[Any]:
         """The number of each name; ``~number`` where the sign of the feature is turned."""
         parts = [name.partition("=") for name in given]
         spaces = [head + mark if mark else "" for head, mark, _ in parts]

@@ -112,7 +112,7 @@ class JSONLines(ColumnFormat):
         nothing = bool(self.cross) or self.id is not None or self.grow_classes
         nothing = nothing or any(isinstance(kind, bool) for kind in classes)
         labelled = self.labels and self.label is not None
-        numbers = np.uint64(how.namespace("")), np.uint64(how.seed), np.uint64(how.mask)
+        numbers = np.uint64(how.namespace("")), np.uint64(how.root), np.uint64(how.mask)
         self._asked = parser.Asked(labelled, nothing, *numbers, how.signed, CODES[self.missing], bool(self.columns))
 
     def _role_of_each(self) -> dict[str, int]:
@@ -151,7 +151,8 @@ class JSONLines(ColumnFormat):
         most = len(text) // 2 + 2  # a row has a character and an end of line, a feature or text more than that
         if self.required:  # features of what is not there
             most += len(self.required) * (int(np.count_nonzero(text == 10)) + 1)
-        raw, upto, bag = Raw.empty(most), np.empty(most + 1, np.int64), np.empty(len(text) + WIDE, np.uint8)
+        raw, upto = Raw.empty(most, self.hashing.kind), np.empty(most + 1, np.int64)
+        bag = np.empty(len(text) + WIDE, np.uint8)
         room, met = Runs._make(np.empty(most, np.int64) for _ in Runs._fields), np.zeros(len(self._named), np.int64)
         strange = np.zeros((parser.STRANGE + 1, 2), np.int64)
         rows, count = parser.parse(text, self._keys, self._asked, met, strange, bag, raw, room, upto)

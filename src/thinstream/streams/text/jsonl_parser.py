@@ -35,7 +35,7 @@ STRANGE = 8
 _NEWLINE, _QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _MINUS, _EQUALS = 10, 34, 44, 58, 123, 125, 45, 61
 #: Keys of an object, as a power of two: one with half as many is left to Python.
 _KEYS = 1 << 14
-_EIGHT, _WORD = np.uint64(8), np.uint64(32)
+_ONE, _EIGHT, _WORD, _LOW = np.uint64(1), np.uint64(8), np.uint64(32), np.uint64(2**32 - 1)
 #: The category of what says nothing, and the days of the week.
 _SIGN = np.frombuffer(bytearray(b"?"), np.uint8)
 _DAYS = np.frombuffer(bytearray(b"MonTueWedThuFriSatSun"), np.uint8)
@@ -100,7 +100,7 @@ def _note(text: Any, start: Any, stop: Any, strange: Any) -> None:
 @scalar
 def _put(out: Any, nnz: Any, code: Any, asked: Any, value: Any) -> Any:
     """One more feature; how many there are then."""
-    out.indices[nnz] = np.int32(code & asked.mask)
+    out.indices[nnz] = np.int64(code & asked.mask)
     out.values[nnz] = signed_by(code, asked.signed, value)
     return nnz + 1
 
@@ -120,6 +120,15 @@ def _closed(keys: Any, asked: Any, met: Any, stamp: Any, out: Any, nnz: Any) -> 
 @scalar
 def _category(text: Any, start: Any, stop: Any, seed: Any) -> Any:
     """The hash of a key and an equals sign: the namespace of its categories."""
+    low = np.uint64(seed) & _LOW
+    found = _with_equals(text, start, stop, low)
+    if seed > _LOW:
+        found |= max(_with_equals(text, start, stop, seed >> _WORD), _ONE) << _WORD
+    return found
+
+
+@scalar
+def _with_equals(text: Any, start: Any, stop: Any, seed: Any) -> Any:
     found, word, held = absorbed(text, start, stop, seed, np.uint64(0), np.uint64(0))
     word |= np.uint64(_EQUALS) << held
     held += _EIGHT

@@ -50,7 +50,7 @@ class RunFeatures(NamedTuple):
     """What was found in runs, one behind another."""
 
     counts: Integers  # of each run
-    indices: NDArray[np.int32]
+    indices: NDArray[Any]
     values: NDArray[np.float64]
 
 
@@ -133,7 +133,7 @@ def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: A
                     words += 1
                     for n in range(low, min(high, words) + 1):
                         code = murmur(bag, begins[words - n], fill, seed)
-                        indices[nnz] = np.int32(code & np.uint64(mask))
+                        indices[nnz] = np.int64(code & np.uint64(mask))
                         values[nnz] = signed_by(code, signed, 1.0)
                         nnz += 1
                     bag[fill] = _BLANK
@@ -165,7 +165,7 @@ def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: A
             for start in range(count):
                 for n in range(low, min(high, count - start) + 1):
                     code = murmur(bag, begins[start], begins[start + n], seed)
-                    indices[nnz] = np.int32(code & np.uint64(mask))
+                    indices[nnz] = np.int64(code & np.uint64(mask))
                     values[nnz] = signed_by(code, signed, 1.0)
                     nnz += 1
             counts[k] = nnz - first
@@ -223,7 +223,7 @@ def run_features(
     counts = np.empty(len(runs.places), np.int64)
     texts = runs.columns >= 0
     room = most_features(wording, (runs.stops - runs.starts)[texts])
-    indices, values = np.empty(room, np.int32), np.empty(room)
+    indices, values = np.empty(room, hashing.kind), np.empty(room)
     seeds = np.array([[hashing.namespace(name), hashing.namespace(name + CHARS)] for name in columns], np.uint64)
     how, mask = _compiled_form(wording), np.uint64(hashing.mask)
     nnz = _take_apart(text, runs, seeds.reshape(-1, 2), how, mask, hashing.signed, counts, (indices, values))
@@ -247,15 +247,15 @@ def run_features(
 
 
 def _inserted(
-    among: tuple[NDArray[np.int32], NDArray[np.float64]],
+    among: tuple[NDArray[Any], NDArray[np.float64]],
     places: Integers,
     counts: Integers,
-    more: tuple[NDArray[np.int32], NDArray[np.float64]],
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    more: tuple[NDArray[Any], NDArray[np.float64]],
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
     if not len(among[0]) or not len(more[0]):
         return among if len(among[0]) else more
     total = len(among[0]) + len(more[0])
-    out = np.empty(total, np.int32), np.empty(total)
+    out = np.empty(total, among[0].dtype), np.empty(total)
     _insert(among, places, counts, more, out)
     return out
 
@@ -263,7 +263,7 @@ def _inserted(
 class Spliced:
     """Features of runs among others, and where each is then."""
 
-    def __init__(self, indices: NDArray[np.int32], values: NDArray[np.float64], runs: Runs, found: RunFeatures) -> None:
+    def __init__(self, indices: NDArray[Any], values: NDArray[np.float64], runs: Runs, found: RunFeatures) -> None:
         self.counts = found.counts
         self.before = np.concatenate([[0], np.cumsum(found.counts)])  # features of runs before each run
         self.starts = runs.places + self.before[:-1]

@@ -144,7 +144,7 @@ def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, t
                     return _LIMIT, name, end, rows, weighted, tagged
                 if value != 0:
                     hashed = murmur(text, name, name_stop, space_seed)
-                    out.indices[nnz] = np.int32(hashed & np.uint64(mask))
+                    out.indices[nnz] = np.int64(hashed & np.uint64(mask))
                     out.values[nnz] = signed_by(hashed, signed, value)
                     if len(spans) > 0:
                         spans[nnz, 0], spans[nnz, 1] = space, space_stop
@@ -188,9 +188,9 @@ class VW(HashedFormat):
         """The rows of whole lines, up to the first bad one."""
         # the shortest row is a bar and an end of line, the shortest feature a letter and a blank
         most, how = len(text) // 2 + 2, self.hashing
-        raw, spans = Raw.empty(most), self.room_for_spans(most)
+        raw, spans = Raw.empty(most, how.kind), self.room_for_spans(most)
         tags, text = np.empty((most, 2), np.int64), plain(text)
-        seed, mask, limit = np.uint64(how.seed), np.uint64(how.mask), LARGEST[self.dtype]
+        seed, mask, limit = np.uint64(how.root), np.uint64(how.mask), LARGEST[self.dtype]
         verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, raw, tags, spans)
 
         tagged = tagged and self.tags
