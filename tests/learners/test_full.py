@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_sparse_rows_of_a_wide_model_take_the_short_way_to_the_same_result():
     rng = np.random.default_rng(3)
     X = sp.random_array((60, 200), density=0.01, format="csr", rng=rng)
     y = rng.integers(0, 2, 60)
-    for name in ("AROW", "SSOL"):
+    for name in ("SOP", "SSOL"):
         sparse = ts.make(name, covariance="full", dtype="float64", fit_intercept=False).fit(X, y)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("thinstream.engine.full.FEW", 0.0)
@@ -153,13 +154,51 @@ def test_lanes_with_a_full_covariance_run_one_by_one_behind_the_same_face(data):
     np.testing.assert_array_equal(lanes.scores(rows), kept)
 
 
+@pytest.mark.parametrize("name", ["AROW", pytest.param("CW", marks=pytest.mark.slow), "SCW"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
+def test_the_compiled_loop_is_the_interpreted_one(name, dtype, monkeypatch):
+    """That of wide models, in Python and BLAS, of rows of any length, weights and intercept included."""
+    rng = np.random.default_rng(4)
+    X = sp.random_array((300, 40), density=0.3, format="csr", rng=rng, dtype=np.float64)
+    y = np.where(X @ rng.normal(size=40) + 0.3 * rng.normal(size=300) > 0, 1, -1)
+    options = {"covariance": "full", "dtype": dtype, "class_weight": {-1: 1.0, 1: 3.0}}
+    weights = rng.choice([0.0, 0.5, 1.0, 2.0], 300)
+    found = ts.make(name, **options).fit(X, y, sample_weight=weights)
+    monkeypatch.setattr("thinstream.learners.full.LARGE", 0)
+    slow = ts.make(name, **options).fit(X, y, sample_weight=weights)
+    close = {"rtol": 1e-9, "atol": 1e-11} if dtype == "float64" else {"rtol": 1e-3, "atol": 1e-4}
+    np.testing.assert_allclose(found.coef_, slow.coef_, **close)
+    np.testing.assert_allclose(found._model.learner.sigma.dense(), slow._model.learner.sigma.dense(), **close)
+    assert (found.t_, found.n_updates_, found.n_mistakes_) == (slow.t_, slow.n_updates_, slow.n_mistakes_)
+    np.testing.assert_allclose(found.cumulative_loss_, slow.cumulative_loss_, rtol=1e-5)
+
+
+@given(seed=st.integers(0, 999), cuts=st.lists(st.integers(1, 59), max_size=4))
+def test_neither_chunks_nor_room_for_more_features_change_a_bit(seed, cuts):
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((60, 30), density=rng.uniform(0.05, 0.9), format="csr", rng=rng, dtype=np.float32)
+    y = rng.choice([-1, 1], 60).astype(np.int8)
+    options = {"covariance": "full", "grow": True, "fit_intercept": True}
+
+    def learned(width, edges):
+        model = make_learner("arow", n_features=0, **options)
+        for a, b in pairwise([0, *sorted(set(edges)), 60]):
+            part = X[a:b]
+            seen = max(int(part.indices.max(initial=-1)) + 1, width)  # the last piece may be the first to be so wide
+            model.learn(Batch.of(part.indptr, part.indices, part.data, seen, y[a:b]))
+        model._widen(50)
+        return [array[:102].tobytes() if k == 0 else array.tobytes() for k, array in enumerate(model.memory)]
+
+    assert learned(30, []) == learned(50, cuts) == learned(0, cuts)
+
+
 _FRESH = """
 import numpy as np
 from thinstream.batch import Batch
 from thinstream.engine.full import _controller
 from thinstream.learners import FullLearner
 rows = Batch.of(np.array([0, 1]), np.array([0]), np.ones(1), 1, y=np.array([1], np.int8))
-FullLearner("arow", n_features=1, covariance="full").learn(rows)
+FullLearner("ssol", n_features=1, covariance="full").learn(rows)
 limited = {library["filepath"] for library in _controller().info()}
 from threadpoolctl import threadpool_info
 print(limited >= {library["filepath"] for library in threadpool_info() if library["user_api"] == "blas"})

@@ -1,4 +1,4 @@
-"""Learners that keep a full d×d covariance: their own loop, in Python, with BLAS for the matrix."""
+"""Learners that keep a full d×d covariance: their own loop, compiled, or in Python with BLAS for the matrix."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.engine.full import Belief, Matrix, Point, one_blas_thread, reaches
+from thinstream.engine import gaussian
+from thinstream.engine.full import LARGE, Belief, Matrix, Point, one_blas_thread, reaches
 from thinstream.engine.limits import HEAVY, MUCH, REACH, SPAN, precision
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T, make_example
 from thinstream.engine.records import Memory
 from thinstream.engine.rows import Bounds, Rows
 from thinstream.engine.rule import Example, Step
 from thinstream.learners.frozen import Frozen
+from thinstream.learners.full_loop import full_loop_for
 from thinstream.learners.learner import CHECKED, Learner
 
 
@@ -32,7 +34,8 @@ class FullLearner(Learner):
     """A `Learner` with ``covariance="full"``.
 
     The vector (μ, θ or v) is the first field of its coordinates, the packed matrix its own array. An example costs
-    O(d·non-zeros) to score and O(d²) to learn.
+    O(d·non-zeros) to score and O(d²) to learn. AROW, CW, NAROW and SCW of fewer than 1,024 coordinates run compiled;
+    the others run in Python, and BLAS, which may use all cores for wider matrices, does the work.
 
     Examples
     --------
@@ -57,7 +60,11 @@ class FullLearner(Learner):
 
     def _run(self, rows: Rows, memory: Memory, out: NDArray[Any], bounds: Bounds = CHECKED) -> int:
         """The rows in order, as `engine.loop` takes them."""
-        n = len(rows.indptr) - 1
+        n, wide = len(rows.indptr) - 1, Matrix(memory.extra).d
+        if wide < LARGE and type(self.rule).update_full is gaussian.update_full:
+            tiny, learn = np.finfo(self.dtype).tiny, full_loop_for(type(self.rule))
+            done: int = learn(self.rule, rows, self.costs, memory, wide, tiny, out)
+            return done
         if n == 0:
             return 0  # code is being loaded, while rows are read
         import scipy.linalg.blas  # noqa: F401 (before threads of what is loaded are limited for the first time)
