@@ -1,5 +1,7 @@
 """Files of models that prepare their rows: the same bytes after going on, weights only, what older versions wrote."""
 
+import json
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -7,12 +9,14 @@ import pytest
 
 import thinstream as ts
 from tests.models.test_prepared_exports import KINDS, WIDTH, rows, trained
+from thinstream.blend.serving import served
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
 from thinstream.learners import Classes
 from thinstream.models import packing
 from thinstream.models.container import get
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.models.packing_scales import lengthened
 from thinstream.preparing.unit_rows import unit_rows
 
 
@@ -122,3 +126,40 @@ def test_asking_both_the_stream_and_the_model_is_an_error(tmp_path):
     assert loaded.normalize == "l2"
     (found,) = loaded.predict_stream(loaded.open_stream(path))
     assert found.tolist() == [1, -1] * 20
+
+
+@pytest.mark.parametrize("kind", ["max", "rms"])
+@pytest.mark.parametrize("several", [False, True])
+def test_scales_of_thin_models_are_short_and_nothing_is_lost(kind, several, tmp_path):
+    rng = np.random.default_rng(3)
+    X = (rng.poisson(0.05, (400, 3000)) * rng.choice([1, 0.1], 3000)).astype(np.float32)
+    y = X[:, :1500].sum(axis=1) > X[:, 1500:].sum(axis=1)
+    unit = {"scale": kind, "normalize": "l2"}
+    model = (ts.Auto(portfolio=[ts.FSOL(), ts.AROW(**unit)]) if several else ts.AROW(**unit)).fit(X, y)
+    small = model.thin(50)
+    small.save(tmp_path / "small", weights_only=True)
+    assert (tmp_path / "small").stat().st_size < 12_000  # scales of 3,000 features took 60,000
+    found = ts.load(tmp_path / "small")
+    assert found.decision_function(X).tobytes() == small.decision_function(X).tobytes()
+    assert found.thin(20).coef_.tobytes() == small.thin(20).coef_.tobytes()
+    found.save(tmp_path / "again", weights_only=True)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "small").read_bytes()
+    head = json.loads(get(tmp_path / "small")[0])
+    assert head["format"] == 7
+    # the length of rows is that of all features, to 32 bits
+    exact, short = (
+        one.scales.divisors(3000)
+        for each in (model, small)
+        for one in served(each._model.learner).preparation.each
+        if one.scales is not None
+    )
+    np.testing.assert_allclose(short, exact, rtol=1e-7)
+
+
+def test_short_scales_that_are_damaged_are_refused(tmp_path):
+    arrays = {"scales/squares.short": np.frombuffer(b"no zlib", np.uint8)}
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        lengthened(arrays)
+    arrays = {"scales/squares.short": np.frombuffer(zlib.compress(b"12345"), np.uint8)}
+    with pytest.raises(ModelFileError, match="none of scales"):
+        lengthened(arrays)

@@ -33,12 +33,13 @@ from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.models import packing
 from thinstream.models.container import KEY, Arrays, canonical, digest, get, label, plain, put, storable
 from thinstream.models.model import NORMALIZED, Model, Names
+from thinstream.models.packing_scales import FORMAT_OF_SHORT, has_short_scales, lengthened, shortened
 from thinstream.preparing import Preparation, plain_learner, prepared
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
 #: classes that come later, thresholds and rows that the model prepares with 4, blends with 5, several vectors of
-#: weights and budgets of features with 6; what needs no more is written as 1.
-FORMAT = 6
+#: weights and budgets of features with 6, scales in short with 7; what needs no more is written as 1.
+FORMAT = FORMAT_OF_SHORT
 #: The version that thresholds came with.
 _THRESHOLDS = 4
 GRADES = ("full", "weights")
@@ -81,12 +82,16 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
                 f"{os.fspath(path)}: this {learner.algorithm.name} is not saved, its array {name!r} has numbers that "
                 "are not finite"
             )
+    described = packing.describe(learner, grade)
+    if grade == "weights":
+        arrays = shortened(arrays, described.get("preparation", {}))
     if grade == "full":
         arrays |= {_named(name): array for name, array in model.arrays.items()}
     arrays |= _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
-    head = packing.describe(learner, grade) | {
-        "format": max(_THRESHOLDS if model.threshold else 1, packing.oldest_format(learner)),
+    needed = FORMAT_OF_SHORT if has_short_scales(arrays) else packing.oldest_format(learner)
+    head = described | {
+        "format": max(_THRESHOLDS if model.threshold else 1, needed),
         "library": __version__,
         "grade": grade,
         "classes": [label(each) for each in model.classes],
@@ -107,7 +112,7 @@ def read(path: str | os.PathLike[str]) -> Model:
     try:
         _require_file(path)
         text, arrays = get(path)
-        return _model(_head(text, arrays), arrays)
+        return _model(_head(text, arrays), lengthened(arrays))
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except OSError as error:

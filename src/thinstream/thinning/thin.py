@@ -15,6 +15,7 @@ from thinstream.learners.protocol import AnyLearner
 from thinstream.models import packing
 from thinstream.models.container import Arrays
 from thinstream.models.model import Model, Names
+from thinstream.models.packing_scales import with_short_scales
 from thinstream.preparing import plain_learner
 
 
@@ -48,8 +49,11 @@ def thin(model: Model, n: int, importance: NDArray[Any] | None = None) -> Model:
     narrow = replace(model, learner=narrow_learner(whole))
     kept, learner = most_important(narrow, require_count(n), _of_narrow(whole, importance)), served(narrow.learner)
     head = packing.describe(learner) | {"grade": "weights", "classes": list(model.classes)}
-    small = packing.unpack(head, _left(packing.pack(learner, "weights"), kept, learner.offset))
-    there = np.flatnonzero(kept.reshape(-1, narrow.learner.n_features).any(axis=0))  # of all classes and vectors
+    arrays = _left(packing.pack(learner, "weights"), kept, learner.offset)
+    by_vector = kept.reshape(len(kept), -1, narrow.learner.n_features)
+    each = np.asarray(by_vector.any(axis=0))  # of all classes, a row for each vector
+    small = packing.unpack(head, with_short_scales(arrays, head.get("preparation", {}), each))
+    there = np.flatnonzero(each.any(axis=0))
     if isinstance(whole, CompactLearner):
         small, there = whole.around(small), whole.table.numbers[there - 1]
     return replace(model, learner=small, names=_names_of(model, there), arrays={})

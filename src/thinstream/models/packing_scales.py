@@ -1,0 +1,117 @@
+"""Scales of thin models in short: a root mean square (or maximum) in 32 bits for each feature, deflated.
+
+The length of a row is that of all its features, so a thin model for rows of unit length needs the scales of features
+that have no weight. As ``indices``, ``squares`` and ``counts`` they take 20 bytes each, where the weights that are left
+take some kilobytes. A thin model keeps √(q_j/n_j) in 32 bits, and n_j where there is a weight (importance may ask for
+it); ``short`` has gaps between feature numbers, roots and counts, byte by byte of each, which deflates to next to
+nothing where values are counts. Nothing is lost between memory and file.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.errors import ModelFileError
+from thinstream.models.container import Arrays
+from thinstream.models.packing_one import narrow
+
+#: The version of the format they came with.
+FORMAT_OF_SHORT = 7
+_SHORT, _INDICES, _SQUARES, _COUNTS, _MAX = "short", "indices", "squares", "counts", "max"
+_COLUMNS = np.int64, np.float32, np.float64  # gaps, roots, counts
+_SIZES = tuple(np.dtype(kind).itemsize for kind in _COLUMNS)
+
+
+def with_short_scales(arrays: Arrays, described: dict[str, Any], kept: NDArray[np.bool_]) -> Arrays:
+    """The arrays of a model of weights, with scales that `shortened` can shorten.
+
+    ``described`` is how rows are prepared, ``kept`` which features have a weight, a row for each kind of rows.
+    """
+    found = dict(arrays)
+    for k, prefix, name in _of_unit_rows(arrays, described):
+        if name == _MAX:
+            found[prefix + name] = _in_32_bits(arrays[prefix + name])
+        else:
+            q, n = arrays[prefix + name], arrays[prefix + _COUNTS]
+            counts = np.where(kept[k][arrays[prefix + _INDICES]], n, 1.0)
+            found[prefix + name], found[prefix + _COUNTS] = _in_32_bits(np.sqrt(q / n)) ** 2 * counts, counts
+    return found
+
+
+def _in_32_bits(roots: NDArray[np.float64]) -> NDArray[np.float64]:
+    """To the nearest of 32 bits; what these cannot hold stays."""
+    with np.errstate(over="ignore"):
+        short = roots.astype(np.float32).astype(np.float64)
+    return np.where(np.isfinite(short) & (short > 0.0), short, roots)
+
+
+def shortened(arrays: Arrays, described: dict[str, Any]) -> Arrays:
+    """With scales of unit rows in short where nothing is lost by it."""
+    found = dict(arrays)
+    for _, prefix, name in _of_unit_rows(arrays, described):
+        where = arrays[prefix + _INDICES]
+        one = arrays[prefix + name]
+        counts = arrays[prefix + _COUNTS] if name == _SQUARES else np.ones(len(one))
+        with np.errstate(over="ignore", under="ignore"):
+            roots = (np.sqrt(one / counts) if name == _SQUARES else one).astype(np.float32)
+        if len(where) and np.array_equal(_values(name, roots, counts), one):
+            gaps = np.diff(where.astype(np.int64), prepend=-1)
+            columns = (column.astype(kind) for column, kind in zip((gaps, roots, counts), _COLUMNS, strict=True))
+            planes = [column.view(np.uint8).reshape(len(where), -1).T.tobytes() for column in columns]
+            for each in (_INDICES, name, *([_COUNTS] if name == _SQUARES else [])):
+                del found[prefix + each]
+            short = zlib.compress(b"".join(planes), 9)
+            found[f"{prefix}{name}.{_SHORT}"] = np.frombuffer(short, np.uint8)
+    return found
+
+
+def lengthened(arrays: Arrays) -> Arrays:
+    """What `shortened` was given."""
+    found = dict(arrays)
+    for key in [key for key in arrays if key.startswith("scales/") and key.endswith(f".{_SHORT}")]:
+        prefix, _, name = key.removesuffix(f".{_SHORT}").rpartition("/")
+        try:
+            planes = zlib.decompress(found.pop(key).tobytes())
+        except zlib.error as error:
+            raise ModelFileError(f"its array {key!r} cannot be read: {error}") from None
+        many, rest = divmod(len(planes), sum(_SIZES))
+        if rest or name not in (_SQUARES, _MAX):
+            raise ModelFileError(f"its array {key!r} is none of scales")
+        gaps, roots, counts = _columns(planes, many)
+        where = np.cumsum(gaps) - 1
+        found[f"{prefix}/{_INDICES}"] = narrow(where, int(where[-1]) + 1 if many else 0)
+        found[f"{prefix}/{name}"] = _values(name, roots, counts)
+        if name == _SQUARES:
+            found[f"{prefix}/{_COUNTS}"] = counts.copy()
+    return found
+
+
+def has_short_scales(arrays: Arrays) -> bool:
+    """Whether some are in short."""
+    return any(name.startswith("scales/") and name.endswith(f".{_SHORT}") for name in arrays)
+
+
+def _columns(planes: bytes, many: int) -> Iterator[NDArray[Any]]:
+    at = 0
+    for kind, size in zip(_COLUMNS, _SIZES, strict=True):
+        column = np.frombuffer(planes, np.uint8, many * size, at).reshape(size, many).T
+        yield np.ascontiguousarray(column).view(kind).ravel()
+        at += many * size
+
+
+def _values(name: str, roots: NDArray[np.float32], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    own = roots.astype(np.float64)
+    return own**2 * counts if name == _SQUARES else own
+
+
+def _of_unit_rows(arrays: Arrays, described: dict[str, Any]) -> Iterator[tuple[int, str, str]]:
+    """Of each kind of rows that has such scales: its number, what stands before their names, and their name."""
+    kinds = described.get("several", [described])
+    for k, kind in enumerate(kinds):
+        prefix = f"scales/{k}/" if len(kinds) > 1 else "scales/"
+        name = {"max": _MAX, "rms": _SQUARES}.get(kind.get("scale") or "")
+        if kind.get("normalize") is not None and name is not None and f"{prefix}{name}" in arrays:
+            yield k, prefix, name
