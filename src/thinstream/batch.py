@@ -196,8 +196,11 @@ class Batch:
 
     def require_below(self, limit: float, why: str) -> None:
         """Raises, with the place, if a value exceeds the limit."""
-        if self.largest > limit:
-            place = int(np.argmax(np.abs(self.values[: self.indptr[-1]]) > limit))
+        if self.largest > limit:  # which may be what a parser allows, far above all values
+            beyond = np.abs(self.values[: self.indptr[-1]]) > limit
+            if not beyond.any():
+                return
+            place = int(np.argmax(beyond))
             row = int(np.searchsorted(self.indptr, place, side="right")) - 1
             where = f"row {self.first_row + row}, column {self.indices[place]}"
             raise InvalidInputError(f"X has {self.values[place]} at {where}; {why}")

@@ -264,3 +264,18 @@ def test_squares_too_small_for_any_number_count_nothing():
     model.learn(batch)
     assert model.inner.weights().tolist() == [0.0]
     assert model.scores(batch).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(("stream", "model"), [("float64", "float64"), ("float64", "float32")])
+def test_what_a_parser_allows_is_no_value(stream, model, tmp_path):
+    """It says that no value is above the largest it takes, which is more than rows that are prepared may have."""
+    (tmp_path / "rows.svm").write_text("+1 1:0.5 2:3\n-1 1:2\n" * 5)
+    found = ts.FSOL(scale="rms", normalize="l2", dtype=model).fit_stream(
+        ts.open_stream(tmp_path / "rows.svm", dtype=stream)
+    )
+    assert found.t_ == 10
+    (tmp_path / "large.svm").write_text("+1 1:0.5 2:3\n-1 1:2 2:1e148\n")
+    with pytest.raises(InvalidInputError, match=r"X has 1e\+148 at row 1, column 1"):
+        ts.FSOL(scale="rms", normalize="l2", dtype=model).fit_stream(
+            ts.open_stream(tmp_path / "large.svm", dtype=stream)
+        )

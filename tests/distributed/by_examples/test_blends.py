@@ -52,6 +52,38 @@ def test_models_and_head_merge_by_what_was_added(members):
     merged.learn(rows(6, 50))
 
 
+def test_matrices_are_averaged_and_stay_in_the_blend():
+    few = Member("arow", {"covariance": "full"}, max_features=300)
+    base, found = workers([Member("arow", {}), few, Member("fsol", {})])
+    narrow = copy_learner(base)  # has room for fewer features than the others
+    narrow.learn(rows(9, 40).take(np.flatnonzero(np.diff(rows(9, 40).indptr) == 0)))
+    merged = merge_deltas(base, [delta(base, worker) for worker in [*found, narrow]])
+    assert [line["out"] for line in merged.table()] == [None] * 3
+    k = [member.max_features for member in merged.members].index(300)
+    parts = [blend for blend in [*found, narrow] if blend.t > base.t]
+    share = np.array([blend.t - base.t for blend in parts]) / sum(blend.t - base.t for blend in parts)
+    models = [list(blend.lanes)[k] for blend in parts]
+    one = list(merged.lanes)[k]
+    mean = sum(s * model.belief.mean for s, model in zip(share, models, strict=True))
+    np.testing.assert_allclose(one.belief.mean, mean, rtol=1e-9, atol=1e-12)
+    sigma = sum(s * model.sigma.dense() for s, model in zip(share, models, strict=True))
+    np.testing.assert_allclose(one.sigma.dense(), sigma, rtol=1e-9, atol=1e-12)
+    assert one.t == merged.t
+    merged.learn(rows(6, 50))
+
+
+def test_one_with_a_full_covariance_merges_in_rounds_by_its_mean_alone():
+    X, y = np.random.default_rng(1).normal(size=(300, 6)), np.arange(300) % 2
+    X[:, 0] += y
+    model = ts.AROW(covariance="full")
+    found = DistributedClassifier(model, engine="local", workers=2, merge_every=40).fit(X, y)
+    assert found.score(X, y) > model.fit(X, y).score(X, y) - 0.03
+    with pytest.raises(InvalidParameterError, match="AROW with covariance='full': merge must be 'mean', got 'gain'"):
+        DistributedClassifier(model, engine="local", workers=2, merge="gain").fit(X, y)
+    with pytest.raises(MergeError, match="SSOL with covariance='full' cannot be merged in rounds"):
+        DistributedClassifier(ts.SSOL(covariance="full"), engine="local", workers=2).fit(X, y)
+
+
 def test_one_worker_is_the_model_it_learned():
     base, (one, *_) = workers(MIXED)
     assert bits(merge_deltas(base, [delta(base, one)])) == bits(one) == bits(apply_delta(base, delta(base, one)))

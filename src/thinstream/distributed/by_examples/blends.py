@@ -58,8 +58,6 @@ def merge_wholes(base: AnyLearner, workers: Sequence[AnyLearner], join: Join) ->
 
 def _merged(base: Blend, workers: Sequence[Blend], join: Join) -> Blend:
     blends = [deepcopy(blend) for blend in (base, *workers)]
-    for blend in blends:  # matrices of workers cannot be added
-        blend.keep(np.flatnonzero([member.max_features is None for member in blend.members]))
     keep_common(blends)
     base, *workers = blends
     made = base.like(base.members, max(blend.n_features for blend in blends))

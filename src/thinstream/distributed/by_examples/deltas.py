@@ -19,6 +19,7 @@ from thinstream.compact.learner import merged
 from thinstream.distributed.by_examples.blends import WholeBlend, merge_wholes
 from thinstream.distributed.by_examples.compacts import CompactChange
 from thinstream.distributed.by_examples.increments import Combining, Increments, combining_for
+from thinstream.engine.full import Matrix
 from thinstream.engine.loop import T
 from thinstream.engine.records import Memory
 from thinstream.errors import MergeError
@@ -220,10 +221,27 @@ def _merge_parts(model: Learner, parts: Sequence[Part], combining: Combining) ->
     base = base._replace(state=old[0].ravel(), clocks=old[1].ravel())
     increments = Increments(base, new, touched, seen / seen.sum())
     model.memory.totals[:] = combining.totals(increments)
+    if model.full:
+        _average_matrices(model, parts, increments.share)
+        return model
     for rows, values in zip(_rows(model), combining.records(model, increments)[:2], strict=True):
         rows[where] = values.reshape(len(where), rows.shape[1])
     model.rule.rebuild(model.memory)
     return model
+
+
+def _average_matrices(model: Any, parts: Sequence[Part], share: NDArray[np.float64]) -> None:
+    """Means and full covariances by the examples of each worker.
+
+    Sums of precisions were worse, and matrices that are nearly singular would have to be inverted for them.
+    """
+    fresh, mean, packed = float(model.rule.variance(model.rule.fresh())), np.zeros(model.sigma.d), 0.0
+    for part, own in zip(parts, share, strict=True):
+        each = model.belief.mean.astype(np.float64)
+        each[part.indices] = part.memory.state[:, 0]
+        mean += own * each
+        packed = packed + own * Matrix(part.memory.extra).grown(model.sigma.d, fresh).packed.astype(np.float64)
+    model.belief.mean[:], model.memory.extra[:] = mean, packed
 
 
 def _union(parts: Sequence[NDArray[np.int64]], width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

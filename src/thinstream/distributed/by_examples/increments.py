@@ -163,8 +163,6 @@ def combining_for(model: Learner, way: str | None = None) -> Combining:
 
     """
     name = model.algorithm.name
-    if model.full:
-        raise MergeError(f"{name} with covariance='full' cannot be merged in rounds: take covariance='diagonal'")
     if model.parameters.get(HALF_LIFE) is not None:
         raise MergeError(
             f"{name} with a half_life cannot be merged in rounds: what workers have learned since would be discounted "
@@ -173,6 +171,10 @@ def combining_for(model: Learner, way: str | None = None) -> Combining:
     rule: MergeRule = model.rule.merge_rule()
     if not rule.declared:
         raise MergeError(f"{name} cannot be merged: {rule.refused}; mode='features' (--mode features) merges nothing")
-    if way is not None and way not in rule.ways:
-        raise InvalidParameterError(f"{name}: merge must be {listed(rule.ways)}, got {way!r}")
-    return Combining(rule, rule.way if way is None else way)
+    if model.full and not rule.belief:
+        raise MergeError(f"{name} with covariance='full' cannot be merged in rounds: take covariance='diagonal'")
+    ways = ("mean",) if model.full else rule.ways
+    if way is not None and way not in ways:
+        matrices = " with covariance='full'" if model.full else ""
+        raise InvalidParameterError(f"{name}{matrices}: merge must be {listed(ways)}, got {way!r}")
+    return Combining(rule, ways[0] if way is None else way)

@@ -12,6 +12,8 @@ import pytest
 
 import thinstream as ts
 from thinstream.batch import Batch, Position
+from thinstream.blend.member import Member
+from thinstream.blend.serving import blends_of
 from thinstream.distributed import DistributedClassifier
 from thinstream.distributed.by_examples.worker import _kept
 from thinstream.distributed.engines.ray.datasets import RayDatasetSource
@@ -20,6 +22,7 @@ from thinstream.distributed.fitting import learn, train
 from thinstream.distributed.sources import FileSource
 from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes, Learner
+from thinstream.models.file import write
 from thinstream.models.model import Model
 from thinstream.streams.stream import START, Stream
 from thinstream.training.checkpoint import State
@@ -240,6 +243,23 @@ def test_train_fits_an_estimator(launcher: RayLauncher, files: Any, dataset: Any
     by_features = train(dataset, ts.FSOL(l1=1.0, dtype="float64"), engine=launcher, mode="features", batch=1)
     exact = ts.FSOL(l1=1.0, dtype="float64").fit_stream(ts.open_stream(paths, dtype="float64"))
     np.testing.assert_allclose(by_features.coef_, exact.coef_, rtol=0, atol=1e-9)
+
+
+def auto() -> Model:
+    """A portfolio with a matrix, which is for few features."""
+    few = Member("arow", {"covariance": "full"}, max_features=300)
+    portfolio = [Member("fsol", {}), Member("arow", {}, "rms", "l2"), few]
+    options: dict[str, Any] = {"n_features": WIDTH, "dtype": "float64", "parameters": {"portfolio": portfolio}}
+    return Model.fresh("auto", Classes(-1, 1), **options)
+
+
+def test_auto_is_what_two_learners_here_would_make_of_it(launcher: RayLauncher, files: Any, tmp_path: Path) -> None:
+    found, expected = (learn(where, files, auto(), merge_every=70).model for where in (launcher, Here(2)))
+    for name, each in (("found", found), ("expected", expected)):
+        write(tmp_path / name, each)
+    assert (tmp_path / "found").read_bytes() == (tmp_path / "expected").read_bytes()
+    (blend,) = blends_of(found.learner)
+    assert (blend.t, [line["out"] for line in blend.table()]) == (ROWS, [None] * 3)
 
 
 def test_a_pipeline_can_hold_it(launcher: RayLauncher) -> None:

@@ -14,6 +14,8 @@ import thinstream as ts
 from tests.distributed.engines.spark.test_frames import LISTS, WIDTH, frame_of, rows
 from tests.distributed.engines.spark.test_launcher import parent_of
 from thinstream.batch import Batch, Position
+from thinstream.blend.member import Member
+from thinstream.blend.serving import blends_of
 from thinstream.distributed import train
 from thinstream.distributed.by_examples.driver import learn_examples
 from thinstream.distributed.by_features.driver import learn_features
@@ -22,6 +24,7 @@ from thinstream.distributed.engines.spark.launcher import SparkLauncher
 from thinstream.distributed.sources import FileSource
 from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes, Learner
+from thinstream.models.file import write
 from thinstream.models.model import Model
 from thinstream.streams.stream import START, Stream
 
@@ -150,3 +153,20 @@ def test_from_a_frame_to_an_estimator(spark_cluster: Any, frame: Any) -> None:
     two = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=2, mode="features", batch=1)
     np.testing.assert_allclose(two.coef_, one.coef_, rtol=0, atol=1e-9)
     assert spark_cluster.range(2).count() == 2  # the session is left as it was
+
+
+def auto() -> Model:
+    """A portfolio with a matrix, which is for few features."""
+    few = Member("arow", {"covariance": "full"}, max_features=300)
+    portfolio = [Member("fsol", {}), Member("arow", {}, "rms", "l2"), few]
+    options: dict[str, Any] = {"n_features": WIDTH, "dtype": "float64", "parameters": {"portfolio": portfolio}}
+    return Model.fresh("auto", Classes(-1, 1), **options)
+
+
+def test_auto_is_what_two_learners_here_would_make_of_it(launcher: SparkLauncher, files: Any, tmp_path: Path) -> None:
+    found, expected = (learn_examples(where, files, auto(), merge_every=30).model for where in (launcher, Here(2)))
+    for name, each in (("found", found), ("expected", expected)):
+        write(tmp_path / name, each)
+    assert (tmp_path / "found").read_bytes() == (tmp_path / "expected").read_bytes()
+    (blend,) = blends_of(found.learner)
+    assert (blend.t, [line["out"] for line in blend.table()]) == (len(DATA), [None] * 3)
