@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.portfolio import page
 from benchmarks.portfolio.candidates import CANDIDATES, FAMILIES
-from benchmarks.portfolio.judging import Judge
+from benchmarks.portfolio.judging import ALIKE, Judge
 from benchmarks.portfolio.scores import Kept, Stream, kept, streams
 from benchmarks.portfolio.selecting import greedy
 from benchmarks.versus.cells import kept as kept_cell
@@ -28,8 +28,12 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     scores = {stream: kept(options.scratch, stream) for stream in streams()}
     judge = Judge(scores)
-    paths = {name: _path(options.scratch, judge, name) for name in FAMILIES if name in options.families.split(",")}
-    halves = [Judge({stream: scores[stream] for stream in half}) for half in _halves(scores, judge.sets)]
+    paths = {
+        name: _path(options.scratch, judge.counted(ALIKE), name)
+        for name in FAMILIES
+        if name in options.families.split(",")
+    }
+    halves = [Judge({stream: scores[stream] for stream in half}, ALIKE) for half in _halves(scores, judge.sets)]
     found = [_path(options.scratch, half, OURS, f" half {number}") for number, half in enumerate(halves)]
     crossed = [page.crossed(other, mine, reference(other)) for mine, other in zip(found, reversed(halves), strict=True)]
     text = page.written(judge, paths, crossed, reference(judge))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -9,9 +10,12 @@ from benchmarks.portfolio.scores import Kept, Stream
 from numpy.typing import NDArray
 
 from thinstream.blend import Head
+from thinstream.blend.head import USUAL, Counting
 
 #: What errors count beside losses, which are less noisy.
 ERRORS = 0.75
+#: Every row alike, and a higher floor: the head that portfolios were chosen with.
+ALIKE = Counting(math.inf, 0.01)
 
 
 class Outcome(NamedTuple):
@@ -23,9 +27,10 @@ class Outcome(NamedTuple):
 
 
 class Judge:
-    """Runs heads over kept scores."""
+    """Runs heads over kept scores; ``counting`` is how much rows count in them."""
 
-    def __init__(self, kept: Mapping[Stream, Kept]) -> None:
+    def __init__(self, kept: Mapping[Stream, Kept], counting: Counting = USUAL) -> None:
+        self.counting = counting
         self._cut = {stream: one.cut for stream, one in kept.items()}
         self._scores = {stream: np.ascontiguousarray(one.scores.T) for stream, one in kept.items()}
         self._y = {stream: one.y for stream, one in kept.items()}
@@ -52,10 +57,16 @@ class Judge:
         loss = np.logaddexp(0.0, np.where(positive, -z, z)).mean()
         return 100 * float(np.mean((z > 0) != positive)), float(loss), len(z)
 
+    def counted(self, counting: Counting) -> "Judge":
+        """The same with heads in which rows count like that."""
+        found = copy(self)
+        found.counting = counting
+        return found
+
     def blended(self, stream: Stream, columns: Sequence[int]) -> NDArray[np.float64]:
         """The blend's score of each row before it was learned; rows from the cut on are not."""
         scores, y, cut = self._scores[stream][list(columns)].T, self._y[stream], self._cut[stream]
-        head = Head(len(columns))
+        head = Head(len(columns), counting=self.counting)
         z = head.learn(scores[:cut], y[:cut])
         there = ~head.gone
         return np.concatenate([z, scores[cut:, there] @ head.coefficients()[there]])

@@ -30,7 +30,8 @@ def twin(scores, y, weights, costs):
         c = cost * weight
         p = 1 / (1 + math.exp(-z[-1]))
         loss += c * np.logaddexp(0.0, -sign * z[-1])  # −log p(y): 1 − p itself may be 0
-        g, h = c * (p - (sign > 0)), c * max(p * (1 - p), 0.01)
+        c *= 1 + len(seen) / 128
+        g, h = c * (p - (sign > 0)), c * max(p * (1 - p), 0.003)
         P = P - h * np.outer(P @ x, P @ x) / (1 + h * x @ P @ x)
         w = w - g * P @ x
         seen.append(np.where(out, 0.0, s))

@@ -3,15 +3,16 @@
 Specification §15. Row t has the scores s₁ … s_K its models gave before they learned it:
 
     m_k = mean of |s_k| over the rows before t;   x_k = clip(s_k/m_k, −10, 10), 0 while m_k is 0
-    z = w·x;   p = 1/(1 + e^−z);   g = c(p − [y = 1]);   h = c·max(p(1 − p), 0.01)
+    z = w·x;   p = 1/(1 + e^−z);   g = c(p − [y = 1]);   h = c·max(p(1 − p), 0.003)
     P ← P − h·(Px)(Px)ᵀ/(1 + h·xᵀPx);   w ← w − g·Px
 
-c is the cost of the row's class times its weight. A model that once had a score that is not finite is out: its x is 0
+c is the cost of the row's class times its weight, times 1 + n/128 of the n rows before: what models said when they knew
+little counts less and less. A model that once had a score that is not finite is out: its x is 0
 from then on.
 """
 
 import math
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,20 @@ from thinstream.engine.rule import TINY
 from thinstream.jit import compiled
 from thinstream.learners.learner import EQUAL_COSTS
 
-#: |x_k| at most, and the least curvature p(1 − p) that counts.
-CLIP, FLAT = 10.0, 0.01
+#: |x_k| at most.
+CLIP = 10.0
 #: Places in ``Head.counts``.
 ROWS, POSITIVES = range(2)
+
+
+class Counting(NamedTuple):
+    """How much a row counts beside its cost and weight."""
+
+    later: float = 128.0  # after so many rows one counts twice as much as the first, after twice as many three times
+    flat: float = 0.003  # the least curvature p(1 − p) that counts
+
+
+USUAL = Counting()
 
 
 @compiled()
@@ -33,6 +44,7 @@ def _learn(
     y: Any,
     weights: Any,
     costs: Costs,
+    counting: Counting,
     w: Any,
     P: Any,
     sums: Any,
@@ -69,7 +81,8 @@ def _learn(
             c *= costs.positive if positive else costs.negative
         p = 1.0 / (1.0 + math.exp(-total)) if total > -700.0 else 0.0
         loss[0] += c * (max(-total if positive else total, 0.0) + math.log1p(math.exp(-abs(total))))
-        g, h = c * (p - positive), c * max(p * (1.0 - p), FLAT)
+        c *= 1.0 + n / counting.later
+        g, h = c * (p - positive), c * max(p * (1.0 - p), counting.flat)
         u[:] = 0.0
         for k in range(models):
             for j in range(models):
@@ -97,6 +110,8 @@ class Head:
         K.
     costs : Costs
         Class costs c₋, c₊.
+    counting : Counting
+        How much later rows count, and rows that were easy.
 
     Examples
     --------
@@ -109,8 +124,8 @@ class Head:
 
     """
 
-    def __init__(self, models: int, costs: Costs = EQUAL_COSTS) -> None:
-        self.costs = costs
+    def __init__(self, models: int, costs: Costs = EQUAL_COSTS, counting: Counting = USUAL) -> None:
+        self.costs, self.counting = costs, counting
         self.w, self.P = np.full(models, 2.0 / models), np.eye(models)
         self.sums, self.gone = np.zeros(models), np.zeros(models, np.bool_)
         self.counts, self.loss = np.zeros(2, np.int64), np.zeros(1)  # of the logarithmic loss: the sum over rows
@@ -125,7 +140,7 @@ class Head:
         z = np.empty(len(scores))
         given = np.empty(0) if weights is None else weights
         state = self.w, self.P, self.sums, self.gone, self.counts, self.loss
-        _learn(np.ascontiguousarray(scores), y, given, self.costs, *state, z)
+        _learn(np.ascontiguousarray(scores), y, given, self.costs, self.counting, *state, z)
         return z
 
     def coefficients(self) -> NDArray[np.float64]:
@@ -143,7 +158,7 @@ class Head:
 
     def keep(self, models: NDArray[np.intp]) -> Self:
         """A head of these models alone: as if the others had been held at 0 (the Gaussian's condition)."""
-        made, others = type(self)(len(models), self.costs), np.setdiff1d(np.arange(len(self)), models)
+        made, others = type(self)(len(models), self.costs, self.counting), np.setdiff1d(np.arange(len(self)), models)
         across = self.P[np.ix_(models, others)]
         held = np.linalg.solve(self.P[np.ix_(others, others)], np.column_stack([across.T, self.w[others]]))
         made.P = self.P[np.ix_(models, models)] - across @ held[:, :-1]
