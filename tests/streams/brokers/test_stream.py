@@ -27,7 +27,7 @@ class Listed:
     def start(self):
         return 0, (0,) * len(self.parts)
 
-    def seek(self, place, first=None):
+    def seek(self, place, taken=0, first=None):
         self._at, self._first = list(place), first
 
     def read(self, most, seconds):
@@ -138,7 +138,7 @@ def test_a_server_that_is_away_is_asked_again(monkeypatch):
 
 def test_one_that_was_never_there_is_an_error(monkeypatch):
     broker = Listed([[b"1 1:1"]])
-    broker.seek = lambda place, first=None: (_ for _ in ()).throw(SourceLostError("the list is away"))
+    broker.seek = lambda place, taken=0, first=None: (_ for _ in ()).throw(SourceLostError("the list is away"))
     with pytest.raises(SourceError, match="the list is away"):
         next(opened(monkeypatch, broker).batches())
 

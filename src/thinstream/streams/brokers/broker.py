@@ -36,8 +36,8 @@ class Broker(Protocol):
     def start(self) -> tuple[int, Place]:
         """Where a run without a checkpoint begins, and how many messages lie before it, as far as that is known."""
 
-    def seek(self, place: Place, first: int | None = None) -> None:
-        """Connects, and goes on from a place; of several parts the ``first`` gives the next message."""
+    def seek(self, place: Place, taken: int = 0, first: int | None = None) -> None:
+        """Connects, and goes on from a place, so many ``taken`` before it; one of several parts may come ``first``."""
 
     def read(self, most: int, seconds: float) -> list[Message]:
         """Messages there are, up to so many; none if none comes in so many seconds."""

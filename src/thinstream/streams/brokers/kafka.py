@@ -120,7 +120,7 @@ class KafkaTopic:
         place = tuple(last if self._address.begins == "new" else first for first, last in ends)
         return 0, place
 
-    def seek(self, place: Place, first: int | None = None) -> None:
+    def seek(self, place: Place, taken: int = 0, first: int | None = None) -> None:
         """Goes on from the offsets; partitions that have come to the topic since are read from their begin."""
         partitions = self._partitions()
         place += (0,) * (partitions - len(place))

@@ -131,7 +131,7 @@ class JetStream:
         before = state.last_seq if self._address.begins == "new" else max(state.first_seq - 1, 0)
         return before, (before,)
 
-    def seek(self, place: Place, first: int | None = None) -> None:
+    def seek(self, place: Place, taken: int = 0, first: int | None = None) -> None:
         """A consumer that begins after a message."""
         state = self._about().state
         require_long(self._address, state.last_seq < place[0], str(state.last_seq), str(place[0]))

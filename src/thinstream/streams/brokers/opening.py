@@ -86,7 +86,8 @@ def first_lines(address: Address, records: int, idle_seconds: float | None = Non
 def _first(broker: Broker, records: int, idle_seconds: float | None) -> list[bytes]:
     """Data of messages; once some have come, others are not waited for long."""
     found, since = list[bytes](), time.monotonic()
-    broker.seek(broker.start()[1])
+    taken, place = broker.start()
+    broker.seek(place, taken)
     while len(found) < records:
         messages = broker.read(min(MESSAGES, records - len(found)), TICK)
         found += [each.data for each in messages]

@@ -101,14 +101,14 @@ class RedisStream:
             return added, _place(about["last-generated-id"])
         return added - int(about["length"]), (0, 0)
 
-    def seek(self, place: Place, first: int | None = None) -> None:
+    def seek(self, place: Place, taken: int = 0, first: int | None = None) -> None:
         """Goes on after an entry."""
         about, at = self._about(), _id(place)
-        last, removed = _place(about["last-generated-id"]), _place(about.get("max-deleted-entry-id", b"0-0"))
+        last, removed = _place(about["last-generated-id"]), int(about.get("entries-added", 0)) - int(about["length"])
         require_long(self._address, last < place, _id(last), at)
         self._next, self._pending = at, self._group is not None
         if self._group is None:
-            require_kept(self._address, place != (0, 0) and removed > place, at)
+            require_kept(self._address, place != (0, 0) and removed > taken, at)
         else:
             self._join(place)
 

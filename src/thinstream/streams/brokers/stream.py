@@ -134,7 +134,8 @@ class MessageStream(TextStream):
 
     def _seek(self, position: Position) -> None:
         """Of several parts that one comes first of which a message was taken in part."""
-        self.broker.seek(as_place(position.offset), position.part - 1 if position.part else None)
+        first = position.part - 1 if position.part else None
+        self.broker.seek(as_place(position.offset), position.line, first)
 
     def _nothing(self, position: Position) -> Batch:
         return self._rows(np.empty(0, dtype=np.uint8)).batch(position.row, position)

@@ -1,0 +1,134 @@
+"""``thinstream train`` on messages of a broker: what it says, what it keeps, how it stops and goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.streams.brokers.servers import Redis, libsvm_rows
+from thinstream.models.file import read
+
+SOURCE, SECRET = str(Path(__file__).parents[2] / "src"), "s3cret"
+ROWS = libsvm_rows(500)
+
+
+def start(*arguments):
+    command = [sys.executable, "-m", "thinstream", "train", *map(str, arguments), "-a", "arow"]
+    environment = {**os.environ, "PYTHONPATH": SOURCE}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def train(*arguments, code=0):
+    process = start(*arguments)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    return out, errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["redis://h/s", "--passes", "2"], "--passes is not for messages of a broker: messages are taken once"),
+        (["redis://h/s", "--cache"], "--cache is not for messages of a broker: a cache is kept beside a file"),
+        (["redis://h/s", "b.svm"], "one source at a time, got redis://h/s, b.svm"),
+        (["redis://h/s", "--format", "parquet"], "the format of messages must be 'libsvm'"),
+        (["a.svm", "--idle-seconds", "3"], "--idle-seconds is for messages of redis://, nats:// and kafka://"),
+        (["redis://h/s", "--resume"], "checkpoints need a place: give --model or --checkpoint"),
+    ],
+)
+def test_options_that_do_not_go_together(thin, there, arguments, message):
+    (there / "a.svm").write_text("1 1:1\n")
+    errors = thin("train", *[each.replace("://", f"://ann:{SECRET}@") for each in arguments], code=2).errors
+    assert message in errors
+    assert SECRET not in errors
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    found = Redis(tmp_path_factory.mktemp("redis"))
+    found.client.config_set("requirepass", SECRET)
+    found.url = lambda stream, here=found: f"redis://:{SECRET}@127.0.0.1:{here.port}/0/{stream}"
+    yield found
+    found.kill()
+
+
+def put(server, rows, stream):
+    import redis
+
+    pipe = redis.Redis(port=server.port, password=SECRET).pipeline()
+    for row in rows:
+        pipe.xadd(stream, {"row": row})
+    pipe.execute()
+
+
+@pytest.mark.services
+def test_a_run_stops_and_goes_on(server, tmp_path):
+    """On SIGTERM there is a model; a later run goes on; nobody is told the password."""
+    model = tmp_path / "m.ts"
+    put(server, [*ROWS[:200], "no row"], "events")
+    process = start(server.url("events"), "-m", model, "--checkpoint-every", 50)
+    until = time.monotonic() + 60
+    while not (tmp_path / "m.ts.dead-letters").exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert f"stopped by SIGTERM after 200 rows; {model}.checkpoint has the place: go on with --resume" in errors
+    assert " lag" in out.splitlines()[0]
+    assert read(model).learner.t == 200
+    put(server, ROWS[200:], "events")
+    out, more = train(server.url("events"), "-m", model, "--resume", "--idle-seconds", 0.5, "--json")
+    assert "after 200 rows" in more
+    assert json.loads(out.splitlines()[0])["lag"] >= 0
+    assert read(model).learner.t == 500
+    (tmp_path / "all.svm").write_text("\n".join(ROWS) + "\n")
+    train(tmp_path / "all.svm", "-m", tmp_path / "serial.ts")
+    assert model.read_bytes() == (tmp_path / "serial.ts").read_bytes()
+    [letter] = (tmp_path / "m.ts.dead-letters").read_text().splitlines()
+    assert json.loads(letter)["data"] == "no row"
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert SECRET.encode() not in kept + (out + errors + more).encode()
+
+
+@pytest.mark.services
+def test_what_was_found_by_looking_is_kept(server, tmp_path):
+    """Classes and texts are those of the first run, though the first messages are gone."""
+    rows = [{"label": ["ham", "spam"][k % 2], "subject": f"offer {k} for you", "size": k} for k in range(150)]
+    put(server, map(json.dumps, rows), "mail")
+    options = [server.url("mail"), "-m", tmp_path / "m.ts", "--format", "jsonl", "--idle-seconds", 0.5, "--bits", 12]
+    _, errors = train(*options)
+    assert "'spam' is positive" in errors
+    assert "1 text (subject)" in errors
+    import redis
+
+    client = redis.Redis(port=server.port, password=SECRET)
+    client.xtrim("mail", maxlen=0, approximate=False)
+    put(server, [json.dumps({**row, "label": "ham"}) for row in rows[:10]], "mail")
+    train(*options, "--resume")
+    assert read(tmp_path / "m.ts").learner.t == 160
+
+
+@pytest.mark.services
+def test_brokers_that_are_not_there(server, tmp_path):
+    gone = f"redis://:{SECRET}@127.0.0.1:1/clicks"
+    for source, message in ((gone, "the server cannot be reached"), (server.url("no"), "there is no stream 'no'")):
+        _, errors = train(source, "-m", tmp_path / "m.ts", code=1)
+        assert message in errors
+        assert "Traceback" not in errors
+        assert SECRET not in errors
+
+
+@pytest.mark.services
+def test_rows_too_wide_for_the_model(server, tmp_path):
+    put(server, ["1 1:1", "-1 2:1", "1 900:1"], "wide")
+    more = ["--features", 10, "--idle-seconds", 0.3, "--classes", "-1,1"]
+    _, errors = train(server.url("wide"), "-m", tmp_path / "m.ts", *more)
+    assert "features have numbers up to 10" in errors
+    assert read(tmp_path / "m.ts").learner.t == 2
