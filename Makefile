@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
+GALLERY ?= all
 
-.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-distributed test-mlflow dist lint style types bench versus reproduce fuzz docs golden clean
+.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-distributed test-mlflow dist lint style types bench versus reproduce fuzz docs docs-site golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -97,6 +98,9 @@ fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS
 
 docs: $(VENV)/ready-plot ## rewrite the generated parts of the docs (table of algorithms, type stub)
 	$(BIN)/python -m tools.generate
+
+docs-site: $(VENV)/ready-docs ## the documentation site, into build/site: warnings are errors, every link is followed (GALLERY=off: no story is run)
+	$(BIN)/python -m tools.site --jobs $(WORKERS) --gallery '$(GALLERY)'
 
 golden: $(VENV)/ready-test ## rewrite the golden numbers from the naive twins
 	$(BIN)/python -m tests.rules.golden

@@ -1,4 +1,4 @@
-"""Rewrites what follows from the registry: the table of algorithms in the README, docs/algorithms.md, the type stub.
+"""Rewrites what follows from the registry: a table in the README, docs/algorithms.md, the type stub; and drawings.
 
 make docs        (or: python -m tools.generate)
 """
@@ -17,6 +17,7 @@ from thinstream.engine.rule import Algorithm
 from thinstream.estimators import named
 from thinstream.learners.merging import FULL
 from thinstream.learners.registry import find, rule_of
+from tools import pictures
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- algorithms: begin (generated, see tools/generate.py) -->", "<!-- algorithms: end -->"
@@ -232,6 +233,8 @@ def generated() -> dict[Path, str]:
         readme: with_table(readme.read_text()),
         ROOT / "docs" / "algorithms.md": reference(),
         ROOT / "src" / "thinstream" / "__init__.pyi": stub(),
+        ROOT / "docs" / "pictures" / "which-algorithm.svg": pictures.which_algorithm(),
+        ROOT / "docs" / "pictures" / "architecture.svg": pictures.architecture(),
     }
 
 

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = {
     "command-line.md": "both.ts",
     "exports.md": "mail.db",
+    "coming-from/libsol.md": "arow2.ts",
+    "coming-from/vowpal-wabbit.md": "weights.txt",
     "sparsity-path.md": "costs.csv",
     "tuning.md": "best.ts",
     "recipes/crosses.md": "crossed.ts",
@@ -26,6 +28,8 @@ PAGES = {
 #: Pages whose commands compile what no other test does, or take long.
 LONG = (
     "command-line.md",
+    "coming-from/libsol.md",
+    "coming-from/vowpal-wabbit.md",
     "recipes/crosses.md",
     "recipes/drift.md",
     "recipes/huge-vocabularies.md",
