@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import pkgutil
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from tools.site import commands, reference
 from tools.site.crawl import faults
 from tools.site.docstrings import escaped
-from tools.site.links import DOCS, MADE, PAGES, ROOT, told_anew, written_pages
+from tools.site.links import BELOW, DOCS, MADE, PAGES, ROOT, told_anew, written_pages
 
 import thinstream as ts
 from thinstream.cli.app import command_names
@@ -58,6 +59,19 @@ def test_links_lead_somewhere(page):
                 found = (place.parent / path).resolve()
                 made = any(found.is_relative_to(DOCS / folder) for folder in MADE)
                 assert found.exists() or made, f"{page.name}: {target}"
+
+
+def test_every_page_is_listed():
+    """Each page of docs/ is in a ``toctree`` (pages of recipes and reproductions are listed by themselves)."""
+    pages = {page.relative_to(DOCS).with_suffix("") for page in written_pages() if page.is_relative_to(DOCS)}
+    listed = {Path("index"), Path("command-line")}  # the second below the list of commands
+    for page in pages:
+        text = (DOCS / page).with_suffix(".md").read_text()
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", text, flags=re.S):
+            lines = [line for line in block.splitlines() if line and not line.startswith(":")]
+            listed |= {Path(os.path.normpath(page.parent / line)) for line in lines}
+    below = {page for page in pages if str(page.parent) in BELOW.values()}
+    assert sorted(map(str, pages - listed - below)) == [], "name it in the toctree of docs/guide/index.md, say"
 
 
 def test_links_out_of_the_docs_become_pages():

@@ -21,6 +21,8 @@ PAGES = {
     "examples/README.md": "project/stories.md",
     "examples/gallery/README.md": "gallery/index.rst",
 }
+#: Pages in a folder that belong below a page which, as a file, lists them in its own words.
+BELOW = {"recipes/README": "recipes", "reproduction": "reproduction"}
 #: Folders of docs/ that are written by the build.
 MADE = ("api", "commands", "gallery", "project", "sources")
 PICTURES = (".png", ".svg", ".jpg")

@@ -10,10 +10,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from tools.site import commands, reference
-from tools.site.links import DOCS, MADE, PAGES, ROOT, sources_linked, told_anew, written_pages
-
-#: Pages in a folder that belong below a page which, as a file, lists them in its own words.
-BELOW = {"recipes/README": "recipes", "reproduction": "reproduction"}
+from tools.site.links import BELOW, DOCS, MADE, PAGES, ROOT, sources_linked, told_anew, written_pages
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

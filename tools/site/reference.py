@@ -24,7 +24,8 @@ GROUPS = (
 def modules() -> list[str]:
     """Public modules, the package first."""
     inside = sorted(module.name for module in pkgutil.iter_modules(ts.__path__))
-    return ["thinstream", *(f"thinstream.{name}" for name in inside if name not in INTERNAL and name[0] != "_")]
+    public = [f"thinstream.{name}" for name in inside if name not in INTERNAL and name[0] != "_"]
+    return ["thinstream", *(module for module in public if names(module))]
 
 
 def names(module: str) -> list[str]:
