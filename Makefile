@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 GALLERY ?= all
 
-.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-distributed test-mlflow dist lint style types bench versus reproduce fuzz docs docs-site golden clean
+.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-distributed test-mlflow test-versions dist lint style types bench versus reproduce fuzz docs docs-site golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -55,6 +55,9 @@ test-distributed: $(VENV)/ready-test-distributed ## learning on Ray and on Spark
 
 test-mlflow: $(VENV)/ready-test-mlflow ## models saved, logged, loaded and served by MLflow
 	$(BIN)/python -m pytest -m mlflow tests/neighbours
+
+test-versions: $(VENV)/ready-dist ## a quick part of the tests in every Python here, with the oldest and the newest packages: docs/versions.md
+	$(BIN)/python -m tools.versions
 
 dist: $(VENV)/ready-dist ## wheel and sdist into dist/, checked, each installed in a bare environment and run
 	$(BIN)/python -m tools.dist
