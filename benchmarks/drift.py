@@ -3,8 +3,8 @@
     python benchmarks/drift.py
 
 Caveats first. Generated, one seed: 9,000 rows each, the change after 4,000. *Others*: 20 normal features, the sum of
-the first ten decides and then that of the others. *Turned*: 8 uniform features, a sum of alternating signs decides, then
-its opposite, one label in ten a slip (as in docs/recipes/drift.md). Rows called wrong before they were learned.
+the first ten decides and then that of the others. *Turned*: 8 uniform features, a sum of alternating signs decides,
+then its opposite, one label in ten a slip (as in docs/recipes/drift.md). Rows called wrong before they were learned.
 """
 
 import numpy as np
