@@ -89,27 +89,79 @@ class Client:
         """What the server says of the model."""
         return self._answer("GET", f"/v2/models/{quote(self.model or '', safe='')}", b"")
 
+    def models(self) -> list[dict[str, Any]]:
+        """All models of the server, loaded or not."""
+        found: Any = self._answer("POST", "/v2/repository/index", b"{}")
+        return list(found)
+
+    def versions(self, model: str) -> dict[str, Any]:
+        """The versions of a model that are kept, the newest first, and the one that answers."""
+        return self._answer("GET", _of(model, "versions"), b"")
+
+    def version(self, model: str, version: Any) -> dict[str, Any]:
+        """What is known of a version."""
+        kept = {str(each["version"]): each for each in self.versions(model)["versions"]}
+        return self._answer("GET", _of(model, "versions", version), b"") | {"about": kept.get(str(version), {})}
+
+    def compare(self, model: str, one: Any, other: Any = "now") -> dict[str, Any]:
+        """Two versions of a model, weight by weight."""
+        return self._answer("GET", _of(model, "versions", one, "compare", other), b"")
+
+    def keep_version(self, model: str) -> dict[str, Any]:
+        """The model of now is kept as a version."""
+        return self._change("POST", _of(model, "versions"))
+
+    def rollback(self, model: str, version: Any) -> dict[str, Any]:
+        """The model goes back to a version, and learns on from it; what it was is kept."""
+        return self._change("POST", _of(model, "versions", version, "rollback"))
+
+    def challengers(self, model: str) -> dict[str, Any]:
+        """How the challengers of a model do, and how it does on the same rows."""
+        return self._answer("GET", _of(model, "challengers"), b"")
+
+    def challenge(
+        self, model: str, name: str, rival: str | bytes, parameters: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """A model learns along and does not answer: the bytes of its file, or a fresh one of an algorithm."""
+        if isinstance(rival, bytes):
+            return self._change("POST", _of(model, "challengers", name), rival, "application/octet-stream")
+        body = json.dumps({"algorithm": rival, "parameters": parameters or {}}).encode()
+        return self._change("POST", _of(model, "challengers", name), body)
+
+    def promote(self, model: str, name: str) -> dict[str, Any]:
+        """A challenger answers from now on; what answered until now is kept as a version."""
+        return self._change("POST", _of(model, "challengers", name, "promote"))
+
+    def withdraw(self, model: str, name: str) -> dict[str, Any]:
+        """A challenger learns no more."""
+        return self._change("DELETE", _of(model, "challengers", name))
+
+    def _change(self, method: str, path: str, body: bytes = b"{}", kind: str = "application/json") -> dict[str, Any]:
+        """Sent again until it is answered, it happens once."""
+        headers = {"Idempotency-Key": secrets.token_hex(16), "Content-Type": kind}
+        return self._answer(method, path, body, headers)
+
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         if self.model is not None:
             body["model"] = self.model
         return self._answer("POST", path, json.dumps(body).encode())
 
-    def _answer(self, method: str, path: str, body: bytes) -> dict[str, Any]:
+    def _answer(self, method: str, path: str, body: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
         until, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:
-                status, found, retry = self._once(method, path, body)
+                status, found, retry = self._once(method, path, body, headers or {})
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 status, found, retry = 0, {"error": f"{self._host} cannot be reached: {error}"}, 0.0
             if status == 200:
                 return found
             if status not in (0, *_LATER) or time.monotonic() + pause > until:
-                raise ServerError(status, str(found.get("error", "the server refused")))
+                raise ServerError(status, str(found.get("error") if isinstance(found, dict) else "the server refused"))
             time.sleep(max(pause, min(retry, 1.0)))
             pause = min(2 * pause, 1.0)
 
-    def _once(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any], float]:
+    def _once(self, method: str, path: str, body: bytes, more: dict[str, str]) -> tuple[int, dict[str, Any], float]:
         if self._connection is None:
             if self._secure:
                 self._connection = http.client.HTTPSConnection(
@@ -117,7 +169,7 @@ class Client:
                 )
             else:
                 self._connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        headers = {"Content-Type": "application/json", **self._headers}
+        headers = {"Content-Type": "application/json", **self._headers, **more}
         self._connection.request(method, self._base + path, body, headers)
         answer = self._connection.getresponse()
         raw, retry = answer.read(), answer.getheader("Retry-After") or "0"
@@ -125,7 +177,7 @@ class Client:
             found = json.loads(raw)
         except ValueError:
             found = {"error": "the answer is no JSON"}
-        return answer.status, found if isinstance(found, dict) else {}, float(retry) if retry.isdigit() else 0.0
+        return answer.status, found, float(retry) if retry.isdigit() else 0.0
 
     def close(self) -> None:
         """Ends the connection."""
@@ -140,6 +192,11 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _of(model: str, *rest: Any) -> str:
+    """The address of something of a model."""
+    return "/".join(["/v2/models", *(quote(str(each), safe="") for each in (model, *rest))])
 
 
 class AsyncClient:

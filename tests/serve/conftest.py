@@ -8,6 +8,7 @@ from thinstream.batch import Batch
 from thinstream.learners import Classes
 from thinstream.models.file import write
 from thinstream.models.model import Model
+from thinstream.serve.places import Places
 
 
 def made(path, *labels, n=60, seed=0, **options):
@@ -45,3 +46,12 @@ def server(models, tmp_path_factory):
     yield found
     assert found.stop() == 0
     assert "Traceback" not in (data.parent / "log.txt").read_text()
+
+
+@pytest.fixture
+def places(tmp_path):
+    """The folder of a server, held by this process."""
+    places = Places(tmp_path / "data")
+    with places.held():
+        yield places
+        places.clear()

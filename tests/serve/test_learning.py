@@ -13,7 +13,6 @@ from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.serve.keeper import Keeper
 from thinstream.serve.packed import pack
-from thinstream.serve.places import Places
 from thinstream.serve.reading import RowReader
 from thinstream.serve.registering import register
 from thinstream.serve.settings import Limits, Settings
@@ -23,14 +22,6 @@ from thinstream.streams.opening import open_stream
 from thinstream.training import learn_stream
 
 SETTINGS = Settings(checkpoint_seconds=0.05, archive=True)
-
-
-@pytest.fixture
-def places(tmp_path):
-    places = Places(tmp_path / "data")
-    with places.held():
-        yield places
-        places.clear()
 
 
 def made(places, name="m", algorithm="arow", **options):

@@ -27,7 +27,15 @@ class Telling:
 
     def due(self, rows: int) -> bool:
         """Whether a sample is to be taken, so many rows having been learned."""
-        return rows != self._rows and time.monotonic() >= self._next
+        return self.behind(rows) and time.monotonic() >= self._next
+
+    def behind(self, rows: int) -> bool:
+        """Whether there is anything new."""
+        return rows != self._rows
+
+    def hurry(self) -> None:
+        """Something has happened: a sample is due now."""
+        self._rows, self._next = -1, 0.0
 
     def sample(self, model: Model, progress: Progress, drift: DriftWatch | None, report: Any, nnz: int) -> None:
         """The model of now; ``report`` is the progressive metrics as JSON has them."""

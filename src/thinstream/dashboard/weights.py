@@ -32,13 +32,17 @@ def top_weights(model: Model, top: int = TOP) -> dict[str, float]:
         where, weights = one.sparse_weights()
         size = np.abs(weights)
         places = np.argpartition(size, -top)[-top:] if len(size) > top else np.arange(len(size))
-        after = "" if model.classes.are_two else f" → {model.classes[k]}"
         for place in places.tolist():
             vector, feature = divmod(int(where[place]), max(int(learner.n_features), 1))
-            name = f"{_name(model, feature)}{after}{f' ({vector + 1})' if vector else ''}"
-            found.append((float(weights[place]), name))
+            found.append((float(weights[place]), name_of(model, k, vector, feature)))
     found.sort(key=lambda pair: (-abs(pair[0]), pair[1]))
     return {name: weight for weight, name in found[:top]}
+
+
+def name_of(model: Model, number: int, vector: int, feature: int) -> str:
+    """What a weight is called: by its feature, of several classes the class, and of several vectors the vector."""
+    after = "" if model.classes.are_two else f" → {model.classes[number]}"
+    return f"{_name(model, feature)}{after}{f' ({vector + 1})' if vector else ''}"
 
 
 def _name(model: Model, feature: int) -> str:

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from pathlib import Path
 from typing import Any
 
-from thinstream.serve import dashboard, short, v2
+from thinstream.serve import dashboard, managing, short, v2
 from thinstream.serve.children import Child
 from thinstream.serve.desk import Desk
 from thinstream.serve.guard import Guard
@@ -75,7 +75,7 @@ def predicting_app(
     ]
     return Application(
         short.routes(desk),
-        [*v2.routes(desk), *dashboard.routes(desk), *others],
+        [*v2.routes(desk), *managing.routes(desk), *dashboard.routes(desk), *others],
         lifespan=lifespan,
         exception_handlers={404: _missing, 405: _missing},
     )

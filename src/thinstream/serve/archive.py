@@ -9,6 +9,7 @@ from thinstream.batch import Batch, Position
 from thinstream.models.model import Model
 from thinstream.serve.journal import Reader
 from thinstream.serve.journal_stream import ROWS, Bell, JournalStream
+from thinstream.serve.packed import change_of
 from thinstream.streams.stream import START
 
 
@@ -60,8 +61,12 @@ class _Segment(JournalStream):
         reader, number, row = Reader(self._path), self._after, 0
         try:
             while entries := reader.after(number, ROWS, self._until):
+                number = entries[-1].number
+                entries = [entry for entry in entries if change_of(entry.data) is None]
+                if not entries:
+                    continue
                 batch = self._batch(entries, reader)
-                number, row = entries[-1].number, row + len(batch)
+                row += len(batch)
                 yield replace(batch, position=Position(offset=number, row=row))
         finally:
             reader.close()

@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, ro
 CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, answer TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS refused (number INTEGER, row INTEGER, PRIMARY KEY (number, row)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS changes ON entries (number) WHERE rows = 0;
 """
 #: Answers that are remembered, so that a request sent again is answered again and not learned again.
 REMEMBERED = 1_000_000
@@ -238,6 +239,11 @@ class Journal:
         """What was noted under the name; None if nothing was."""
         found = self._tables.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if found is None else json.loads(found[0])
+
+    def changes(self) -> list[Entry]:
+        """The entries that are no rows."""
+        query = "SELECT number, data FROM entries WHERE rows = 0 ORDER BY number"
+        return [Entry(number, data) for number, data in self._tables.execute(query)]
 
     @property
     def last(self) -> int:

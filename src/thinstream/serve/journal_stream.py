@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch, Position
 from thinstream.models.model import Model
 from thinstream.serve.journal import Entry, Reader
-from thinstream.serve.packed import n_rows, unpack
+from thinstream.serve.packed import Change, change_of, n_rows, unpack
 from thinstream.streams.stream import START
 from thinstream.training.stopping import Interrupted
 
@@ -96,6 +96,8 @@ class JournalStream:
         What it waits for at the end.
     tick : callable
         Whether something is to be done though nothing has come: then a batch without rows is given.
+    happens : callable
+        Is told of each change, and the number of its entry, when all before it is learned.
 
     """
 
@@ -103,9 +105,15 @@ class JournalStream:
     names = skipped = None
 
     def __init__(
-        self, path: Path, name: str, model: Model, bell: Bell, tick: Callable[[], bool] = lambda: False
+        self,
+        path: Path,
+        name: str,
+        model: Model,
+        bell: Bell,
+        tick: Callable[[], bool] = lambda: False,
+        happens: Callable[[Change, int], None] = lambda change, number: None,
     ) -> None:
-        self._path, self._name, self._bell, self._tick = path, name, bell, tick
+        self._path, self._name, self._bell, self._tick, self._happens = path, name, bell, tick, happens
         self.classes = model.classes
         self.feature_space, self.dtype = model.feature_space, model.learner.dtype.name
         self._scores: deque[NDArray[Any] | None] = deque()
@@ -128,16 +136,20 @@ class JournalStream:
                 entries = self._bell.after(number, rows) or reader.after(number, rows)
                 if self._bell.over(bool(entries)):
                     raise Interrupted(signal.SIGTERM)
-                if entries:
-                    batch = self._batch(entries, reader)
-                    position = Position(offset=entries[-1].number, row=position.row + len(batch))
+                for change, some in _between_changes(entries):
+                    if change is not None:
+                        self._happens(change, some[0].number)
+                    batch = self._batch(some, reader) if change is None else self._empty()
+                    position = Position(offset=some[-1].number, row=position.row + len(batch))
                     pieces = [batch]
                     if self.careful and len(batch):
                         pieces = [_measured(batch.until(k + 1).after(k)) for k in range(len(batch))]
                     for self.at, piece in enumerate(pieces):
                         last = self.at == len(pieces) - 1
                         yield replace(piece, position=position) if last else piece
-                elif self._tick():
+                if entries:
+                    continue
+                if self._tick():
                     yield replace(self._empty(), position=position)
                     self._bell.wait(TICK)
                 else:
@@ -166,6 +178,22 @@ class JournalStream:
     def place(self, row: int) -> tuple[int, int]:
         """The entry of a row of the last batch, and its place there."""
         return self._places[row][1]
+
+
+def _between_changes(entries: list[Entry]) -> Iterator[tuple[Change | None, list[Entry]]]:
+    """Entries of rows that follow each other, and each change alone."""
+    rows = list[Entry]()
+    for entry in entries:
+        change = change_of(entry.data)
+        if change is None:
+            rows.append(entry)
+            continue
+        if rows:
+            yield None, rows
+        rows = []
+        yield change, [entry]
+    if rows:
+        yield None, rows
 
 
 def _measured(batch: Batch) -> Batch:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from thinstream.errors import InvalidInputError, ThinstreamError
+from thinstream.errors import InvalidInputError, InvalidParameterError, ThinstreamError, UnknownNameError
 from thinstream.models.file import read
 from thinstream.serve.archive import Archive, Segments
+from thinstream.serve.challengers import Challengers
+from thinstream.serve.changing import Changes
 from thinstream.serve.committing import Busy, Closed, Committer, Work
 from thinstream.serve.feeding import Feed
 from thinstream.serve.journal import Journal, JournalError, Reader, Taught
@@ -18,6 +20,7 @@ from thinstream.serve.packed import n_rows, unpack
 from thinstream.serve.places import Places
 from thinstream.serve.settings import Settings
 from thinstream.serve.sharing import publish, require_shareable
+from thinstream.serve.versions import Keeping, NoVersion, Versions
 from thinstream.serve.wire import Ask
 
 #: What is told of an answer: a status of HTTP and what to say.
@@ -56,6 +59,9 @@ class Keeper:
         self._bell, self._reader = Bell(), Reader(journal.path)
         self._committer = Committer(journal, self._bell.ring, settings.queue)
         archive = Segments(self._folder / "archive", journal.path, model) if settings.archive else Archive()
+        keeping = Keeping(settings.version_rows, settings.version_seconds, settings.versions)
+        challengers = Challengers(self._folder / "challengers")
+        self._changes = Changes(model, Versions(self._folder, keeping), challengers)
         self._learning = Learning(
             model,
             self._folder,
@@ -63,6 +69,7 @@ class Keeper:
             self._committer,
             self._bell,
             archive,
+            self._changes,
             settings.checkpoint_seconds,
             failed,
         )
@@ -86,12 +93,16 @@ class Keeper:
             return
         try:
             self._committer.put(self._work(asked), lambda outcome: tell(_answer(outcome)))
+        except (InvalidInputError, InvalidParameterError, UnknownNameError, NoVersion) as error:  # of a change
+            tell(_answer(error))
         except Closed as closed:
             tell((503, {"error": str(closed)}))
         except Busy as busy:
             tell((429, {"error": f"too much is asked of {self.name!r}: {busy}; try again in a second"}))
 
     def _work(self, asked: Ask) -> Work:
+        if asked.what == "change":
+            return self._changes.work(asked.data, asked.request)
         if asked.what != "learn":
             return self._keep(asked) if asked.what == "keep" else self._label(asked)
         return Taught(asked.data, n_rows(asked.data), asked.request)
@@ -139,7 +150,14 @@ class Keeper:
         """What the dashboard is told of it; of its samples those after the one of a number."""
         if not self.learns:
             return {"status": self.status()}
-        return {"status": self.status() | {"oldest": self._oldest()}, **self._learning.telling.told(since)}
+        told = {"status": self.status() | {"oldest": self._oldest()}, **self.rivals()}
+        return told | self._learning.telling.told(since)
+
+    def rivals(self) -> dict[str, Any]:
+        """The versions that are kept, and the challengers; none of a model that does not learn."""
+        if not self.learns:
+            return {"versions": [], "challengers": []}
+        return {"versions": self._changes.versions.listed(), "challengers": self._learning.challengers}
 
     def _oldest(self) -> float | None:
         """Seconds that the row which has waited longest for its label has waited."""
@@ -171,7 +189,7 @@ def _answer(outcome: Any) -> Answer:
     if isinstance(outcome, JournalError):
         return 503, {"error": f"{outcome}; nothing was learned, try again later"}
     if isinstance(outcome, ThinstreamError):
-        return 422, {"error": str(outcome)}
+        return 404 if isinstance(outcome, NoVersion) else 422, {"error": str(outcome)}
     if isinstance(outcome, BaseException):
         return 500, {"error": f"the request failed: {type(outcome).__name__}"}
     return 200, outcome

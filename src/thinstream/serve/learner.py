@@ -68,6 +68,10 @@ class House:
             threading.Thread(target=lambda: tell(change(asked.model)), daemon=True).start()
         elif (keeper := self.keepers.get(asked.model)) is None:
             tell((404, {"error": f"no model {asked.model!r} is loaded"}))
+        elif asked.what == "rivals":
+            tell((200, keeper.rivals()))
+        elif asked.what == "change":  # which may compile: others are answered meanwhile
+            threading.Thread(target=lambda: keeper.ask(asked, tell), daemon=True).start()
         else:
             keeper.ask(asked, tell)
 

@@ -19,8 +19,10 @@ from thinstream.evaluate.observer import NullObserver, Step
 from thinstream.late_labels.stream import scores_by_class
 from thinstream.models.model import Model
 from thinstream.serve.archive import Archive
+from thinstream.serve.changing import KEEPING, Changes
 from thinstream.serve.committing import Busy, Committer
 from thinstream.serve.journal_stream import Bell, JournalStream
+from thinstream.serve.packed import Change
 from thinstream.serve.publishing import Marks, Publisher
 from thinstream.training.checkpoint import Checkpoints
 from thinstream.training.drift import DriftWatch
@@ -56,10 +58,13 @@ class JournalRun(Run):
         committer: Committer,
         archive: Archive,
         marks: Marks,
+        changes: Changes,
         **options: Any,
     ) -> None:
         super().__init__(stream, model, **options)
         self.journal, self._committer, self._archive, self._marks = stream, committer, archive, marks
+        self._changes, self._own = changes, np.empty(0)
+        self.saved = -1  # the last entry of the checkpoint on disk
         self.trouble: str | None = None  # why there is no checkpoint
 
     @property
@@ -67,7 +72,27 @@ class JournalRun(Run):
         """Rows learned since the last checkpoint."""
         return self._since
 
+    def resume(self) -> bool:
+        """Goes back to the last checkpoint, with the challengers of then; what is left of others goes."""
+        self._changes.challengers.each = {}
+        if not super().resume():
+            return False
+        self.saved = self.state.position.offset
+        self._changes.challengers.restore(self.saved)
+        self.cut()  # the process may have ended before it was
+        return True
+
+    def _like(self) -> None:
+        """Any: a checkpoint may be of another model than the one that the journal began with, which was promoted."""
+
+    def becomes(self, model: Model) -> None:
+        """Another model goes on in this one's place, and is in the next checkpoint whatever comes."""
+        self.state.progress.threshold = model.threshold
+        self.state = self.state._replace(model=model)
+        self._since = max(self._since, 1)
+
     def _judged(self, scores: NDArray[Any]) -> NDArray[Any]:
+        self._own = scores
         given = self.journal.taken(len(scores))
         if all(each is None for each in given):
             return scores
@@ -80,6 +105,12 @@ class JournalRun(Run):
         except ThinstreamError as error:
             raise Unlearnable(error) from error
         self._marks.add(rows.indices[: rows.indptr[-1]], self.state.model.learner.n_features)
+        self._changes.challengers.take(rows, self._own)
+
+    def save(self) -> None:
+        """A checkpoint now, whether or not rows have come since the last."""
+        self._since = max(self._since, 1)
+        self._checkpoint()
 
     def _checkpoint(self) -> None:
         """A checkpoint; where the disk is full the journal stays as it is, and the next one comes in time."""
@@ -88,7 +119,9 @@ class JournalRun(Run):
         assert self.checkpoints is not None
         self.checkpoints.wrote()
         try:
+            self._changes.challengers.save(self.state.position.offset)
             super()._checkpoint()
+            self.saved = self.state.position.offset
             self.cut()
         except (FileWriteError, MissingPackageError, OSError) as error:
             self.trouble = f"no checkpoint can be written: {error.strerror if isinstance(error, OSError) else error}"
@@ -98,6 +131,8 @@ class JournalRun(Run):
     def cut(self) -> None:
         """What the checkpoint has goes from the journal into the archive."""
         done = self.state.position.offset
+        self._changes.versions.unpin(done)
+        self._changes.challengers.sweep(done)
         self._archive.keep(done)
 
         def cut(more: Any) -> None:  # a piece at a time: others are written in between
@@ -113,13 +148,18 @@ class Regular(Checkpoints):
 
     def __init__(self, path: Path, seconds: float = CHECKPOINT, rows: int = ROWS) -> None:
         super().__init__(path, seconds=seconds)
-        self._rows, self.run = rows, None
+        self._rows, self.run, self.due = rows, None, False
 
     run: JournalRun | None
 
+    def wrote(self) -> None:
+        """Now."""
+        super().wrote()
+        self.due = False
+
     def is_late(self) -> bool:
         """Whether one is due."""
-        return super().is_late() or (self.run is not None and self.run.unsaved >= self._rows)
+        return self.due or super().is_late() or (self.run is not None and self.run.unsaved >= self._rows)
 
 
 class Learning(NullObserver):
@@ -138,6 +178,8 @@ class Learning(NullObserver):
     bell : Bell
         Rung when something was written.
     archive : Archive
+    changes : Changes
+        What happens to the model beside rows.
     seconds : float
         Between two checkpoints.
     failed : callable
@@ -153,18 +195,22 @@ class Learning(NullObserver):
         committer: Committer,
         bell: Bell,
         archive: Archive,
+        changes: Changes,
         seconds: float = CHECKPOINT,
         failed: Callable[[], object] = lambda: None,
     ) -> None:
         self._model, self._folder, self._weights = model, folder, weights
         self.publisher = Publisher(weights)
         self._committer, self._bell, self._archive, self._seconds = committer, bell, archive, seconds
+        self._changes = changes
         self._name = committer.do(_name)
+        committer.do(changes.pin)
         self._published = -1
         self._next = 0.0  # when the next version may be published
         self.refused = 0
         self.told: dict[str, Any] = {}  # of the last version
         self.telling = Telling()
+        self.challengers: list[dict[str, Any]] = []
         self.trouble: str | None = None  # why there is no newer one
         self.failure: BaseException | None = None
         self._failed = failed
@@ -199,7 +245,8 @@ class Learning(NullObserver):
         """A run from the last checkpoint on, or from the beginning."""
         self.publisher.forget()
         checkpoints = Regular(self._folder / "checkpoint.ts", self._seconds)
-        stream = JournalStream(self._folder / "journal.sqlite", self._name, self._model, self._bell, self._tick)
+        path = self._folder / "journal.sqlite"
+        stream = JournalStream(path, self._name, self._model, self._bell, self._tick, self._happens)
         stream.careful = careful
         self.run = checkpoints.run = JournalRun(
             stream,
@@ -207,19 +254,51 @@ class Learning(NullObserver):
             self._committer,
             self._archive,
             self.publisher.marks,
+            self._changes,
             checkpoints=checkpoints,
             watch=self,
             drift=DriftWatch(MONITORS),
         )
-        if self.run.resume():
-            self.run.cut()  # the process may have ended before it was
+        self.run.resume()
         model = replace(self.run.state.model, reading=self._model.reading, names=self._model.names)
-        model.learner.grow = not _fixed(model)
-        self.run.state = self.run.state._replace(model=model)
+        self.run.state = self.run.state._replace(model=_growing(model))
+        self._changes.versions.seen(self.run.state.progress.rows)
+
+    def _happens(self, change: Change, number: int) -> None:
+        """A change's turn has come: what the model is without it is kept where it would be lost."""
+        if change.what["what"] in KEEPING:
+            self._keep(KEEPING[change.what["what"]])
+        model = self._changes.happens(change, number, self.state)
+        if model is not self.state:
+            self.publisher.forget()
+            model = _growing(model)
+        self.run.becomes(model)
+        self.telling.hurry()
+        checkpoints = self.run.checkpoints
+        assert isinstance(checkpoints, Regular)
+        checkpoints.due, self._next, self._published = True, 0.0, -1
+
+    def _keep(self, cause: str) -> None:
+        """The model of now becomes a version that is kept; where the disk is full, it does not."""
+        run, done = self.run, self.done
+        self._changes.versions.seen(run.state.progress.rows)
+        if done and run.saved != done:
+            run.save()
+        if not done or run.saved != done:  # as it was given, or there is no room
+            return
+        report = run.report() or {}
+        about = {"rows": run.state.progress.rows, "error": report.get("error"), "auc": report.get("auc")}
+        learner = run.state.model.learner
+        about |= {"nnz": int(learner.nnz), "algorithm": learner.algorithm.name, "cause": cause}
+        with suppress(OSError, ThinstreamError):
+            self._changes.versions.keep(self._folder / "checkpoint.ts", done, **about)
 
     def _tick(self) -> bool:
         """Whether weights are to be published, or a checkpoint written, though nothing comes."""
-        return self._published != self.run.state.position.row or bool(self.run.unsaved)
+        state = self.run.state
+        return (
+            self._published != state.position.row or bool(self.run.unsaved) or self.telling.behind(state.progress.rows)
+        )
 
     def _learn(self) -> None:
         while True:
@@ -247,13 +326,16 @@ class Learning(NullObserver):
         """After each batch: a new version, if it is time for one."""
         if self._published != self.run.state.position.row and time.monotonic() >= self._next:
             self.publish()
-        if self.telling.due(self.run.state.progress.rows):
+        if self._changes.versions.due(step.rows):
+            self._keep("regular")
+        if self.telling.due(step.rows):
             self._sample()
 
     def _sample(self) -> None:
-        """For the dashboard."""
+        """For the dashboard, and whoever asks how challengers do."""
         told, run = self.told, self.run
         self.telling.sample(self.state, run.state.progress, run.drift, run.report(), told["nnz"])
+        self.challengers = self._changes.challengers.told()
 
     def publish(self) -> None:
         """The weights of now become the ones that are predicted with; where memory is full, later."""
@@ -278,6 +360,12 @@ class Learning(NullObserver):
         }
         now = time.monotonic()
         self._next = now + max(FRESH, (now - began) / SHARE)
+
+
+def _growing(model: Model) -> Model:
+    """The model, which gets wider with its rows where it can."""
+    model.learner.grow = not _fixed(model)
+    return model
 
 
 def _fixed(model: Model) -> bool:

@@ -1,5 +1,6 @@
 """What the server answers, for programs (OpenAPI) and for people."""
 
+import re
 from html import escape
 from typing import Any, NamedTuple
 
@@ -76,6 +77,28 @@ _CALLS = (
         {"model_name": "spam", "model_version": "17", "outputs": [
             {"name": "label", "datatype": "BYTES", "shape": [1], "data": ["ham"]}]},
     ),
+    _Call("get", "/v2/models/{name}/versions", "read", "The versions that are kept, and the one that answers."),
+    _Call("post", "/v2/models/{name}/versions", "admin", "Keeps the model of now as a version."),
+    _Call(
+        "post", "/v2/models/{name}/versions/{version}/rollback", "admin",
+        "Goes back to a version, and learns on from it; what it was is kept.",
+    ),
+    _Call(
+        "get", "/v2/models/{name}/versions/{version}/compare/{other}", "read",
+        "Two versions, weight by weight; \"now\" is the one that answers.",
+    ),
+    _Call("get", "/v2/models/{name}/challengers", "read", "How challengers do, and the champion on the same rows."),
+    _Call(
+        "post", "/v2/models/{name}/challengers/{challenger}", "admin",
+        "A model learns along and does not answer: a fresh one, or a model file (application/octet-stream).",
+        {"type": "object", "properties": {"algorithm": {"type": "string"}, "parameters": {"type": "object"}}},
+        {"algorithm": "ssol", "parameters": {"eta": 0.5}},
+    ),
+    _Call("delete", "/v2/models/{name}/challengers/{challenger}", "admin", "A challenger learns no more."),
+    _Call(
+        "post", "/v2/models/{name}/challengers/{challenger}/promote", "admin",
+        "A challenger answers from now on; what answered until now is kept as a version.",
+    ),
     _Call("post", "/v2/repository/index", "read", "All models, loaded or not."),
     _Call("post", "/v2/repository/models/{name}/load", "admin", "Loads a model of the server's folder."),
     _Call("post", "/v2/repository/models/{name}/unload", "admin", "Unloads a model; all of it stays on disk."),
@@ -110,8 +133,9 @@ def description() -> dict[str, Any]:
             "responses": {"200": good} | {code: {"description": why, **error} for code, why in _REFUSALS.items()},
             "security": [{"bearer": [call.scope]}] if call.scope else [],
         }
-        if "{name}" in call.path:
-            found["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
+        if named := re.findall(r"{(\w+)}", call.path):
+            of = {"in": "path", "required": True, "schema": {"type": "string"}}
+            found["parameters"] = [{"name": name, **of} for name in named]
         if call.body is not None:
             own = {"schema": call.body, "example": call.example}
             found["requestBody"] = {"content": {kind: own if kind != _TEXT else {} for kind in call.kinds}}

@@ -16,6 +16,8 @@ from thinstream.serve.wire import from_json, to_json
 #: features, scores a row.
 _HEAD = struct.Struct("<QBcB?qqqq")
 _VERSION = 1
+#: The version of entries that are no rows.
+_CHANGE = 2
 
 
 class Packed(NamedTuple):
@@ -125,3 +127,32 @@ def _parts(data: bytes) -> _Parts:
     return _Parts(
         rows, n_features, _INDICES[size], value, data[a:b], data[b:c], data[c:d], data[d:e], data[e:f], data[f:]
     )
+
+
+class Change(NamedTuple):
+    """What a journal is told beside rows: something happens to the model, as JSON has it, and bytes that go with it."""
+
+    what: dict[str, Any]
+    data: bytes = b""
+
+
+def pack_change(change: Change) -> bytes:
+    """A change as an entry of a journal.
+
+    >>> change_of(pack_change(Change({"what": "rollback", "version": 7})))
+    Change(what={'what': 'rollback', 'version': 7}, data=b'')
+    """
+    raw: bytes = to_json(change.what)
+    head = _HEAD.pack(0, _CHANGE, b"f", 0, False, 0, len(raw), 0, 0)[8:]
+    body = raw + change.data
+    return xxh3_64_intdigest(head + body).to_bytes(8, "little") + head + body
+
+
+def change_of(data: bytes) -> Change | None:
+    """The change that an entry is; None if it is rows."""
+    if data[8] != _CHANGE:
+        return None
+    if int.from_bytes(data[:8], "little") != xxh3_64_intdigest(data[8:]):
+        raise InvalidInputError("a change in the journal is damaged: its checksum does not fit")
+    until = _HEAD.size + _HEAD.unpack_from(data)[6]
+    return Change(from_json(data[_HEAD.size : until]), data[until:])

@@ -1,6 +1,7 @@
 """The models a predicting process knows: each with its newest weights and a reader of rows."""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,12 @@ from thinstream.serve.reading import RowReader
 from thinstream.serve.refusals import Refused
 from thinstream.serve.settings import Limits
 from thinstream.serve.sharing import Shared, Snapshot, bare
+from thinstream.serve.versions import Versions
 
 #: Classes that a message names; of more some.
 _SHOWN = 10
+#: Older versions at hand.
+_KEPT = 4
 
 
 class Served:
@@ -57,6 +61,7 @@ class ServedModels:
     def __init__(self, places: Places, limits: Limits) -> None:
         self._places, self._limits = places, limits
         self._known: dict[str, Served] = {}
+        self._versions: dict[tuple[str, str, int], Snapshot] = {}  # older ones, those asked for last
 
     def names(self) -> list[str]:
         """Of the models that are loaded."""
@@ -73,6 +78,19 @@ class ServedModels:
     def all_names(self) -> list[str]:
         """Of all models there are."""
         return self._places.names()
+
+    def folder(self, name: str) -> Path:
+        """Where all of a model is kept."""
+        return self._places.folder(name)
+
+    def version(self, name: str, version: str) -> Snapshot:
+        """A version that is kept, read from its file if it was not lately; `NoVersion` if it is not."""
+        versions = Versions(self._places.folder(name))
+        file = versions.path(version)
+        key = name, version, file.stat().st_ino
+        found = self._versions.pop(key, None) or Snapshot(versions.read(version), {"version": int(version)})
+        self._versions = dict([*self._versions.items()][-_KEPT + 1 :]) | {key: found}
+        return found
 
     def __call__(self, name: str | None) -> tuple[Served, Snapshot]:
         """A model, and its newest weights; without a name the only one there is."""

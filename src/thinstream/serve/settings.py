@@ -23,3 +23,6 @@ class Settings(NamedTuple):
     checkpoint_seconds: float = 60.0
     archive: bool = False  # whether what is cut from the journal is kept
     sources: dict[str, str] = {}  # noqa: RUF012 (never changed) of models that a broker feeds: its address
+    version_rows: int | None = None  # learned between two versions that are kept
+    version_seconds: float | None = 600.0
+    versions: int = 10  # that are kept

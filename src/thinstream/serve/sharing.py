@@ -56,6 +56,7 @@ class Parts(NamedTuple):
     models: list[Any]
     scales: list[Scales]
     slots: list[NDArray[Any]]
+    threshold: float
 
     @classmethod
     def of(cls, model: Model) -> "Parts":
@@ -64,7 +65,8 @@ class Parts(NamedTuple):
         learner = narrow_learner(whole)
         scales = [one.scales for one in preparation_of(learner).each if one.scales is not None]
         slots = [whole.table.numbers] if isinstance(whole, CompactLearner) else []
-        return cls(model.classes, whole, learner, list(plain_learner(learner).models), scales, slots)
+        models = list(plain_learner(learner).models)
+        return cls(model.classes, whole, learner, models, scales, slots, model.threshold)
 
     @property
     def shapes(self) -> list[list[Any]]:
@@ -91,6 +93,7 @@ class Parts(NamedTuple):
             "intercept": bool(learner.offset),
             "preparation": preparation_of(learner).described,
             "t": int(learner.t),
+            "threshold": self.threshold,
             "models": len(self.models),
             "classes": list(self.classes) if self.classes.grow else None,
             "arrays": self.shapes,
@@ -243,7 +246,9 @@ def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
     if len(arrays) > many + len(scaled):
         around = kept_learner if head["kept_only"] else compact_learner
         learner = around(learner, arrays[-1], head["numbers"], True)
-    return Snapshot(replace(like, learner=learner, classes=classes), head["about"] | {"t": head["t"]})
+    return Snapshot(
+        replace(like, learner=learner, classes=classes, threshold=head["threshold"]), head["about"] | {"t": head["t"]}
+    )
 
 
 def _together(models: list[Frozen], classes: Classes, none: Frozen) -> AnyLearner:

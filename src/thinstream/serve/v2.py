@@ -1,5 +1,6 @@
 """The Open Inference Protocol v2 over REST, as KServe and Triton have it."""
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from thinstream.serve.refusals import Refused
 from thinstream.serve.served import Served, answers, scores_of
 from thinstream.serve.sharing import Snapshot
 from thinstream.serve.tensors import HEADER, inputs_of, packed, split
+from thinstream.serve.versions import NoVersion, Versions, numbers_of
 from thinstream.serve.web import Reply, Request, Route
 from thinstream.serve.wire import to_json
 
@@ -44,14 +46,16 @@ class _V2:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    def _served(self, request: Request) -> tuple[Served, Snapshot]:
+    async def _served(self, request: Request) -> tuple[Served, Snapshot]:
+        """A model, and its newest version or the one that is asked for, if it is kept."""
         served, snapshot = self._desk.models(request.path_params["name"])
         version = request.path_params.get("version")
-        if version is not None and version != str(snapshot.about["version"]):
-            raise Refused(
-                404, f"{served.name!r} is at version {snapshot.about['version']}, there is no {version!r:.40}"
-            )
-        return served, snapshot
+        if version is None or version == str(snapshot.about["version"]):
+            return served, snapshot
+        try:
+            return served, await asyncio.to_thread(self._desk.models.version, served.name, version)
+        except NoVersion as none:
+            raise Refused(404, f"{served.name!r} is at version {snapshot.about['version']}; {none}") from None
 
     async def server(self, request: Request) -> dict[str, Any]:
         """What this is."""
@@ -72,12 +76,12 @@ class _V2:
 
     async def model_ready(self, request: Request) -> dict[str, Any]:
         """Whether a model predicts."""
-        served, _ = self._served(request)
+        served, _ = await self._served(request)
         return {"name": served.name, "ready": True}
 
     async def model(self, request: Request) -> dict[str, Any]:
         """What a model takes and gives."""
-        served, (model, about) = self._served(request)
+        served, (model, about) = await self._served(request)
         tensors = [["indptr", "INT32", [-1]], ["indices", "INT32", [-1]], ["values", "FP32", [-1]]]
         outputs = [
             {"name": name, "datatype": kind, "shape": [-1, *array.shape[1:]]}
@@ -85,7 +89,7 @@ class _V2:
         ]
         return {
             "name": served.name,
-            "versions": [str(about["version"])],
+            "versions": numbers_of([*Versions(self._desk.models.folder(served.name)).listed(), about]),
             "platform": "thinstream",
             "inputs": [{"name": name, "datatype": kind, "shape": shape} for name, kind, shape in tensors],
             "outputs": outputs,
@@ -101,7 +105,7 @@ class _V2:
         """Labels, scores and probabilities of rows."""
         asked, behind = split(await self._desk.body(request), request.headers.get(HEADER))
         tensors = inputs_of(asked, behind)
-        served, (model, about) = self._served(request)
+        served, (model, about) = await self._served(request)
         scores = scores_of(model, rows_of(tensors, served.reader))
         outputs = _outputs(answers(model, scores, one=False), _shape(model))
         outputs, binary = _wanted(asked, outputs)

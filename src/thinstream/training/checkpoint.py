@@ -90,8 +90,8 @@ class Checkpoints:
         """Now: the time to the next begins."""
         self._written = time.monotonic()
 
-    def read(self, source: dict[str, Any], learner: AnyLearner) -> State | None:
-        """The last state written, or None without one; it must be of the same source and the same model."""
+    def read(self, source: dict[str, Any], learner: AnyLearner | None = None) -> State | None:
+        """The last state written, or None without one; it must be of the same source, and of a learner like this."""
         if not self.path.exists():
             return None
         model = read(self.path)
@@ -99,7 +99,8 @@ class Checkpoints:
         if run is None:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
         require_same(self.path, "source", _since_models_normalize(run["source"], model), source)
-        require_same(self.path, "model", described(model.learner), described(learner))
+        if learner is not None:
+            require_same(self.path, "model", described(model.learner), described(learner))
         kind = GrowingProgress if model.classes.grow else Progress
         progress = kind.from_arrays(model.arrays, model.threshold)
         kept = [

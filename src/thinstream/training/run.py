@@ -18,6 +18,7 @@ from thinstream.evaluate.observer import FIRST_LINE, Line, NullObserver, Observe
 from thinstream.evaluate.report import P3, Tradeoff
 from thinstream.evaluate.threshold import Chosen, Goal, RecentScores
 from thinstream.learners.growing_classes import GrowingClasses, called, known_before
+from thinstream.learners.protocol import AnyLearner
 from thinstream.models.model import Model, Names, not_two
 from thinstream.streams.options import how_read
 from thinstream.streams.stream import START, Stream, batches_from
@@ -84,7 +85,7 @@ class Run:
     def resume(self) -> bool:
         """Goes back to the last checkpoint; False if there is none."""
         assert self.checkpoints is not None
-        found = self.checkpoints.read(self._source, self.state.model.learner)
+        found = self.checkpoints.read(self._source, self._like())
         if found is None:
             return False
         if found.model.class_weight != self.state.model.class_weight:
@@ -102,6 +103,10 @@ class Run:
         if self._recent is not None:
             self._recent = RecentScores.from_arrays(found.recent)
         return True
+
+    def _like(self) -> AnyLearner | None:
+        """What the learner of a checkpoint must be like; None: any."""
+        return self.state.model.learner
 
     def prepare(self) -> None:
         """Loads all compiled code (or compiles it, which takes seconds), before the first byte is read."""

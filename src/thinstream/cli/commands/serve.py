@@ -62,6 +62,13 @@ def serve(
         bool,
         option("Keep what is cut from the journal, as caches that `thinstream train` reads.", DURABLE, "--archive"),
     ] = False,
+    version_rows: Annotated[
+        int | None, option("Rows between two versions that are kept (default: by time).", DURABLE, min=1)
+    ] = None,
+    version_seconds: Annotated[
+        float, option("Seconds between two versions that are kept; 0: none.", DURABLE, min=0.0, show_default=True)
+    ] = 600.0,
+    versions: Annotated[int, option("Versions that are kept.", DURABLE, min=1, show_default=True)] = 10,
     keep: Annotated[int, option("Rows that may wait for their labels.", DURABLE, min=1, show_default=True)] = 1_000_000,
     wait: Annotated[
         float | None,
@@ -94,6 +101,9 @@ def serve(
         listening = Listening(host, port, workers, tokens, certificate, key, log)
         sources = by_model(source or [], names)
         settings = Settings(keep, wait, checkpoint_seconds=checkpoint, archive=archive, sources=sources)
+        settings = settings._replace(
+            versions=versions, version_rows=version_rows, version_seconds=version_seconds or None
+        )
         server = Supervisor(places, names, listening, settings, Limits(body, rows, features))
         told = f"serving {', '.join(names) or 'no model yet'} on {server.address}"
         server.run(lambda: print(told, flush=True))
