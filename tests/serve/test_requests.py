@@ -174,6 +174,8 @@ def test_it_describes_itself(server):
     for path, calls in description()["paths"].items():
         assert path in page.decode()
         for method in calls if path != "/events" else ():  # which go on and on: see test_dashboard
-            place = path.format(name="two") + ("" if "v2" in path else "?model=two")
+            if "challenger" in path or (method == "post" and "/versions" in path):  # they change it: see test_managing
+                continue
+            place = path.format(name="two", version="0", other="now") + ("" if "v2" in path else "?model=two")
             asked = server.ask(place, b"{}" if method == "post" and "load" not in path else None)
             assert asked[0] != 404, path
