@@ -51,6 +51,12 @@ class Answers:
                 "was not: its scores are no probabilities (--scores)"
             )
 
+    @property
+    def columns(self) -> list[str]:
+        """What the numbers of a line are of, where there are several."""
+        several = (self.scores or self.proba) and self.top is None and not self.as_json
+        return [*self.shown] if several and not self.model.classes.are_two else []
+
     def lines(self, scores: NDArray[Any], ids: Sequence[str] | None) -> list[str]:
         """A line for each row."""
         numbers = probabilities(scores.astype(np.float64)) if self.proba else scores

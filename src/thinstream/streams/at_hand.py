@@ -40,6 +40,10 @@ def batch_like(model: Any, X: Any) -> Batch | None:
     if _is_frame(X):
         return _parsed_records(model, _records(model, X)) if named else None
     rows = _sequence(X)
+    if isinstance(X, list | tuple) and not len(X):
+        if not named:
+            raise InvalidInputError("X must have a row at least, got an empty list")
+        return _parsed(model, "jsonl", [])
     if rows is None:
         if named:
             _require_hashed(model, X)

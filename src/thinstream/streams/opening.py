@@ -8,8 +8,8 @@ from thinstream.errors import InvalidInputError, InvalidParameterError, meant
 from thinstream.streams.brokers import Following, is_address
 from thinstream.streams.formats import find_format, format_of
 from thinstream.streams.looking import Looked, look
-from thinstream.streams.options import OPTIONS, Options, as_learned
-from thinstream.streams.sources import resolve
+from thinstream.streams.options import LAYOUT, OPTIONS, Options, as_learned
+from thinstream.streams.sources import STDIN, resolve
 from thinstream.streams.stream import Stream
 
 
@@ -65,7 +65,7 @@ def open_like(model: Any, paths: Any, options: Options, named: str = "the model"
 
     Columns may be missing that say nothing of features: label (with ``labels=False``), weight, and those left out.
     """
-    kind = options.format or _one_format(resolve(paths))
+    kind = options.format or _format_like(model, resolve(paths))
     found = as_learned(options, kind, model, named)
     learned = model.reading.get("columns")
     if found.id is not None and learned is not None and found.id not in (*learned, *found.ignore):
@@ -105,6 +105,15 @@ def open_files(paths: Any, options: Options, *, cache: bool = False) -> Stream:
     from thinstream.streams.cache.mapped import CachedStream
 
     return CachedStream(stream, files)
+
+
+def _format_like(model: Any, files: list[str]) -> str:
+    """The format that files' names tell; of a pipe, which has none, that of the table a model has learned from."""
+    if not all(file == STDIN for file in files) or "hashing" not in model.feature_space:
+        return _one_format(files)
+    if LAYOUT in model.reading:
+        return str(model.reading[LAYOUT]["format"])
+    raise InvalidParameterError("standard input has no name that tells its format: --format jsonl, csv or vw does")
 
 
 def require_files(files: list[str]) -> None:

@@ -32,6 +32,8 @@ from thinstream.streams.stream import START, Skipped
 from thinstream.streams.text.names import NameTable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text, TextFormat
 
+_NO_LABEL = "there is no label, others have one"
+_NO_TEXT = "text is to be UTF-8 (iconv -f LATIN1 -t UTF-8 makes it so), other bytes are read as they are"
 #: Bytes parsed first behind a bad record.
 STRETCH = 1 << 12
 
@@ -51,6 +53,8 @@ class Rows(NamedTuple):
     unlabelled: int  # the first row without a label where others have one, or −1
     met: list[Any] | None = None  # labels that ``y`` has the places of, where classes are found as they come
     numbers: tuple[float, ...] = ()  # the lowest labels, where those above 0 are positive
+    gone: tuple[int, ...] = ()  # where rows without a label began that were left out
+    odd: int = -1  # where the first byte is that is no UTF-8, if somebody looked
 
     def batch(self, first_row: int, position: Position) -> Batch:
         """The rows, all of them good, with the position behind them."""
@@ -75,12 +79,13 @@ class TextStream:
     skipped: Skipped = field(default_factory=Skipped)
     book: ClassBook | None = None  # of classes found as they come
     numbers: NumberLabels = field(default_factory=NumberLabels)
+    odd: list[str] = field(default_factory=list)  # where text is no UTF-8, as a remark
 
     unit = "bytes"
 
     def within(self, spans: Sequence[Span]) -> Self:
         """The same stream, of each file only the given span."""
-        return replace(self, spans=tuple(spans), skipped=Skipped(), numbers=NumberLabels())
+        return replace(self, spans=tuple(spans), skipped=Skipped(), numbers=NumberLabels(), odd=[])
 
     @property
     def dtype(self) -> str:
@@ -125,7 +130,7 @@ class TextStream:
     @property
     def remarks(self) -> list[str]:
         """What is odd about what was read so far, as far as the format notices."""
-        return [*getattr(self.form, "remarks", []), *self.numbers.remarks()]
+        return [*getattr(self.form, "remarks", []), *self.numbers.remarks(), *self.odd]
 
     @property
     def size(self) -> int | None:
@@ -185,13 +190,23 @@ class TextStream:
                 for text, rows in self._stretches(piece.text, whole):
                     parsed, before, error = rows.parsed, Position(start.part, offset, line, row), None
                     bad, why = self._bad_label(rows)
+                    for start_of_row in rows.gone:
+                        error = error or self._trouble(file, line + above(), text, ParseError(start_of_row, _NO_LABEL))
                     if bad >= 0:
-                        error = InvalidInputError(f"{display_name(file)}: example {row + bad + 1}{why}")
+                        before_it = (
+                            0 if parsed.starts is None else int(np.count_nonzero(text[: parsed.starts[bad]] == 10))
+                        )
+                        at = "" if parsed.starts is None else f", line {line + above() + before_it + 1}"
+                        error = InvalidInputError(f"{display_name(file)}{at}: example {row + bad + 1}{why}")
                     elif parsed.error is not None:
-                        error = self._trouble(file, line + above(), text, parsed.error)
+                        error = error or self._trouble(file, line + above(), text, parsed.error)
                     if self.names is not None:
                         self.names.add(parsed.named)
                     self.numbers.add(rows.numbers)
+                    if rows.odd >= 0 and not self.odd:
+                        bad_line = line + above() + int(np.count_nonzero(text[: rows.odd] == 10)) + 1
+                        place = f"{display_name(file)}, line {bad_line}"
+                        self.odd.append(f"{place}: {_NO_TEXT}, got byte {text[rows.odd]:#04x}")
                     offset, line, row = offset + parsed.taken, line + parsed.lines, row + len(parsed.labels)
                     batch = rows.batch(before.row, Position(start.part, offset, line, row))
                     good = len(batch) if bad < 0 else bad
@@ -260,22 +275,28 @@ class TextStream:
         Of more than two classes the format gives the numbers.
         """
         parsed = self.form.parse(text)
+        odd = first_odd(text) if getattr(self.form, "takes_any_bytes", False) and not self.odd else -1
         if self.options.normalize == "l2":
             from thinstream.preparing.unit_rows import unit_rows  # on demand: learners come with it
 
             unit_rows(parsed.indptr, parsed.values)
-        missing = np.isnan(parsed.labels)
+        missing, gone = np.isnan(parsed.labels), ()
+        if self.options.labels and self.options.on_error == "skip" and parsed.starts is not None and missing.any():
+            gone = tuple(parsed.starts[missing].tolist())
+            parsed, missing = parsed.only(~missing), np.zeros(len(missing) - len(gone), np.bool_)
         some = self.options.labels and not missing.all()
         unlabelled = int(np.argmax(missing)) if some and missing.any() else -1
         y = None
         if self.book is not None and (some or not len(missing)):
             met, y = local_numbers(parsed.labels if unlabelled < 0 else parsed.labels[:unlabelled], parsed.met)
-            return Rows(parsed, y if unlabelled < 0 else np.pad(y, (0, len(missing) - unlabelled)), unlabelled, met)
+            y = y if unlabelled < 0 else np.pad(y, (0, len(missing) - unlabelled))
+            return Rows(parsed, y, unlabelled, met, gone=gone, odd=odd)
         if some or not len(missing):
             many = self.classes is not None and len(self.classes) > 2
             signs = parsed.labels > 0
             y = np.where(missing, 0, parsed.labels).astype(np.int32) if many else np.where(signs, 1, -1).astype(np.int8)
-        return Rows(parsed, y, unlabelled, numbers=lowest(parsed.labels) if some and self.classes is None else ())
+        numbers = lowest(parsed.labels) if some and self.classes is None else ()
+        return Rows(parsed, y, unlabelled, None, numbers, gone, odd)
 
     def _trouble(self, file: str, line: int, text: Text, error: ParseError) -> InvalidInputError | None:
         """What a bad record raises; None if it is passed over."""
@@ -295,6 +316,20 @@ def numbered(batch: Batch, met: list[Any], book: ClassBook) -> Batch:
     y = batch.require_labels()
     table = book.numbers(met[: int(y.max(initial=-1)) + 1])  # not those of rows that were left out
     return replace(batch, y=table[y] if len(table) else y)
+
+
+def first_odd(text: Text) -> int:
+    r"""Where the first byte is that is no UTF-8; −1 if all are.
+
+    >>> first_odd(np.frombuffer("größe".encode(), np.uint8)), first_odd(np.frombuffer(b"gr\xf6\xdfe", np.uint8))
+    (-1, 2)
+    """
+    if text.max(initial=0) >= 128:
+        try:
+            text.tobytes().decode()
+        except UnicodeDecodeError as error:
+            return error.start
+    return -1
 
 
 class _Here(Executor):

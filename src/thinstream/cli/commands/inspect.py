@@ -19,6 +19,7 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
 ) -> None:
     """Show a model: how it was trained, its sparsity, its largest weights."""
+    from thinstream.cli.known_names import known_names
     from thinstream.cli.render import show_json
     from thinstream.cli.terminal import printable
     from thinstream.models.exports import LinearModel
@@ -30,7 +31,7 @@ def inspect(
         from thinstream.models.picture import draw
 
         draw(linear, plot)
-    facts, features = _facts(found, linear), _largest(linear, top)
+    facts, features = _facts(found, linear), _largest(linear, top, {**known_names(found), **linear.names})
     if as_json:
         from thinstream.blend.serving import blends_of
         from thinstream.cli.lanes import lanes_of
@@ -44,9 +45,10 @@ def inspect(
     if features:
         head = "feature" if found.names or found.feature_space.get("hashing") else "feature (column, the first is 0)"
         names = {name: name for name in features[0]} | {"feature": head, "name": None}
-        print(f"\n{_line(names)}")
+        wide = max([len(str(feature.get("class", ""))) for feature in (names, *features)])
+        print(f"\n{_line(names, wide)}")
     for feature in features:
-        print(printable(_line(feature)))
+        print(printable(_line(feature, wide)))
     if plot is not None:
         print(f"\nthe picture is in {plot}")
 
@@ -111,7 +113,7 @@ def _sparsity(model: "Model", linear: "LinearModel") -> dict[str, Any]:
     return {"weights_met": met, "sparsity": 1.0 - nnz / met if met else None, "hash_space_sparsity": of_all}
 
 
-def _largest(linear: "LinearModel", top: int) -> list[dict[str, Any]]:
+def _largest(linear: "LinearModel", top: int, names: dict[int, str]) -> list[dict[str, Any]]:
     """The features of largest |weight|; of more than two classes with the class they speak for."""
     vector, numbers = linear.together()
     order = vector.largest_first()[:top]
@@ -119,7 +121,7 @@ def _largest(linear: "LinearModel", top: int) -> list[dict[str, Any]]:
     return [
         {
             "feature": j,
-            "name": linear.names.get(j),
+            "name": names.get(j),
             **({} if linear.is_binary else {"class": linear.classes[k]}),
             **({"of": linear.vectors[which].words} if linear.beside else {}),
             "weight": weight,
@@ -128,10 +130,10 @@ def _largest(linear: "LinearModel", top: int) -> list[dict[str, Any]]:
     ]
 
 
-def _line(feature: dict[str, Any]) -> str:
-    """A line of the table, or its head."""
+def _line(feature: dict[str, Any], wide: int) -> str:
+    """A line of the table, or its head, with so much room for classes."""
     weight = feature["weight"]
-    label = f" {feature['class']!s:<20}" if "class" in feature else ""
+    label = f" {feature['class']!s:<{max(wide, 20)}}" if "class" in feature else ""
     shown = f"{weight:>14}" if isinstance(weight, str) else f"{weight:>14.6g}"
     of = f"  {feature['of']}" if "of" in feature else ""
     name = feature["feature"] if feature["name"] is None else feature["name"]

@@ -58,6 +58,8 @@ def predict(
     found, stream, scored = score_data(data, replace(reading, id=row_id), model, labels=False)
     answers = Answers(found, [str(label) for label in found.classes], scores, proba, top, output.json)
     answers.check(str(model))
+    if answers.columns and not output.quiet:
+        say(f"columns: {', '.join(answers.columns)}")
     on_terminal, waited_for = out == "-" and sys.stdout.isatty(), out == "-" or Path(out).is_fifo()
     rows = bad = 0
     with open_outputs([out]) as (file,):

@@ -1,11 +1,11 @@
 """``thinstream split``: the lines of files in parts."""
 
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from thinstream.cli.options import Header, Lines
+from thinstream.cli.options import Header, Lines, are_records
 
 Number = TypeVar("Number", int, float)
 
@@ -26,9 +26,9 @@ def split(
         int | None, typer.Option(min=2, help="Every N-th line goes to the second output.", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the fractions.")] = 0,
-    header: Header = False,
+    header: Header = None,
 ) -> None:
-    """Deal the lines of files out to several outputs: at random, in order, or every N-th."""
+    """Deal the lines of files (of CSV: its records) out to several outputs: at random, in order, or every N-th."""
     from thinstream.cli.io import require_writable
     from thinstream.cli.render import say
     from thinstream.streams.lines.reorder import split as write_parts
@@ -37,7 +37,11 @@ def split(
     shares, counts = _numbers(fractions, "--fractions", float), _numbers(first, "--first", int)
     for path in out:
         require_writable(path)
-    found = write_parts(resolve(data), out, fractions=shares, counts=counts, every=every, seed=seed, header=header)
+    files = resolve(data)
+    quoted = are_records(files)
+    how: dict[str, Any] = {"fractions": shares, "counts": counts, "every": every}
+    kept = quoted if header is None else header
+    found = write_parts(files, out, **how, seed=seed, header=kept, quoted=quoted)
     for path, rows in zip(out, found, strict=True):
         say(f"{rows:,} lines in {path}")
 

@@ -10,7 +10,9 @@ def open_jsonl(known: Format, files: list[str], options: Options) -> Any:
     """The rows of files with a JSON object a line."""
     from thinstream.streams.text.jsonl import JSONLines
 
-    return text_stream(known, files, JSONLines.of(options), options)
+    # where labels are not asked for they may be anything
+    unread: dict[str, Any] = {} if options.labels else {"label": None, "ignore": (*options.ignore, options.label)}
+    return text_stream(known, files, JSONLines.of(options, **unread), options)
 
 
 _OPTIONS = (

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,14 @@ from thinstream.streams.lines.textlines import lines_of, write_lines
 
 Keys = NDArray[np.uint64]
 
+
+class Written(Protocol):
+    """What takes bytes."""
+
+    def write(self, text: bytes, /) -> Any:
+        """One after another."""
+
+
 _BITS = 6  # of a key, which choose one of 64 buckets
 _PIECE = 1 << 12  # lines put in order at a time
 #: Bytes a line in memory takes besides its text: object, reference, key, place in the order.
@@ -21,7 +29,7 @@ _PER_LINE = 96
 
 
 def sort(
-    rows: Iterable[tuple[Keys, list[bytes]]], file: BinaryIO, memory: int, folder: Path | None, shift: int = 64 - _BITS
+    rows: Iterable[tuple[Keys, list[bytes]]], file: Written, memory: int, folder: Path | None, shift: int = 64 - _BITS
 ) -> int:
     """Writes lines in the order of their keys, those of one key in the order given; returns how many.
 

@@ -1,7 +1,7 @@
 """Shuffling and splitting of files of lines that need not fit in memory.
 
-Lines are bytes between newlines, whatever they say. Blank ones are dropped, as is a byte order mark at the head of a
-file, and each line comes out with a newline, also the last one.
+Lines are bytes between newlines, whatever they say; of CSV, records. Blank ones are dropped, as is a byte order mark at
+the head of a file, and each line comes out with a newline, also the last one.
 """
 
 import os
@@ -17,6 +17,7 @@ from thinstream.errors import InvalidParameterError
 from thinstream.streams.compression import Name
 from thinstream.streams.lines.buckets import sort
 from thinstream.streams.lines.outputs import open_outputs
+from thinstream.streams.lines.records import as_line, as_lines
 from thinstream.streams.lines.textlines import Progress, as_list, text_rows, write_lines
 
 MEMORY = 256 << 20
@@ -29,6 +30,7 @@ def shuffle(
     memory: int = MEMORY,
     header: bool = False,
     progress: Progress | None = None,
+    quoted: bool = False,
 ) -> int:
     r"""Writes the lines of all inputs in random order; returns how many.
 
@@ -50,6 +52,8 @@ def shuffle(
         Whether inputs begin with a header (which must be the same in all). It stays the first line.
     progress : function
         Called now and then with the number of lines read.
+    quoted : bool
+        Whether it is CSV, where a record with a newline in quotes goes over several lines.
 
     Examples
     --------
@@ -64,8 +68,21 @@ def shuffle(
     raw, memory = _raw(seed), _count("memory", memory)
     folder = None if os.fspath(out) == "-" else Path(os.path.realpath(out)).parent
     with open_outputs([out], as_list(paths)) as (file,):
-        rows = text_rows(paths, [file] if header else None, memory, progress)
-        return sort(((raw(len(lines)), lines) for lines in rows), file, memory, folder)
+        rows = text_rows(paths, [file] if header else None, memory, progress, quoted)
+        if not quoted:
+            return sort(((raw(len(lines)), lines) for lines in rows), file, memory, folder)
+        lines = ((raw(len(records)), [as_line(record) for record in records]) for records in rows)
+        return sort(lines, _Unfolded(file), memory, folder)
+
+
+class _Unfolded:
+    """A file to which lines that stand for several are written as these."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, text: bytes) -> None:
+        self._file.write(as_lines(text))
 
 
 def split(
@@ -78,6 +95,7 @@ def split(
     seed: int = 0,
     header: bool = False,
     progress: Progress | None = None,
+    quoted: bool = False,
 ) -> list[int]:
     r"""Deals the lines of all inputs out to several outputs, in one pass; returns how many each got.
 
@@ -102,6 +120,8 @@ def split(
         Whether inputs begin with a header (which must be the same in all). Every output gets it.
     progress : function
         Called now and then with the number of lines read.
+    quoted : bool
+        Whether it is CSV, where a record with a newline in quotes goes over several lines.
 
     Examples
     --------
@@ -118,7 +138,7 @@ def split(
     deal = _dealer(len(outs), fractions, counts, every, seed)
     dealt, row = [0] * len(outs), 0
     with open_outputs(outs, as_list(paths)) as files:
-        for lines in text_rows(paths, files if header else None, MEMORY, progress):
+        for lines in text_rows(paths, files if header else None, MEMORY, progress, quoted):
             which = deal(row, len(lines))
             row += len(lines)
             for k, file in enumerate(files):

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.compression import Name, open_read
+from thinstream.streams.lines.records import whole_records
 
 #: Is told now and then how many lines have been read.
 Progress = Callable[[int], object]
@@ -20,9 +21,16 @@ def as_list(paths: Name | Sequence[Name]) -> list[Name]:
 
 
 def text_rows(
-    paths: Name | Sequence[Name], heads: list[BinaryIO] | None, memory: int, progress: Progress | None
+    paths: Name | Sequence[Name],
+    heads: list[BinaryIO] | None,
+    memory: int,
+    progress: Progress | None,
+    quoted: bool = False,
 ) -> Iterator[list[bytes]]:
-    """Lines that are not blank, in lists. With ``heads``, each file has a header, which goes there (once) instead."""
+    """Lines that are not blank, in lists; if ``quoted``, records of CSV, which may go over several.
+
+    With ``heads``, each file has a header, which goes there (once) instead.
+    """
     names = as_list(paths)
     if not names:
         raise InvalidParameterError("there must be at least one input, got none")
@@ -31,7 +39,8 @@ def text_rows(
     for path in names:
         with open_read(path) as file:
             first, awaited = True, heads is not None
-            for lines in lines_of(file, path, memory):
+            found = lines_of(file, path, memory)
+            for lines in whole_records(found, path, memory) if quoted else found:
                 if first:
                     lines[0], first = lines[0].removeprefix(_MARK), False
                 kept = [line for line in lines if line and not line.isspace()]
@@ -73,7 +82,7 @@ def lines_of(file: BinaryIO, path: Name, memory: int) -> Iterator[list[bytes]]:
         yield [bytes(rest)]
 
 
-def write_lines(file: BinaryIO, lines: list[bytes]) -> None:
+def write_lines(file: Any, lines: list[bytes]) -> None:
     """Each with a newline."""
     if lines:
         file.write(b"\n".join(lines) + b"\n")

@@ -81,6 +81,7 @@ class CSV(ColumnFormat):
     """
 
     ROLES = tuple(parser.KINDS)
+    takes_any_bytes = True  # of cells, whatever they encode
     numeric: Sequence[str] = ()
     categorical: Sequence[str] = ()
     dates: Sequence[str] = ()
@@ -160,7 +161,7 @@ class CSV(ColumnFormat):
                     continue
                 if name not in kinds:
                     raise self._no_column(role, name, order)
-                kinds[name] = parser.KINDS[role]
+                kinds[name] = parser.IGNORED if role == "label" and not self.labels else parser.KINDS[role]
         if self.strict:
             no_features = (parser.LABEL, parser.WEIGHT, parser.IGNORED)
             require_columns(self.cross, [name for name, kind in kinds.items() if kind not in no_features])

@@ -168,6 +168,7 @@ class HashedFormat(LineFormat):
             None if error is None else error[0],
             named,
             met,
+            raw.starts[:rows],
         )
 
     def _crossed(

@@ -40,6 +40,22 @@ class Parsed(NamedTuple):
     error: ParseError | None = None
     named: Named | None = None  # new candidates for the format's `NameTable`, to be added in the order of the pieces
     met: list[Any] | None = None  # labels found as they came
+    starts: NDArray[np.int64] | None = None  # where the records of the rows begin
+
+    def only(self, kept: NDArray[np.bool_]) -> "Parsed":
+        """The rows that are marked."""
+        sizes = np.diff(self.indptr)
+        among = np.repeat(kept, sizes)
+        tags, weights = self.tags, self.weights
+        return self._replace(
+            labels=self.labels[kept],
+            indptr=np.concatenate([[0], np.cumsum(sizes[kept])]).astype(np.int64),
+            indices=self.indices[among],
+            values=self.values[among],
+            weights=None if weights is None else weights[kept],
+            tags=None if tags is None else [tag for tag, there in zip(tags, kept.tolist(), strict=True) if there],
+            starts=None if self.starts is None else self.starts[kept],
+        )
 
 
 class TextFormat(Protocol):

@@ -183,6 +183,7 @@ class VW(HashedFormat):
     """
 
     tags: bool = True
+    takes_any_bytes = True  # of names, whatever they encode
 
     def parse(self, text: Text) -> Parsed:
         """The rows of whole lines, up to the first bad one."""

@@ -1,0 +1,125 @@
+"""Tables as people have them: labels that are missing, files to shuffle, odd bytes, rows at hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import thinstream as ts
+from tests.cli.commands import finished, process
+
+HOW = ("--label", "spam", "-a", "arow", "-q")
+
+
+@pytest.fixture
+def mail(there):
+    """Rows whose sender tells the label."""
+    lines = [f"{'yes' if k % 3 else 'no'},{k % 5},{'ann' if k % 3 else 'bob'}\n" for k in range(120)]
+    Path("mail.csv").write_text("spam,size,sender\n" + "".join(lines))
+    return "mail.csv"
+
+
+def with_line(path, number, line):
+    """The file with another line."""
+    lines = Path(path).read_text().splitlines()
+    lines[number - 1] = line
+    Path("other.csv").write_text("\n".join(lines) + "\n")
+    return "other.csv"
+
+
+def test_predictions_do_not_need_labels(mail, thin):
+    thin("train", mail, *HOW, "-m", "m.ts")
+    wanted = thin("predict", mail, "-m", "m.ts", "--scores")
+    unknown = with_line(mail, 5, "perhaps,3,ann")
+    assert thin("predict", unknown, "-m", "m.ts", "--scores").split()[:3] == wanted.split()[:3]
+    assert "a label must be 'no' or 'yes'" in thin("evaluate", unknown, "-m", "m.ts", code=1).errors
+    rows = [{"spam": "perhaps", "size": 3, "sender": "ann"}, {"size": 3, "sender": "ann"}, {"spam": [], "size": 3}]
+    Path("other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = thin("predict", "other.jsonl", "-m", "m.ts", "--scores").split()
+    assert len(found) == 3
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("more", [(), ("--grow-classes",)])
+def test_rows_without_a_label(mail, thin, more):
+    path = with_line(mail, 5, ",3,ann")
+    said = thin("train", path, *HOW, *more, code=1).errors
+    assert "other.csv, line 5: example 4 has no label, others have" in said
+    said = thin("train", path, *HOW[:-1], *more, "--on-error", "skip", "-m", "m.ts").errors
+    assert "1 bad record was passed over, the first: other.csv, line 5, column 1: there is no label" in said
+    assert ts.load("m.ts").t_ == 119
+    again = "--checkpoint-every", 7, "-m", "again.ts", "--jobs", 0
+    thin("train", path, *HOW, *more, "--on-error", "skip", *again)
+    assert Path("again.ts").read_bytes() == Path("m.ts").read_bytes()
+    Path("none.csv").write_text("spam,size\n" + ",1\n" * 1100)
+    said = thin("train", "none.csv", *HOW, "--classes", "no,yes", *more, "--on-error", "skip", code=1).errors
+    assert "more than 1000 bad records, the last: none.csv, line 1002, column 1: there is no label" in said
+
+
+def test_headers_stay_first_by_themselves(mail, thin):
+    thin("shuffle", mail, "-o", "mixed.csv")
+    lines = Path(mail).read_text().splitlines()
+    mixed = Path("mixed.csv").read_text().splitlines()
+    assert mixed[0] == lines[0]
+    assert (sorted(mixed), mixed == lines) == (sorted(lines), False)
+    thin("split", mail, "--first", 100, "-o", "one.csv", "-o", "two.csv")
+    assert [len(Path(name).read_text().splitlines()) for name in ("one.csv", "two.csv")] == [101, 21]
+    thin("shuffle", mail, "-o", "all.csv", "--no-header")
+    assert Path("all.csv").read_text().splitlines()[0] != lines[0]
+
+
+def test_no_rows_at_hand(mail, thin):
+    thin("train", mail, *HOW, "-m", "m.ts")
+    assert ts.load("m.ts").predict([]).tolist() == []
+    with pytest.raises(ValueError, match="X must have a row at least, got an empty list"):
+        ts.AROW().fit([[1.0], [2.0]], [0, 1]).predict([])
+
+
+def test_bytes_that_are_no_text_are_remarked_on(mail, thin):
+    Path("odd.csv").write_bytes(Path(mail).read_bytes() + "no,3,jürgen\n".encode("latin1") + b"no,3,\xff\n")
+    said = thin("train", "odd.csv", *HOW[:-1], "-m", "m.ts").errors
+    assert "odd.csv, line 122: text is to be UTF-8 (iconv" in said
+    assert said.count("text is to be UTF-8") == 1
+    Path("fine.csv").write_bytes(Path(mail).read_bytes() + "no,3,jürgen\n".encode())
+    assert "UTF-8" not in thin("train", "fine.csv", *HOW[:-1]).errors
+
+
+def test_what_a_pipe_is_read_as(mail, thin):
+    thin("train", mail, *HOW, "-m", "m.ts")
+    child = process("predict", "-", "-m", "m.ts", stdin=-1)
+    code, out, _ = finished(child, Path(mail).read_bytes())
+    assert (code, out) == (0, thin("predict", mail, "-m", "m.ts"))
+    rows = [json.dumps({"spam": "no", "tags": ["a"]}), json.dumps({"spam": "yes", "tags": ["b"]})]
+    Path("mail.jsonl").write_text("\n".join(rows * 60) + "\n")
+    thin("train", "mail.jsonl", *HOW, "-m", "j.ts")
+    said = thin("predict", "-", "-m", "j.ts", code=2).errors
+    assert "standard input has no name that tells its format: --format jsonl, csv or vw does" in said
+
+
+def test_columns_are_named_by_inspect(mail, thin):
+    lines = Path(mail).read_text().splitlines()
+    dated = [f"{line},2024-05-{k % 28 + 1:02}" for k, line in enumerate(lines[1:])]
+    Path("dated.csv").write_text("\n".join([f"{lines[0]},sent", *dated]) + "\n")
+    thin("train", "dated.csv", *HOW, "-m", "m.ts")
+    names = {each["name"] for each in json.loads(thin("inspect", "m.ts", "--json", "-n", 100))["top"]}
+    assert {"size", "sent.year=2024", "sent.month=05"} <= names
+    assert None in names  # of categories
+
+
+def test_numbers_of_several_classes_say_which(there, thin):
+    long = "a class with a rather long name"
+    Path("d.csv").write_text("label,x\n" + "".join(f"{[long, 'b', 'c'][k % 3]},{k % 3}\n" for k in range(60)))
+    thin("train", "d.csv", "-a", "arow", "-m", "m.ts", "-q")
+    assert f"columns: {long}, b, c" in thin("predict", "d.csv", "-m", "m.ts", "--scores").errors
+    assert "columns" not in thin("predict", "d.csv", "-m", "m.ts").errors
+    table = thin("inspect", "m.ts").split("\n\n")[1].splitlines()
+    assert len({len(line) for line in table}) == 1
+
+
+@pytest.mark.parametrize(
+    ("cell", "what"), [("12,50", "numbers with a decimal comma"), ("17.05.2024", "dates like 17.05.2024")]
+)
+def test_cells_that_may_be_meant_otherwise(there, thin, cell, what):
+    Path("d.csv").write_text("label;x\n" + "".join(f"{k % 2};{cell}\n" for k in range(60)))
+    assert f"column 'x' has {what}, which are categories" in thin("train", "d.csv", "-a", "arow").errors
+    thin("train", "d.csv", "-a", "arow", "-q", "--categorical", "x")
