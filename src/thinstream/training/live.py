@@ -7,8 +7,10 @@ run that was killed goes on exactly where its last checkpoint is, whatever it ha
 from typing import Any
 
 from thinstream.batch import Position
+from thinstream.errors import NumericalError
 from thinstream.models.model import Model
 from thinstream.streams.brokers.stream import MessageStream
+from thinstream.streams.stream import START
 from thinstream.training.run import Interrupted, Run
 
 #: Seconds between two checkpoints, unless others are asked for.
@@ -32,13 +34,27 @@ class LiveRun(Run):
 
     def run(self) -> Model:
         """Learns until the source is told to end, or a signal comes."""
+        if self.checkpoints is not None and self.state.position == START:
+            super()._checkpoint()  # to come back to
         try:
-            return super().run()
+            while True:
+                try:
+                    return super().run()
+                except NumericalError as error:
+                    self._leave_out(error)
         except Interrupted as stopped:
             self.stopped = stopped
             return self._finished()
         finally:
             self.stream.close()
+
+    def _leave_out(self, error: NumericalError) -> None:
+        """A row cannot be learned: all since the checkpoint is learned again without its message."""
+        if self.checkpoints is None or error.row < 0:
+            raise error
+        self.stream.refuse(error.row, str(error))
+        self.resume()
+        self._since = 0
 
     def clear(self) -> None:
         """The checkpoint stays: it has the place where a later run goes on."""

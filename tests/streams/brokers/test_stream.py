@@ -8,10 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, SourceError, SourceLostError
+from thinstream.learners import Classes
+from thinstream.models.model import Model
 from thinstream.streams.brokers import opening
 from thinstream.streams.brokers.broker import Message
 from thinstream.streams.opening import open_stream
 from thinstream.streams.stream import START, batches_from
+from thinstream.training import Checkpoints
+from thinstream.training.live import LiveRun
 
 
 class Listed:
@@ -215,3 +219,24 @@ def test_rows_wider_than_the_model_are_set_aside(monkeypatch):
     stream = replace(opened(monkeypatch, Listed([[b"1 5:1", b"1 6:1"]])), widest=5)
     assert rows_in(stream.batches()) == [(1, [4])]
     assert "features have numbers up to 5" in stream.skipped.reasons[0]
+
+
+def test_rows_that_cannot_be_learned_are_set_aside(monkeypatch, tmp_path):
+    """All since the checkpoint is learned again without them; the model is that of the others."""
+    messages = [f"{1 if k % 2 else -1} {k % 7 + 1}:1".encode() for k in range(60)]
+    wild = [*messages[:10], b"1 1:9e14", *messages[10:50], b"1 3:1\n1 2:9e14", *messages[50:]]
+
+    def learned(rows, place):
+        model = Model.fresh("fsol", Classes(-1, 1), grow=True, fit_intercept=True, parameters={"eta": 1e25})
+        broker = Listed([rows], [7] * 100)
+        stream = opened(monkeypatch, broker, dead_letters="stream:dead")
+        run = LiveRun(stream, model, checkpoints=Checkpoints(place, every=13))
+        return broker, run, run.run().learner
+
+    broker, run, found = learned(wild, tmp_path / "wild")
+    _, other, wanted = learned(messages, tmp_path / "tame")
+    assert [named for _, named, _ in broker.aside] == ["0:10", "0:51"]
+    assert "cannot be learned" in broker.aside[0][2]
+    assert (found.t, run.skipped) == (wanted.t, 2) == (60, 2)
+    np.testing.assert_array_equal(found.memory.state, wanted.memory.state)
+    assert run.state.progress.report().as_dict() == other.state.progress.report().as_dict()

@@ -272,6 +272,8 @@ def train(
             position = run.state.position
             of = f" of pass {run.state.passes + 1}" if training.passes > 1 else ""
             say(f"resumed from {place} after {position.row + position.skip:,} rows{of}")
+    elif live and not training.resume and place is not None and place.exists():
+        say(f"thinstream: {place} is there: this is a new run, from the begin; --resume would go on from its place")
     elif training.resume and training.model is not None and training.model.exists():
         say(f"thinstream: there is no checkpoint {place}: this is a new run, whose model will replace {training.model}")
     run.prepare()

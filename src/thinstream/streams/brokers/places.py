@@ -58,6 +58,10 @@ class Taken:
             skip=skip,
         )
 
+    def message(self, row: int) -> Message:
+        """The one that has a row of the source."""
+        return self._messages[bisect_right(self._ends, row - self._before.row) - 1]
+
     @property
     def end(self) -> Position:
         """After all of them."""

@@ -11,7 +11,7 @@ import numpy as np
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.brokers.address import Address
-from thinstream.streams.brokers.broker import Broker, Message, SourceLostError
+from thinstream.streams.brokers.broker import Broker, Message, SourceError, SourceLostError
 from thinstream.streams.brokers.dead_letters import DeadLetters, Nowhere
 from thinstream.streams.brokers.following import Following
 from thinstream.streams.brokers.places import Taken, as_number, as_place
@@ -38,6 +38,7 @@ class Known:
     lag: int | None = None
     asked: float = -np.inf  # when the lag was
     position: Position = START
+    refused: dict[str, str] = field(default_factory=dict)  # messages that were read and cannot be learned, and why
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class MessageStream(TextStream):
         """Messages that are there and not taken yet, as of a second ago; None where nobody knows."""
         known, now = self.known, time.monotonic()
         if known.position.offset and now - known.asked >= _FRESH:
-            with suppress(SourceLostError):
+            with suppress(SourceError):  # whoever reads will hear of it
                 known.asked = now
                 known.lag = self.broker.lag(as_place(known.position.offset), known.position.line)
         return known.lag
@@ -89,10 +90,16 @@ class MessageStream(TextStream):
         assert self.known.taken is not None
         return self.known.taken.position(row)
 
+    def refuse(self, row: int, reason: str) -> None:
+        """The message of a row of the last batch cannot be learned: where it comes again it is set aside."""
+        assert self.known.taken is not None
+        self.known.refused[self.known.taken.message(row).named] = reason
+
     def kept(self, position: Position) -> None:
         """A checkpoint has all before this position: the broker is told, now or with the next one."""
-        with suppress(SourceLostError):
-            self.broker.acknowledge(as_place(position.offset))
+        if position.offset:
+            with suppress(SourceLostError):
+                self.broker.acknowledge(as_place(position.offset))
 
     def close(self) -> None:
         """Lets go of the server."""
@@ -143,7 +150,8 @@ class MessageStream(TextStream):
     def _read(self, messages: Sequence[Message], before: Position) -> list[tuple[Taken, Batch]]:
         """The rows of messages, with what they were made of: one batch, unless they can only be read one by one."""
         rows, counts = self._rows(_joined(messages)), [1] * len(messages)
-        plain = all(_is_line(each.data, self.options.max_line) for each in messages)
+        refused, most = self.known.refused, self.options.max_line
+        plain = all(_is_line(each.data, most) and each.named not in refused for each in messages)
         if not plain or self._why_bad(rows) is not None or len(rows.parsed.labels) != len(messages):
             counts = self._sorted_out(messages)
             good = [message for message, count in zip(messages, counts, strict=True) if count]
@@ -180,7 +188,7 @@ class MessageStream(TextStream):
         counts, aside = [], []
         for message in messages:
             rows = self._rows(_joined([message]))
-            reason = self._why_bad(rows)
+            reason = self.known.refused.get(message.named) or self._why_bad(rows)
             if len(message.data) > self.options.max_line:
                 reason = f"a message may have {self.options.max_line:,} bytes (--max-line), got {len(message.data):,}"
             elif reason is None and not len(rows.parsed.labels):
