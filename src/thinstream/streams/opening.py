@@ -70,7 +70,8 @@ def open_like(model: Any, paths: Any, options: Options, named: str = "the model"
     learned = model.reading.get("columns")
     if found.id is not None and learned is not None and found.id not in (*learned, *found.ignore):
         found = replace(found, ignore=(*found.ignore, found.id))  # a column it does not know is no feature
-    return open_files(paths, replace(found, dtype=model.learner.dtype.name, strict=False, names=0))
+    found = replace(found, format=kind, dtype=model.learner.dtype.name, strict=False, names=0)
+    return open_files(paths, found)
 
 
 def look_at(paths: Any, options: Options) -> Looked:
