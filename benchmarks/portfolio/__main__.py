@@ -7,10 +7,12 @@ from typing import Any
 
 from benchmarks.portfolio import page
 from benchmarks.portfolio.candidates import CANDIDATES, FAMILIES
-from benchmarks.portfolio.judging import ALIKE, Judge
+from benchmarks.portfolio.judging import Judge
 from benchmarks.portfolio.scores import Kept, Stream, kept, streams
 from benchmarks.portfolio.selecting import greedy
 from benchmarks.versus.cells import kept as kept_cell
+
+from thinstream.blend.head import ALIKE
 
 VERSION = 2  # raise it when what is kept no longer means the same
 STEPS = 10

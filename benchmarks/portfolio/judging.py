@@ -10,12 +10,11 @@ from benchmarks.portfolio.scores import Kept, Stream
 from numpy.typing import NDArray
 
 from thinstream.blend import Head
-from thinstream.blend.head import USUAL, Counting
+from thinstream.blend.head import Counting
+from thinstream.blend.portfolio import COUNTING
 
 #: What errors count beside losses, which are less noisy.
 ERRORS = 0.75
-#: Every row alike, and a higher floor: the head that portfolios were chosen with.
-ALIKE = Counting(math.inf, 0.01)
 
 
 class Outcome(NamedTuple):
@@ -29,7 +28,7 @@ class Outcome(NamedTuple):
 class Judge:
     """Runs heads over kept scores; ``counting`` is how much rows count in them."""
 
-    def __init__(self, kept: Mapping[Stream, Kept], counting: Counting = USUAL) -> None:
+    def __init__(self, kept: Mapping[Stream, Kept], counting: Counting = COUNTING) -> None:
         self.counting = counting
         self._cut = {stream: one.cut for stream, one in kept.items()}
         self._scores = {stream: np.ascontiguousarray(one.scores.T) for stream, one in kept.items()}

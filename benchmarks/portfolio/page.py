@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 from benchmarks.portfolio.candidates import CANDIDATES, NARROW, WITH_FULL, candidate_of
-from benchmarks.portfolio.judging import ALIKE, ERRORS, Judge, Outcome, worse
+from benchmarks.portfolio.judging import ERRORS, Judge, Outcome, worse
 from benchmarks.portfolio.scores import FULL_ROWS
 
-from thinstream.blend.head import USUAL, Counting
+from thinstream.blend.head import ALIKE, Counting
 from thinstream.blend.member import Member
-from thinstream.blend.portfolio import PORTFOLIO
+from thinstream.blend.portfolio import COUNTING, PORTFOLIO
 from thinstream.experiments.experiment import markdown
 
 Path_ = Sequence[Mapping[str, Any]]
@@ -18,8 +18,8 @@ NAMES = [str(one) for one in CANDIDATES]
 #: Heads beside ours: rows from which on later ones count clearly more, and floors of the curvature.
 COUNTINGS = [
     ALIKE,
-    Counting(np.inf, USUAL.flat),
-    *(Counting(later, flat) for flat in (0.01, USUAL.flat, 0.001) for later in (32.0, USUAL.later, 512.0)),
+    Counting(np.inf, COUNTING.flat),
+    *(Counting(later, flat) for flat in (0.01, COUNTING.flat, 0.001) for later in (32.0, COUNTING.later, 512.0)),
 ]
 
 
@@ -196,6 +196,6 @@ def _heads(judge: Judge, columns: list[int]) -> str:
 A head that has met all rows alike has learned from many scores of models that knew little, and stays less sure than it
 could be where most rows are easy. Geometric means over the {len(judge.sets)} sets, beside rows that count alike and a
 floor of the curvature of 0.01; on how many sets there are fewer errors, or a lower log-loss. The head has
-1 + t/{USUAL.later:.0f} and {USUAL.flat:g}.
+1 + t/{COUNTING.later:.0f} and {COUNTING.flat:g}.
 
 {markdown(header, lines)}"""

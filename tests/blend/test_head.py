@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinstream.blend import Head
+from thinstream.blend.head import ALIKE
+from thinstream.blend.portfolio import COUNTING
 from thinstream.engine.loop import Costs
 
 
-def twin(scores, y, weights, costs):
+def twin(scores, y, weights, costs, later=math.inf, flat=0.01):
     """Scores of the blend before each row, then w, P and m."""
     K = scores.shape[1]
     w, P, out = np.full(K, 2.0 / K), np.eye(K), np.zeros(K, bool)
@@ -30,8 +32,8 @@ def twin(scores, y, weights, costs):
         c = cost * weight
         p = 1 / (1 + math.exp(-z[-1]))
         loss += c * np.logaddexp(0.0, -sign * z[-1])  # −log p(y): 1 − p itself may be 0
-        c *= 1 + len(seen) / 128
-        g, h = c * (p - (sign > 0)), c * max(p * (1 - p), 0.003)
+        c *= 1 + len(seen) / later
+        g, h = c * (p - (sign > 0)), c * max(p * (1 - p), flat)
         P = P - h * np.outer(P @ x, P @ x) / (1 + h * x @ P @ x)
         w = w - g * P @ x
         seen.append(np.where(out, 0.0, s))
@@ -58,12 +60,13 @@ def state(head):
 
 
 @pytest.mark.twin
+@pytest.mark.parametrize("counting", [ALIKE, COUNTING])
 @given(streams())
-def test_is_its_twin(stream):
+def test_is_its_twin(counting, stream):
     scores, y, weights, costs = stream
-    head = Head(scores.shape[1], costs)
+    head = Head(scores.shape[1], costs, counting)
     z = head.learn(scores, y, weights)
-    expected, w, P, m, out, loss = twin(*stream)
+    expected, w, P, m, out, loss = twin(*stream, *counting)
     np.testing.assert_allclose(z, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(head.w, w, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(head.P, P, rtol=1e-9, atol=1e-9)

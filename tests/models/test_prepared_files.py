@@ -9,6 +9,8 @@ import pytest
 
 import thinstream as ts
 from tests.models.test_prepared_exports import KINDS, WIDTH, rows, trained
+from thinstream.blend.head import ALIKE
+from thinstream.blend.portfolio import COUNTING
 from thinstream.blend.serving import served
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
 from thinstream.learners import Classes
@@ -16,6 +18,7 @@ from thinstream.models import packing
 from thinstream.models.container import get
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.models.packing_blend import full_blend
 from thinstream.models.packing_scales import lengthened
 from thinstream.preparing.unit_rows import unit_rows
 
@@ -163,3 +166,19 @@ def test_short_scales_that_are_damaged_are_refused(tmp_path):
     arrays = {"scales/squares.short": np.frombuffer(zlib.compress(b"12345"), np.uint8)}
     with pytest.raises(ModelFileError, match="none of scales"):
         lengthened(arrays)
+
+
+def test_how_much_rows_count_in_a_head_is_kept(tmp_path):
+    X, y = np.eye(4), [0, 1, 0, 1]
+    for portfolio, counting in ((None, COUNTING), (["arow", "fsol"], ALIKE)):
+        ts.Auto(portfolio=portfolio).fit(X, y).save(tmp_path / "m")
+        assert ts.load(tmp_path / "m")._model.learner.head.counting == counting
+
+
+def test_in_files_that_do_not_say_how_much_rows_count_all_count_alike(tmp_path, monkeypatch):
+    model = ts.Auto().fit(np.eye(4), [0, 1, 0, 1])
+    assert "head/counting" in full_blend(model._model.learner)
+    arrays = {name: array for name, array in full_blend(model._model.learner).items() if name != "head/counting"}
+    monkeypatch.setattr("thinstream.models.packing.full_blend", lambda *_: arrays)
+    model.save(tmp_path / "m")
+    assert ts.load(tmp_path / "m")._model.learner.head.counting == ALIKE

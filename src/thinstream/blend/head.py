@@ -3,12 +3,12 @@
 Specification §15. Row t has the scores s₁ … s_K its models gave before they learned it:
 
     m_k = mean of |s_k| over the rows before t;   x_k = clip(s_k/m_k, −10, 10), 0 while m_k is 0
-    z = w·x;   p = 1/(1 + e^−z);   g = c(p − [y = 1]);   h = c·max(p(1 − p), 0.003)
+    z = w·x;   p = 1/(1 + e^−z);   g = c(p − [y = 1]);   h = c·max(p(1 − p), 0.01)
     P ← P − h·(Px)(Px)ᵀ/(1 + h·xᵀPx);   w ← w − g·Px
 
-c is the cost of the row's class times its weight, times 1 + n/128 of the n rows before: what models said when they knew
-little counts less and less. A model that once had a score that is not finite is out: its x is 0
-from then on.
+c is the cost of the row's class times its weight. With our own portfolio c has a factor 1 + n/128, n being the rows
+before: what models said when they knew little counts less and less; and the floor of the curvature is 0.003. A model
+that once had a score that is not finite is out: its x is 0 from then on.
 """
 
 import math
@@ -31,11 +31,12 @@ ROWS, POSITIVES = range(2)
 class Counting(NamedTuple):
     """How much a row counts beside its cost and weight."""
 
-    later: float = 128.0  # after so many rows one counts twice as much as the first, after twice as many three times
-    flat: float = 0.003  # the least curvature p(1 − p) that counts
+    later: float  # after so many rows one counts twice as much as the first, after twice as many three times
+    flat: float  # the least curvature p(1 − p) that counts
 
 
-USUAL = Counting()
+#: The specification's: all rows count alike.
+ALIKE = Counting(math.inf, 0.01)
 
 
 @compiled()
@@ -124,7 +125,7 @@ class Head:
 
     """
 
-    def __init__(self, models: int, costs: Costs = EQUAL_COSTS, counting: Counting = USUAL) -> None:
+    def __init__(self, models: int, costs: Costs = EQUAL_COSTS, counting: Counting = ALIKE) -> None:
         self.costs, self.counting = costs, counting
         self.w, self.P = np.full(models, 2.0 / models), np.eye(models)
         self.sums, self.gone = np.zeros(models), np.zeros(models, np.bool_)

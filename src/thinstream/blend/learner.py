@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.blend.building import stations_of
 from thinstream.blend.group import Group
-from thinstream.blend.head import Head
+from thinstream.blend.head import ALIKE, Head
 from thinstream.blend.linear import parts_of
 from thinstream.blend.member import Member, members_of
 from thinstream.blend.merging import changed, merged, moved, reset
-from thinstream.blend.portfolio import PORTFOLIO
+from thinstream.blend.portfolio import COUNTING, PORTFOLIO
 from thinstream.blend.reading import Readable
 from thinstream.blend.record import FIRST_NOTE, Record
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
@@ -45,7 +45,7 @@ class Blend(ReadsOnce, Readable):
     Parameters
     ----------
     portfolio : sequence of Member (or of estimators), or None
-        The models; None: ours.
+        The models; None: ours, with a head in which later rows count more.
     n_features, costs, dtype, grow, fit_intercept
         As of a `Learner`, for all models; the head has the costs, too.
     drop : bool
@@ -91,6 +91,7 @@ class Blend(ReadsOnce, Readable):
         self.parameters: dict[str, Any] = given | {"portfolio": named, "drop": self.rule.drop}
         self.dtype, self.costs, self.offset = dtype_of(dtype, _NAME), costs, int(fit_intercept)
         self.grow, self.threads, self.n_features = grow, threads, n_features
+        self.counting = COUNTING if members is None else ALIKE
         self._begin(PORTFOLIO if members is None else members)
 
     def _begin(self, portfolio: Sequence[Member]) -> None:
@@ -100,7 +101,7 @@ class Blend(ReadsOnce, Readable):
         self.parts, self.record = parts_of(self.stations), Record(ordered)
         self.require_room(self.n_features)
         self._make_room(self.n_features)
-        self.head = Head(len(self.record.members), self.costs)
+        self.head = Head(len(self.record.members), self.costs, self.counting)
         self.counts = np.zeros(5, np.int64)
         self.weak = np.zeros(len(self.head), np.bool_)  # which were worth nothing at the last look
         self.news: list[str] = []  # what there is to tell since somebody looked

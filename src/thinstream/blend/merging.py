@@ -30,7 +30,7 @@ def merged(blends: Sequence["Blend"], average: bool = False) -> "Blend":
     """A new blend; those given are left as they are, and their order does not matter."""
     for other in blends[1:]:
         require_mergeable(blends[0], other)
-        if other.record.members != blends[0].record.members:
+        if (other.record.members, other.counting) != (blends[0].record.members, blends[0].counting):
             raise MergeError("Auto: models to merge must have begun with the same portfolio")
     seen = sorted((deepcopy(blend) for blend in blends if blend.t), key=_fingerprint)
     if len(seen) < 2:

@@ -5,6 +5,7 @@ adds. Nothing here is tuned for a stream: the head finds out who suits it. A ble
 one for rows as they are and one for rows of unit length.
 """
 
+from thinstream.blend.head import Counting
 from thinstream.blend.member import Member
 
 #: AdaGrad's steps from the first row on, instead of after Σg² has grown to 1.
@@ -13,6 +14,8 @@ _AT_ONCE = {"delta": 0.001, "loss": "logistic"}
 _UNIT = ("rms", "l2")
 #: A matrix costs the square of the features for every row.
 FEW_FEATURES = 300
+#: How much rows count in the head of these models, chosen with them: later ones more, when the models know more.
+COUNTING = Counting(later=128.0, flat=0.003)
 
 PORTFOLIO = (
     # Rows as they are: tf-idf, counts, anything whose scale means something.

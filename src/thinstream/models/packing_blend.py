@@ -2,15 +2,18 @@
 
 Each model that is still there has the arrays of a full model, after ``models/k/``; all that the blend began with are
 named in the description, under ``members``. The head has ``w``, ``P``, ``sums``, ``gone`` and its counters, after
-``head/``; what became of each model stands after ``record/``. ``squares/k`` has Σx_j² of the rows a vector of weights
-is multiplied with (``squares/k.indices`` where most are 0), ``scales/k/`` the scales of the k-th kind of rows.
+``head/``, and how much rows count in it (``counting``, unless all alike); what became of each model stands after ``record/``.
+``squares/k`` has Σx_j² of the rows a vector of weights is multiplied with (``squares/k.indices`` where most are 0),
+``scales/k/`` the scales of the k-th kind of rows.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.blend.head import ALIKE, Counting
 from thinstream.blend.learner import Blend
 from thinstream.blend.member import Member
 from thinstream.blend.record import Record
@@ -42,6 +45,8 @@ def full_blend(blend: Blend, places: Places | None = None) -> Arrays:
     for name in _HEAD:
         array = getattr(blend.head, name)
         found[f"head/{name}"] = array.astype(_FLAGS) if array.dtype == np.bool_ else array
+    if blend.counting != ALIKE:
+        found["head/counting"] = np.array(blend.counting)
     found |= {f"record/{name}": array for name, array in blend.record.arrays().items()}
     for k, part in enumerate(blend.parts):
         found |= {
@@ -72,6 +77,7 @@ def blend_of(head: dict[str, Any], arrays: Arrays) -> Blend:
     for name in _HEAD:
         own = getattr(blend.head, name)
         setattr(blend.head, name, _flags_or_numbers(arrays, f"head/{name}", own))
+    blend.counting = blend.head.counting = _counting(arrays)
     blend.weak = _flags_or_numbers(arrays, "weak", blend.weak)
     for k, part in enumerate(blend.parts):
         part.squares = _dense(arrays, f"squares/{k}", blend.n_features)
@@ -80,6 +86,16 @@ def blend_of(head: dict[str, Any], arrays: Arrays) -> Blend:
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         scales_in(station.preparation, own, blend.n_features)
     return blend
+
+
+def _counting(arrays: Arrays) -> Counting:
+    """How much rows count in the head: all alike, unless the file says otherwise."""
+    if "head/counting" not in arrays:
+        return ALIKE
+    later, flat = require_array(arrays, "head/counting", (2,), np.dtype(np.float64)).tolist()
+    if not (0.0 < later < math.inf and 0.0 < flat <= 0.25):
+        raise ModelFileError(f"rows of its head count by {later} and {flat}, which are no such numbers")
+    return Counting(later, flat)
 
 
 def _restore_models(blend: Blend, common: dict[str, Any], arrays: Arrays) -> None:
