@@ -2,9 +2,9 @@
 
 Each model that is still there has the arrays of a full model, after ``models/k/``; all that the blend began with are
 named in the description, under ``members``. The head has ``w``, ``P``, ``sums``, ``gone`` and its counters, after
-``head/``, and how much rows count in it (``counting``, unless all alike); what became of each model stands after ``record/``.
-``squares/k`` has Σx_j² of the rows a vector of weights is multiplied with (``squares/k.indices`` where most are 0),
-``scales/k/`` the scales of the k-th kind of rows.
+``head/``, and how much rows count in it (``counting``, unless all alike); what became of each model stands after
+``record/``. ``squares/k`` has Σx_j² of the rows a vector of weights is multiplied with (``squares/k.indices`` where
+most are 0), ``scales/k/`` the scales of the k-th kind of rows.
 """
 
 import math
