@@ -82,6 +82,6 @@ left.plot(np.arange(101, 601), 100 * np.convolve(wrong, np.ones(101) / 101, "val
 left.set(xlabel="mails", ylabel="error of the last 101, %", ylim=(0, None))
 for name, times in {"predict": asked[1:], "learn, on disk when answered": told[1:]}.items():
     right.hist(1000 * np.array(times), bins=np.geomspace(0.1, 100, 50), histtype="step", lw=1.5, label=name)
-right.set(xscale="log", xlabel="milliseconds a request", ylabel="requests", ylim=(0, 200))
-right.legend(loc="upper left")
+right.set(xscale="log", xlabel="milliseconds a request", ylabel="requests")
+right.legend(loc="lower center", bbox_to_anchor=(0.5, 1))
 plt.show()

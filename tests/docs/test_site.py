@@ -5,6 +5,7 @@ import inspect
 import os
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_every_page_is_listed():
 def test_links_out_of_the_docs_become_pages():
     assert told_anew("[a](../CHANGELOG.md)", DOCS / "auto.md", DOCS / "auto.md") == f"[a]({PAGES['CHANGELOG.md']})"
     assert told_anew("[a](src/thinstream/batch.py)", ROOT / "README.md", DOCS / "index.md") == (
-        "[a](sources/src/thinstream/batch.py.md)"
+        "[a](code/src/thinstream/batch.py.md)"
     )
     assert told_anew("```\n[a](../x.md)\n```", DOCS / "auto.md", DOCS / "b" / "c.md") == "```\n[a](../x.md)\n```"
 
@@ -123,6 +124,13 @@ def test_stories_are_told(story):
     assert "plt.show()" in text
     assert story.stem.startswith("plot_") or "not run when the site is built" in text
     compile(text, str(story), "exec")
+
+
+def test_the_page_of_installing_has_every_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    ours = {"bench", "dist", "fuzz", "lint", *(name for name in extras if name.startswith("test"))}
+    text = (DOCS / "install.md").read_text()
+    assert [name for name in extras if name not in ours and f"`{name}`" not in text] == []
 
 
 def test_there_are_ten_stories():

@@ -19,12 +19,11 @@ PAGES = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "examples/README.md": "project/stories.md",
-    "examples/gallery/README.md": "gallery/index.rst",
 }
 #: Pages in a folder that belong below a page which, as a file, lists them in its own words.
 BELOW = {"recipes/README": "recipes", "reproduction": "reproduction"}
 #: Folders of docs/ that are written by the build.
-MADE = ("api", "commands", "gallery", "project", "sources")
+MADE = ("api", "code", "commands", "gallery", "project")
 PICTURES = (".png", ".svg", ".jpg")
 _FENCED = re.compile(r"(^(`{3,}|~{3,}).*?^\2`*$)", flags=re.M | re.S)
 _LINK = re.compile(r"(\]\(<?)([^)\s>]+)(?=[>)\s])")
@@ -93,7 +92,7 @@ def _target(target: str, origin: Path, page: Path) -> str:
     if place in PAGES:
         new = DOCS / PAGES[place]
     elif _is_source(place):
-        new = DOCS / "sources" / f"{place}.md"
+        new = DOCS / "code" / f"{place}.md"
     else:
         new = ROOT / place
     return os.path.relpath(new, page.parent) + fragment

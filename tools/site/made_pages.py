@@ -47,7 +47,7 @@ def source_pages() -> dict[str, str]:
     """A page for each source that some page links to."""
     found = {}
     for place in sorted(sources_linked(written_pages())):
-        page = DOCS / "sources" / f"{place}.md"
+        page = DOCS / "code" / f"{place}.md"
         if (ROOT / place).is_dir():
             text = f"# {place}\n\n" + "\n".join(_line_about(path) for path in sorted((ROOT / place).glob("*.py")))
         else:
