@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 GALLERY ?= all
 
-.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-distributed test-mlflow test-versions dist lint style types bench versus reproduce fuzz docs docs-site golden clean
+.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-browser test-distributed test-mlflow test-versions dist lint style types bench versus reproduce fuzz docs docs-site golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -32,7 +32,7 @@ test: $(VENV)/ready-test ## lint, all tests but the slow ones, and every naive t
 	exit $$((tests | others))
 
 compiled: $(VENV)/ready-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted and not faults and not services and not ray and not spark'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted and not faults and not services and not browser and not ray and not spark'
 
 interpreted: $(VENV)/ready-test
 	NUMBA_DISABLE_JIT=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m 'twin or interpreted' tests
@@ -41,10 +41,13 @@ test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests
 	$(BIN)/python -m tests.slow_slice --workers $(WORKERS) --seconds $(SLICE_SECONDS) $(if $(SEED),--seed $(SEED))
 
 test-slow: $(VENV)/ready-test ## everything on one machine, with ten times as many random streams
-	THINSTREAM_HYPOTHESIS=tenfold $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not services and not ray and not spark'
+	THINSTREAM_HYPOTHESIS=tenfold $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not services and not browser and not ray and not spark'
 
 test-faults: $(VENV)/ready-test ## every write, fsync and rename of models, checkpoints, caches and shuffles fails once; full disks
 	$(BIN)/python -m pytest -n $(WORKERS) -m faults tests/faults
+
+test-browser: $(VENV)/ready-test-browser ## the dashboard in chromium (apt install chromium), driven by playwright; skipped where there is none
+	$(BIN)/python -m pytest -rs -m browser tests/dashboard
 
 test-services: $(VENV)/ready-test-services ## sources: learners and brokers killed under flow; servers of Redis and NATS, Kafka's own cluster for tests
 	@tests/streams/brokers/install.sh redis-server nats-server

@@ -37,7 +37,7 @@ def place(seed, name):
 
 def belongs(item):
     """Whether `make test` leaves a test out, or runs it with the same random examples every day."""
-    if any(item.get_closest_marker(name) for name in ("services", "ray", "spark")):
+    if any(item.get_closest_marker(name) for name in ("services", "browser", "ray", "spark")):
         return False
     marked = item.get_closest_marker("slow") or item.get_closest_marker("interpreted")
     return bool(marked) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False)

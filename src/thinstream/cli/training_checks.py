@@ -61,6 +61,8 @@ def _check_watching(training: "Training", distributed: Distributed) -> None:
         raise InvalidParameterError("--recall and --false-alarms are for runs in one process, without --engine")
     if distributed.engine is not None and (training.monitors or training.plot):
         raise InvalidParameterError("--monitor and --plot are for runs in one process, without --engine")
+    if distributed.engine is not None and (training.live or training.report):
+        raise InvalidParameterError("--live and --report are for runs in one process, without --engine")
     if training.monitors:
         from thinstream.errors import listed
         from thinstream.monitors import MONITORS

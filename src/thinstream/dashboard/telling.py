@@ -1,6 +1,7 @@
 """What the page is told of a model that learns: sampled now and then, never for more than a small share of the time."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from thinstream.dashboard.history import History
@@ -37,14 +38,22 @@ class Telling:
         """Something has happened: a sample is due now."""
         self._rows, self._next = -1, 0.0
 
-    def sample(self, model: Model, progress: Progress, drift: DriftWatch | None, report: Any, nnz: int) -> None:
-        """The model of now; ``report`` is the progressive metrics as JSON has them."""
-        began, rows = time.monotonic(), progress.rows
+    def sample(
+        self,
+        model: Model,
+        progress: Progress,
+        drift: DriftWatch | None,
+        report: Any,
+        nnz: int,
+        names: Mapping[int, str] | None = None,
+    ) -> None:
+        """The model of now; ``report`` is the progressive metrics as JSON has them, ``names`` are of features."""
+        began, rows = time.thread_time(), progress.rows
         counted, calibrated = progress.counted, dict[str, Any]()
         if isinstance(counted, Tally) and rows:
             negatives, positives = counted.bins
             calibrated = calibration(negatives, positives, model.has_probabilities)
-        self.history.add(time.time(), rows, report or {}, calibrated.get("error"), nnz, top_weights(model))
+        self.history.add(time.time(), rows, report or {}, calibrated.get("error"), nnz, top_weights(model, names))
         curve = [] if drift is None else [list(stretch) for stretch in drift.curve.stretches()]
         marks = [] if drift is None else [[*told.change, told.monitor] for told in drift.told[-MARKS:]]
         self._now = {
@@ -56,8 +65,8 @@ class Telling:
             "curve": curve,  # of stretches of the stream: rows to their end, rows, how many were called wrong
             "drifts": marks,  # rows when a rise was found, rows when it began, who found it
         }
-        now = time.monotonic()
-        self._rows, self._next = rows, now + max(EVERY, (now - began) / SHARE)
+        took = time.thread_time() - began
+        self._rows, self._next = rows, time.monotonic() + max(EVERY, took / SHARE)
 
     def told(self, since: int = -1) -> dict[str, Any]:
         """All there is to tell; of samples those after the one of a number."""

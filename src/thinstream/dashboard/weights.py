@@ -1,5 +1,7 @@
 """The largest weights of a model, by name."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from thinstream.blend.serving import served
@@ -9,8 +11,8 @@ from thinstream.models.model import Model, Names
 TOP = 12
 
 
-def top_weights(model: Model, top: int = TOP) -> dict[str, float]:
-    """What the largest weights are called, and their values, the largest first.
+def top_weights(model: Model, known: Mapping[int, str] | None = None, top: int = TOP) -> dict[str, float]:
+    """What the largest weights are called, and their values, the largest first; ``known`` are names beside the model's.
 
     Of more than two classes a weight is called by its feature and the class it speaks for; of several vectors of
     weights (`Auto`) the number of the vector follows.
@@ -34,15 +36,15 @@ def top_weights(model: Model, top: int = TOP) -> dict[str, float]:
         places = np.argpartition(size, -top)[-top:] if len(size) > top else np.arange(len(size))
         for place in places.tolist():
             vector, feature = divmod(int(where[place]), max(int(learner.n_features), 1))
-            found.append((float(weights[place]), name_of(model, k, vector, feature)))
+            found.append((float(weights[place]), name_of(model, k, vector, feature, known)))
     found.sort(key=lambda pair: (-abs(pair[0]), pair[1]))
     return {name: weight for weight, name in found[:top]}
 
 
-def name_of(model: Model, number: int, vector: int, feature: int) -> str:
+def name_of(model: Model, number: int, vector: int, feature: int, known: Mapping[int, str] | None = None) -> str:
     """What a weight is called: by its feature, of several classes the class, and of several vectors the vector."""
     after = "" if model.classes.are_two else f" → {model.classes[number]}"
-    return f"{_name(model, feature)}{after}{f' ({vector + 1})' if vector else ''}"
+    return f"{(known or {}).get(feature) or _name(model, feature)}{after}{f' ({vector + 1})' if vector else ''}"
 
 
 def _name(model: Model, feature: int) -> str:

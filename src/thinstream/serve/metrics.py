@@ -33,6 +33,7 @@ _OF_MODELS = (
     ("features", ("features",), False, "Width of the model"),
     ("progressive_error", ("progressive", "error"), False, "Share of rows called wrong before they were learned"),
     ("progressive_log_loss", ("progressive", "log_loss"), False, "Mean logistic loss before rows were learned"),
+    ("progressive_auc", ("progressive", "auc"), False, "Area under the ROC curve of scores before rows were learned"),
     ("progressive_hinge", ("progressive", "hinge"), False, "Mean hinge loss before rows were learned"),
 )
 

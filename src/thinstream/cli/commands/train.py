@@ -129,6 +129,16 @@ class Training:
     plot: Annotated[Path | None, option("Draw the error along the stream into this file (.png or .svg).", WATCHING)] = (
         None
     )
+    live: Annotated[
+        bool,
+        option("Show the run as it goes on a page of this machine, the address of which is told.", WATCHING, "--live"),
+    ] = False
+    live_port: Annotated[
+        int, option("With --live: its port (default: any that is free).", WATCHING, min=0, max=65535)
+    ] = 0
+    report: Annotated[
+        Path | None, option("Keep that page of the run as one file (.html), which needs nothing else.", WATCHING)
+    ] = None
     checkpoint: Annotated[
         Path | None,
         option("Where checkpoints go (default: MODEL.checkpoint): a file; of --mode features a folder.", CHECKPOINTS),
@@ -189,6 +199,7 @@ def train(
     non-zero weights. Of more than two classes precision, recall, F1 and AP are means of the classes.
     """
     from thinstream.blend.serving import blends_of
+    from thinstream.cli.following import follow, shown_live
     from thinstream.cli.io import collect_garbage, look_first, open_data, read_as_learned, with_many_numbers
     from thinstream.cli.progress import JsonLines, Table, Unmeasured
     from thinstream.cli.render import say
@@ -254,6 +265,8 @@ def train(
     watch: Observer = NullObserver() if output.quiet else JsonLines(shown)
     if not (output.quiet or output.json):
         watch = Table(shown, training.passes, metrics=asked or usual(model.classes.are_two), asked=bool(asked))
+    followed = follow(training, watch, model.learner, data)
+    watch = followed or watch
     if training.model is not None:
         keep_going()
     run: Any = None
@@ -279,13 +292,15 @@ def train(
     run.prepare()
     collect_garbage()
     try:
-        trained = run.run()
+        with shown_live(training, followed, run, data):
+            trained = run.run()
     except Interrupted as signal:
         where = "" if place is None or not run.kept else f"; {place} {run.kept}: go on with --resume"
         say(f"thinstream: stopped by {signal}{where}")
         return 128 + signal.number
     finally:
-        watch.close()
+        if followed is None:  # else it is closed before the page is
+            watch.close()
     report = run.state.progress.report()
     if live:
         say_stopped(run, place)

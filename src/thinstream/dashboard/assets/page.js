@@ -129,6 +129,12 @@
       : make("p", { class: "empty" }, "No request yet."), ...(fates.length ? [table(["rows with ids", "count"], fates, "Labels that come later")] : []));
   }
 
+  // Stretches between samples, where the error along the stream is not told.
+  function stretchesOf(samples) {
+    return samples.slice(1).map((sample, k) => [sample.rows, sample.rows - samples[k].rows, Math.max(sample.error * sample.rows - samples[k].error * samples[k].rows, 0)])
+      .filter(([, rows]) => rows > 0);
+  }
+
   // Stretches of a stream, as many as can be told apart on a screen.
   function merged(stretches) {
     const each = Math.ceil(stretches.length / STRETCHES);
@@ -156,11 +162,13 @@
     tile("drift", "Drift alarms", status.drift, whole(status.drift || 0));
     tile("lag", "Journal lag", status.lag, whole(status.lag || 0), "entries");
     tile("waiting", "Wait for labels", status.waiting, whole(status.waiting || 0), status.oldest ? `oldest ${short(status.oldest)} s` : "");
+    const source = status.source || {};
+    tile("source", "Source lag", source.lag, whole(source.lag || 0), source.set_aside ? `${whole(source.set_aside)} set aside` : "");
     tile("refused", "Rows refused", status.refused, whole(status.refused || 0));
     tile("version", "Version", status.version, whole(status.version || 0));
 
     const marks = (told.drifts || []).map(([row]) => row);
-    const curve = merged(told.curve || []).map(([until, rows, wrong]) => [until, wrong / rows]);
+    const curve = merged(told.curve && told.curve.length ? told.curve : stretchesOf(some)).map(([until, rows, wrong]) => [until, wrong / rows]);
     shown.error.draw([...(curve.length ? [{ name: "of each stretch", colour: "s1", points: curve }] : []),
       { name: "since the start", colour: "s2", points: by("error") }], marks);
     shown.auc.section.hidden = !samples.some((sample) => sample.auc !== null);
@@ -251,7 +259,7 @@
     }
     show();
     if (kind === "report") return;
-    const failure = status.failure || status.trouble || trouble;
+    const failure = status.failure || status.trouble || (status.source || {}).trouble || trouble;
     say(failure ? "trouble" : "live", failure || (told.over ? "the run is over" : "live"));
   }
 
