@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 GALLERY ?= all
 
-.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-browser test-distributed test-mlflow test-versions dist lint style types bench versus reproduce fuzz docs docs-site golden clean
+.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-browser test-distributed test-gpu test-mlflow test-versions dist lint style types bench versus reproduce fuzz docs docs-site golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -35,7 +35,8 @@ compiled: $(VENV)/ready-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted and not faults and not services and not browser and not ray and not spark'
 
 interpreted: $(VENV)/ready-test
-	NUMBA_DISABLE_JIT=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m 'twin or interpreted' tests
+	@# lanes on a GPU, too, in numba's simulator
+	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m 'twin or interpreted' tests
 
 test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests with fresh random examples, chosen by the commit's hash (SEED)
 	$(BIN)/python -m tests.slow_slice --workers $(WORKERS) --seconds $(SLICE_SECONDS) $(if $(SEED),--seed $(SEED))
@@ -64,6 +65,9 @@ test-versions: $(VENV)/ready-dist ## a quick part of the tests in every Python h
 
 dist: $(VENV)/ready-dist ## wheel and sdist into dist/, checked, each installed in a bare environment and run
 	$(BIN)/python -m tools.dist
+
+test-gpu: $(VENV)/ready-test-gpu ## lanes on this machine's GPU, bit for bit as on its CPU
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m gpu tests
 
 lint: style types ## ruff, mypy (strict), import contracts
 

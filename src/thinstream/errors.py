@@ -85,6 +85,10 @@ class EdgeWarning(ThinstreamWarning):
     """The best model of a sweep is the first or the last: beyond it there may be better ones."""
 
 
+class DeviceWarning(ThinstreamWarning):
+    """A GPU is asked for where only the CPU can do it, or stands idle where it would be faster."""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as they appear in messages.
 

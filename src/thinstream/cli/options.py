@@ -342,6 +342,10 @@ class Study:
             _LANES,
         ),
     ] = None
+    device: Annotated[
+        str,
+        option("cpu, cuda (a GPU, see docs/gpu.md), or auto (default): a GPU where there is one and it pays.", _LANES),
+    ] = "auto"
     plot: Annotated[Path | None, option("Draw into this file (.png, .svg or .html).", OUTPUT)] = None
     csv: Annotated[Path | None, option("Write the table, with all its columns, to this file.", OUTPUT)] = None
 

@@ -12,6 +12,7 @@ from thinstream.cli.progress import Bar
 from thinstream.cli.render import say
 from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer, Step
+from thinstream.lanes.devices import chosen_device
 from thinstream.learners import find
 from thinstream.models.model import Model, Names
 from thinstream.preparing import Preparation
@@ -56,6 +57,7 @@ def study_config(algorithm: str, study: Study, reading: Reading, stream: Any) ->
         dtype=study.dtype,
         threads=reading.threads or 1,
         memory=parse_bytes(study.memory),
+        device=study.device,
         scale=study.scale,
         normalize=study.normalize,
         classes=len(classes_of(reading)),
@@ -71,6 +73,7 @@ def study_model(learner: Any, reading: Reading, stream: Any, report: dict[str, A
 def require_study_outputs(inputs: list[str], study: Study, model: Path | None) -> None:
     """Raises at once where something of a study is not allowed, or could not be written in the end."""
     parse_bytes(study.memory)
+    chosen_device(study.device, 1, 1)
     Preparation(study.scale, study.normalize)
     if study.plot is not None:
         check_picture_path(study.plot)
@@ -91,6 +94,11 @@ class _Passes(Observer):
         if not self._quiet:
             sizes = f"all models at once need {in_words(needed)}, the limit is {in_words(limit)}"
             say(f"thinstream: {sizes}: {passes} passes")
+
+    def placed(self, device: str, lanes: int) -> None:
+        """Where models are is said where it is not the CPU."""
+        if device != "cpu" and not self._quiet:
+            say(f"thinstream: {lanes:,} lanes on the GPU")
 
     def moved(self, step: Step) -> None:
         """Moves the bar; a new one, where passes have become more."""

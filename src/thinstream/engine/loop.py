@@ -181,7 +181,7 @@ def _lasts(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, decision: Any, m
 
 
 @apart
-def _would_last(
+def would_last(
     p: Any, q: Any, now64: Any, rows: Any, a: Any, b: Any, s: Any, v: Any, decision: Any, memory: Any
 ) -> Any:
     """Whether the round on the row a:b leaves finite numbers only, of which a bound was not enough to be sure."""
@@ -215,7 +215,7 @@ def _try_observing(p: Any, now: Any, rows: Any, a: Any, b: Any, v: Any, memory: 
 
 
 @apart
-def _foreseen(p: Any, q: Any, now64: Any, rows: Any, a: Any, b: Any, example: Any, memory: Any) -> Any:
+def foreseen(p: Any, q: Any, now64: Any, rows: Any, a: Any, b: Any, example: Any, memory: Any) -> Any:
     """The same for a rule that observes, before it does: all of the round in advance, without changing anything."""
     not_inlined()
     x = bound_of(rows.values, a, b)
@@ -304,7 +304,7 @@ def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -
             positive = rows.y[i] > 0
             example = make_example(costs, t + 1, positives + positive, positive, importance)
             sure = is_sure(p, x, 0.0, now64, b - a, example, state)
-            if not (sure or _foreseen(p, q, now64, rows, a, b, example, memory)):
+            if not (sure or foreseen(p, q, now64, rows, a, b, example, memory)):
                 done = -1 - i
                 break
             v = _confidence(q, now, rows, a, b, memory)
@@ -327,7 +327,7 @@ def loop(p: Any, rows: Any, bounds: Any, costs: Any, memory: Any, scores: Any) -
             near = reach(p, x, 0.0, float(v), decision, now64) <= most
             sure = sure and (
                 finite(s + v) & (decision.loss <= MUCH) & near
-                or _would_last(p, q, now64, rows, a, b, s, v, decision, memory)
+                or would_last(p, q, now64, rows, a, b, s, v, decision, memory)
             )
         if not sure:
             done = -1 - i

@@ -21,6 +21,7 @@ from thinstream.estimators.splits import check_folds, is_number, splits_of
 from thinstream.estimators.streams import classes_for
 from thinstream.estimators.study_inputs import labelled_csr, require_known_classes
 from thinstream.evaluate.label_order import warn_of_sorted
+from thinstream.lanes.devices import chosen_device
 from thinstream.learners import Classes
 from thinstream.models.model import Names
 from thinstream.streams.stream import Stream
@@ -90,6 +91,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         Bytes all lanes may take (None: half of the machine's). Beyond it candidates go in several passes.
     n_jobs : int or None, default=None
         Threads that lanes are spread over; None is 1, -1 all cores. The result is the same.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where lanes live: on a GPU they have the same bits (docs/gpu.md). "auto" takes one where it pays.
     random_state : int, RandomState or None, default=None
         Seed of the random candidates.
 
@@ -103,6 +106,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_index_, best_params_, best_score_, best_estimator_
     n_splits_ : int
         0 without folds.
+    device_ : str
+        Where lanes were.
     n_study_passes_ : int
         Over the data; more than one where memory asked for it.
     refit_time_ : float
@@ -136,10 +141,12 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         memory: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        device: str = "cpu",
     ) -> None:
         self.estimator, self.param_grid, self.n_iter, self.cv = estimator, param_grid, n_iter, cv
         self.scoring, self.tradeoff, self.held_out, self.eliminate = scoring, tradeoff, held_out, eliminate
         self.refit, self.memory, self.n_jobs, self.random_state = refit, memory, n_jobs, random_state
+        self.device = device
 
     # Learning ---------------------------------------------------------------------------------------------------------
 
@@ -206,6 +213,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         if isinstance(memory, bool) or not isinstance(memory, numbers.Integral) or memory < 1:
             raise InvalidParameterError(f"memory must be a whole number ≥ 1, got {memory!r}")
         threads_of(self.n_jobs)
+        chosen_device(self.device, 1, 1)  # raises
         scoring_for(self.scoring, self.tradeoff, self.estimator, None if streamed else Classes(-1, 1))  # raises
         if self.n_iter is None:
             return grid(self.param_grid)
@@ -226,6 +234,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
             n_passes=estimator.n_passes,
             final=folds > 0 and (self.held_out == "final" or (self.held_out == "auto" and not is_number(self.cv))),
             memory=self.memory,
+            device=self.device,
             scale=estimator.scale,
             normalize=estimator.normalize,
             classes=len(classes),
@@ -272,6 +281,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         for name in ("best_estimator_", "refit_time_"):
             self.__dict__.pop(name, None)
         self.cv_results_, self.n_splits_, self.n_study_passes_ = results, folds, outcome.passes
+        self.device_ = outcome.device
         self.best_index_, self.best_params_ = outcome.best, settings[outcome.best]
         self.best_score_ = float(outcome.mean[outcome.best])
         if outcome.looks_sorted and (outcome.models or not self.refit):  # else learning the best says so

@@ -10,7 +10,7 @@ when something has to be compiled.
 """
 
 from thinstream.jit.compiled import INTERPRETED, Compiled, compiled, specialisations, watches
-from thinstream.jit.declaring import apart, compiles, lowers, not_inlined, scalar, tell_numba
+from thinstream.jit.declaring import apart, compiles, declarations, lowers, not_inlined, scalar, tell_numba
 
 __all__ = [
     "INTERPRETED",
@@ -18,6 +18,7 @@ __all__ = [
     "apart",
     "compiled",
     "compiles",
+    "declarations",
     "lowers",
     "not_inlined",
     "scalar",

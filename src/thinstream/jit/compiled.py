@@ -47,6 +47,11 @@ class Compiled:
         self._bound: dict[tuple[Any, ...], Any] = {}  # by the very types: what entries are told of them
         self._entries: list[tuple[Entry, int]] = []
 
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself, for other compilers."""
+        return self._function
+
     def __call__(self, *arguments: Any) -> Any:
         """Runs the function; the first call with arguments of certain types loads or compiles it."""
         if INTERPRETED:

@@ -4,39 +4,68 @@ import inspect
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Called by compiled code only, they need no wrappers for Python and C.
 _OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-#: Declarations numba has not been told of.
-_untold: list[Callable[[], None]] = []
+
+
+class Declaration(NamedTuple):
+    """A function that compiled code may call."""
+
+    function: Callable[..., Any]
+    pick: Callable[..., Any] | None  # what is run in its place, by the types of its arguments; None: itself
+    inline: str  # "never": by LLVM only
+    by_force: bool  # whether LLVM must
+
+    def chooser(self) -> Any:
+        """What numba asks for the function to run: one of the same parameters."""
+        pick = self.pick
+        if pick is None:
+            return lambda *types: self.function
+
+        def picked(*types: Any) -> Any:
+            found = pick(*types)
+            return found if found is None else _without_annotations(found)
+
+        return _with_parameters(pick, picked)
+
+    def tell_numba(self) -> None:
+        """Makes it known to numba's compiler for the CPU, and to no other."""
+        from numba.extending import overload
+
+        options = {"forceinline": self.by_force, **_OPTIONS}
+        strict = self.pick is not None
+        overload(self.function, options, strict, self.inline, target="cpu")(self.chooser())
+
+
+#: All there are, in the order of declaration; and those of them numba has not been told of.
+declarations: list[Declaration] = []
+_untold: list[Declaration] = []
 
 
 def tell_numba() -> None:
     """Tells numba of everything declared so far, for code of one's own that is to call it compiled."""
     while _untold:
-        _untold.pop(0)()
+        _untold.pop(0).tell_numba()
+
+
+def _declare(*given: Any) -> None:
+    declarations.append(Declaration(*given))
+    _untold.append(declarations[-1])
 
 
 def scalar(function: Function) -> Function:
     """A small pure function, usable interpreted and inlined into compiled code."""
-    return _callable(function, forceinline=True)
+    _declare(function, None, "never", True)
+    return function
 
 
 def apart(function: Function) -> Function:
     """Like `scalar`, for what is rare and long: not inlined by force (nor at all with `not_inlined` in it)."""
-    return _callable(function, forceinline=False)
-
-
-def _callable(function: Function, forceinline: bool) -> Function:
-    def tell() -> None:
-        from numba.extending import register_jitable
-
-        register_jitable(forceinline=forceinline, **_OPTIONS)(function)
-
-    _untold.append(tell)
+    _declare(function, None, "never", False)
     return function
 
 
@@ -48,18 +77,7 @@ def compiles(function: Callable[..., Any], inline: str = "never") -> Callable[[F
     """
 
     def register(pick: Function) -> Function:
-        def tell() -> None:
-            from numba.extending import overload
-
-            def picked(*types: Any) -> Any:
-                found = pick(*types)
-                return found if found is None else _without_annotations(found)
-
-            choose = _with_parameters(pick, picked)
-            options = {"forceinline": inline == "never", **_OPTIONS}
-            overload(function, inline=inline, jit_options=options)(choose)
-
-        _untold.append(tell)
+        _declare(function, pick, inline, inline == "never")
         return pick
 
     return register

@@ -25,8 +25,8 @@ class Block:
         self.lanes, self.offset = list(lanes), lanes[0].offset
         self.algorithm = declared(type(lanes[0].rule))
         self._padded = [lanes[min(slot, len(lanes) - 1)] for slot in range(_padded(len(lanes)))]
-        self._rule = _with_floats(lanes[0].rule)
-        self._tables = _tables(self._padded, dtype)
+        self._rule = with_floats(lanes[0].rule)
+        self._tables = tables_of(self._padded, dtype)
         totals = np.array([0.0, *self.algorithm.totals()])[:, np.newaxis]
         self.memory = LaneMemory(
             *self._fresh(width, dtype),
@@ -181,13 +181,13 @@ def _aligned(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     return memory[start : start + length * dtype.itemsize].view(dtype)
 
 
-def _with_floats(rule: Any) -> Any:
+def with_floats(rule: Any) -> Any:
     """Numbers of parameters that are declared float as floats, also where they happen to be whole."""
     hints = get_type_hints(type(rule))
     return rule._replace(**{name: float(value) for name, value in rule._asdict().items() if hints[name] is float})
 
 
-def _tables(lanes: Sequence[Lane], dtype: np.dtype[Any]) -> Tables:
+def tables_of(lanes: Sequence[Lane], dtype: np.dtype[Any]) -> Tables:
     """Parameters as rows of numbers."""
     rule: Any = type(lanes[0].rule)
     real, whole = ([[getattr(lane.rule, name) for lane in lanes] for name in names] for names in numbers_of(rule))

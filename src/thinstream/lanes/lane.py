@@ -9,8 +9,8 @@ from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidParameterError
 from thinstream.lanes.access import numbers_of
 from thinstream.learners import Frozen, Learner, find, make_learner
-from thinstream.learners.learner import EQUAL_COSTS
-from thinstream.learners.registry import rule_of
+from thinstream.learners.learner import EQUAL_COSTS, dtype_of, require_sound
+from thinstream.learners.registry import described_by, rule_of
 
 
 class Lane(NamedTuple):
@@ -64,12 +64,14 @@ def make_lanes(
     if len(intercepts) != count:
         raise InvalidParameterError(f"one fit_intercept per lane is needed, got {len(intercepts)} for {count} lanes")
     found = find(algorithm)
-    models = [
-        make_learner(algorithm, n_features=1, dtype=dtype, grow=grow, fit_intercept=bool(one), costs=cost, **given)
-        for given, one, cost in zip(parameters, intercepts, paid, strict=True)
-    ]
-    rules = [rule_of(found, dict(given)).for_width(n_features) for given in parameters]
-    return [Lane(m.parameters, rule, m.costs, m.offset) for m, rule in zip(models, rules, strict=True)]
+    make_learner(algorithm, n_features=1, dtype=dtype, grow=grow, **parameters[0])  # which says what cannot be a lane
+    made, kind = [], dtype_of(dtype, found.name)
+    for given, one, cost in zip(parameters, intercepts, paid, strict=True):  # no learner for each: there may be many
+        own = dict(given)
+        rule = rule_of(found, own)
+        require_sound(found.name, rule, kind, grow, own)
+        made.append(Lane(described_by(found, own), rule.for_width(n_features), cost, int(one)))
+    return made
 
 
 def require_alike(models: Sequence[Learner]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,15 @@ from thinstream.engine.rows import Rows
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.lanes.block import Block
+from thinstream.lanes.devices import device_for, stays_on_cpu
 from thinstream.lanes.lane import Lane, make_lanes, require_alike
 from thinstream.lanes.single import SingleLane, keeps_own_array
 from thinstream.learners import Learner, find
 from thinstream.learners.learner import make_rows, require_range, row_blocks
 from thinstream.learners.limits import physical_memory
+
+if TYPE_CHECKING:
+    from thinstream.lanes.cuda.kernels import Columns
 
 
 class Lanes:
@@ -37,6 +41,9 @@ class Lanes:
         Class costs of each lane.
     threads : int
         Threads a call may use.
+    device : {"cpu", "cuda"}
+        Where the lanes live: on a GPU with the same bits, which pays from about a thousand lanes (docs/gpu.md). Full
+        covariances and SMIDAS stay on the CPU, with a `DeviceWarning`.
 
     Examples
     --------
@@ -63,17 +70,26 @@ class Lanes:
         fit_intercept: bool | Sequence[bool] = False,
         costs: Sequence[Costs] | None = None,
         threads: int = 1,
+        device: str = "cpu",
     ) -> None:
         lanes = make_lanes(algorithm, parameters, n_features, dtype, grow, fit_intercept, costs)
-        self._begin(find(algorithm), lanes, np.dtype(dtype), n_features, grow, threads)
+        self._begin(find(algorithm), lanes, np.dtype(dtype), n_features, grow, threads, device)
 
     def _begin(
-        self, algorithm: Algorithm, lanes: list[Lane], dtype: np.dtype[Any], n_features: int, grow: bool, threads: int
+        self,
+        algorithm: Algorithm,
+        lanes: list[Lane],
+        dtype: np.dtype[Any],
+        n_features: int,
+        grow: bool,
+        threads: int,
+        device: str,
     ) -> None:
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise InvalidParameterError(f"threads must be a whole number ≥ 1, got {threads!r}")
         self.algorithm, self.n_features, self.grow, self.threads = algorithm, n_features, grow, threads
-        self.dtype, self._lanes, self._kind = dtype, lanes, _kind_of(lanes)
+        self.dtype, self._lanes, self.device = dtype, lanes, device_for(device, [lane.rule for lane in lanes])
+        self._kind = _kind_of(lanes, self.device)
         self.failed: dict[int, int] = {}
         self._build()
 
@@ -89,7 +105,7 @@ class Lanes:
         return self.n_features + self._lanes[numbers[0]].offset
 
     @classmethod
-    def of(cls, models: Sequence[Learner], threads: int = 1) -> Self:
+    def of(cls, models: Sequence[Learner], threads: int = 1, device: str = "cpu") -> Self:
         """The models as lanes, at the point where they are; the models themselves stay as they are.
 
         >>> models = [Learner("fsol", n_features=2, eta=eta) for eta in (0.5, 2.0)]
@@ -100,7 +116,7 @@ class Lanes:
         made = object.__new__(cls)
         lanes = [Lane(dict(model.parameters), model.rule, model.costs, model.offset) for model in models]
         first = models[0]
-        made._begin(first.algorithm, lanes, first.dtype, first.n_features, first.grow, threads)
+        made._begin(first.algorithm, lanes, first.dtype, first.n_features, first.grow, threads, device)
         for block, numbers in zip(made._blocks, made._numbers, strict=True):
             block.put([models[k].memory for k in numbers], made._width(numbers))
         return made
@@ -115,6 +131,7 @@ class Lanes:
         dtype: str = "float32",
         fit_intercept: bool | Sequence[bool] = False,
         threads: int = 1,
+        device: str = "cpu",
     ) -> int:
         """Bytes such lanes will take (`nbytes`), without taking them.
 
@@ -122,7 +139,9 @@ class Lanes:
         64000768
         """
         lanes = make_lanes(algorithm, parameters, n_features, dtype, False, fit_intercept, None)
-        kind, precision = _kind_of(lanes), np.dtype(dtype)
+        if any(stays_on_cpu(lane.rule) for lane in lanes):
+            device = "cpu"
+        kind, precision = _kind_of(lanes, device), np.dtype(dtype)
         return sum(
             kind.estimate_nbytes([lanes[k] for k in numbers], n_features + lanes[numbers[0]].offset, precision)
             for numbers in kind.group(lanes, threads)
@@ -147,12 +166,17 @@ class Lanes:
         return self._lanes[lane].model(self.algorithm, memory, self.n_features, self.grow)
 
     def learn(
-        self, batch: Batch, y: NDArray[np.int8] | None = None, weights: NDArray[np.float64] | None = None
+        self,
+        batch: Batch,
+        y: NDArray[np.int8] | None = None,
+        weights: NDArray[np.float64] | None = None,
+        scores: bool = True,
     ) -> NDArray[Any]:
         """Takes the examples in order; returns the score each lane gave each before its update, rows × lanes.
 
         ``y`` and ``weights`` (0: the lane does not see the row, but scores it) may have a column per lane; by default
-        they are those of the batch. Bad input raises before anything is learned.
+        they are those of the batch. Without ``scores`` none are kept, and none returned. Bad input raises before
+        anything is learned.
 
         A lane in which a row would leave numbers that are not finite does not learn it, nor any from there on: its
         scores are NaN, and ``failed`` has the row under the number of the lane.
@@ -165,7 +189,21 @@ class Lanes:
         importance = _weights(batch.weights if weights is None else weights, len(batch), len(self))
         require_range(batch, self.dtype)
         self._widen(batch.n_features)
-        return self._run(batch, each, importance)
+        return self._run(batch, each, importance, scores)
+
+    def learn_counted(self, batch: Batch, columns: "Columns", count: Any) -> None:
+        """Lanes on a device take the examples, and ``count(lanes, scores, rows)`` sees scores there; none are fetched.
+
+        ``columns`` are labels and weights, and which column of each is a lane's. ``rows`` is a slice of the batch.
+        """
+        require_range(batch, self.dtype)
+        self._widen(batch.n_features)
+        for start, stop in row_blocks(batch):
+            rows = make_rows(batch, start, stop, self.dtype, 0)
+            for block, numbers in zip(self._blocks, self._numbers, strict=True):
+                own = columns.taken(numbers, slice(start, stop))
+                block.learn_counted(rows, own, float(batch.largest), numbers, start, count)
+            self._note_failed(batch.first_row + start)
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x of every lane with the weights its next unseen example would meet, rows × lanes. Nothing changes."""
@@ -180,15 +218,15 @@ class Lanes:
             raise InvalidParameterError(
                 f"keep takes different numbers of lanes from 0 to {len(self) - 1}, one at least, got {kept}"
             )
-        old = list(zip(self._blocks, self._numbers, strict=True))
+        new = {lane: number for number, lane in enumerate(kept)}
         place = {
-            kept.index(number): (block, slot)
-            for block, numbers in old
+            new[number]: (block, slot)
+            for block, numbers in zip(self._blocks, self._numbers, strict=True)
             for slot, number in enumerate(numbers)
-            if number in kept
+            if number in new
         }
         self._lanes = [self._lanes[lane] for lane in kept]
-        self.failed = {kept.index(lane): row for lane, row in self.failed.items() if lane in kept}
+        self.failed = {new[lane]: row for lane, row in self.failed.items() if lane in new}
         self._build()
         for block, numbers in zip(self._blocks, self._numbers, strict=True):
             for source in {id(place[k][0]): place[k][0] for k in numbers}.values():
@@ -204,8 +242,10 @@ class Lanes:
         made._blocks = [block.copy() for block in self._blocks]
         return made
 
-    def _run(self, batch: Batch, y: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[Any]:
-        out = np.empty((len(batch), len(self)), dtype=self.dtype)
+    def _run(
+        self, batch: Batch, y: NDArray[np.int8], weights: NDArray[np.float64], scores: bool = True
+    ) -> NDArray[Any]:
+        out = np.empty((len(batch) if scores else 0, len(self)), dtype=self.dtype)
         for start, stop in row_blocks(batch):
             rows = make_rows(batch, start, stop, self.dtype, 0)
             here, largest = slice(start, stop), float(batch.largest)
@@ -240,7 +280,7 @@ class Lanes:
             held = max(block.nbytes for block in self._blocks)  # each is there until it is copied
             self._require_room(n_features, held)
             half_more = max(n_features, self.n_features + self.n_features // 2)  # growing by one feature stays cheap
-            if self._kind is Block and self._needed(half_more) + held <= 0.7 * physical_memory():
+            if self._kind is not SingleLane and self._needed(half_more) + held <= self._room():
                 room = half_more
         for block in self._blocks:
             block.widen(room + block.offset)
@@ -255,12 +295,22 @@ class Lanes:
 
     def _require_room(self, n_features: int, held: int = 0) -> None:
         """Raises if lanes this wide, and bytes ``held`` beside them, would not fit into the machine."""
-        needed = self._needed(n_features) + held
-        if needed > 0.7 * physical_memory():
+        needed, room = self._needed(n_features) + held, self._room()
+        if needed > room:
+            have = f"{room / 1e9:,.0f} GB are free on the GPU"
+            if self.device == "cpu":
+                have = f"this machine has {physical_memory() / 1e9:,.0f} GB"
             raise InvalidInputError(
                 f"{len(self)} lanes of {self.algorithm.name} with {n_features} features need {needed / 1e9:,.0f} GB, "
-                f"this machine has {physical_memory() / 1e9:,.0f} GB; take fewer lanes, or number features more densely"
+                f"{have}; take fewer lanes, or number features more densely"
             )
+
+    def _room(self) -> float:
+        """Bytes all lanes may take."""
+        if self.device == "cpu":
+            return 0.7 * physical_memory()
+        held = sum(block.nbytes for block in self.__dict__.get("_blocks", ()))
+        return float(self._kind.room() + held)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"algorithm": self.algorithm.name}  # classes of a rule are found by name
@@ -270,8 +320,12 @@ class Lanes:
         self.algorithm = find(state["algorithm"])
 
 
-def _kind_of(lanes: Sequence[Lane]) -> Any:
+def _kind_of(lanes: Sequence[Lane], device: str) -> Any:
     """What such lanes live in."""
+    if device == "cuda":
+        from thinstream.lanes.cuda.block import CudaBlock  # which needs an optional package
+
+        return CudaBlock
     return SingleLane if any(keeps_own_array(lane.rule) for lane in lanes) else Block
 
 

@@ -68,7 +68,8 @@ class SingleLane:
         done = self._model._run(own, self.memory, out, Bounds(-1, largest))
         if done < 0:
             done = self.failed[0] = -1 - done
-        scores[:done, 0] = out[:done]
+        if len(scores):
+            scores[:done, 0] = out[:done]
 
     def widen(self, width: int) -> None:
         """As `Block.widen`."""

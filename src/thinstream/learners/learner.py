@@ -54,6 +54,16 @@ def _require_representable(rule: Any, kind: np.dtype[Any], owner: str) -> None:
         raise InvalidParameterError(f"{owner}: {kind.name} cannot hold the state these parameters begin with, {rule}")
 
 
+def require_sound(owner: str, rule: Any, kind: np.dtype[Any], grow: bool, parameters: Any) -> None:
+    """Raises if a model of a rule, with these public parameters, cannot begin in a precision, or cannot grow."""
+    _require_representable(rule, kind, owner)
+    if grow and rule.needs_dimension():
+        raise InvalidParameterError(
+            f"{owner}: these parameters need the number of features beforehand (--features), so grow=True is not "
+            f"possible with them, got {parameters!r}"
+        )
+
+
 def require_range(batch: Batch, dtype: np.dtype[Any]) -> None:
     """Raises if a value is so large that sums of squares would overflow in a model of this precision."""
     limit = _LIMITS[dtype]
@@ -235,12 +245,7 @@ class Learner(ReadsOnce, SingleModel):
         if self.algorithm.kind == "batch" or (getattr(rule, "covariance", DIAGONAL) == FULL) != self.full:
             raise InvalidParameterError(f"{self.algorithm.name}: make_learner makes the learner that can run it")
         kind = dtype_of(dtype, self.algorithm.name)
-        _require_representable(rule, kind, self.algorithm.name)
-        if grow and rule.needs_dimension():
-            raise InvalidParameterError(
-                f"{self.algorithm.name}: these parameters need the number of features beforehand (--features), so "
-                f"grow=True is not possible with them, got {parameters!r}"
-            )
+        require_sound(self.algorithm.name, rule, kind, grow, parameters)
         self.parameters = described_by(self.algorithm, parameters)
         self.algorithm, self.rule = declared(type(rule)), rule.for_width(n_features)
         self.costs, self.grow, self.n_features = costs, grow, n_features

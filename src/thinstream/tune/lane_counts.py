@@ -72,8 +72,12 @@ class LaneCounts(NamedTuple):
 
     def pooled(self, groups: NDArray[np.int64], n: int) -> "LaneCounts":
         """The sums over groups of lanes; a group below 0 counts nowhere."""
-        member = (groups[:, np.newaxis] == np.arange(n)).astype(np.int64)
-        return LaneCounts(self.counts @ member, self.totals @ member)
+        found = LaneCounts(np.zeros((len(self.counts), n), np.int64), np.zeros((len(self.totals), n)))
+        member = groups >= 0
+        for sums, numbers in zip(found, self, strict=True):
+            for total, row in zip(sums, numbers, strict=True):
+                np.add.at(total, groups[member], row[member])
+        return found
 
     def report(self, lane: int, tradeoff: Tradeoff = P3) -> Report:
         """All metrics of a lane; the AUC is NaN."""
@@ -132,6 +136,19 @@ class LaneTallies:
     def update(self, scores: NDArray[Any], y: NDArray[np.int8], roles: NDArray[np.int8]) -> None:
         """The next rows: scores and roles with a column per lane."""
         _count(np.ascontiguousarray(scores), y, roles, self._counts, self._totals, self.losses)
+
+    def update_on_device(
+        self, scores: Any, y: NDArray[np.int8], roles: NDArray[np.int8], role_of: NDArray[np.int32], lanes: Any
+    ) -> None:
+        """The same of some lanes whose scores are on a device; ``role_of`` has the column of each in ``roles``."""
+        from thinstream.lanes.cuda.counting import count_on_device
+
+        counts, totals = (
+            np.ascontiguousarray(self._counts[:, :, lanes]),
+            np.ascontiguousarray(self._totals[:, :, lanes]),
+        )
+        count_on_device(_count.function, scores, y, roles, role_of, counts, totals, self.losses)
+        self._counts[:, :, lanes], self._totals[:, :, lanes] = counts, totals
 
     @property
     def learned(self) -> LaneCounts:

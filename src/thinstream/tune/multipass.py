@@ -9,6 +9,7 @@ import numpy as np
 
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.observer import NullObserver, Observer, Step
+from thinstream.lanes.devices import chosen_device
 from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.lane_ranks import LaneRanks
 from thinstream.tune.sources import Halts, Source, cut, is_repeatable, pieces
@@ -26,6 +27,7 @@ class Found(NamedTuple):
     passes: int
     positives: int | None = 0  # None of more than two classes
     looks_sorted: bool = False  # labels come in long runs: counts as rows pass are too good
+    device: str = "cpu"
 
 
 #: What is done with a study now and then in a pass (dropping lanes) and at its end (taking out models); it gets the
@@ -51,13 +53,16 @@ def study_stream(
     if (config.n_passes > 1 or config.final) and not is_repeatable(stream):
         what = "several passes" if config.n_passes > 1 else "scoring with the final models"
         raise InvalidInputError(f"{what} needs rows that can be read again: a file or a matrix, not a pipe")
-    watch, groups = watch or NullObserver(), _groups(config, lanes, config.n_features)
+    watch = watch or NullObserver()
+    config = config._replace(device=chosen_device(config.device, len(lanes) * config.n_lanes, config.threads))
+    watch.placed(config.device, len(lanes) * config.n_lanes)
+    groups = _groups(config, lanes, config.n_features)
     if len(groups) > 1:
         _require_repeatable(stream, config, lanes, config.n_features)
         watch.split(len(groups), _needed(config, lanes, config.n_features), config.limit)
     while True:
         nothing = LaneCounts.nothing(len(lanes), config.classes), LaneCounts.nothing(len(lanes), config.classes)
-        found = Found(*nothing, 0, len(groups))
+        found = Found(*nothing, 0, len(groups), device=config.device)
         try:
             for number, group in enumerate(groups):
                 place = (number, len(groups))

@@ -1,6 +1,7 @@
 """Candidates × folds as lanes of one study, and which is best."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ class Outcome(NamedTuple):
     passes: int  # as memory allowed
     positives: int | None  # None of more than two classes
     looks_sorted: bool  # by class: scores as rows pass are too good
+    device: str = "cpu"  # where the models were
 
 
 def search(
@@ -117,7 +119,7 @@ def search(
     rank = _ranks(mean, dropped)
     best = int(np.argmin(rank))
     models_found = {best: kept[best]} if best in kept else {}
-    counted = (found.rows, found.passes, found.positives, found.looks_sorted)
+    counted = (found.rows, found.passes, found.positives, found.looks_sorted, found.device)
     return Outcome(scores, mean, error, progressive, dropped, rank, best, models_found, *counted)
 
 
@@ -180,7 +182,7 @@ def _ranks(mean: Numbers, dropped: NDArray[np.int64]) -> NDArray[np.int64]:
     late = np.where(dropped == 0, np.iinfo(np.int64).max, dropped)
     keys = [(-int(rows), -score if math.isfinite(score) else math.inf) for rows, score in zip(late, mean, strict=True)]
     order = sorted(keys)
-    return np.array([order.index(key) + 1 for key in keys])
+    return np.array([bisect_left(order, key) + 1 for key in keys])
 
 
 class WarmUp:

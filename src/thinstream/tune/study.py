@@ -19,8 +19,8 @@ from thinstream.tune.trial_lanes import TrialLanes
 from thinstream.tune.trials import StudyConfig as StudyConfig
 from thinstream.tune.trials import Trial as Trial
 
-#: Rows × lanes taken at a time, so that scores and masks stay small.
-CELLS = 1 << 20
+#: Rows × lanes taken at a time, so that scores and masks stay small; a GPU has work for many more.
+CELLS, CELLS_ON_GPU = 1 << 20, 1 << 26
 
 
 class Study:
@@ -61,6 +61,9 @@ class Study:
 
     def take(self, batch: Batch, roles: NDArray[np.int8] | None = None) -> None:
         """The next rows. ``roles`` (see `tallies`) has a column per split; by default row number mod ``folds``."""
+        if self._counts_on_device:
+            self._take_on_device(batch, roles)
+            return
         for rows, each in self._pieces(batch, roles):
             assert rows.y is not None
             weights = (each == LEARNED).astype(np.float64)
@@ -72,6 +75,29 @@ class Study:
             else:
                 self.order.update(rows.y)
             self._count(scores, rows.y, each)
+
+    @property
+    def _counts_on_device(self) -> bool:
+        """Whether scores need not be fetched: counts are all that is asked for."""
+        return self.lanes.device == "cuda" and self.classes == 2 and self.ranks is None and self._kept is None
+
+    def _take_on_device(self, batch: Batch, given: NDArray[np.int8] | None) -> None:
+        batch = self._checked(batch)
+        y, roles, role_of = batch.require_labels(), self._split_roles(batch, given), self._splits.astype(np.int32)
+        role_of[role_of < 0] += roles.shape[1]
+        weights = (roles == LEARNED).astype(np.float64)
+        if batch.weights is not None:
+            weights *= batch.weights[:, np.newaxis]
+        if self._again:
+            roles[roles == LEARNED] = ABSENT
+        else:
+            self.order.update(y)
+
+        def count(models: NDArray[Any], scores: Any, rows: slice) -> None:
+            self.tallies.update_on_device(scores, y[rows], roles[rows], role_of[models], models)
+
+        self.lanes.learn_counted(self._prepared(batch), weights, role_of, count)
+        self.rows += len(batch)
 
     def again(self) -> None:
         """The same rows come once more: held-out rows are counted anew, those learned before no more."""
@@ -132,25 +158,30 @@ class Study:
             self.ranks.keep(lanes)
         self._splits = self._splits[list(lanes)]
 
-    def _pieces(self, batch: Batch, roles: NDArray[np.int8] | None) -> Any:
-        """The rows in pieces, with the role of each row for each lane."""
+    def _checked(self, batch: Batch) -> Batch:
         if self.classes > 2:
             class_numbers(batch, self.classes)
         elif batch.require_labels().dtype != np.int8:
             raise InvalidInputError("models of two classes are compared, these labels are numbers of classes")
-        batch = batch.check()
-        size = max(CELLS // (len(self._splits) * self._n_lanes), 1)
+        return batch.check()
+
+    def _pieces(self, batch: Batch, roles: NDArray[np.int8] | None) -> Any:
+        """The rows in pieces, with the role of each row for each lane."""
+        batch = self._checked(batch)
+        cells = CELLS_ON_GPU if self.lanes.device == "cuda" else CELLS
+        size = max(cells // (len(self._splits) * self._n_lanes), 1)
         for start in range(0, len(batch), size):
             stop = min(start + size, len(batch))
             rows = batch if stop - start == len(batch) else batch.until(stop).after(start)
-            yield rows, self._roles(rows, None if roles is None else roles[start:stop])
+            by_split = self._split_roles(rows, None if roles is None else roles[start:stop])
+            yield rows, np.take(by_split, self._splits, axis=1)
 
-    def _roles(self, rows: Batch, given: NDArray[np.int8] | None) -> NDArray[np.int8]:
+    def _split_roles(self, rows: Batch, given: NDArray[np.int8] | None) -> NDArray[np.int8]:
+        """The role of each row for each split, and last (number -1) for models that learn from all."""
         if given is None:
             fold = np.arange(self.rows, self.rows + len(rows)) % max(self.folds, 1)
-            each = np.where(fold[:, np.newaxis] == self._splits, HELD_OUT, LEARNED).astype(np.int8)
-        else:
-            each = np.where(self._splits < 0, LEARNED, given[:, self._splits]).astype(np.int8)
+            given = np.where(fold[:, np.newaxis] == np.arange(self.folds), HELD_OUT, LEARNED)
+        each = np.column_stack([given, np.full(len(rows), LEARNED)]).astype(np.int8)
         if rows.weights is not None:
             each[rows.weights == 0] = ABSENT
         return each

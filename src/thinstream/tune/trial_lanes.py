@@ -44,6 +44,7 @@ class TrialLanes:
                 fit_intercept=each["fit_intercept"],
                 costs=each["costs"],
                 threads=config.threads,
+                device=config.device,
             )
             self._parts.append((lanes, numbers))
         self.dtype = np.dtype(config.dtype)
@@ -56,7 +57,12 @@ class TrialLanes:
         for algorithm, numbers in _by_algorithm(config, trials):
             each = _lanes_of([trials[k] for k in numbers], config.n_lanes)
             total += Lanes.estimate_nbytes(
-                algorithm, each["parameters"], width, dtype=config.dtype, fit_intercept=each["fit_intercept"]
+                algorithm,
+                each["parameters"],
+                width,
+                dtype=config.dtype,
+                fit_intercept=each["fit_intercept"],
+                device=config.device,
             )
         return total
 
@@ -81,6 +87,30 @@ class TrialLanes:
     def nbytes(self) -> int:
         """Bytes of their memory."""
         return sum(lanes.nbytes for lanes, _ in self._parts)
+
+    @property
+    def device(self) -> str:
+        """Where all models are; the CPU where one of them has to be."""
+        return "cuda" if all(lanes.device == "cuda" for lanes, _ in self._parts) else "cpu"
+
+    def learn_counted(
+        self, batch: Batch, weights: NDArray[np.float64], weight_of: NDArray[np.int32], count: Any
+    ) -> None:
+        """Takes the rows on a device, of two classes; ``count(models, scores, rows)`` is given scores there.
+
+        ``weight_of`` has the column of a model in ``weights``.
+        """
+        from thinstream.lanes.cuda.kernels import Columns
+
+        y: Any = batch.require_labels()
+        for lanes, numbers in self._parts:
+            place = np.array(numbers)
+            columns = Columns(y[:, np.newaxis], weights, np.zeros(len(numbers), np.int32), weight_of[place])
+
+            def seen(lane: list[int], scores: Any, rows: slice, place: NDArray[Any] = place) -> None:
+                count(place[lane], scores, rows)
+
+            lanes.learn_counted(batch, columns, seen)
 
     def learn(self, batch: Batch, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
         """Takes the rows in order, each model by its column of weights (None: all by those of the batch).

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from thinstream.engine.loop import Costs
+from thinstream.lanes.devices import gpu_room
 from thinstream.learners.limits import physical_memory
 
 
@@ -19,10 +20,11 @@ class StudyConfig(NamedTuple):
     predictions: bool = False  # whether scores are kept, for `Study.predictions`
     n_passes: int = 1  # rows learned in the first are counted before they are, held-out ones in the last
     final: bool = False  # whether held-out rows are scored by the final models, in a further pass
-    memory: int | None = None  # bytes all lanes may take; None: half of the machine's
+    memory: int | None = None  # bytes all lanes may take; None: half of the machine's, or what a GPU has free
     scale: str | None = None  # how rows are prepared, see `preparing`: once for all lanes
     normalize: str | None = None
     classes: int = 2  # of more, each model is one for each class, and the highest score decides
+    device: str = "cpu"  # where models live: "cpu", "cuda", or "auto" (see `lanes.devices`)
     ranks: int | None = None  # the role of rows whose scores are kept in bins, for `Study.ranks`
 
     @property
@@ -33,7 +35,9 @@ class StudyConfig(NamedTuple):
     @property
     def limit(self) -> int:
         """Bytes."""
-        return physical_memory() // 2 if self.memory is None else self.memory
+        if self.memory is not None:
+            return self.memory
+        return gpu_room() if self.device == "cuda" else physical_memory() // 2
 
 
 class Trial(NamedTuple):

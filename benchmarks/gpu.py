@@ -1,0 +1,99 @@
+"""Lanes on a GPU beside lanes on all cores of the same machine: seconds for one pass over a generated text set.
+
+    python -m benchmarks.gpu                 # the table of docs/gpu.md
+    python -m benchmarks.gpu --lanes 1024 --rules FSOL --rows 20000
+
+Rows have 60 words of 47,236 (or 3.2 million), drawn by Zipf's law. Each time is the best of two passes after one that
+compiles. A sample of lanes is compared with models of their own, bit for bit.
+"""
+
+import argparse
+import os
+import time
+
+import numpy as np
+
+from thinstream.batch import Batch
+from thinstream.lanes import Lanes
+from thinstream.learners import Learner
+
+RULES = ("FSOL", "SSOL", "AROW")
+LANES = (256, 1024, 4096, 16384)
+
+
+def text(rows, width, words=90, seed=0):
+    """Rows of distinct words, of unit length, labelled by a random plane."""
+    rng = np.random.default_rng(seed)
+    share = 1 / np.arange(1, width + 1) ** 1.1
+    drawn = np.searchsorted(np.cumsum(share / share.sum()), rng.random((rows, words))).clip(0, width - 1)
+    drawn = np.sort(rng.permutation(width)[drawn], axis=1)
+    new = np.ones(drawn.shape, bool)
+    new[:, 1:] = drawn[:, 1:] != drawn[:, :-1]
+    counts = new.sum(axis=1)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indices, values = drawn[new].astype(np.int32), np.repeat(1 / np.sqrt(counts), counts).astype(np.float32)
+    scores = np.add.reduceat(values * rng.standard_normal(width)[indices], indptr[:-1])
+    return Batch.of(indptr, indices, values, width, np.where(scores > np.median(scores), 1, -1).astype(np.int8))
+
+
+def parameters_of(rule, lanes):
+    """As a search would have them: a rate, and a threshold where there is one."""
+    rng = np.random.default_rng(1)
+    drawn = 10 ** rng.uniform(-3, 1, (lanes, 2))
+    if rule == "AROW":
+        return [{"r": float(r)} for r, _ in drawn]
+    return [{"eta": float(eta), "l1": float(l1)} for eta, l1 in drawn]
+
+
+def timed(rule, count, batch, device, threads, times=2):
+    """Seconds to make the lanes, and to learn; and the lanes."""
+    best, made = np.inf, np.inf
+    parameters = parameters_of(rule, count)
+    Lanes(rule, parameters, n_features=10, device=device, threads=threads).learn(text(10, 10, 5), scores=False)
+    for _ in range(times):
+        start = time.perf_counter()
+        lanes = Lanes(rule, parameters, n_features=batch.n_features, device=device, threads=threads)
+        made = min(made, time.perf_counter() - start)
+        start = time.perf_counter()
+        lanes.learn(batch, scores=False)
+        best = min(best, time.perf_counter() - start)
+    return made, best, lanes
+
+
+def same(rule, lanes, batch, sample=3):
+    """Whether a sample of the lanes has the bits of models of their own."""
+    for lane in np.linspace(0, len(lanes) - 1, sample).astype(int).tolist():
+        model = Learner(rule, n_features=batch.n_features, **parameters_of(rule, len(lanes))[lane])
+        model.learn(batch)
+        if model.weights().tobytes() != lanes[lane].weights().tobytes():
+            return False
+    return True
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--rows", type=int, default=100_000)
+    options.add_argument("--width", type=int, default=47_236)
+    options.add_argument("--lanes", type=int, nargs="*", default=LANES)
+    options.add_argument("--rules", nargs="*", default=RULES)
+    options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    options.add_argument("--without-cpu", action="store_true")
+    given = options.parse_args()
+    batch = text(given.rows, given.width)
+    print(
+        f"{given.rows:,} rows, {given.width:,} features, {batch.nnz:,} non-zeros, {given.threads} threads", flush=True
+    )
+    for rule in given.rules:
+        for count in given.lanes:
+            made, gpu, lanes = timed(rule, count, batch, "cuda", given.threads)
+            bits = same(rule, lanes, batch)
+            line = f"{rule:6} {count:6,} lanes: made {made:6.2f}  GPU {gpu:7.3f}  same bits {bits}"
+            del lanes
+            if not given.without_cpu:
+                _, cpu, _ = timed(rule, count, batch, "cpu", given.threads, times=1)
+                line += f"  CPU {cpu:7.3f}"
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

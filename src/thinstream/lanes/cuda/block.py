@@ -1,0 +1,224 @@
+"""All lanes of one kind on the device: a block with the face of `lanes.block.Block`."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.engine.forgetting import declared
+from thinstream.engine.records import Memory, field_names
+from thinstream.engine.rows import Rows
+from thinstream.lanes.access import COUNTS, PARAMETERS, ROWS, WHOLES
+from thinstream.lanes.block import tables_of, with_floats
+from thinstream.lanes.cuda.kernels import (
+    GROUP,
+    Columns,
+    DeviceMemory,
+    DeviceRows,
+    DeviceTables,
+    fetch,
+    fill,
+    launch,
+    learning,
+    store,
+    take,
+)
+from thinstream.lanes.cuda.package import SIMULATED, cuda, free_memory, require_device
+from thinstream.lanes.cuda.staging import staged
+from thinstream.lanes.cuda.team import WORKERS, can_share, team
+from thinstream.lanes.lane import Lane
+
+#: Bytes of scores on the device at a time.
+SCORES = 1 << 30
+#: Share of the free memory of a device that lanes may take; rows, scores and the driver need some, too.
+SHARE = 0.9
+
+
+class CudaBlock:
+    """Lanes that have seen nothing."""
+
+    #: Whether teams of warps share lanes, where the rule allows it.
+    sharing = not SIMULATED
+
+    def __init__(self, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
+        require_device()
+        self.lanes, self.offset, self.dtype = list(lanes), lanes[0].offset, dtype
+        self.algorithm = declared(type(lanes[0].rule))
+        self._rule = with_floats(lanes[0].rule)
+        self._tables = self._make_tables()
+        own = np.zeros((int(max(self._extra)), len(lanes)))
+        for slot in np.flatnonzero(self._extra).tolist():
+            own[: self._extra[slot], slot] = lanes[slot].rule.extra()
+        totals = np.array([0.0, *self.algorithm.totals()])[:, np.newaxis]
+        arrays = np.zeros((5, len(lanes)), np.int64), np.repeat(totals, len(lanes), axis=1), own
+        self.width = max(width, len(own))  # what a lane's own array names must be there
+        self.memory = DeviceMemory(*self._fresh(self.width), *map(cuda.to_device, arrays))
+        self.failed = np.full(len(lanes), -1)  # the row of a call that would have left infinite numbers
+
+    def learn(
+        self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], largest: float, scores: NDArray[Any]
+    ) -> None:
+        """As `Block.learn`."""
+        lanes = np.arange(len(self.lanes), dtype=np.int32)
+        given = Columns(y, weights, *(lanes if each.shape[1] > 1 else 0 * lanes for each in (y, weights)))
+
+        def fetch_scores(numbers: Any, found: Any, part: slice) -> None:
+            scores[part] = found.copy_to_host()
+
+        self.learn_counted(rows, given, largest, None, 0, fetch_scores if len(scores) else None)
+
+    def learn_counted(
+        self, rows: Rows, columns: Columns, largest: float, numbers: Any, first: int, count: Any | None
+    ) -> None:
+        """The same; ``count``, if any, is given the scores of so many rows at a time as may be on the device."""
+        n, used, here = len(columns.y), len(self.lanes), staged(rows)
+        each = max(SCORES // (used * self.dtype.itemsize), 1) if count else max(n, 1)
+        failed = self.failed.copy()
+        for start in range(0, n, each):
+            stop = min(start + each, n)
+            own = columns._replace(y=columns.y[start:stop], weights=columns.weights[start:stop]).sent()
+            found = cuda.device_array((stop - start if count else 0, used), self.dtype)
+            self.learn_on_device(here._replace(indptr=here.indptr[start : stop + 1]), own, largest, found)
+            if count:
+                count(numbers, found, slice(first + start, first + stop))
+            fresh = (failed < 0) & (self.failed >= 0)
+            failed[fresh] = start + self.failed[fresh]
+        self.failed = failed
+
+    def learn_on_device(self, rows: DeviceRows, columns: Columns, largest: float, scores: Any) -> None:
+        """The same where all arrays, but for none of the block's own, are on the device already."""
+        failed = cuda.to_device(self.failed)
+        blocks, rows = -(-len(self.lanes) // GROUP), rows._replace(offset=self.offset)
+        started, threads = learning(), (GROUP, 1)
+        rule: Any = type(self._rule)
+        if self.sharing and can_share(rule):
+            real: Any = self.dtype.type
+            started = team(rule, bool(self._rule.observes()), real, WORKERS)
+            threads = GROUP, WORKERS
+        launch(started, blocks, threads, self._rule, self._tables, rows, columns, largest, self.memory, failed, scores)
+        self.failed = failed.copy_to_host()
+
+    def widen(self, width: int) -> None:
+        """Room for ``width`` coordinates."""
+        if width <= self.width:
+            return
+        old, everyone = self.memory, np.arange(len(self.lanes))
+        self.memory = old._replace(**dict(zip(("state", "clocks"), self._fresh(width), strict=True)))
+        for mine, other in zip(self.memory[:2], old[:2], strict=True):
+            take(mine, everyone, other, everyone, other.shape[1] // GROUP)
+        self.width = width
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the device's memory."""
+        return sum(array.nbytes for array in self.memory)
+
+    @staticmethod
+    def group(lanes: Sequence[Lane], threads: int) -> list[list[int]]:
+        """Numbers of the lanes of each block: those of one kind."""
+        kinds: dict[Any, list[int]] = {}
+        for number, lane in enumerate(lanes):
+            kinds.setdefault(lane.kind, []).append(number)
+        return list(kinds.values())
+
+    @staticmethod
+    def estimate_nbytes(lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
+        """What ``nbytes`` will be."""
+        algorithm = declared(type(lanes[0].rule))
+        fields, clocks = field_names(algorithm.coordinate)
+        extra = max(_extra_sizes(lanes))
+        each = max(width, extra) * (len(fields) * dtype.itemsize + len(clocks) * 8)
+        own = 8 * (5 + 1 + len(algorithm.totals._fields) + extra)
+        return -(-len(lanes) // GROUP) * GROUP * each + len(lanes) * own
+
+    @staticmethod
+    def room() -> int:
+        """Bytes lanes may take."""
+        require_device()
+        return int(SHARE * free_memory())
+
+    def memory_of(self, slot: int, width: int) -> Memory:
+        """The memory of one lane as that of a `Learner`."""
+        width = max(width, int(self._extra[slot]))
+        fields = field_names(self.algorithm.coordinate)
+        arrays = [fetch(array, slot, width * len(names)) for array, names in zip(self.memory[:2], fields, strict=True)]
+        counts, totals, extra = (np.ascontiguousarray(array.copy_to_host()[:, slot]) for array in self.memory[2:])
+        return Memory(arrays[0], arrays[1], counts, totals, extra[: self._extra[slot]])
+
+    def put(self, memories: Sequence[Memory], width: int) -> None:
+        """The lanes become what the memories of `Learner` s say."""
+        fields = field_names(self.algorithm.coordinate)
+        counts, totals, extra = (array.copy_to_host() for array in self.memory[2:])
+        for slot, memory in enumerate(memories):
+            for array, given, names in zip(self.memory[:2], memory[:2], fields, strict=True):
+                store(array, slot, given[: self.width * len(names)])
+            counts[:, slot], totals[:, slot], extra[: len(memory.extra), slot] = memory[2:]
+        self.memory = self.memory._replace(
+            counts=cuda.to_device(counts), totals=cuda.to_device(totals), extra=cuda.to_device(extra)
+        )
+
+    def take(self, slots: Sequence[int], source: "CudaBlock", from_slots: Sequence[int], width: int) -> None:
+        """The lanes at ``slots`` become those of another block."""
+        here, there = np.array(slots, np.int64), np.array(from_slots, np.int64)
+        width = min(self.width, source.width)
+        for mine, other, names in zip(
+            self.memory[:2], source.memory[:2], field_names(self.algorithm.coordinate), strict=True
+        ):
+            take(mine, here, other, there, width * len(names))
+        arrays = []
+        for mine, other in zip(self.memory[2:], source.memory[2:], strict=True):
+            array, found = mine.copy_to_host(), other.copy_to_host()
+            array[:, here] = found[: len(array), there]
+            arrays.append(cuda.to_device(array))
+        self.memory = self.memory._replace(counts=arrays[0], totals=arrays[1], extra=arrays[2])
+        self.failed[here] = source.failed[there]
+
+    def copy(self) -> Self:
+        """A block of its own with the same content."""
+        made = object.__new__(type(self))
+        made.__setstate__(self.__getstate__())
+        return made
+
+    def _make_tables(self) -> DeviceTables:
+        tables = tables_of(self.lanes, self.dtype)
+        reals, wholes = np.zeros((ROWS, len(self.lanes))), np.zeros((COUNTS, len(self.lanes)), np.int64)
+        reals[PARAMETERS : PARAMETERS + len(tables.reals64)] = tables.reals64
+        wholes[WHOLES : WHOLES + len(tables.wholes)] = tables.wholes
+        self._extra = np.array(list(_extra_sizes(self.lanes)), np.int64)
+        arrays = reals, wholes, tables.negative, tables.positive, tables.balanced, self._extra
+        return DeviceTables(*map(cuda.to_device, arrays))
+
+    def _fresh(self, width: int) -> list[Any]:
+        """State and clocks of coordinates nobody touched."""
+        groups = -(-len(self.lanes) // GROUP)
+        records = np.array([tuple(lane.rule.fresh()) for lane in self.lanes]).T
+        place = {name: k for k, name in enumerate(self.algorithm.coordinate._fields)}
+        made = []
+        for names, kind in zip(field_names(self.algorithm.coordinate), (self.dtype, np.dtype(np.float64)), strict=True):
+            row = np.empty((len(names), groups * GROUP), kind)
+            row[:, : len(self.lanes)] = records[[place[name] for name in names]]
+            row[:, len(self.lanes) :] = row[:, len(self.lanes) - 1 : len(self.lanes)]  # what fills the last group
+            array = cuda.device_array((groups, width * len(names) * GROUP), kind)
+            fill(array, row)
+            made.append(array)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On the host: blocks are pickled, and come back wherever there is a device."""
+        arrays = [array.copy_to_host() for array in self.memory]
+        state = {name: value for name, value in self.__dict__.items() if name != "_tables"}
+        return state | {"algorithm": self.algorithm.name, "memory": arrays, "failed": self.failed.copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        require_device()
+        self.__dict__.update(state)
+        self.algorithm = declared(type(self._rule))
+        self.memory = DeviceMemory(*map(cuda.to_device, state["memory"]))
+        self._tables = self._make_tables()
+
+
+def _extra_sizes(lanes: Sequence[Lane]) -> Iterator[int]:
+    """How long the array of their own is that lanes of a rule keep, which few do."""
+    size = getattr(lanes[0].rule, "extra_size", None)
+    return (0 if size is None else lane.rule.extra_size() for lane in lanes)

@@ -1,0 +1,169 @@
+"""What runs on the device: a thread per lane learns rows; small kernels fill, copy and fetch the lanes' memory.
+
+State is [group of 32 lanes][coordinate][field][lane of the group]: a warp reads a coordinate of its lanes in one piece.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinstream.engine.loop import Costs, loop
+from thinstream.engine.records import Memory
+from thinstream.engine.rows import Bounds, Rows
+from thinstream.lanes.access import read_rule
+from thinstream.lanes.cuda.package import SIMULATED, cuda, kernel, unfused
+
+#: An array on the device.
+Array = Any
+#: Lanes that lie side by side: a warp's.
+GROUP = 32
+
+
+class DeviceMemory(NamedTuple):
+    """All the lanes know, on the device."""
+
+    state: Array  # in the model's precision, [group, coordinate × field × lane]
+    clocks: Array  # [group, coordinate × clock × lane]
+    counts: Array  # [count, lane]
+    totals: Array  # [total, lane]
+    extra: Array  # [place, lane]: an array of the rule's own (SOFS: its heap)
+
+
+class DeviceTables(NamedTuple):
+    """Parameters, in the rows of `lanes.access`; class costs; how long a lane's own array is."""
+
+    reals: Array
+    wholes: Array
+    negative: Array
+    positive: Array
+    balanced: Array
+    extra: Array
+
+
+class DeviceRows(NamedTuple):
+    """Rows without labels and weights, as of `engine.rows`."""
+
+    indptr: Array
+    indices: Array
+    values: Array
+    offset: int = 0
+
+
+class Columns(NamedTuple):
+    """Labels and weights of the rows, and which column of each is a lane's: folds and classes are stored but once."""
+
+    y: Array
+    weights: Array
+    label_of: Array
+    weight_of: Array
+
+    def taken(self, lanes: list[int], rows: slice) -> "Columns":
+        """Those of some lanes and rows, on the host."""
+        return Columns(self.y[rows], self.weights[rows], self.label_of[lanes], self.weight_of[lanes])
+
+    def sent(self) -> "Columns":
+        """The same on the device."""
+        return Columns(*(cuda.to_device(np.ascontiguousarray(array)) for array in self))
+
+
+@cache
+def learning() -> Any:
+    """The kernel in which lanes learn: `engine.loop` itself, over views of one lane."""
+    learn = cuda.jit(device=True)(loop)
+
+    def learn_lanes(
+        p: Any, tables: Any, rows: Any, columns: Any, largest: Any, memory: Any, failed: Any, scores: Any
+    ) -> None:
+        lane = cuda.grid(1)
+        if lane >= failed.size:
+            return
+        group, me, n = cuda.blockIdx.x, cuda.threadIdx.x, rows.indptr.size - 1
+        own = Memory(
+            memory.state[group, me::GROUP],
+            memory.clocks[group, me::GROUP],
+            memory.counts[:, lane],
+            memory.totals[:, lane],
+            memory.extra[: tables.extra[lane], lane],
+        )
+        y, weights = columns.y[:, columns.label_of[lane]], columns.weights[:, columns.weight_of[lane]]
+        seen = Rows(rows.indptr, rows.indices, rows.values, y, weights, rows.offset)
+        costs = Costs(tables.negative[lane], tables.positive[lane], tables.balanced[lane])
+        done = 0
+        if failed[lane] < 0:
+            q = read_rule(p, tables.reals, tables.wholes, lane)
+            done = learn(q, seen, Bounds(-1, largest), costs, own, scores[:, lane])
+            if done < 0:
+                done = -1 - done
+                failed[lane] = done
+        if scores.size:
+            for i in range(done, n):
+                scores[i, lane] = np.nan
+
+    return kernel(learn_lanes)
+
+
+@kernel
+def _fill(array: Any, fresh: Any) -> None:
+    for k in range(cuda.grid(1), array.size, cuda.gridsize(1)):
+        group, place = k // array.shape[1], k % array.shape[1]
+        array[group, place] = fresh[place // GROUP % fresh.shape[0], group * GROUP + place % GROUP]
+
+
+@kernel
+def _take(array: Any, here: Any, source: Any, there: Any, count: Any) -> None:
+    for k in range(cuda.grid(1), here.size * count, cuda.gridsize(1)):
+        lane, place = k % here.size, k // here.size
+        a, b = here[lane], there[lane]
+        array[a // GROUP, place * GROUP + a % GROUP] = source[b // GROUP, place * GROUP + b % GROUP]
+
+
+@kernel
+def _fetch(array: Any, lane: Any, out: Any) -> None:
+    for k in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        out[k] = array[lane // GROUP, k * GROUP + lane % GROUP]
+
+
+@kernel
+def _store(array: Any, lane: Any, given: Any) -> None:
+    for k in range(cuda.grid(1), given.size, cuda.gridsize(1)):
+        array[lane // GROUP, k * GROUP + lane % GROUP] = given[k]
+
+
+def launch(started: Any, blocks: int, threads: Any, *arguments: Any) -> None:
+    """Runs a kernel, which is compiled if it never was."""
+    with unfused():
+        started[blocks, threads](*arguments)
+
+
+def _launch_over(work: int, started: Any, *arguments: Any) -> None:
+    """Runs one of the small kernels, if there is anything to do."""
+    if work:
+        blocks, threads = (1, 1) if SIMULATED else (min(-(-work // 256), 4096), 256)
+        launch(started, blocks, threads, *arguments)
+
+
+def fill(array: Any, fresh: NDArray[Any]) -> None:
+    """Every coordinate of every lane becomes a fresh one, [field, lane]."""
+    _launch_over(array.size, _fill, array, cuda.to_device(fresh))
+
+
+def take(array: Any, here: NDArray[np.int64], source: Any, there: NDArray[np.int64], count: int) -> None:
+    """The first ``count`` numbers of some lanes become those of lanes of another array."""
+    lanes = cuda.to_device(here), cuda.to_device(there)
+    _launch_over(len(here) * count, _take, array, lanes[0], source, lanes[1], count)
+
+
+def fetch(array: Any, lane: int, count: int) -> NDArray[Any]:
+    """The first ``count`` numbers of a lane."""
+    out = cuda.device_array(max(count, 1), array.dtype)
+    _launch_over(count, _fetch, array, lane, out[:count])
+    found: NDArray[Any] = out.copy_to_host()[:count]
+    return found
+
+
+def store(array: Any, lane: int, given: NDArray[Any]) -> None:
+    """The first numbers of a lane become those given."""
+    if len(given):
+        _launch_over(len(given), _store, array, lane, cuda.to_device(np.ascontiguousarray(given)))

@@ -1,0 +1,117 @@
+"""numba-cuda, imported here alone, and told what the engine's functions are.
+
+A lane has the bits of a run on the CPU only if no multiplication is fused with an addition. numba-cuda has no option
+for that; the one function that calls NVVM is wrapped, and what is compiled within `unfused` is compiled so.
+"""
+
+import importlib.util
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from thinstream.engine.prefetch import prefetch
+from thinstream.errors import MissingPackageError
+from thinstream.jit import declarations, not_inlined
+
+_INSTALL = "pip install 'thinstream[cuda]'"
+
+if importlib.util.find_spec("numba_cuda") is None:
+    raise MissingPackageError(f"device='cuda' needs the package numba-cuda, which is not installed: {_INSTALL}")
+
+from numba import config, cuda  # noqa: E402
+
+__all__ = ["SIMULATED", "cuda", "free_memory", "kernel", "require_device", "tell_cuda", "unfused"]
+
+#: Whether kernels run in numba's simulator, as plain Python.
+SIMULATED = bool(config.ENABLE_CUDASIM)
+_exact: ContextVar[bool] = ContextVar("_exact", default=False)
+#: What stands for functions that only help a CPU; there, other warps hide what memory takes.
+_INSTEAD = {prefetch: lambda array, index: lambda array, index: None, not_inlined: lambda: lambda: None}
+_told = 0
+
+
+def require_device() -> None:
+    """Raises unless there is a GPU to run on."""
+    if not cuda.is_available():
+        raise MissingPackageError(
+            "device='cuda' needs an NVIDIA GPU with its driver and the CUDA libraries, and numba-cuda finds none "
+            f"(numba -s says more); {_INSTALL} brings the libraries, device='cpu' needs none of it"
+        )
+
+
+def free_memory() -> int:
+    """Bytes of the device nobody has taken."""
+    if SIMULATED:
+        return 1 << 40
+    context = cuda.current_context()
+    context.deallocations.clear()  # what is given up is returned now and then only
+    return int(context.get_memory_info()[0])
+
+
+def kernel(function: Any, registers: int | None = None) -> Any:
+    """A kernel, compiled when it is first launched (within `unfused`); linking it later would fuse after all."""
+    return cuda.jit(function) if SIMULATED else cuda.jit(function, lto=False, max_registers=registers)
+
+
+@contextmanager
+def unfused() -> Iterator[None]:
+    """Kernels compiled meanwhile have no fused multiply-add."""
+    tell_cuda()
+    token = _exact.set(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*low occupancy")  # a few lanes are no mistake
+            yield
+    finally:
+        _exact.reset(token)
+
+
+def tell_cuda() -> None:
+    """Tells numba-cuda of everything declared so far, as `jit.tell_numba` tells numba."""
+    global _told
+    if SIMULATED:
+        return
+    from numba.cuda.extending import overload
+
+    if not _told:
+        _wrap_compiler()
+        for function, pick in _INSTEAD.items():
+            overload(function, jit_options={"forceinline": True})(pick)
+        _add_ufuncs()
+    for each in declarations[_told:]:
+        if each.function in _INSTEAD:
+            continue
+        options = {"forceinline": each.by_force or each.inline == "always"}
+        overload(each.function, options, strict=each.pick is not None)(each.chooser())
+    _told = len(declarations)
+
+
+def _add_ufuncs() -> None:
+    """Those of the rules that numba-cuda has no code for."""
+    from numba.cuda.mathimpl import get_unary_impl_for_fn_and_ty
+    from numba.cuda.np.npyfuncs import np_real_reciprocal_impl
+    from numba.cuda.ufuncs import ufunc_db
+
+    def lowering(function: Any) -> Any:
+        def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            found = get_unary_impl_for_fn_and_ty(function, signature.args[0])
+            return found(context, builder, signature, arguments)
+
+        return lower
+
+    lacking = {np.sqrt: math.sqrt, np.absolute: math.fabs, np.exp: math.exp, np.log1p: math.log1p}
+    known = {ufunc: lowering(function) for ufunc, function in lacking.items()}
+    for ufunc, lower in {**known, np.reciprocal: np_real_reciprocal_impl}.items():
+        ufunc_db().setdefault(ufunc, {"f->f": lower, "d->d": lower})
+
+
+def _wrap_compiler() -> None:
+    from numba.cuda.cudadrv import nvvm
+
+    compile_ir = nvvm.compile_ir
+    nvvm.compile_ir = lambda given, **options: compile_ir(given, **(options | ({"fma": False} if _exact.get() else {})))

@@ -1,0 +1,70 @@
+"""Lanes on a device against models of their own: the same bits for every rule, whatever masks, costs and labels."""
+
+import numpy as np
+import pytest
+
+from tests.lanes.cuda.cases import alone, costs_of, require_device, same_bits, spread, uses_mathematics, variants
+from tests.lanes.test_lanes import WIDTH, stream
+from thinstream.lanes import Lanes
+
+pytestmark = [pytest.mark.interpreted, pytest.mark.gpu]
+LANES = 3
+
+
+def ids(given):
+    return given if isinstance(given, str) else "-".join(f"{k}={v}" for k, v in given.items()) or "default"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "choice"), list(variants()), ids=ids)
+def test_a_lane_is_a_run_of_its_own(name, choice, dtype, monkeypatch):
+    require_device()
+    from thinstream.lanes.cuda.block import CudaBlock
+    from thinstream.lanes.cuda.package import SIMULATED
+
+    for sharing in (False,) if SIMULATED else (True, False):  # teams have a test of their own in the simulator
+        monkeypatch.setattr(CudaBlock, "sharing", sharing)
+        compare(name, choice, dtype, SIMULATED)
+
+
+def compare(name, choice, dtype, simulated):
+    rng, parameters, costs = np.random.default_rng(3), spread(name, choice, LANES), costs_of(LANES)
+    options = {"n_features": WIDTH, "dtype": dtype, "fit_intercept": dtype == "float32"}
+    together = Lanes(name, parameters, costs=costs, device="cuda", **options)
+    models = alone(name, parameters, costs, **options)
+    assert together.device == "cuda"
+    for rows in (9, 14) if simulated else (40, 80):
+        batch = stream(rng, rows, dtype=np.dtype(dtype))
+        y = rng.choice(np.array([-1, 1], np.int8), (rows, LANES))
+        weights = rng.choice([0.0, 1.0, 0.5], (rows, LANES))
+        scores = together.learn(batch, y, weights)
+        for lane, model in enumerate(models):
+            own = batch.labelled(np.ascontiguousarray(y[:, lane]), np.ascontiguousarray(weights[:, lane]))
+            expected = model.learn(own)
+            if simulated or not uses_mathematics(name, choice):
+                assert scores[:, lane].tobytes() == expected.tobytes()
+                assert same_bits(together[lane].memory, model.memory)
+            else:
+                np.testing.assert_allclose(scores[:, lane], expected, rtol=1e-4, atol=1e-5)
+                assert together[lane].memory.counts.tolist()[:2] == model.memory.counts.tolist()[:2]
+
+
+def team_cases():
+    for name, choice in variants():
+        for dtype in ("float32", "float64"):
+            quick = not choice and name in ("AROW", "SSOL") and dtype == "float32"
+            yield pytest.param(name, choice, dtype, marks=() if quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "choice", "dtype"), list(team_cases()), ids=ids)
+def test_teams(name, choice, dtype, monkeypatch):
+    """The loop in which warps share lanes, in the simulator: 256 threads for a group of lanes."""
+    require_device()
+    from thinstream.lanes.cuda import block
+    from thinstream.lanes.cuda.package import SIMULATED
+
+    if not SIMULATED:
+        pytest.skip("on a GPU the test above has it")
+    monkeypatch.setattr(block.CudaBlock, "sharing", True)
+    monkeypatch.setattr(block, "WORKERS", 8)
+    compare(name, choice, dtype, SIMULATED)

@@ -1,0 +1,128 @@
+"""Kernels compiled for an H200 without one: nothing is missing, and nothing is fused outside the maths library."""
+
+import math
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tests.lanes.cuda.cases import uses_mathematics, variants
+from thinstream.learners import find
+from thinstream.learners.registry import rule_of
+
+
+@pytest.fixture
+def to_ptx(monkeypatch):
+    """Compiles a kernel for sm_90; skips where the toolkit's libNVVM is not installed."""
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install 'thinstream[cuda]'")
+    from thinstream.lanes.cuda.package import SIMULATED, cuda, unfused
+
+    if SIMULATED:
+        pytest.skip("the simulator compiles nothing")
+    from cuda.pathfinder import DynamicLibNotFoundError
+    from numba.cuda import cuda_paths, dispatcher
+    from numba.cuda.cudadrv import nvrtc
+
+    # what a driver and NVRTC would be asked for
+    monkeypatch.setattr(dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0)))
+    monkeypatch.setattr(nvrtc, "get_supported_ccs", lambda: ((9, 0),))
+    monkeypatch.setattr(cuda_paths, "_get_nvrtc_path", lambda: None)
+
+    def compiled(kernel, types):
+        try:
+            with unfused():
+                return cuda.compile(kernel.py_func, types, device=False, abi="numba", cc=(9, 0), output="ptx")[0]
+        except DynamicLibNotFoundError:
+            pytest.skip("libNVVM is not installed: pip install 'thinstream[cuda]'")
+
+    return compiled
+
+
+def fused(ptx):
+    return len(re.findall(r"\bfma\.", ptx))
+
+
+def arguments(rule, real):
+    """The types a learning kernel is launched with."""
+    from numba.cuda import types
+    from numba.cuda.typing.typeof import typeof
+
+    from thinstream.lanes.cuda.kernels import Columns, DeviceMemory, DeviceRows, DeviceTables
+
+    def arrays(record, *kinds):
+        return types.NamedTuple([types.Array(k[0], k[1], "C") if isinstance(k, tuple) else k for k in kinds], record)
+
+    f64, i64, i32 = types.float64, types.int64, types.int32
+    return (
+        typeof(rule),
+        arrays(DeviceTables, (f64, 2), (i64, 2), (f64, 1), (f64, 1), (types.boolean, 1), (i64, 1)),
+        arrays(DeviceRows, (i64, 1), (i32, 1), (real, 1), i64),
+        arrays(Columns, (types.int8, 2), (f64, 2), (i32, 1), (i32, 1)),
+        f64,
+        arrays(DeviceMemory, (real, 2), (f64, 2), (i64, 2), (f64, 2), (f64, 2)),
+        types.Array(i64, 1, "C"),
+        types.Array(real, 2, "C"),
+    )
+
+
+def cases():
+    seen = set()
+    for name, choice in variants():
+        rule = rule_of(find(name), choice)
+        kinds = type(rule), tuple(type(value) for value in rule)
+        if kinds not in seen:  # codes are numbers at run time
+            seen.add(kinds)
+            for dtype in ("float32", "float64"):
+                quick = (name, dtype) == ("FSOL", "float32") and not choice
+                yield pytest.param(name, choice, dtype, marks=() if quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "choice", "dtype"), list(cases()))
+def test_every_rule(to_ptx, name, choice, dtype):
+    from numba.cuda import types
+
+    from thinstream.lanes.block import with_floats
+    from thinstream.lanes.cuda.kernels import learning
+    from thinstream.lanes.cuda.team import WORKERS, can_share, team
+
+    rule = with_floats(rule_of(find(name), choice))
+    kernels = [learning()]
+    if can_share(type(rule)):
+        kernels.append(team(type(rule), bool(rule.observes()), np.dtype(dtype).type, WORKERS))
+    for kernel in kernels:
+        ptx = to_ptx(kernel, arguments(rule, getattr(types, dtype)))
+        assert ".target sm_90" in ptx
+        assert ".extern" not in ptx
+        if not hasattr(rule, "loss"):
+            assert fused(ptx) == 0
+        else:
+            assert uses_mathematics(name, {"loss": "logistic"})
+            assert fused(ptx) % logistic_loss(to_ptx) == 0
+
+
+def logistic_loss(to_ptx):
+    """Fused operations of exp and log1p, as the maths library has them."""
+    from numba.cuda import types
+
+    from thinstream.lanes.cuda.package import cuda, kernel
+
+    def alone(out):
+        out[cuda.grid(1)] = math.log1p(math.exp(-abs(out[cuda.grid(1)])))
+
+    found = fused(to_ptx(kernel(alone), (types.Array(types.float64, 1, "C"),)))
+    assert found > 0
+    return found
+
+
+def test_what_is_not_ours_is_fused_as_ever(to_ptx):
+    from numba.cuda import types
+
+    from thinstream.lanes.cuda.package import cuda, kernel
+
+    def ours(out):
+        out[0] = out[0] * out[1] + out[2]
+
+    signature = (types.Array(types.float32, 1, "C"),)
+    assert fused(to_ptx(kernel(ours), signature)) == 0
+    assert fused(cuda.compile(ours, signature, device=False, abi="numba", cc=(9, 0), output="ptx")[0]) == 1
