@@ -1,7 +1,9 @@
 """Lanes on a GPU beside lanes on all cores of the same machine: seconds for one pass over a generated text set.
 
-    python -m benchmarks.gpu                 # the table of docs/gpu.md
+    python -m benchmarks.gpu                                # the table of docs/gpu.md
     python -m benchmarks.gpu --lanes 1024 --rules FSOL --rows 20000
+    python -m benchmarks.gpu --search news.train.svm        # 10,000 settings × 5 folds of SSOL, text to result
+    python -m benchmarks.gpu --classes                      # 103 classes, text to models
 
 Rows have 60 words of 47,236 (or 3.2 million), drawn by Zipf's law. Each time is the best of two passes after one that
 compiles. A sample of lanes is compared with models of their own, bit for bit.
@@ -9,13 +11,21 @@ compiles. A sample of lanes is compared with models of their own, bit for bit.
 
 import argparse
 import os
+import subprocess
+import sys
+import tempfile
 import time
 
 import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+from sklearn.linear_model import SGDClassifier
+from sklearn.model_selection import GridSearchCV
 
 from thinstream.batch import Batch
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
+from thinstream.streams.opening import open_stream
 
 RULES = ("FSOL", "SSOL", "AROW")
 LANES = (256, 1024, 4096, 16384)
@@ -70,6 +80,59 @@ def same(rule, lanes, batch, sample=3):
     return True
 
 
+def search(file, settings, threads, peers):
+    """Random search with 5 folds by the command line, and by GridSearchCV of scikit-learn from some of its settings."""
+    grid = ["-g", "eta=log:1e-3..10", "-g", "l1=log:1e-3..100", "--random", str(settings), "--threads", str(threads)]
+    for device in ("cuda", "cpu"):
+        start = time.perf_counter()
+        command = [
+            sys.executable,
+            "-m",
+            "thinstream",
+            "tune",
+            file,
+            "-a",
+            "ssol",
+            *grid,
+            "--top",
+            "1",
+            "--device",
+            device,
+        ]
+        said = subprocess.run(command, capture_output=True, text=True, check=True)
+        print(f"tune --device {device}: {time.perf_counter() - start:.1f} s", flush=True)
+        print(said.stdout, said.stderr, flush=True)
+    start = time.perf_counter()
+    X, y = load_svmlight_file(file)
+    alphas = np.geomspace(1e-8, 1e-2, peers)
+    GridSearchCV(SGDClassifier(max_iter=1, tol=None), {"alpha": alphas}, n_jobs=threads, refit=False).fit(X, y)
+    seconds = time.perf_counter() - start
+    print(
+        f"GridSearchCV(SGDClassifier): {peers} in {seconds:.1f} s, so {settings} in {seconds * settings / peers:,.0f} s"
+    )
+
+
+def classes(threads, count=103, rows=23_149, width=47_236):
+    """A model per class on generated rows, from text on."""
+    batch = text(rows, width, words=110)
+    plane = np.random.default_rng(2).standard_normal((width, count)).astype(np.float32)
+    numbers = np.argmax(csr_matrix((batch.values, batch.indices, batch.indptr), (rows, width)) @ plane, axis=1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "topics.svm")
+        dump_svmlight_file(csr_matrix((batch.values, batch.indices, batch.indptr), (rows, width)), numbers, file)
+        names = [str(k) for k in range(count)]
+        for device in ("cuda", "cuda", "cpu", "cpu"):  # the first of each compiles
+            start = time.perf_counter()
+            lanes = Lanes("arow", [{}] * count, n_features=width, device=device, threads=threads)
+            for rows_of in open_stream(file, classes=names).batches():
+                signs = np.where(rows_of.y[:, np.newaxis] == np.arange(count), np.int8(1), np.int8(-1))
+                lanes.learn(rows_of, signs, scores=False)
+            weights = [model.weights() for model in lanes]
+            print(
+                f"{count} classes, {device}: {time.perf_counter() - start:.2f} s", sum(map(np.count_nonzero, weights))
+            )
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--rows", type=int, default=100_000)
@@ -78,7 +141,17 @@ def main():
     options.add_argument("--rules", nargs="*", default=RULES)
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options.add_argument("--without-cpu", action="store_true")
+    options.add_argument("--search", metavar="FILE", help="a text set of two classes, in libsvm's format")
+    options.add_argument("--settings", type=int, default=10_000)
+    options.add_argument("--peers", type=int, default=100)
+    options.add_argument("--classes", action="store_true")
     given = options.parse_args()
+    if given.search or given.classes:
+        if given.search:
+            search(given.search, given.settings, given.threads, given.peers)
+        if given.classes:
+            classes(given.threads)
+        return
     batch = text(given.rows, given.width)
     print(
         f"{given.rows:,} rows, {given.width:,} features, {batch.nnz:,} non-zeros, {given.threads} threads", flush=True
