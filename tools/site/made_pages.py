@@ -4,6 +4,7 @@ Nothing is written where nothing has changed, so that a second build does little
 """
 
 import ast
+import hashlib
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tools.site.links import BELOW, DOCS, MADE, PAGES, ROOT, sources_linked, tol
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """The extension."""
+    app.add_config_value("site_tools", _tools(), "env")  # pages read before these files changed are read again
     app.connect("builder-inited", lambda app: write())
     app.connect("source-read", _relink)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -55,6 +57,10 @@ def source_pages() -> dict[str, str]:
             text = f"# {place}\n\n```{{literalinclude}} {inside}\n:language: {_language(place)}\n```"
         found[str(page.relative_to(DOCS))] = f"---\norphan: true\n---\n\n{text}\n"
     return found
+
+
+def _tools() -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
 
 
 def _line_about(path: Path) -> str:

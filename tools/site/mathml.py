@@ -15,13 +15,13 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def mathml(latex: str, display: str = "inline") -> str:
-    """An equation as an element of HTML, with its source for those who hear pages instead of seeing them.
+    """An equation as an element of HTML, with its source for those whose browser draws none.
 
     >>> mathml("w_t").partition("<mrow>")[2]
     '<msub><mi>w</mi><mi>t</mi></msub></mrow></math>'
     """
     made = convert(latex, display=display)
-    return made.replace(">", f' aria-label="{html.escape(latex)}">', 1)
+    return made.replace(">", f' alttext="{html.escape(latex)}">', 1)
 
 
 def _inline(self: HTML5Translator, node: nodes.math) -> None:
