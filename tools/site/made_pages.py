@@ -60,7 +60,9 @@ def source_pages() -> dict[str, str]:
 
 
 def _tools() -> str:
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
+    return hashlib.sha256(
+        b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    ).hexdigest()
 
 
 def _line_about(path: Path) -> str:
