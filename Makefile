@@ -103,8 +103,9 @@ versus: $(VENV)/ready-bench ## thinstream beside its peers on real sets, see doc
 reproduce: $(VENV)/ready-plot ## the papers' tables and figures, see docs/reproduction.md (under two hours; needs the data sets)
 	$(BIN)/thinstream reproduce all --out docs/reproduction
 
-fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers: FUZZ_SECONDS (default 60) for each format
+fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers, FUZZ_SECONDS (default 60) for each format, and of 100,000 requests to a server
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.serving --requests 100000
 
 docs: $(VENV)/ready-plot ## rewrite the generated parts of the docs (table of algorithms, type stub)
 	$(BIN)/python -m tools.generate

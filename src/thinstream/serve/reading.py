@@ -131,7 +131,8 @@ class RowReader:
             counts.append(len(columns))
         width = self._width(max(columns, default=-1) + 1)
         try:
-            numbers = np.array(values, self._dtype)
+            with np.errstate(over="ignore"):  # what becomes infinite is refused below
+                numbers = np.array(values, self._dtype)
         except OverflowError:
             raise InvalidInputError("x: values must be finite numbers, one is too large") from None
         return self._checked(Batch.of(np.array(counts), np.array(columns, np.int32), numbers, width), len(rows))
