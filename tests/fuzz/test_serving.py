@@ -26,7 +26,7 @@ def test_requests_that_make_sense_are_answered(tmp_path):
         for data in serving.seeds():
             target.check(data)
     assert target.statuses[200] > 40
-    assert serving.learned(tmp_path) == target.rows > 10
+    assert serving.learned(tmp_path) == target.entries > 10
 
 
 @pytest.mark.slow

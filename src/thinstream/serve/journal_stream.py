@@ -16,6 +16,7 @@ from thinstream.batch import Batch, Position
 from thinstream.models.model import Model
 from thinstream.serve.journal import Entry, Reader
 from thinstream.serve.packed import Change, change_of, n_rows, unpack
+from thinstream.streams.class_book import ClassBook
 from thinstream.streams.stream import START
 from thinstream.training.stopping import Interrupted
 
@@ -114,11 +115,19 @@ class JournalStream:
         happens: Callable[[Change, int], None] = lambda change, number: None,
     ) -> None:
         self._path, self._name, self._bell, self._tick, self._happens = path, name, bell, tick, happens
-        self.classes = model.classes
+        self._classes, self._book = model.classes, ClassBook(model.classes) if model.classes.grow else None
         self.feature_space, self.dtype = model.feature_space, model.learner.dtype.name
         self._scores: deque[NDArray[Any] | None] = deque()
         self.careful, self.at = False, 0  # whether rows come one by one, and which it is
         self._places: list[tuple[int, tuple[int, int]]] = []  # of the rows of the last batch
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The labels, where more may come those met so far."""
+        return self._classes if self._book is None else tuple(self._book.labels)
+
+    def _coded(self, labels: Sequence[Any]) -> NDArray[Any]:
+        return self._classes.coded(labels) if self._book is None else self._book.numbers(labels)
 
     def done(self, position: Position) -> None:
         """Nobody knows how much there will be."""
@@ -159,7 +168,7 @@ class JournalStream:
 
     def _empty(self) -> Batch:
         values = np.empty(0, self.dtype)
-        return Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0, self.classes.coded(np.empty(0)))
+        return Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0, self._coded([]))
 
     def _batch(self, entries: list[Entry], reader: Reader) -> Batch:
         batch, labels, scores = unpack([entry.data for entry in entries])
@@ -169,7 +178,7 @@ class JournalStream:
             batch = batch.take(kept)
             labels, scores = [labels[k] for k in kept], [scores[k] for k in kept]
         self._scores = deque(scores)
-        return batch.labelled(self.classes.coded(labels), batch.weights) if len(batch) else self._empty()
+        return batch.labelled(self._coded(labels), batch.weights) if len(batch) else self._empty()
 
     def taken(self, many: int) -> list[NDArray[Any] | None]:
         """The scores that the next rows of the last batch got when they were predicted; None of those never were."""

@@ -55,6 +55,10 @@ class Keeper:
                 raise InvalidInputError("it was saved with its weights only: no source can feed it")
             publish(self._weights, model, version=0)
             return
+        if model.classes.grow and (settings.archive or name in settings.sources):
+            raise InvalidInputError(
+                "its classes come later (grow_classes): it has no archive, and no source can feed it"
+            )
         journal = Journal(self._folder / "journal.sqlite", settings.keep, settings.wait_seconds)
         self._bell, self._reader = Bell(), Reader(journal.path)
         self._committer = Committer(journal, self._bell.ring, settings.queue)

@@ -44,9 +44,7 @@ def _moves_alone(parts: Parts) -> bool:
     if parts.slots or parts.learner.weights_only or inner.algorithm.kind == "blend":
         return False
     together = isinstance(inner, OneVsRest) and not isinstance(inner._held, list)  # lanes: each would be copied
-    if together or not parts.models:
-        return False
-    return preparation_of(parts.learner).vectors == 1 and is_plain(parts.models[0].rule)
+    return not together and preparation_of(parts.learner).vectors == 1 and is_plain(parts.models[0].rule)
 
 
 def _stands_still(one: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, ThinstreamError
 from thinstream.models.model import Model
 from thinstream.serve.settings import Limits
 from thinstream.serve.wire import Raw, from_json, json_as
-from thinstream.streams.at_hand import batch_like, opened_like, without_label
+from thinstream.streams.at_hand import batch_like, cells_like, opened_like, without_label
+from thinstream.streams.options import LAYOUT
 
 _texts, _numbers, _lists_of_numbers = json_as(list[Raw]), json_as(dict[str, float]), json_as(list[dict[str, float]])
 
@@ -48,11 +50,28 @@ class RowReader:
         self._streams: dict[tuple[str, bool], Any] = {}
 
     def _stream(self, kind: str, labelled: bool) -> Any:
+        """What reads lines, set up once."""
         if (kind, labelled) not in self._streams:
-            labels = {"labels": True} if labelled else {"classes": None} if kind == "libsvm" else {}
-            stream = opened_like(self._model, kind, **labels)
-            self._streams[kind, labelled] = without_label(stream) if kind == "jsonl" and not labelled else stream
+            self._streams[kind, labelled] = self._opened(kind, labelled)
         return self._streams[kind, labelled]
+
+    def _opened(self, kind: str, labelled: bool) -> Any:
+        if kind == "cells":
+            return cells_like(self._model)
+        if kind == "libsvm":
+            stream = opened_like(self._model, kind, **({"labels": True} if labelled else {"classes": None}))
+            most = self._most - 1 + self._first
+            return replace(stream, form=replace(stream.form, most=most if most < 2**31 - 2 else None))
+        stream = opened_like(self._model, kind, **({"labels": True} if labelled else {}))
+        return without_label(stream) if kind == "jsonl" and not labelled else stream
+
+    def warm_up(self) -> None:
+        """Loads compiled code for lines, or compiles it."""
+        texts = (b"|a x", b"1 |a x", b"{}", b'{"a": 1}') if self.named else (b"1:1", b"1 1:1")
+        for text in texts:
+            for labelled in (False, True):
+                with suppress(ThinstreamError):  # a label is missing, or such a line is none of its files'
+                    self.lines(text, labelled)
 
     # What JSON and MessagePack have -----------------------------------------------------------------------------------
 
@@ -188,15 +207,13 @@ class RowReader:
         self._require_rows(len(lines))
         kind = "libsvm"
         if self.named:
-            kind = "jsonl" if all(line.lstrip().startswith(b"{") for line in lines) else "vw"
+            others = "cells" if LAYOUT in self._model.reading else "vw"
+            kind = "jsonl" if all(line.lstrip().startswith(b"{") for line in lines) else others
         if not labelled and self.named and not (self._raw_json and kind == "jsonl"):
             return self.rows([line.decode() for line in lines]), None
-        batch = self._stream(kind, labelled).rows_of(bytearray().join(line + b"\n" for line in lines))
-        if not labelled:
-            return self._checked(batch, len(lines)), None
-        y = self._checked(batch, len(lines)).require_labels()
-        classes = self._model.classes
-        return batch, [classes[k] for k in ((y > 0) if y.dtype == np.int8 else y).tolist()]
+        stream, joined = self._stream(kind, labelled), bytearray().join(line + b"\n" for line in lines)
+        batch, labels = stream.labelled_rows_of(joined) if labelled else (stream.rows_of(joined), None)
+        return self._checked(batch, len(lines)), labels
 
     # Limits -----------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed, meant
+from thinstream.learners import Classes
+from thinstream.learners.growing_classes import kind_of
 from thinstream.models.file import read
 from thinstream.models.model import Model
 from thinstream.models.probabilities import probabilities
@@ -31,7 +33,7 @@ class Served:
     def __init__(self, name: str, places: Places, limits: Limits) -> None:
         whole = read(places.model(name))
         like = bare(whole)
-        self.name, self.classes = name, like.classes
+        self.name, self._limits = name, limits
         self._labels = {label: label for label in like.classes}  # 1, 1.0 and true are one
         self._shared = Shared(places.weights(name), like)
         self.reader = RowReader(like, limits._replace(width=max(limits.width, whole.learner.n_features)))
@@ -41,18 +43,34 @@ class Served:
         """The newest version."""
         return self._shared()
 
-    def known(self, labels: list[Any]) -> list[Any]:
-        """Labels as the model has them; another one raises."""
+    def known(self, labels: list[Any], classes: Classes) -> list[Any]:
+        """Labels as the model has them; another one raises, unless more may come."""
+        if classes.grow:
+            return self._growing(labels, classes)
         for k, label in enumerate(labels):
             if not isinstance(label, str | int | float) or label not in self._labels:
-                few = len(self._labels) <= _SHOWN
-                allowed = (
-                    listed(self.classes)
-                    if few
-                    else f"among {len(self.classes)} classes, {listed(self.classes[:3])} for three"
-                )
+                few = len(classes) <= _SHOWN
+                allowed = listed(classes) if few else f"among {len(classes)} classes, {listed(classes[:3])} for three"
                 raise InvalidInputError(f"y: labels must be {allowed}, got {label!r:.40} at row {k}")
         return [self._labels[label] for label in labels]
+
+    def _growing(self, labels: list[Any], classes: Classes) -> list[Any]:
+        """Labels of one kind, that of the classes met; not too many of them."""
+        first = classes[0]
+        for k, label in enumerate(labels):
+            fine = isinstance(label, str) or (isinstance(label, int | float) and abs(label) < 2**63)
+            if not fine or kind_of(label) != kind_of(first):
+                raise InvalidInputError(
+                    f"y: labels must be {kind_of(first)} like {first!r}, got {label!r:.40} at row {k}"
+                )
+            if isinstance(label, str) and not 1 <= len(label) <= self._limits.id:
+                raise InvalidInputError(
+                    f"y: labels may have 1 to {self._limits.id} letters, got {len(label)} at row {k}"
+                )
+        many = len({*classes, *labels})
+        if many > self._limits.classes:
+            raise InvalidInputError(f"y: there may be {self._limits.classes:,} classes here, this would make {many:,}")
+        return labels
 
 
 class ServedModels:
@@ -74,6 +92,7 @@ class ServedModels:
                 served, (model, _) = self(name)
                 row = {} if served.reader.named else {"1": 1.0}
                 scores_of(model, served.reader.rows(row))
+                served.reader.warm_up()
 
     def all_names(self) -> list[str]:
         """Of all models there are."""

@@ -11,6 +11,7 @@ class Limits(NamedTuple):
     features: int = 1_000_000  # non-zeros of a row
     width: int = 1 << 24  # the highest number of a feature, if the model has not met a higher one
     id: int = 256  # letters of an id
+    classes: int = 1000  # of a model whose classes come later
 
 
 class Settings(NamedTuple):

@@ -167,10 +167,8 @@ def bare(model: Model) -> Model:
         "intercept": bool(learner.offset),
         "t": 0,
     }
-    nothing = np.zeros(learner.offset, learner.dtype)
-    none = [_frozen(about, nothing) for _ in range(model.classes.n_models)]
-    together = _together(none, model.classes, _frozen(about, nothing))
-    return replace(model, learner=together, names=None, arrays={}, report=None)
+    none = [_frozen(about, np.zeros(learner.offset, learner.dtype)) for _ in range(model.classes.n_models)]
+    return replace(model, learner=_together(none, model.classes), names=None, arrays={}, report=None)
 
 
 class Snapshot(NamedTuple):
@@ -241,8 +239,7 @@ def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
     scaled = [one.scales for one in preparation.each if one.scales is not None]
     for scales, state in zip(scaled, arrays[many:], strict=False):  # slots may follow
         scales.state = state
-    nothing = np.zeros(used, like.learner.dtype)
-    learner = prepared(_together(models, classes, _frozen(head, nothing)), preparation)
+    learner = prepared(_together(models, classes), preparation)
     if len(arrays) > many + len(scaled):
         around = kept_learner if head["kept_only"] else compact_learner
         learner = around(learner, arrays[-1], head["numbers"], True)
@@ -251,9 +248,9 @@ def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
     )
 
 
-def _together(models: list[Frozen], classes: Classes, none: Frozen) -> AnyLearner:
-    """The models of all classes as one; of classes to come there may be none yet."""
-    return Growing(models, [] if models else [none], 0, [EQUAL_COSTS]) if classes.grow else learner_of(models, 0)
+def _together(models: list[Frozen], classes: Classes) -> AnyLearner:
+    """The models of all classes as one."""
+    return Growing(models, [], 0, [EQUAL_COSTS]) if classes.grow else learner_of(models, 0)
 
 
 def _frozen(head: dict[str, Any], state: NDArray[Any]) -> Frozen:

@@ -61,13 +61,13 @@ class _Short:
         scores_of(model, batch)  # raises on values that cannot be learned
         if weights is not None:
             batch = replace(batch, weights=np.array(weights))
-        data = pack(batch, served.known(labels or []))
+        data = pack(batch, served.known(labels or [], model.classes))
         answer = await self._desk.link.ask("learn", served.name, request=self._request_id(request, said), data=data)
         return {"model": served.name, **answer}
 
     async def label(self, request: Request) -> dict[str, Any]:
         """Labels of rows that were predicted with ids; what became of them."""
-        said, served, _ = await self._said(request)
+        said, served, (model, _) = await self._said(request)
         body = said.body
         if said.kind == TEXT:
             raise Refused(422, 'labels are JSON or MessagePack: {"id": …, "y": …}')
@@ -76,7 +76,7 @@ class _Short:
         if not 1 <= many <= self._desk.limits.rows:
             raise InvalidInputError(f"a request may have 1 to {self._desk.limits.rows:,} labels, got {many:,}")
         ids = ids_of(body.id, many, one, self._desk.limits)
-        labels = served.known(listed_for(body.y, many, one, "y"))
+        labels = served.known(listed_for(body.y, many, one, "y"), model.classes)
         weights = None if body.weight is None else weights_of(listed_for(body.weight, many, one, "weight"))
         answer = await self._desk.link.ask(
             "label", served.name, request=self._request_id(request, said), ids=ids, labels=labels, weights=weights

@@ -241,9 +241,8 @@ def _parsed(model: Any, kind: str, lines: list[str], **more: Any) -> Batch:
 
 def _parsed_cells(model: Any, lines: list[str]) -> Batch:
     """Lines of the cells that the model's files had, with the label's or without."""
-    kind, columns = model.reading[LAYOUT]["format"], model.reading[LAYOUT]["columns"]
-    stream = opened_like(model, kind, header=True)
-    label, delimiter = stream.options.label, model.reading[LAYOUT].get("delimiter") or stream.form.between
+    columns, stream = model.reading[LAYOUT]["columns"], opened_like(model, model.reading[LAYOUT]["format"], header=True)
+    label, delimiter = stream.options.label, _delimiter(model, stream)
     cells = len(next(csv.reader(lines[:1], delimiter=delimiter), []))
     unlabelled = [name for name in columns if name != label]
     if cells not in (len(columns), len(unlabelled)):
@@ -251,10 +250,28 @@ def _parsed_cells(model: Any, lines: list[str]) -> Batch:
             f"X: lines must have the cells of {delimiter.join(columns)!r}, with {label!r} or without, got {cells} in "
             f"{lines[0]!r:.60}"
         )
-    stream, header = without_label(stream, columns=()), io.StringIO()
-    csv.writer(header, delimiter=delimiter).writerow(columns if cells == len(columns) else unlabelled)
-    stream.form.header(np.frombuffer(header.getvalue().encode("utf-8", "surrogatepass"), np.uint8))
+    stream = without_label(stream, columns=())
+    _begin_cells(stream, columns if cells == len(columns) else unlabelled, delimiter)
     return _rows_of(stream, lines)
+
+
+def cells_like(model: Any) -> Any:
+    """A stream, without a file, of lines that have the cells that those of the model's files had, the label's, too."""
+    stream = opened_like(model, model.reading[LAYOUT]["format"], header=True, labels=True)
+    _begin_cells(stream, model.reading[LAYOUT]["columns"], _delimiter(model, stream))
+    return stream
+
+
+def _delimiter(model: Any, stream: Any) -> str:
+    found: str = model.reading[LAYOUT].get("delimiter") or stream.form.between
+    return found
+
+
+def _begin_cells(stream: Any, columns: Sequence[str], delimiter: str) -> None:
+    """Lets the stream read the line that names the columns."""
+    header = io.StringIO()
+    csv.writer(header, delimiter=delimiter).writerow(columns)
+    stream.form.header(np.frombuffer(header.getvalue().encode("utf-8", "surrogatepass"), np.uint8))
 
 
 def opened_like(model: Any, kind: str, **more: Any) -> Any:

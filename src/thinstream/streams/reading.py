@@ -173,11 +173,23 @@ class TextStream:
 
     def rows_of(self, text: bytes | bytearray) -> Batch:
         """The rows of a text that is at hand, its first bad record an error."""
+        return self._good_rows(text).batch(0, START)
+
+    def labelled_rows_of(self, text: bytes | bytearray) -> tuple[Batch, list[Any]]:
+        """The same with the label of each row: one of the classes, or whatever it says where any may come."""
+        found = self._good_rows(text)
+        y = found.batch(0, START).require_labels()
+        if found.unlabelled >= 0:
+            raise InvalidInputError(f"X, row {found.unlabelled} has no label, others have")
+        known = found.met if found.met is not None else self.classes or (-1, 1)
+        return found.batch(0, START), [known[k] for k in ((y > 0) if y.dtype == np.int8 else y).tolist()]
+
+    def _good_rows(self, text: bytes | bytearray) -> Rows:
         found = self._rows(np.frombuffer(text, dtype=np.uint8))
         if found.parsed.error is not None:
             offset, message = found.parsed.error
             raise InvalidInputError(f"X, row {text[:offset].count(10)}: {message}")
-        return found.batch(0, START)
+        return found
 
     def _part(self, pool: Executor, start: Position) -> Iterator[Batch]:
         """The rows of one file from ``start`` on; those before a bad record come before its error."""

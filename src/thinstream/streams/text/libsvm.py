@@ -84,6 +84,8 @@ class Libsvm(LineFormat):
         The highest |value| taken.
     labelled : bool
         Whether every row must begin with a label; without one it is NaN.
+    most : int or None
+        The highest index taken, if it fits into 32 bits; None: any below 2^62.
 
     Examples
     --------
@@ -99,11 +101,12 @@ class Libsvm(LineFormat):
     dtype: str = "float32"
     limit: float = 1e15
     labelled: bool = True
+    most: int | None = None
 
     def parse(self, text: Text) -> Parsed:
         """The rows of whole lines, up to the first bad one."""
         result, out = self._parse(text, np.dtype(np.int32))
-        if result.verdict == parser.WIDE:  # an index beyond 32 bits
+        if result.verdict == parser.WIDE and self.most is None:  # an index beyond 32 bits
             result, out = self._parse(text, np.dtype(np.int64))
         rows = result.rows
         nnz = int(out.indptr[rows])
@@ -123,7 +126,7 @@ class Libsvm(LineFormat):
         )
 
     def _parse(self, text: Text, index: np.dtype[Any]) -> tuple[Result, Out]:
-        rules = _rules(self.zero_based, self.classes or (), self.limit, self.labelled, index == np.int32)
+        rules = _rules(self.zero_based, self.classes or (), self.limit, self.labelled, index == np.int32, self.most)
         # the shortest row is a digit and an end of line, the shortest feature a blank and 1:1
         rows, features = len(text) // 2 + 1, len(text) // 4 + 1
         out = Out(
@@ -142,7 +145,7 @@ class Libsvm(LineFormat):
                 f"(--zero-based yes), got {given}"
             )
         if result.verdict == parser.WIDE:
-            return f"an index must be below 2^62, got {given}"
+            return f"an index must be {'below 2^62' if self.most is None else f'at most {self.most:,}'}, got {given}"
         if result.verdict == parser.REPEATED:
             return f"a feature may occur once in a row, but the one of column {result.column} is repeated"
         if result.verdict == parser.CLASS and self.classes is not None:
@@ -154,10 +157,13 @@ class Libsvm(LineFormat):
 
 
 @lru_cache
-def _rules(zero_based: bool, classes: tuple[float, ...], limit: float, labelled: bool, short: bool) -> Rules:
+def _rules(
+    zero_based: bool, classes: tuple[float, ...], limit: float, labelled: bool, short: bool, most: int | None
+) -> Rules:
     """As the parser has them, for indices of 32 bits or of 64."""
     first = 0 if zero_based else 1
     widest = 2**31 - 2 if short else 2**62 - 1 - first  # in 32 bits with room for one more column, the intercept
+    widest = widest if most is None else min(widest, most - first)
     known = np.array(classes, dtype=np.float64)
     order = np.argsort(known)  # −1 and +1 of two classes, numbers of more
     codes = (2 * order - 1 if len(known) == 2 else order).astype(np.float64)
