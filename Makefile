@@ -52,7 +52,8 @@ test-browser: $(VENV)/ready-test-browser ## the dashboard in chromium (apt insta
 
 test-services: $(VENV)/ready-test-services ## sources: learners and brokers killed under flow; servers of Redis and NATS, Kafka's own cluster for tests
 	@tests/streams/brokers/install.sh redis-server nats-server
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m services tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m services tests/streams/brokers \
+	    tests/training/test_live.py tests/serve/test_feeding.py tests/cli/test_sources.py tests/docs/test_sources.py
 
 test-distributed: $(VENV)/ready-test-distributed ## learning on Ray and on Spark, clusters of two nodes on this machine
 	$(BIN)/python -m pytest -m 'ray or spark' tests/distributed

@@ -171,22 +171,26 @@ class Kafka:
 
 
 class Flow(threading.Thread):
-    """Rows that come to a server bit by bit, whatever happens to it; some more than once if it fails meanwhile."""
+    """Rows that come to a server bit by bit, whatever happens to it; some more than once if it fails meanwhile.
 
-    def __init__(self, server, rows, per_second):
+    No more come than are ``allowed``.
+    """
+
+    def __init__(self, server, rows, per_second, allowed=None):
         super().__init__(daemon=True)
         self.server, self.rows, self.per_second = server, rows, per_second
-        self.begin = time.monotonic()
+        self.allowed = len(rows) if allowed is None else allowed
         self.start()
 
     def run(self):
-        sent = 0
+        sent, last, due = 0, time.monotonic(), 0.0
         while sent < len(self.rows):
-            due = min(int((time.monotonic() - self.begin) * self.per_second), len(self.rows))
-            if due > sent:
+            now = time.monotonic()
+            due, last = min(due + (now - last) * self.per_second, self.allowed), now
+            if int(due) > sent:
                 with suppress(Exception):  # it is away: the same again
-                    self.server.put(self.rows[sent:due])
-                    sent = due
+                    self.server.put(self.rows[sent : int(due)])
+                    sent = int(due)
             time.sleep(0.02)
 
 
