@@ -45,23 +45,25 @@
     const section = card(false, title);
     return Object.assign(new Chart(section, title, options), { section });
   };
-  const shown = {
-    error: chart("Error along the stream", { x: "rows", y: share, least: 0 }),
-    auc: chart("AUC since the start", { x: "rows", y: short }),
-    loss: chart("Log-loss since the start", { x: "rows", y: short }),
-    calibration: chart("Calibration", { x: "predicted", y: share, showX: share, least: 0, most: 1, even: true }),
-    rate: chart("Throughput, a second", { x: "time", showX: clock, least: 0 }),
-    latency: chart("Latency of requests, ms", { x: "time", showX: clock, least: 0 }),
-    lag: chart("Journal and labels", { x: "time", showX: clock, least: 0 }),
-    nnz: chart("Weights that are not zero", { x: "rows", least: 0 }),
-  };
-  const tables = Object.fromEntries([["weights", "Largest weights, and how they move"], ["rivals", "Champion and challengers"],
-    ["versions", "Versions"], ["requests", "Requests"]].map(([key, title]) => {
-    const section = card(key === "rivals", title);
+  const list = (title, wide = false) => {
+    const section = card(wide, title);
     const held = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title });
     section.append(make("h2", {}, title), held);
-    return [key, { section, held }];
-  }));
+    return { section, held };
+  };
+  const [shown, tables] = [{}, {}]; // in the order in which they stand on the page
+  shown.error = chart("Error along the stream", { x: "rows", y: share, least: 0 });
+  shown.auc = chart("AUC since the start", { x: "rows", y: short });
+  tables.rivals = list("Champion and challengers", true);
+  tables.weights = list("Largest weights, and how they move");
+  shown.calibration = chart("Calibration", { x: "predicted", y: share, showX: share, least: 0, most: 1, even: true });
+  shown.rate = chart("Throughput, a second", { x: "time", showX: clock, least: 0 });
+  shown.latency = chart("Latency of requests, ms", { x: "time", showX: clock, least: 0 });
+  shown.loss = chart("Log-loss since the start", { x: "rows", y: short });
+  shown.nnz = chart("Weights that are not zero", { x: "rows", least: 0 });
+  shown.lag = chart("Journal and labels", { x: "time", showX: clock, least: 0 });
+  tables.versions = list("Versions");
+  tables.requests = list("Requests");
 
   function tile(key, name, value, text, more) {
     let found = document.querySelector(`[data-key="${key}"]`);
