@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.commands import process
 from tests.cli.test_processes import on_terminal
-from thinstream.cli.commands.compile import ROWS, commands_of
+from thinstream.cli.commands.compile import ROWS, commands_of, conversions
 from thinstream.cli.progress import COMPILING
 from thinstream.streams.formats import formats
 
@@ -76,3 +76,6 @@ def test_what_is_compiled():
         assert [line[0] for line in commands_of(name, "float32", True)] == ["train", "predict"]
     endings = {ending for each in formats().values() for ending in each.endings}
     assert set(ROWS) <= endings
+    assert [line[5:] for line in conversions(".svm")] == [[]]
+    texts = [[], ["--cross", "a,b"], ["--text", "b"], ["--dates", "c"]]
+    assert [line[5:] for line in conversions(".jsonl")] == [line[5:] for line in conversions(".csv")] == texts

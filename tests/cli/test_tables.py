@@ -123,3 +123,11 @@ def test_cells_that_may_be_meant_otherwise(there, thin, cell, what):
     Path("d.csv").write_text("label;x\n" + "".join(f"{k % 2};{cell}\n" for k in range(60)))
     assert f"column 'x' has {what}, which are categories" in thin("train", "d.csv", "-a", "arow").errors
     thin("train", "d.csv", "-a", "arow", "-q", "--categorical", "x")
+
+
+def test_the_columns_of_files_and_the_label_are_told_first(mail, thin):
+    said = thin("train", mail, "--label", "spma", code=1).errors
+    assert said.startswith("thinstream: mail.csv, line 1: label: there is no column 'spma'")
+    Path("less.csv").write_text("spam,siz\nyes,1\n")
+    said = thin("train", mail, "less.csv", *HOW, code=1).errors
+    assert "less.csv, line 1: the files of a stream must have the same columns, in any order, got others; more" in said

@@ -12,8 +12,8 @@ from thinstream.cli.options import DEFAULT_LEARNER
 ROWS = {
     ".svm": "1 1:1 3:2\n-1 2:1\n" * 10,
     ".vw": "1 |a x |b y:2\n-1 | c\n",
-    ".csv": "label,a,b\n1,0.5,x\n-1,2,y\n",
-    ".jsonl": '{"label": 1, "a": 0.5, "b": "x"}\n{"label": -1, "a": 2}\n',
+    ".csv": "label,a,b,c\n1,0.5,x,2024-05-17\n-1,2,y,\n",
+    ".jsonl": '{"label": 1, "a": 0.5, "b": "x", "c": "2024-05-17"}\n{"label": -1, "a": 2}\n',
 }
 
 
@@ -50,9 +50,7 @@ def compile(  # noqa: A001 (the command's name)
     wanted = [DEFAULT_LEARNER, *(each.name for each in algorithms())] if everything else names or [DEFAULT_LEARNER]
     tasks = [(find(name).name, commands_of(name, dtype_of(dtype, find(name).name).name, tuning)) for name in wanted]
     if everything:
-        for ending in ROWS:
-            convert = ["convert", f"rows{ending}", "--out", "rows.cache", "-q"]
-            tasks.append((f"rows{ending}", [convert] if ending == ".svm" else [convert, [*convert, "--cross", "a,b"]]))
+        tasks += [(f"rows{ending}", conversions(ending)) for ending in ROWS]
     _require_cache()
     with show_steps("compiling", quiet) as progress, ThreadPoolExecutor(jobs or processors()) as pool:
         futures = {pool.submit(_run, commands): name for name, commands in tasks}
@@ -70,6 +68,16 @@ def _require_cache() -> None:
 
     if folder_to_write() is None:
         raise FileWriteError("compiled code cannot be kept: NUMBA_CACHE_DIR must name a folder that can be written")
+
+
+def conversions(ending: str) -> list[list[str]]:
+    """Command lines that need all that reading a format compiles: as it is, crossed, with texts, with dates."""
+    from thinstream.streams.formats import find_format, format_of
+
+    convert = ["convert", f"rows{ending}", "--out", "rows.cache", "-q"]
+    known = find_format(format_of(f"rows{ending}"))
+    more = {"cross": ["--cross", "a,b"], "text": ["--text", "b"], "dates": ["--dates", "c"]}
+    return [convert, *([*convert, *words] for option, words in more.items() if known.takes(option))]
 
 
 def commands_of(name: str, dtype: str, tuning: bool) -> list[list[str]]:

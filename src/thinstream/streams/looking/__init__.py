@@ -87,6 +87,8 @@ def _classes(known: Format, files: list[str], before: Looked) -> Looked:
     try:
         met = labels_met(known, files, options, options.look)
     except InvalidInputError:
+        if len(files) > 1:  # of which the first may be fine
+            raise
         return before
     classes = classes_in(met)
     return before if classes is None else _with(before, in_words(met, classes), classes=classes)
@@ -103,6 +105,8 @@ def _columns(known: Format, files: list[str], before: Looked) -> Looked:
     try:
         if known.has_cells:
             columns, enough = columns_of(_form(known, options), files, options.look)
+            if options.labels and options.label not in [column.name for column in columns]:
+                return before  # whoever reads it says so
             found = declared(options, columns) if enough else {}
         elif known.is_table:
             found, columns = declared_in(options, *rows_in(known.open(known, files, options), options.look))

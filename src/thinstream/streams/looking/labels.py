@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from thinstream.errors import InvalidInputError
 from thinstream.streams.class_book import label_of, local_numbers
 from thinstream.streams.formats import Format
 from thinstream.streams.looking.heads import are_small, heads
 from thinstream.streams.options import Options
+from thinstream.streams.sources import display_name
 from thinstream.streams.text.protocol import Text, TextFormat
 
 #: Different labels that may be classes.
@@ -44,14 +46,17 @@ def labels_met(known: Format, files: list[str], options: Options, records: int) 
 def _in_texts(stream: Any, files: list[str], records: int) -> Iterator[dict[Any, int]]:
     left = None if are_small(files) else records
     is_json = stream.reading["format"] == "jsonl"
-    for text, whole in heads(files, records):
+    for file, (text, whole) in zip(files, heads(files, records), strict=False):
         if is_json and (quick := _in_objects(stream.form.label, text, whole, left)) is not None:
             yield quick
             left = None if left is None else left - sum(quick.values())
             continue
-        for labels, rows in _in_text(stream.form, text, whole, left):
-            yield labels
-            left = None if left is None else left - rows
+        try:
+            for labels, rows in _in_text(stream.form, text, whole, left):
+                yield labels
+                left = None if left is None else left - rows
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{display_name(file)}, line 1: {error}") from None
 
 
 def _in_text(form: TextFormat, text: Text, whole: bool, left: int | None) -> Iterator[tuple[dict[Any, int], int]]:
