@@ -12,7 +12,7 @@ from benchmarks.portfolio.selecting import greedy
 
 from thinstream.blend import Head
 from thinstream.blend.member import Member
-from thinstream.blend.portfolio import PORTFOLIO
+from thinstream.blend.portfolio import COUNTING, PORTFOLIO
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +41,9 @@ def test_the_later_half_counts_and_where_rows_are_in_time_those_that_are_not_lea
     judge = Judge(kept)
     assert judge.sets == ["a", "b"]
     one = kept[Stream("a", 0)]
-    z = Head(2).learn(one.scores[:, [1, 2]], one.y)
+    z = Head(2, counting=COUNTING).learn(one.scores[:, [1, 2]], one.y)
     assert judge.outcome("a", [1, 2]).error == pytest.approx(100 * np.mean((z[1000:] > 0) != (one.y[1000:] > 0)))
-    one, head = kept[Stream("b", 0)], Head(2)
+    one, head = kept[Stream("b", 0)], Head(2, counting=COUNTING)
     head.learn(one.scores[:1600, [1, 2]], one.y[:1600])
     last = one.scores[1600:, [1, 2]] @ head.coefficients()
     found = judge.outcome("b", [1, 2])
