@@ -57,7 +57,7 @@ def mail():
 
 wrong, asked, told = [], [], []
 try:
-    with Client(f"http://127.0.0.1:{port}", "mail") as client:
+    with Client(f"http://127.0.0.1:{port}", "mail", patience=300, timeout=100) as client:  # it may compile first
         for _ in range(600):
             x, y = mail()
             start = time.perf_counter()

@@ -53,7 +53,7 @@ def test_every_command_and_option_has_its_place():
 def test_links_lead_somewhere(page):
     """As files, and as pages of the site, where those that are made when it is built count as there."""
     for text, place in ((page.read_text(), page), (told_anew(page.read_text(), page, page), page)):
-        outside_code = re.sub(r"^(`{3,}).*?^\1|`[^`\n]+`", "", text, flags=re.M | re.S)
+        outside_code = re.sub(r"^(`{3,}).*?^\1|`(?:[^`\n]|\n(?!\n))+`", "", text, flags=re.M | re.S)
         for target in re.findall(r"\]\(([^)\s]+)", outside_code):
             path = target.partition("#")[0]
             if path and not re.match(r"[a-z]+:", path):
@@ -80,6 +80,8 @@ def test_links_out_of_the_docs_become_pages():
     assert told_anew("[a](src/thinstream/batch.py)", ROOT / "README.md", DOCS / "index.md") == (
         "[a](code/src/thinstream/batch.py.md)"
     )
+    broken = "`make\ntest` [a](docs/auto.md) `x`"  # code that goes on in the next line
+    assert told_anew(broken, ROOT / "README.md", DOCS / "index.md") == broken.replace("docs/", "")
     assert told_anew("```\n[a](../x.md)\n```", DOCS / "auto.md", DOCS / "b" / "c.md") == "```\n[a](../x.md)\n```"
 
 

@@ -62,7 +62,7 @@ def written_pages() -> Iterator[Path]:
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
     """Text, and whether it is fenced or in backticks."""
     last = 0
-    for match in re.finditer(rf"{_FENCED.pattern}|(`[^`\n]+`)(?!\()", text, flags=re.M | re.S):
+    for match in re.finditer(rf"{_FENCED.pattern}|(`(?:[^`\n]|\n(?!\n))+`)(?!\()", text, flags=re.M | re.S):
         if match[0].startswith("`") and text[max(0, match.start() - 1) : match.start()] == "[":
             continue  # the text of a link
         yield text[last : match.start()], False
