@@ -6,11 +6,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from thinstream.batch import Batch
 from thinstream.dashboard.history import History
 from thinstream.dashboard.telling import Telling
 from thinstream.dashboard.weights import top_weights
+from thinstream.evaluate.growing import progress_for
 from thinstream.evaluate.progress import Progress
 from thinstream.learners import Classes
+from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.models.model import Model, Names
 from thinstream.streams.opening import open_stream
 from thinstream.training.drift import DriftWatch
@@ -86,3 +89,42 @@ def test_history_is_bounded_and_keeps_both_ends(many):
     assert numbers == sorted(numbers)
     assert len({later - earlier for earlier, later in pairwise(numbers[:-1])}) == 1  # evenly
     assert [sample.number for sample in history.after(many - 2)] == [many - 1]
+
+
+KINDS = {
+    "two": {},
+    "three": {"classes": Classes("a", "b", "c")},
+    "prepared": {"scale": "max", "normalize": "l2"},
+    "budget": {"max_features": 20},
+    "to come": {"classes": GrowingClasses()},
+    "hashed": {"feature_space": {"hashing": {"bits": 18, "signed": False}}},
+    "full": {"parameters": {"covariance": "full"}},
+    "auto": {"algorithm": "auto"},
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in ("full", "auto") else ()) for kind in KINDS]
+)
+def test_every_kind_of_model_can_be_told(kind):
+    """Before its first row and after some, as JSON has it."""
+    options = {"algorithm": "arow", "classes": Classes(-1, 1), "grow": True, "fit_intercept": True} | KINDS[kind]
+    model = Model.fresh(options.pop("algorithm"), options.pop("classes"), **options)
+    progress, telling, rng = progress_for(model.classes, 0.0), Telling(), np.random.default_rng(0)
+    for _ in range(2):
+        telling.sample(model, progress, DriftWatch(["adwin"]), {}, model.learner.nnz)
+        told = json.loads(json.dumps(telling.told(), allow_nan=False))
+        classes = model.classes
+        codes = rng.integers(max(len(classes), 2), size=60)
+        if isinstance(classes, GrowingClasses):
+            classes, y = classes.numbered(["x", "y"], codes.astype(np.int32))
+        else:
+            y = np.where(codes > 0, 1, -1).astype(np.int8) if classes.are_two else codes.astype(np.int32)
+        indices = np.concatenate([np.sort(rng.choice(40, 5, replace=False)) for _ in range(60)]).astype(np.int32)
+        values = rng.normal(size=300).astype(np.float32)
+        model, scores = model.learn(Batch.of(np.arange(0, 301, 5), indices, values, 40, y=y), classes)
+        progress.update(scores, y)
+    telling.sample(model, progress, None, progress.report().as_dict(), model.learner.nnz)
+    told = json.loads(json.dumps(telling.told(), allow_nan=False))
+    assert len(told["samples"][-1]["top"]) == 12
+    assert told["samples"][-1]["rows"] == 120
