@@ -13,7 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -60,23 +62,24 @@ class Line(NamedTuple):
 
 
 def main() -> None:
-    """Runs all of them, one after another; after each, the page has what is known so far."""
+    """Runs all of them, two at a time; after each, the page has what is known so far."""
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if uv is None:
         raise SystemExit("uv is needed to make environments: pip install uv")
     found = dict(pythons())
-    lines = []
-    with tempfile.TemporaryDirectory() as folder:
+    absent = [version for version in PYTHONS if version not in found]
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as workers:
         wheel = _built(uv, Path(folder))
-        absent = [version for version in PYTHONS if version not in found]
-        for age in AGES:
-            for version, program in found.items():
-                place = Path(folder) / f"{version}-{age}"
-                line = tried(uv, program, age, wheel, place)
-                lines.append(line)
-                print(*row(line), sep=" | ", flush=True)
-                PAGE.write_text(page(lines, absent), "utf-8")
-                shutil.rmtree(place, ignore_errors=True)
+        wanted = [(version, age) for age in AGES for version in found]
+        running = [
+            workers.submit(tried, uv, found[version], age, wheel, Path(folder) / f"{version}-{age}")
+            for version, age in wanted
+        ]
+        for done in as_completed(running):
+            lines.append(done.result())
+            print(*row(lines[-1]), sep=" | ", flush=True)
+            PAGE.write_text(page(sorted(lines), absent), "utf-8")
     if bad := [line for line in lines if not line.outcome.endswith("passed")]:
         raise SystemExit(f"{len(bad)} of {len(lines)} environments fail")
 
@@ -99,7 +102,7 @@ def tried(uv: str, program: str, age: str, wheel: Path, place: Path) -> Line:
     _run(uv, "venv", "--quiet", "--no-config", "--python", program, str(place))
     python = str(place / "bin" / "python")
     install = [uv, "pip", "install", "--quiet", "--python", python, "--only-binary", ":all:"]
-    done = _run(*install, "--resolution", AGES[age], str(wheel), check=False)
+    done = _run(*install, "--resolution", AGES[age], str(wheel), *direct(), check=False)
     version = _run(python, "--version").stdout.split()[1]
     if done.returncode:
         return Line(version, age, {}, f"does not resolve: {done.stderr.strip().splitlines()[-1]}")
@@ -119,6 +122,12 @@ def tried(uv: str, program: str, age: str, wheel: Path, place: Path) -> Line:
         outcome += f", {words[0]} failed" if told.returncode else ""
     counts = [part for part in outcome.split(", ") if part.split()[-1] in ("passed", "failed", "error", "errors")]
     return Line(version, age, {name: known[name] for name in SHOWN}, ", ".join(counts) or outcome)
+
+
+def direct() -> list[str]:
+    """What pyproject.toml asks for, by name: uv takes the oldest of these, and of what they need in turn the newest."""
+    asked: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    return asked
 
 
 def row(line: Line) -> list[str]:

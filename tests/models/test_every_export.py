@@ -64,9 +64,10 @@ def renamed(estimator, labels, names=None):
     return replace(model, classes=Classes(*labels), names=names, threshold=threshold)
 
 
-def numbered(estimator, classes):
+def numbered(estimator, classes, nnz=None):
     X = matrix(600, WIDTH, 1)
     estimator.fit(X, answers(X, classes))
+    estimator = estimator if nnz is None else estimator.thin(nnz)
     rows = matrix(ROWS, WIDTH, 2)
     batch = Batch.of(rows.indptr, rows.indices, rows.data, WIDTH)
     return renamed(estimator, LABELS[:classes], Names.of(NAMES)), batch, None, estimator.decision_function(rows)
@@ -90,6 +91,8 @@ MAKERS = {
     "scaled": lambda: numbered(ts.AROW(scale="rms", normalize="l2"), 2),
     "Auto": lambda: numbered(ts.Auto(), 2),
     "thin Auto": lambda: numbered(ts.Auto(max_nnz=20), 2),
+    "thin, three classes": lambda: numbered(ts.AROW(), 3, nnz=40),
+    "Auto, three classes": lambda: numbered(ts.Auto(), 3),
     "hashed": lambda: hashed(ts.AROW(), 2),
     "hashed, signed, three classes": lambda: hashed(ts.AROW(normalize="l2"), 3, signed=True),
     "hashed Auto": lambda: hashed(ts.Auto(), 2),
@@ -102,7 +105,9 @@ def case(name):
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "Auto, three classes" else ()) for name in MAKERS]
+)
 def test_an_export_scores_as_the_model(name, scorer, tmp_path):
     model, batch, rows, expected = case(name)
     linear = LinearModel.of(model)
@@ -119,6 +124,7 @@ def test_an_export_scores_as_the_model(name, scorer, tmp_path):
 def test_the_cases_are_what_they_say():
     assert len(LinearModel.of(case("Auto")[0]).vectors) == 2
     assert LinearModel.of(case("thin Auto")[0]).nnz <= 20
+    assert LinearModel.of(case("thin, three classes")[0]).nnz <= 40
     assert {vector.normalize for vector in LinearModel.of(case("hashed Auto")[0]).vectors} == {None, "l2"}
     assert "hashing" in case("hashed")[0].feature_space
     assert [*LinearModel.of(case("two classes")[0]).names.values()] == NAMES
