@@ -100,6 +100,7 @@ versus: $(VENV)/ready-bench ## thinstream beside its peers on real sets, see doc
 	$(BIN)/python -m benchmarks.versus --thin
 	$(BIN)/python -m benchmarks.versus --tried
 	$(BIN)/python -m benchmarks.versus --times
+	$(BIN)/python -m benchmarks.versus.front
 
 reproduce: $(VENV)/ready-plot ## the papers' tables and figures, see docs/reproduction.md (under two hours; needs the data sets)
 	$(BIN)/thinstream reproduce all --out docs/reproduction
