@@ -46,9 +46,9 @@ def project_pages() -> dict[str, str]:
 
 
 def source_pages() -> dict[str, str]:
-    """A page for each source that some page links to."""
+    """A page for each source that some page links to; the README is none, the front page stands in its place."""
     found = {}
-    for place in sorted(sources_linked(written_pages())):
+    for place in sorted(sources_linked(page for page in written_pages() if page != ROOT / "README.md")):
         page = DOCS / "code" / f"{place}.md"
         if (ROOT / place).is_dir():
             text = f"# {place}\n\n" + "\n".join(_line_about(path) for path in sorted((ROOT / place).glob("*.py")))
