@@ -1,11 +1,13 @@
 """thinstream serve under load, on this machine: predictions, durable learning, both at once, and batches.
 
-    python -m benchmarks.serve [--seconds 5] [--workers 1]
+    python -m benchmarks.serve [--seconds 5] [--workers 1] [--alone]
+    python -m benchmarks.serve --requests 5000000
 
 Caveats first. wrk (a compiled generator, `apt install wrk`) and the server share the cores, over loopback; rows are
 RCV1's, cut to 60 features. "Server µs" is the processor time of all of the server's processes for each request: it is
 the number to compare on a machine that others use, too, where requests a second and latencies are of little worth. A
-durable request waits for the disk: fdatasync's own times are printed first.
+durable request waits for the disk: fdatasync's own times are printed first. Peers (`serve_peers`) keep nothing on disk.
+With ``--requests`` that many are sent, a fifth of them to be learned, and memory is told as it goes.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from benchmarks.serve_peers import Peer, asked
 from benchmarks.streams import describe
 from tests.serve.servers import Server
 
@@ -37,6 +40,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement (default 5)")
     parser.add_argument("--workers", type=int, default=1, help="predicting processes (default 1)")
+    parser.add_argument("--alone", action="store_true", help="without Vowpal Wabbit and River")
+    parser.add_argument("--requests", type=int, default=0, help="send so many, and tell memory as it goes")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("THINSTREAM_DATA", "data")))
     options = parser.parse_args()
     if shutil.which("wrk") is None:
@@ -44,7 +49,10 @@ def main():
     print(__doc__.split("\n\n")[2], f"\n\nMachine: {describe()}\n")
     folder = Path(tempfile.mkdtemp(prefix="thinstream-bench-"))
     try:
-        goals = measure(folder, rows_of(options.data), options)
+        rows = rows_of(options.data)
+        goals = soak(folder, rows, options) if options.requests else measure(folder, rows, options)
+        if not options.requests and not options.alone:
+            compare(folder, rows, options.seconds)
     finally:
         shutil.rmtree(folder)
     print("\nTargets")
@@ -66,12 +74,7 @@ def rows_of(data):
 def measure(folder, rows, options):
     p50, p99 = synced(folder)
     print(f"fdatasync of 4 kB: p50 {p50:.2f} ms, p99 {p99:.2f} ms\n")
-    text = folder / "rows.svm"
-    text.write_text("".join(f"{y} {line(row)}\n" for y, row in rows))
-    model = folder / "text.ts"
-    subprocess.run([sys.executable, "-m", "thinstream", "train", text, "-a", "arow", "-m", model, "-q"], check=True)
-    server = Server(folder / "data", model, "--new", "named:arow:-1,1", "--workers", options.workers)
-    server.until_ready()
+    server = started(folder, rows, options)
     bench, goals = Bench(server, folder, options.seconds), []
     try:
         print(f"{'':44}{'requests/s':>12}{'rows/s':>12}{'p50 ms':>9}{'p99 ms':>9}{'server µs':>11}")
@@ -106,6 +109,77 @@ def measure(folder, rows, options):
     finally:
         server.stop()
     return goals
+
+
+def started(folder, rows, options):
+    """A server of a model of numbers, and of one of names."""
+    text = folder / "rows.svm"
+    text.write_text("".join(f"{y} {line(row)}\n" for y, row in rows))
+    model = folder / "text.ts"
+    subprocess.run([sys.executable, "-m", "thinstream", "train", text, "-a", "arow", "-m", model, "-q"], check=True)
+    server = Server(folder / "data", model, "--new", "named:arow:-1,1", "--workers", options.workers)
+    server.until_ready(300)  # something may have to be compiled
+    return server
+
+
+def compare(folder, rows, seconds):
+    """Peers, with the same rows."""
+    print("\nPeers, which keep nothing on disk")
+    named = [{f"w{j}": x for j, x in row.items()} for _, row in rows]
+    asks = [json.dumps({"x": row}).encode() for row in named]
+    taught = [json.dumps({"x": row, "y": y}).encode() for row, (y, _) in zip(named, rows, strict=True)]
+    lines = [f"|a {' '.join(f'{name}:{x:g}' for name, x in row.items())}".encode() for row in named]
+    labelled = [f"{y} ".encode() + text for text, (y, _) in zip(lines, rows, strict=True)]
+    for name, peer, unlabelled, labels, kind in (
+        ("River", "river", asks, taught, "application/json"),
+        ("Vowpal Wabbit", "vw", lines, labelled, "text/plain"),
+    ):
+        server = Peer.behind_starlette(peer)
+        try:
+            bench = Bench(server, folder, seconds)
+            bench.run(f"{name} behind Starlette, learn", "/learn", kind, labels)
+            bench.run(f"{name} behind Starlette, predict", "/predict", kind, unlabelled)
+        finally:
+            server.stop()
+    for what, texts, together in (("learn", labelled, 1), ("predict", lines, 1), ("predict", lines, BATCH)):
+        daemon = Peer.daemon()  # a new one: it serves a connection at a time, and may not come back from one that broke
+        try:
+            bench = Bench(daemon, folder, seconds)
+            before, began = bench.ticks(), time.perf_counter()
+            done = asked(daemon.port, texts, seconds, together)
+            rate, cpu = done / (time.perf_counter() - began), 1e6 * (bench.ticks() - before) / done
+        finally:
+            daemon.stop()
+        name = f"Vowpal Wabbit's daemon, {what} {together} on one connection"
+        print(f"{name:44}{rate / together:12,.0f}{rate:12,.0f}{'':18}{cpu * together:11.1f}")
+
+
+def soak(folder, rows, options):
+    """Many requests, four of five predictions, every hundredth of these with an id; memory after each round."""
+    server, done, sizes = started(folder, rows, options), 0, []
+    bench = Bench(server, folder, max(options.seconds, 5.0))
+    singles = [line(row).encode() for _, row in rows]
+    labelled = [f"{y} {line(row)}".encode() for y, row in rows]
+    kept = [json.dumps({"x": {str(j): x for j, x in row.items()}, "id": k}).encode() for k, (_, row) in enumerate(rows)]
+    plans = [("predict", "/predict?model=text", "text/plain", singles)] * 4
+    plans += [("learn", "/learn?model=text", "text/plain", labelled)]
+    plans += [("predict, to be labelled", "/predict?model=text", "application/json", kept)]
+    try:
+        while done < options.requests:
+            for plan in plans:
+                done += round(bench.run(*plan).rate * bench.seconds)
+            sizes.append(sum(memory_of(pid) for pid in server.children()))
+            print(f"    {done:,} requests, {sizes[-1] / 1e6:.0f} MB")
+    finally:
+        server.stop()
+    growth = (sizes[-1] - sizes[min(1, len(sizes) - 1)]) / 1e6  # the first round has journals and caches fill up
+    return [(f"growth of memory over {done:,} requests, MB ≤ 50", round(growth), growth <= 50)]
+
+
+def memory_of(pid):
+    """Bytes that a process has for itself."""
+    fields = dict(each.split(":", 1) for each in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return 1024 * (int(fields["RssAnon"].split()[0]))
 
 
 def line(row):
