@@ -25,6 +25,6 @@ def require_packages() -> None:
 
     if os.name != "posix":
         raise MissingPackageError("serving needs Linux or macOS: its processes talk through sockets of Unix")
-    for package in ("starlette", "uvicorn", "msgspec", "prometheus_client"):
+    for package in ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client"):
         if find_spec(package) is None:
             raise MissingPackageError(f"serving needs {package}: pip install 'thinstream[serve]'")
