@@ -29,7 +29,8 @@ class Server:
 
     name = client_package = ""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *options):
+        self.options = [*map(str, options)]
         self.program = shutil.which(self.name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
         if self.program is None:
             pytest.skip(f"{self.name} is not installed")
@@ -43,7 +44,7 @@ class Server:
 
     def start(self):
         with open(self.folder / "log.txt", "a") as log:
-            self.process = subprocess.Popen([self.program, *self.command()], stdout=log, stderr=log)
+            self.process = subprocess.Popen([self.program, *self.command(), *self.options], stdout=log, stderr=log)
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):

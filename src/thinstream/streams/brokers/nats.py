@@ -9,6 +9,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from thinstream.streams.brokers.address import Address
@@ -33,6 +34,7 @@ def package() -> Any:
     """The client, an optional package; imported when first needed."""
     try:
         import nats
+        import nats.aio.client
         import nats.js.errors
     except ImportError as error:
         raise missing("nats://", "nats-py", "nats") from error
@@ -46,9 +48,7 @@ class JetStream:
         self._address, self._stream = address, address.stream("STREAM")
         self._subject = address.settings.get("subject", "")
         self._nats = package()
-        self._loop = asyncio.new_event_loop()
-        # the client needs a loop that runs; a daemon must not keep the process alive
-        threading.Thread(target=self._loop.run_forever, name=f"asking {address}", daemon=True).start()
+        self._loop: asyncio.AbstractEventLoop | None = None  # of a thread of its own, which the client needs
         self._connection: Any = None
         self._server: Any = None
         self._pull: Any = None
@@ -61,6 +61,10 @@ class JetStream:
     def _ask(self, question: Callable[[], Coroutine[Any, Any, Any]], seconds: float = SECONDS) -> Any:
         """Runs it on the loop; connects before if need be."""
         errors = self._nats.js.errors
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # a daemon must not keep the process alive
+            threading.Thread(target=_turn, args=(self._loop,), name=f"asking {self._address}", daemon=True).start()
         waiting = asyncio.run_coroutine_threadsafe(self._asked(question, seconds), self._loop)
         try:
             return waiting.result()
@@ -71,7 +75,7 @@ class JetStream:
         except errors.APIError as error:
             raise SourceError(f"{self._address}: the server refuses: {error.description}") from None
         except (TimeoutError, self._nats.errors.Error, OSError) as error:
-            self._hang_up()
+            asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop)
             why = self._last_error or error
             if "authorization" in str(why).lower():
                 raise SourceError(f"{self._address}: the server refuses: {why}") from None
@@ -95,7 +99,9 @@ class JetStream:
         if address.user and not address.password:
             who = {"token": address.user}
         tls = {"tls": ssl.create_default_context(cafile=address.settings.get("ca"))} if address.encrypted else {}
-        self._connection = await self._nats.connect(
+        await self._hang_up()
+        self._connection = self._nats.aio.client.Client()
+        await self._connection.connect(
             [f"{scheme}://{host}:{port or PORT}" for host, port in address.hosts],
             connect_timeout=2, allow_reconnect=False, max_reconnect_attempts=1, reconnect_time_wait=0.05,
             error_cb=self._fails, **who, **tls,
@@ -105,10 +111,11 @@ class JetStream:
     async def _fails(self, error: BaseException) -> None:
         self._last_error = error
 
-    def _hang_up(self) -> None:
+    async def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            asyncio.run_coroutine_threadsafe(connection.close(), self._loop)
+            with suppress(self._nats.errors.Error, OSError):
+                await connection.close()
 
     def _about(self) -> Any:
         found = self._ask(lambda: self._server.stream_info(self._stream))
@@ -216,4 +223,17 @@ class JetStream:
 
     def close(self) -> None:
         """Lets go of the server."""
-        self._hang_up()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            with suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(self._hang_up(), loop).result(SECONDS)
+            loop.call_soon_threadsafe(loop.stop)
+
+
+def _turn(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs a loop until it is stopped."""
+    loop.run_forever()
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
