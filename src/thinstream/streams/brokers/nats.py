@@ -77,7 +77,7 @@ class JetStream:
         except (TimeoutError, self._nats.errors.Error, OSError) as error:
             asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop)
             why = self._last_error or error
-            if "authorization" in str(why).lower():
+            if _is_refusal(why):
                 raise SourceError(f"{self._address}: the server refuses: {why}") from None
             raise SourceLostError(
                 f"{self._address}: the server cannot be reached: {why or 'it does not answer'}"
@@ -109,7 +109,9 @@ class JetStream:
         self._server = self._connection.jetstream(timeout=SECONDS)
 
     async def _fails(self, error: BaseException) -> None:
-        self._last_error = error
+        """Told by the client; after it was refused it tries once more, and may hear less."""
+        if self._last_error is None or not _is_refusal(self._last_error):
+            self._last_error = error
 
     async def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
@@ -228,6 +230,10 @@ class JetStream:
             with suppress(TimeoutError):
                 asyncio.run_coroutine_threadsafe(self._hang_up(), loop).result(SECONDS)
             loop.call_soon_threadsafe(loop.stop)
+
+
+def _is_refusal(error: BaseException) -> bool:
+    return "authorization" in str(error).lower()
 
 
 def _turn(loop: asyncio.AbstractEventLoop) -> None:
