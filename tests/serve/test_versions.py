@@ -100,6 +100,21 @@ def test_it_goes_back_to_a_version_and_learns_on(served, tmp_path):
     served.keeper = Keeper("m", served.places, SETTINGS)
 
 
+def test_a_version_that_the_disk_has_lost_is_told_and_the_model_stays(served, tmp_path):
+    """It was there when it was asked for: learning goes on, as a process that fails again and again would not."""
+    served.teach(40)
+    kept = change(served.keeper, "keep")["kept"]
+    served.settle()
+    Versions(served.places.folder("m")).path(kept).write_bytes(b"something else")
+    change(served.keeper, "rollback", version=str(kept))
+    served.teach(40)
+    served.settle()
+    said = "rollback 1 was not possible: its file is damaged or gone"
+    assert served.keeper.status()["trouble"] == said
+    served.again()
+    assert same(served.now(), learned(served, (0, 80)), tmp_path)
+
+
 def test_version_0_is_the_model_as_it_was_given(served, tmp_path):
     served.teach(30)
     change(served.keeper, "rollback", version="0")

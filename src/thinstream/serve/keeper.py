@@ -144,7 +144,7 @@ class Keeper:
                 "lag": self._lag(),
                 "waiting": len(journal.waiting),
                 "labels": dict(journal.waiting.counts),
-                "trouble": self._learning.trouble or self._learning.run.trouble,
+                "trouble": self._learning.trouble or self._learning.run.trouble or self._learning.mishap,
                 "failure": None if failure is None else _words(failure),
             }
             | ({} if self._feed is None else {"source": self._feed.status()})

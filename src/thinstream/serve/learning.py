@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.dashboard.telling import Telling
-from thinstream.errors import FileWriteError, MissingPackageError, NumericalError, ThinstreamError
+from thinstream.errors import FileWriteError, MissingPackageError, ModelFileError, NumericalError, ThinstreamError
 from thinstream.evaluate.observer import NullObserver, Step
 from thinstream.late_labels.stream import scores_by_class
 from thinstream.models.model import Model
@@ -24,6 +24,7 @@ from thinstream.serve.committing import Busy, Committer
 from thinstream.serve.journal_stream import Bell, JournalStream
 from thinstream.serve.packed import Change
 from thinstream.serve.publishing import Marks, Publisher
+from thinstream.serve.versions import NoVersion
 from thinstream.training.checkpoint import Checkpoints
 from thinstream.training.drift import DriftWatch
 from thinstream.training.run import Run
@@ -212,6 +213,7 @@ class Learning(NullObserver):
         self.telling = Telling()
         self.challengers: list[dict[str, Any]] = []
         self.trouble: str | None = None  # why there is no newer one
+        self.mishap: str | None = None  # a change that could not be made after all
         self.failure: BaseException | None = None
         self._failed = failed
         self.run: JournalRun
@@ -268,7 +270,11 @@ class Learning(NullObserver):
         """A change's turn has come: what the model is without it is kept where it would be lost."""
         if change.what["what"] in KEEPING:
             self._keep(KEEPING[change.what["what"]])
-        model = self._changes.happens(change, number, self.state)
+        try:
+            model = self._changes.happens(change, number, self.state)
+        except (ModelFileError, NoVersion):  # the disk has lost it: the model stays as it is
+            what, version = (change.what.get(key) for key in ("what", "version"))
+            model, self.mishap = self.state, f"{what} {version} was not possible: its file is damaged or gone"
         if model is not self.state:
             self.publisher.forget()
             model = _growing(model)

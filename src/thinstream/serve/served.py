@@ -79,7 +79,7 @@ class ServedModels:
     def __init__(self, places: Places, limits: Limits) -> None:
         self._places, self._limits = places, limits
         self._known: dict[str, Served] = {}
-        self._versions: dict[tuple[str, str, int], Snapshot] = {}  # older ones, those asked for last
+        self._versions: dict[tuple[str, str, Path], Snapshot] = {}  # older ones, those asked for last
 
     def names(self) -> list[str]:
         """Of the models that are loaded."""
@@ -105,8 +105,7 @@ class ServedModels:
     def version(self, name: str, version: str) -> Snapshot:
         """A version that is kept, read from its file if it was not lately; `NoVersion` if it is not."""
         versions = Versions(self._places.folder(name))
-        file = versions.path(version)
-        key = name, version, file.stat().st_ino
+        key = name, version, versions.path(version)
         found = self._versions.pop(key, None) or Snapshot(versions.read(version), {"version": int(version)})
         self._versions = dict([*self._versions.items()][-_KEPT + 1 :]) | {key: found}
         return found

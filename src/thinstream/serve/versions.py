@@ -81,7 +81,10 @@ class Versions:
         """What is known of each, the newest first."""
         with self._lock:
             if self._listed is None:
-                found = [json.loads(path.read_text(encoding="utf-8")) for path in self._folder.glob("[0-9]*.json")]
+                found = list[dict[str, Any]]()
+                for path in self._folder.glob("[0-9]*.json"):
+                    with suppress(FileNotFoundError):  # another process lets it go
+                        found.append(json.loads(path.read_text(encoding="utf-8")))
                 first = {"version": 0, "time": self._first.stat().st_mtime, "cause": "as it was given"}
                 first |= dict.fromkeys(("rows", "error", "nnz", "algorithm"))
                 kept = [each for each in found if self._file(each["version"]).exists() and each["version"]]
@@ -98,7 +101,11 @@ class Versions:
 
     def read(self, version: Any) -> Model:
         """A version, without where it stood in its journal."""
-        return replace(read(self.path(version)), extra={}, arrays={})
+        path = self.path(version)
+        try:
+            return replace(read(path), extra={}, arrays={})
+        except FileNotFoundError:
+            raise NoVersion(f"version {version} is not kept any more") from None
 
     def pin(self, entry: int, version: int) -> None:
         """The version stays until the entry that goes back to it is in a checkpoint."""

@@ -6,6 +6,7 @@
   const find = (id) => document.getElementById(id);
   const MOST = 600; // samples and ticks that are kept
   const [FEW, STRETCHES] = [32, 128]; // rows before which shares say nothing; points of the error along the stream
+  const SILENT = 5; // seconds without an event after which the page says so
   const OWN = ["/", "/events", "/metrics", "/docs", "/openapi.json"]; // requests about the server, not of its models
   const models = new Map(); // name → { told, samples }
   const ticks = []; // of the server: { time, requests, rows, lag, waiting }
@@ -262,7 +263,8 @@
     show();
     if (kind === "report") return;
     const failure = status.failure || status.trouble || (status.source || {}).trouble || trouble;
-    say(failure ? "trouble" : "live", failure || (told.over ? "the run is over" : "live"));
+    if (told.over) say("over", "the run is over");
+    else say(failure ? "trouble" : "live", failure || "live");
   }
 
   let waiting = false;
@@ -332,6 +334,11 @@
       await new Promise((resolve) => { setTimeout(resolve, pause); });
     }
   }
+
+  setInterval(() => { // a server that is there and says nothing
+    const silent = Math.round((Date.now() - heard) / 1000);
+    if (silent > SILENT && find("state").dataset.state === "live" && !kept) say("trouble", `nothing heard for ${silent} seconds`);
+  }, 1000);
 
   const kept = find("told");
   if (kept) {
