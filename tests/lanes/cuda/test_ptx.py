@@ -126,3 +126,22 @@ def test_what_is_not_ours_is_fused_as_ever(to_ptx):
     signature = (types.Array(types.float32, 1, "C"),)
     assert fused(to_ptx(kernel(ours), signature)) == 0
     assert fused(cuda.compile(ours, signature, device=False, abi="numba", cc=(9, 0), output="ptx")[0]) == 1
+
+
+@pytest.mark.slow
+def test_what_was_compiled_for_the_cpu_is_none_of_the_kernels(to_ptx, monkeypatch, tmp_path):
+    """numba-cuda would inline the CPU's own version of a function into kernels, and fail."""
+    from numba.cuda import types
+
+    from tests.lanes.test_lanes import WIDTH, stream
+    from thinstream.lanes import Lanes
+    from thinstream.lanes import loop as lanes_loop
+    from thinstream.lanes.block import with_floats
+    from thinstream.lanes.cuda.team import WORKERS, team
+
+    monkeypatch.setattr(lanes_loop, "_LOOPS", {})
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # so that numba is told, and compiles
+    Lanes("fsol", [{}, {}], n_features=WIDTH).learn(stream(np.random.default_rng(0), 5))
+    rule = with_floats(rule_of(find("fsol"), {}))
+    ptx = to_ptx(team(type(rule), False, np.float32, WORKERS), arguments(rule, types.float32))
+    assert fused(ptx) == 0

@@ -32,7 +32,8 @@ SIMULATED = bool(config.ENABLE_CUDASIM)
 _exact: ContextVar[bool] = ContextVar("_exact", default=False)
 #: What stands for functions that only help a CPU; there, other warps hide what memory takes.
 _INSTEAD = {prefetch: lambda array, index: lambda array, index: None, not_inlined: lambda: lambda: None}
-_told = 0
+#: Declarations numba-cuda was told of, and how many things numba had been by then.
+_told = 0, 0
 
 
 def require_device() -> None:
@@ -76,19 +77,38 @@ def tell_cuda() -> None:
     global _told
     if SIMULATED:
         return
+    from numba.core.typing.templates import builtin_registry
     from numba.cuda.extending import overload
 
-    if not _told:
+    all_there_is = len(declarations), len(builtin_registry.globals)
+    if _told == all_there_is:
+        return
+    if not _told[0]:
         _wrap_compiler()
         for function, pick in _INSTEAD.items():
             overload(function, jit_options={"forceinline": True})(pick)
         _add_ufuncs()
-    for each in declarations[_told:]:
+    for each in declarations[_told[0] :]:
         if each.function in _INSTEAD:
             continue
         options = {"forceinline": each.by_force or each.inline == "always"}
         overload(each.function, options, strict=each.pick is not None)(each.chooser())
-    _told = len(declarations)
+    _hide_from_cuda()
+    _told = all_there_is
+
+
+def _hide_from_cuda() -> None:
+    """Keeps what numba was told of the same functions out of kernels: numba-cuda would inline what is for the CPU."""
+    from numba.cuda.descriptor import cuda_target
+
+    context = cuda_target.typing_context
+    context.refresh()
+    for each in declarations:
+        found = context._lookup_global(each.function)
+        own = [template for template in found.templates if template.metadata.get("target") == "cuda"]
+        if len(own) < len(found.templates):
+            context._remove_global(each.function)
+            context._insert_global(each.function, type(found)(own))
 
 
 def _add_ufuncs() -> None:
