@@ -86,3 +86,22 @@ def test_a_read_only_disk(server, small):
     server.until_ready()
     assert teach(server, 1)[0] == 200
     learned(server, small, 2)
+
+
+def test_a_torn_journal(tmp_path):
+    """The end of the log is not what was written: what is before it is learned, and the server goes on by itself."""
+    made(tmp_path / "m.ts", "ham", "spam")
+    server = Server(tmp_path / "data", tmp_path / "m.ts", "--checkpoint-seconds", "1000")
+    server.until_ready()
+    assert [teach(server, k)[0] for k in range(5)] == [200] * 5
+    server.kill()
+    log = tmp_path / "data" / "m" / "journal.sqlite-wal"
+    log.write_bytes(log.read_bytes()[:-2000] + bytes(range(200)) * 5)
+    server.start()
+    server.until_ready()
+    status, answer = teach(server, 4)  # sent again, as nobody knows: it was the one that is lost
+    assert (status, answer) == (200, {"model": "m", "rows": 1, "entry": 5})
+    assert teach(server, 3)[1]["again"]
+    assert server.stop() == 0
+    assert "Traceback" not in (tmp_path / "log.txt").read_text()
+    assert read(tmp_path / "data" / "m" / "checkpoint.ts").learner.t == 65

@@ -343,6 +343,23 @@ def test_labels_join_their_rows(path):
     assert (labels, batch.indices.tolist(), batch.weights.tolist(), scores[0].tolist()) == (["spam"], [2], [2.0], [2.0])
 
 
+def test_rows_wait_whatever_the_clock_of_the_day_says(path, monkeypatch):
+    """Set forward by years, and back: no row expires that has not waited, and one that has does."""
+    now, row = {"wall": 1e9, "steady": 7.0}, np.array([0.5], np.float32)
+    monkeypatch.setattr("time.time", lambda: now["wall"])
+    monkeypatch.setattr("time.monotonic", lambda: now["steady"])
+    journal = Journal(path, seconds=60.0)
+    with journal.transaction():
+        journal.keep(["a"], *ROW, row)
+    for wall, steady, ids, learned in ((2e9, 8.0, "a", 1), (0.0, 9.0, "b", 1), (0.0, 80.0, "c", 0)):
+        with journal.transaction():
+            journal.keep([ids] if ids != "a" else ["z"], *ROW, row)
+        now |= {"wall": wall, "steady": steady}
+        with journal.transaction():
+            assert journal.label([ids], ["ham"], None, 4).learned == learned
+    journal.close()
+
+
 def test_the_clock_never_jumps(monkeypatch):
     now = {"wall": 100.0, "steady": 7.0}
     monkeypatch.setattr("time.time", lambda: now["wall"])
