@@ -61,6 +61,26 @@ def test_web_pages_need_a_token(server):
     assert "requests of web pages need a token" in answer["error"]
 
 
+def test_other_names_of_this_machine_need_a_token(server, guarded):
+    """Whose address somebody else may have set to this machine's."""
+    row = {"x": {"1": 1.0}}
+    for host, expected in (("localhost:1", 200), ("127.0.0.1", 200), ("[::1]:7", 200), ("evil.example:80", 403)):
+        assert server.post("/predict?model=two", row, Host=host)[0] == expected
+    assert server.ask("/metrics", Host="evil.example")[0] == 403
+    assert guarded.post("/predict", row, Host="evil.example", Authorization=f"Bearer {READ}")[0] == 200
+
+
+def test_a_damaged_model_is_told_without_its_place(guarded):
+    """Also to those who may load it."""
+    (guarded.data / "broken").mkdir()
+    (guarded.data / "broken" / "model.ts").write_bytes(b"nonsense")
+    status, answer = guarded.post("/v2/repository/models/broken/load", {}, Authorization=f"Bearer {ALL}")
+    assert status == 422
+    assert "'broken' cannot be loaded: " in answer["error"]
+    assert str(guarded.data) not in answer["error"]
+    (guarded.data / "broken" / "model.ts").unlink()
+
+
 def test_wider_binding_needs_tokens():
     for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
         require_safe(host, Guard())

@@ -49,6 +49,7 @@ class Desk:
 
     def require(self, request: Request, scope: str) -> None:
         """Raises unless the request may; pages that somebody looks at in a browser may not without a token."""
+        self.guard.require_host(request.headers.get("host"))
         self.guard.require(request.headers.get("authorization"), scope)
         if not self.guard and "origin" in request.headers:
             raise Refused(403, "requests of web pages need a token, and this server has none (--tokens)")

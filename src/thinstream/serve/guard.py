@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import ipaddress
+from functools import lru_cache
 from pathlib import Path
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
@@ -19,6 +20,9 @@ class Guard:
     ----------
     tokens : dict
         SHA-256 of a token → its scopes.
+    local : bool
+        Whether without tokens only those may who call this machine by a name of its own: a page in a browser may have
+        had its host's name changed to this machine's address.
 
     Examples
     --------
@@ -30,8 +34,8 @@ class Guard:
 
     """
 
-    def __init__(self, tokens: dict[bytes, frozenset[str]] | None = None) -> None:
-        self._tokens = tokens or {}
+    def __init__(self, tokens: dict[bytes, frozenset[str]] | None = None, local: bool = False) -> None:
+        self._tokens, self._local = tokens or {}, local
 
     def __bool__(self) -> bool:
         return bool(self._tokens)
@@ -60,6 +64,11 @@ class Guard:
             raise InvalidInputError(f"{named} has no token; a line is: read,learn TOKEN")
         return cls(found)
 
+    def require_host(self, host: str | None) -> None:
+        """Raises 403, without tokens, on a request that calls this machine by another name than its own."""
+        if self._local and not self._tokens and host and not is_local(host):
+            raise Refused(403, f"without --tokens this server answers as localhost or 127.0.0.1, not as {host!r:.60}")
+
     def require(self, authorization: str | None, scope: str) -> None:
         """Raises 401 without a known token, 403 with one that is for something else."""
         if not self._tokens:
@@ -81,15 +90,24 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
+@lru_cache(64)
+def is_local(host: str) -> bool:
+    """Whether a host, as requests name it, is this machine as it calls itself.
+
+    >>> [is_local(host) for host in ("localhost:8000", "127.0.0.1", "[::1]:80", "::1", "example.org", "127.0.0.1.org")]
+    [True, True, True, True, False, False]
+    """
+    name = host[1:].partition("]")[0] if host.startswith("[") else host
+    name = name if name.count(":") > 1 else name.partition(":")[0]
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
 def require_safe(host: str, guard: Guard) -> None:
     """Raises where others than this machine could ask a server without tokens."""
-    if guard or host == "localhost":
-        return
-    try:
-        inside = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        inside = False
-    if not inside:
+    if not guard and not is_local(host):
         raise InvalidParameterError(
             f"on {host} other machines could ask this server: give it --tokens FILE, or serve on 127.0.0.1"
         )

@@ -1,6 +1,7 @@
 """The learning process: the one that writes journals and changes models. Others ask it through a socket."""
 
 import asyncio
+import os
 import select
 import signal
 import sys
@@ -36,7 +37,8 @@ class House:
                 if name not in self.keepers:
                     self.keepers[name] = Keeper(name, self._places, self._settings, self._failed)
             except ThinstreamError as error:
-                return 422, {"error": f"{name!r} cannot be loaded: {error}"}
+                said = str(error).replace(f"{self._places.data}{os.sep}", "")  # where it is, is nobody's business
+                return 422, {"error": f"{name!r} cannot be loaded: {said}"}
         return 200, {}
 
     def unload(self, name: str) -> Answer:
