@@ -35,6 +35,18 @@ FORMATS = {
         "tests.streams.naive_texts:json_disagreement",
         seeds="jsonl",
     ),
+    "jsonl-columns": Known(
+        "thinstream.streams.text.jsonl:JSONLines",
+        {
+            "numeric": ("age", "x"),
+            "categorical": ("v",),
+            "dates": ("user",),
+            "columns": ("age", "v", "user", "w"),
+            "missing": "indicator",
+        },
+        "tests.streams.naive_texts:json_disagreement",
+        seeds="jsonl",
+    ),
     "csv-texts": Known(
         "thinstream.streams.text.csv:CSV",
         {"text": ("c2", "c3"), "ngrams": (2, 3), "chars": (1, 2), "lower": False, "label": None, "numbered": True},

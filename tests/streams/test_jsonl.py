@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.streams.formats import as_text, check, hashed, in_pieces, parse_error, rows_of
+from tests.streams.naive_texts import plain_road
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams import open_stream
 from thinstream.streams.text.hashing import Hashing
@@ -193,3 +194,36 @@ def test_a_record_without_the_key_of_the_label_is_refused_by_its_name(tmp_path):
         list(open_stream(path, label="y").batches())
     assert sum(map(len, open_stream(path, on_error="skip").batches())) == 1
     assert sum(map(len, open_stream(path, labels=False).batches())) == 2
+
+
+KINDS = {"numeric": ["n"], "categorical": ["c"], "dates": ["d"], "columns": ["n", "c", "d", "s"]}
+cells = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.floats(-2, 2, width=16),
+    st.sampled_from(
+        ["", "NA", "x", "2.5", " 7 ", "True", "1e400", "2024-05-17", "2024-05-17T13:05", "2024-13-01", "größe"]
+    ),
+)
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["n", "c", "d", "s", "odd", "größe"]), cells, max_size=5), max_size=4),
+    st.sampled_from(["indicator", "ignore", "as-is", "error"]),
+    st.booleans(),
+)
+def test_declared_keys_are_the_same_on_both_roads(rows, missing, found):
+    text = as_text("".join(json.dumps(row) + "\n" for row in rows).encode())
+    forms = []
+    for plain in (False, True):
+        form = JSONLines(label=None, missing=missing, found=("numeric",) if found else (), **KINDS)
+        forms.append(plain_road(form) if plain else form)
+    one, two = (form.parse(text) for form in forms)
+    assert one.error == two.error
+    for name in ("indptr", "indices", "values"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    if one.error is None:
+        assert [(form.met, {*form.strange}, form.strayed) for form in forms[:1]] == [
+            (form.met, {*form.strange}, form.strayed) for form in forms[1:]
+        ]
