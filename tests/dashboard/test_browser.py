@@ -141,7 +141,7 @@ def test_by_keyboard_and_for_screen_readers(server, looked):
     assert error.locator(".readout").inner_text() != last
     page.keyboard.press("Tab")  # to its table
     page.keyboard.press("Enter")
-    assert error.locator("table tbody tr").count() > 10
+    seen.until("document.querySelectorAll('section[aria-label^=Error] tbody tr').length > 10")
     assert error.locator("table thead th").all_inner_texts()[0] == "rows"
     assert page.locator("#state").get_attribute("aria-live") == "polite"
     page.keyboard.press("Control+Home")

@@ -103,6 +103,7 @@ const charts = (() => {
       const now = this.series.filter((each) => each.points.length).map((each) => `${each.name} ${this.y(each.points.at(-1)[1])}`);
       this.svg.setAttribute("aria-label", `${this.title}, against ${this.x}. Last: ${now.join(", ")}. Arrow keys read it point by point.`);
       if (this.details.open) this.fillTable();
+      if (this.at !== null) this.point(Math.min(this.at, this.stops().length - 1)); // where somebody is reading
     }
 
     path(points) {
