@@ -3,9 +3,16 @@
 import asyncio
 import json
 
+import pytest
+
 from tests.serve.conftest import made
 from thinstream.models.file import read
-from thinstream.serve import create_app
+from thinstream.serve import Limits, create_app
+from thinstream.serve.places import Places
+from thinstream.serve.refusals import Refused
+from thinstream.serve.registering import register
+from thinstream.serve.served import ServedModels
+from thinstream.serve.sharing import publish
 
 
 async def ask(app, path, body):
@@ -25,6 +32,29 @@ async def ask(app, path, body):
     }  # fmt: skip
     await app(scope, receive, send)
     return sent[0]["status"], json.loads(b"".join(each.get("body", b"") for each in sent[1:]))
+
+
+def test_a_process_of_a_server_that_was_killed(tmp_path):
+    """It puts off whoever still asks it, when the next server has cleared what they shared; a model is not unknown."""
+    made(tmp_path / "m.ts", "ham", "spam")
+    places = Places(tmp_path / "data")
+    with places.held():
+        register(places, [tmp_path / "m.ts"])
+        publish(places.weights("m"), read(tmp_path / "m.ts"), version=1)
+        models = ServedModels(places, Limits())
+        models.warm_up()
+        assert models("m")[1].about["version"] == 1
+    for name in ("m", None):
+        with places.held():  # the next server
+            models._known.clear()
+            with pytest.raises(Refused, match="is being started again") as refused:
+                models(name)
+            assert (refused.value.status, refused.value.retry_after) == (503, 1)
+    with places.held():
+        models.warm_up()
+        with pytest.raises(Refused, match="no model 'm' is loaded"):
+            models("m")
+        places.clear()
 
 
 def test_any_server_that_speaks_asgi(tmp_path):

@@ -7,7 +7,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
@@ -68,6 +68,12 @@ class Places:
     def metrics(self) -> Path:
         """Where processes count what Prometheus is told."""
         return self.shared / "metrics"
+
+    def mark(self) -> int | None:
+        """What tells one server of the folder from the next, while it runs."""
+        with suppress(FileNotFoundError):
+            return os.stat(self.metrics).st_ino
+        return None
 
     def folder(self, name: str) -> Path:
         """Of a model."""

@@ -79,6 +79,7 @@ class ServedModels:
     def __init__(self, places: Places, limits: Limits) -> None:
         self._places, self._limits = places, limits
         self._known: dict[str, Served] = {}
+        self._mark: int | None = None  # of the server that this is a process of
         self._versions: dict[tuple[str, str, Path], Snapshot] = {}  # older ones, those asked for last
 
     def names(self) -> list[str]:
@@ -87,12 +88,18 @@ class ServedModels:
 
     def warm_up(self) -> None:
         """Loads compiled code (or compiles it, which takes seconds) before the first request."""
+        self._mark = self._places.mark()
         for name in self.names():
             with suppress(Refused, FileNotFoundError):  # unloaded meanwhile
                 served, (model, _) = self(name)
                 row = {} if served.reader.named else {"1": 1.0}
                 scores_of(model, served.reader.rows(row))
                 served.reader.warm_up()
+
+    def _require_living(self) -> None:
+        """Raises 503 where this process is one of a server that was killed: the next has all models."""
+        if self._places.mark() != self._mark:
+            raise Refused(503, "the server is being started again; try again in a second", retry_after=1)
 
     def all_names(self) -> list[str]:
         """Of all models there are."""
@@ -115,6 +122,7 @@ class ServedModels:
         if not name:
             names = self.names()
             if len(names) != 1:
+                self._require_living()
                 raise Refused(
                     404, f"say which model is meant (?model=NAME): there are {', '.join(map(repr, names)) or 'none'}"
                 )
@@ -129,6 +137,7 @@ class ServedModels:
             raise Refused(404, str(error)) from None
         except FileNotFoundError:
             self._known.pop(name, None)
+            self._require_living()
             raise Refused(404, f"no model {name!r} is loaded; {meant(name, self.names())}") from None
 
 
