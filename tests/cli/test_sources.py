@@ -84,7 +84,17 @@ def test_a_run_stops_and_goes_on(server, tmp_path):
     assert " lag" in out.splitlines()[0]
     assert read(model).learner.t == 200
     put(server, ROWS[200:], "events")
-    out, more = train(server.url("events"), "-m", model, "--resume", "--idle-seconds", 0.5, "--json")
+    out, more = train(
+        server.url("events"),
+        "-m",
+        model,
+        "--resume",
+        "--idle-seconds",
+        0.5,
+        "--json",
+        "--report",
+        tmp_path / "run.html",
+    )
     assert "after 200 rows" in more
     assert json.loads(out.splitlines()[0])["lag"] >= 0
     assert read(model).learner.t == 500
@@ -93,6 +103,7 @@ def test_a_run_stops_and_goes_on(server, tmp_path):
     assert model.read_bytes() == (tmp_path / "serial.ts").read_bytes()
     [letter] = (tmp_path / "m.ts.dead-letters").read_text().splitlines()
     assert json.loads(letter)["data"] == "no row"
+    assert b"on redis://127.0.0.1" in (tmp_path / "run.html").read_bytes()
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert SECRET.encode() not in kept + (out + errors + more).encode()
 

@@ -49,6 +49,10 @@ class Following(Observer):
         if self._telling.due(step.rows):
             self.sample()
 
+    def said(self, text: str) -> None:
+        """For the other."""
+        self._other.said(text)
+
     def split(self, passes: int, needed: int, limit: int) -> None:
         """For the other."""
         self._other.split(passes, needed, limit)

@@ -265,7 +265,7 @@ def train(
     watch: Observer = NullObserver() if output.quiet else JsonLines(shown)
     if not (output.quiet or output.json):
         watch = Table(shown, training.passes, metrics=asked or usual(model.classes.are_two), asked=bool(asked))
-    followed = follow(training, watch, model.learner, data)
+    followed = follow(training, watch, model.learner, [names])
     watch = followed or watch
     if training.model is not None:
         keep_going()
@@ -292,7 +292,7 @@ def train(
     run.prepare()
     collect_garbage()
     try:
-        with shown_live(training, followed, run, data):
+        with shown_live(training, followed, run, [names]):
             trained = run.run()
     except Interrupted as signal:
         where = "" if place is None or not run.kept else f"; {place} {run.kept}: go on with --resume"
