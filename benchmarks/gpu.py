@@ -82,7 +82,7 @@ def same(rule, lanes, batch, sample=3):
 
 def search(file, settings, threads, peers):
     """Random search with 5 folds by the command line, and by GridSearchCV of scikit-learn from some of its settings."""
-    grid = ["-g", "eta=log:1e-3..10", "-g", "l1=log:1e-3..100", "--random", str(settings), "--threads", str(threads)]
+    grid = ["-g", "eta=log:1e-3..10", "-g", "l1=log:1e-3..100", "--random", str(settings), "-j", str(threads)]
     for device in ("cuda", "cpu"):
         start = time.perf_counter()
         command = [

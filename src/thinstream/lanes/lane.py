@@ -65,13 +65,16 @@ def make_lanes(
         raise InvalidParameterError(f"one fit_intercept per lane is needed, got {len(intercepts)} for {count} lanes")
     found = find(algorithm)
     make_learner(algorithm, n_features=1, dtype=dtype, grow=grow, **parameters[0])  # which says what cannot be a lane
-    made, kind = [], dtype_of(dtype, found.name)
-    for given, one, cost in zip(parameters, intercepts, paid, strict=True):  # no learner for each: there may be many
-        own = dict(given)
-        rule = rule_of(found, own)
-        require_sound(found.name, rule, kind, grow, own)
-        made.append(Lane(described_by(found, own), rule.for_width(n_features), cost, int(one)))
-    return made
+    kind, rules = dtype_of(dtype, found.name), dict[int, tuple[dict[str, Any], Any]]()
+    for given in parameters:  # no learner for each: there may be many, and those of a candidate's folds are the same
+        if id(given) not in rules:
+            own = dict(given)
+            rule = rule_of(found, own)
+            require_sound(found.name, rule, kind, grow, own)
+            rules[id(given)] = described_by(found, own), rule.for_width(n_features)
+    return [
+        Lane(*rules[id(given)], cost, int(one)) for given, one, cost in zip(parameters, intercepts, paid, strict=True)
+    ]
 
 
 def require_alike(models: Sequence[Learner]) -> None:
