@@ -47,6 +47,15 @@ TARGETS = [
     ("GET", "/openapi.json"),
     ("PUT", "/predict"),
     ("POST", "/nothing"),
+    ("GET", "/"),
+    ("GET", "/v2/models/two/versions"),
+    ("GET", "/v2/models/two/versions/now/compare/now"),
+    ("GET", "/v2/models/two/versions/0/compare/99"),
+    ("GET", "/v2/models/three/challengers"),
+    ("POST", "/v2/models/two/versions/99/rollback"),
+    ("POST", "/v2/models/two/challengers/rival"),
+    ("DELETE", "/v2/models/two/challengers/rival"),
+    ("POST", "/v2/models/two/challengers/nobody/promote"),
 ]
 QUERIES = [
     b"",
@@ -136,6 +145,9 @@ def seeds():
     yield encoded(3, 0, 3, head + b"".join(raw.values()), len(head))
     for target in range(7, len(TARGETS)):
         yield encoded(target, 0, 0, b"{}")
+    rival = TARGETS.index(("POST", "/v2/models/two/challengers/rival"))
+    yield encoded(rival, 0, 0, b'{"algorithm": "fsol", "parameters": {"eta": 0.5}, "normalize": "l2"}', named=True)
+    yield encoded(rival, 0, 3, b"no model")
 
 
 def made(folder):
@@ -200,6 +212,8 @@ class Target:
             raise Finding(f"{status} {said[:200]!r} to {scope['method']} {scope['path']} {data!r}")
         if status >= 400:
             self._check_words(json.loads(said)["error"], data)
+        elif "/challengers/" in scope["path"]:
+            self.entries += not json.loads(said).get("again")
         elif scope["path"] in ("/learn", "/label"):
             kind = dict(scope["headers"])[b"content-type"]
             told = (msgspec.msgpack.decode if kind == KINDS[1] else json.loads)(said)

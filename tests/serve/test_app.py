@@ -45,13 +45,12 @@ def test_a_process_of_a_server_that_was_killed(tmp_path):
         models.warm_up()
         assert models("m")[1].about["version"] == 1
     for name in ("m", None):
-        with places.held():  # the next server
+        with Places(tmp_path / "data").held():  # the next server
             models._known.clear()
             with pytest.raises(Refused, match="is being started again") as refused:
                 models(name)
             assert (refused.value.status, refused.value.retry_after) == (503, 1)
     with places.held():
-        models.warm_up()
         with pytest.raises(Refused, match="no model 'm' is loaded"):
             models("m")
         places.clear()

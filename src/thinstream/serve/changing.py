@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, listed
 from thinstream.learners import find
 from thinstream.models.file import read
 from thinstream.models.model import Model
@@ -131,7 +131,10 @@ class Changes:
         if change.data:
             with tempfile.NamedTemporaryFile(suffix=".ts") as file:
                 Path(file.name).write_bytes(change.data)
-                model = read(file.name)
+                try:
+                    model = read(file.name)
+                except ModelFileError as error:
+                    raise InvalidInputError(str(error).replace(file.name, "the challenger's file")) from None
         else:
             algorithm = change.what.get("algorithm")
             if not isinstance(algorithm, str):

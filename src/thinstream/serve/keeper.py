@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from thinstream.errors import InvalidInputError, InvalidParameterError, ThinstreamError, UnknownNameError
+from thinstream.errors import InvalidInputError, ThinstreamError
 from thinstream.models.file import read
 from thinstream.serve.archive import Archive, Segments
 from thinstream.serve.challengers import Challengers
@@ -97,12 +97,12 @@ class Keeper:
             return
         try:
             self._committer.put(self._work(asked), lambda outcome: tell(_answer(outcome)))
-        except (InvalidInputError, InvalidParameterError, UnknownNameError, NoVersion) as error:  # of a change
-            tell(_answer(error))
         except Closed as closed:
             tell((503, {"error": str(closed)}))
         except Busy as busy:
             tell((429, {"error": f"too much is asked of {self.name!r}: {busy}; try again in a second"}))
+        except ThinstreamError as error:  # a change that cannot be made
+            tell(_answer(error))
 
     def _work(self, asked: Ask) -> Work:
         if asked.what == "change":

@@ -116,15 +116,20 @@ async def learn(places: Places, settings: Settings, names: list[str], ended: asy
     """Serves until the event, or a model cannot go on (a fresh process may), then writes checkpoints."""
     loop = asyncio.get_running_loop()
     house = House(places, settings, lambda: loop.call_soon_threadsafe(ended.set))
+    server: asyncio.Server | None = None
     for name in names:
         status, answer = house.load(name)
         if status != 200:
             raise InvalidInputError(answer["error"])
-    server = await loop.create_unix_server(lambda: Door(house, loop), str(places.door))
+    if _is_orphan():  # while it was loading: the next server waits for a door of its own
+        ended.set()
+    else:
+        server = await loop.create_unix_server(lambda: Door(house, loop), str(places.door))
     try:
         await ended.wait()
     finally:
-        server.close()
+        if server is not None:
+            server.close()
         await asyncio.to_thread(house.close)
         places.door.unlink(missing_ok=True)
 

@@ -48,6 +48,8 @@ class Places:
         base = memory if memory.is_dir() and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
         #: What processes share while the server runs: weights, and the door of the learning process.
         self.shared = base / f"thinstream-{os.getuid()}-{known}"
+        #: What tells one server of the folder from the next, while it runs.
+        self.mark: int | None = None
 
     @property
     def lock(self) -> Path:
@@ -69,11 +71,11 @@ class Places:
         """Where processes count what Prometheus is told."""
         return self.shared / "metrics"
 
-    def mark(self) -> int | None:
-        """What tells one server of the folder from the next, while it runs."""
+    def are_another_servers(self) -> bool:
+        """Whether the server that this process belongs to was killed, and the next has begun."""
         with suppress(FileNotFoundError):
-            return os.stat(self.metrics).st_ino
-        return None
+            return os.stat(self.metrics).st_ino != self.mark
+        return True
 
     def folder(self, name: str) -> Path:
         """Of a model."""
@@ -111,6 +113,7 @@ class Places:
         for path in self.shared.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.metrics.mkdir()
+        self.mark = os.stat(self.metrics).st_ino
 
     def clear(self) -> None:
         """The server is over: nothing stays in memory."""

@@ -57,6 +57,7 @@ class Protocol(HttpToolsProtocol):
 
 def run(places: Places, limits: Limits, order: dict[str, Any]) -> None:
     """Answers until it is told to end, or whoever started it is gone."""
+    places.mark = order["mark"]
     guard = Guard(local=True) if order["tokens"] is None else Guard.read(Path(order["tokens"]))
     log = RequestLog.on_stderr() if order["log"] else RequestLog()
     app = predicting_app(places, guard, limits, log)

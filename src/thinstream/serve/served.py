@@ -79,7 +79,6 @@ class ServedModels:
     def __init__(self, places: Places, limits: Limits) -> None:
         self._places, self._limits = places, limits
         self._known: dict[str, Served] = {}
-        self._mark: int | None = None  # of the server that this is a process of
         self._versions: dict[tuple[str, str, Path], Snapshot] = {}  # older ones, those asked for last
 
     def names(self) -> list[str]:
@@ -88,7 +87,6 @@ class ServedModels:
 
     def warm_up(self) -> None:
         """Loads compiled code (or compiles it, which takes seconds) before the first request."""
-        self._mark = self._places.mark()
         for name in self.names():
             with suppress(Refused, FileNotFoundError):  # unloaded meanwhile
                 served, (model, _) = self(name)
@@ -98,7 +96,7 @@ class ServedModels:
 
     def _require_living(self) -> None:
         """Raises 503 where this process is one of a server that was killed: the next has all models."""
-        if self._places.mark() != self._mark:
+        if self._places.are_another_servers():
             raise Refused(503, "the server is being started again; try again in a second", retry_after=1)
 
     def all_names(self) -> list[str]:

@@ -116,6 +116,7 @@ class Supervisor:
             "data": str(self._places.data),
             "limits": self._limits._asdict(),
             "socket": number,
+            "mark": self._places.mark,
         }
         for name in ("tokens", "certificate", "key"):
             order[name] = None if order[name] is None else str(order[name])
