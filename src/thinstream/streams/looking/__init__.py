@@ -98,7 +98,7 @@ def _columns(known: Format, files: list[str], before: Looked) -> Looked:
     """What the columns are, where that is not declared."""
     if not known.takes("numeric"):
         return before
-    from thinstream.streams.looking.columns import columns_of, declared, in_words
+    from thinstream.streams.looking.columns import columns_of, declared, in_words, taken
     from thinstream.streams.looking.tables import declared_in, objects_in, rows_in, shared_keys
 
     options, found = before.options, dict[str, Any]()
@@ -116,4 +116,7 @@ def _columns(known: Format, files: list[str], before: Looked) -> Looked:
             found |= {"keys": keys} if (keys := shared_keys(records, options)) else {}
     except InvalidInputError:
         return before
+    said = taken(options)
+    if all(column.name in said for column in columns):  # nothing is news
+        return _with(before, [], **found)
     return _with(before, in_words(replace(options, **found), columns), **found)
