@@ -48,6 +48,12 @@ class Load:
         except BaseException as error:
             self.failures.append(error)
 
+    def until_acknowledged(self, seconds=120.0):
+        many, until = len(self.acknowledged), time.monotonic() + seconds
+        while len(self.acknowledged) == many and not self.failures and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(self.acknowledged) > many, self.failures
+
     def stop(self):
         self._stop.set()
         [thread.join() for thread in self._threads]
@@ -86,8 +92,10 @@ def run(tmp_path, kills, seed):
     server = Server(tmp_path / "data", tmp_path / "m.ts", *arguments)
     server.until_ready()
     load = Load(server.url, 4)
-    for _ in range(kills):
+    for k in range(kills):
         time.sleep(rng.uniform(0.1, 1.5))
+        if k % 3 == 2:  # killed twice, maybe before it had begun, it still comes back
+            load.until_acknowledged()
         kill_some(server, rng)
     time.sleep(0.5)
     load.stop()
