@@ -13,7 +13,7 @@ from thinstream.cli.completing import learner_names
 from thinstream.cli.declared import Given, argument, declared_in, option
 from thinstream.cli.terminal import guarded_output
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.formats import find_format, format_of, formats
+from thinstream.streams.formats import formats
 from thinstream.streams.options import Options, spelling
 
 if TYPE_CHECKING:
@@ -54,11 +54,6 @@ Header = Annotated[
         "--header/--no-header",
     ),
 ]
-
-
-def are_records(files: Sequence[str]) -> bool:
-    """Whether files are CSV by their names: they have a header, and records that may go over several lines."""
-    return all(find_format(format_of(file)).has_cells for file in files)
 
 
 ModelFile = Annotated[Path, option("The model file.", None, "--model", "-m")]

@@ -287,8 +287,7 @@ def remembered(options: Options) -> dict[str, Any]:
     return {name: _json(value) for name, value in kept.items()}
 
 
-#: What a model file keeps of files that have cells: which these were, in the last one; and of files of objects that all
-#: have the same keys: which.
+#: What a model file keeps of files that have cells: which, in the last one; and of objects with the same keys: which.
 LAYOUT, KEYS = "layout", "keys"
 
 
@@ -302,7 +301,7 @@ def how_read(stream: Any, known: Mapping[str, Any] | None = None) -> dict[str, A
     columns = sorted({*known.get("columns", ()), *getattr(stream, "feature_columns", ())})
     found |= {"missing": missing} if (missing := getattr(stream, "missing", None)) else {}
     if strayed := getattr(stream, "strayed", ()):
-        found["numeric"] = [name for name in found.get("numeric", ()) if name not in strayed]
+        found["numeric"] = [name for name in found["numeric"] if name not in strayed]
     if keys := getattr(stream, "keys", None) or known.get(KEYS):
         found[KEYS] = [*keys]
     layout = getattr(stream, "layout", None) or known.get(LAYOUT)
@@ -329,11 +328,10 @@ def as_learned(options: Options, format: str, model: Any, named: str) -> Options
             raise InvalidParameterError(
                 f"{named} learned with {name} {_shown(value)}; it cannot be used with {_shown(given[name])}"
             )
-    read = {name: value for name, value in model.reading.items() if name not in (LAYOUT, KEYS)}
-    kept = {**{name: _from_json(name, value) for name, value in read.items()}, **learned}
+    kept = {name: _from_json(name, had) for name, had in model.reading.items() if name not in (LAYOUT, KEYS)} | learned
     known = find_format(format)
-    if KEYS in model.reading and (known.has_cells or known.is_table):  # else they may be absent
-        kept.setdefault("columns", tuple(model.reading[KEYS]))
+    if known.has_cells or known.is_table:  # else keys may be absent
+        kept.setdefault("columns", tuple(model.reading.get(KEYS, ())))
     kept.setdefault("missing", "as-is")  # older models have not heard of it
     kept = {n: value for n, value in kept.items() if n not in given and known.takes(n)}
     return replace(options, found=(), **kept)  # the model knows what there is to be found

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from thinstream.cli.options import Header, Lines, are_records
+from thinstream.cli.options import Header, Lines
 
 
 def shuffle(
@@ -20,6 +20,7 @@ def shuffle(
     """
     from thinstream.cli.io import require_writable
     from thinstream.cli.render import say
+    from thinstream.streams.formats import are_records
     from thinstream.streams.lines.reorder import shuffle as write_shuffled
     from thinstream.streams.sources import resolve
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from thinstream.cli.options import Header, Lines, are_records
+from thinstream.cli.options import Header, Lines
 
 Number = TypeVar("Number", int, float)
 
@@ -31,6 +31,7 @@ def split(
     """Deal the lines of files (of CSV: its records) out to several outputs: at random, in order, or every N-th."""
     from thinstream.cli.io import require_writable
     from thinstream.cli.render import say
+    from thinstream.streams.formats import are_records
     from thinstream.streams.lines.reorder import split as write_parts
     from thinstream.streams.sources import resolve
 

@@ -5,7 +5,7 @@ parses is imported where a file is opened.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -111,6 +111,11 @@ def format_of(path: str) -> str:
     if ending.lower() in COMPRESSED:
         ending = os.path.splitext(stem)[1]
     return next((name for name, known in formats().items() if ending.lower() in known.endings), DEFAULT)
+
+
+def are_records(files: Sequence[str]) -> bool:
+    """Whether files are CSV by their names: they have a header, and records that may go over several lines."""
+    return all(find_format(format_of(file)).has_cells for file in files)
 
 
 def text_stream(known: Format, files: list[str], parser: "TextFormat", options: Options) -> "TextStream":
