@@ -9,7 +9,6 @@ import numpy as np
 
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate.observer import NullObserver, Observer, Step
-from thinstream.lanes.devices import chosen_device
 from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.lane_ranks import LaneRanks
 from thinstream.tune.sources import Halts, Source, cut, is_repeatable, pieces
@@ -54,7 +53,7 @@ def study_stream(
         what = "several passes" if config.n_passes > 1 else "scoring with the final models"
         raise InvalidInputError(f"{what} needs rows that can be read again: a file or a matrix, not a pipe")
     watch = watch or NullObserver()
-    config = config._replace(device=chosen_device(config.device, len(lanes) * config.n_lanes, config.threads))
+    config = config.placed(len(lanes))
     watch.placed(config.device, len(lanes) * config.n_lanes)
     groups = _groups(config, lanes, config.n_features)
     if len(groups) > 1:

@@ -48,6 +48,7 @@ class Study:
     """
 
     def __init__(self, config: StudyConfig, trials: Sequence[Trial]) -> None:
+        config = config.placed(len(trials))
         self.folds, self.rows = config.folds, 0
         self.classes, self._n_lanes, self.lanes = config.classes, config.n_lanes, TrialLanes(config, trials)
         self.tallies, self.order = tallies_of(len(trials), config.losses, config.classes), LabelOrder()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from thinstream.engine.loop import Costs
-from thinstream.lanes.devices import gpu_room
+from thinstream.lanes.devices import chosen_device, gpu_room
 from thinstream.learners.limits import physical_memory
 
 
@@ -31,6 +31,10 @@ class StudyConfig(NamedTuple):
     def n_lanes(self) -> int:
         """Of each model."""
         return 1 if self.classes == 2 else self.classes
+
+    def placed(self, models: int) -> "StudyConfig":
+        """The same with a device that is chosen for so many models, where none was."""
+        return self._replace(device=chosen_device(self.device, models * self.n_lanes, self.threads))
 
     @property
     def limit(self) -> int:
