@@ -96,8 +96,8 @@ class Page:
 
     def _repr_html_(self):
         return f"""
-<p><label for="asked">A name, as <code>histogram</code> or <code>RidgeClassifier</code>:</label>
-<input id="asked" value="random forest" autocomplete="off"> <strong id="answer"></strong></p>
+<p><label for="asked">A name, as <code>logspace</code> or <code>set_xlabel</code>:</label>
+<input id="asked" value="RidgeClassifier" autocomplete="off"> <strong id="answer"></strong></p>
 <script type="module">
 import {{ predict, score, classes }} from "data:text/javascript;base64,{base64.b64encode(module).decode()}";
 const asked = document.getElementById("asked"), answer = document.getElementById("answer");
