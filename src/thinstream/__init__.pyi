@@ -54,7 +54,8 @@ def save(
 ) -> None:
     """Writes a fitted estimator (or a `Model`) to a file, replacing it in one step.
 
-    ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters."""
+    ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters.
+    None: only if there is no more, as in a thin model."""
     ...
 
 def trusted_types() -> list[str]:

@@ -121,7 +121,7 @@ def test_weights_alone_predict_with_the_same_bits(name, dtype, intercept, tmp_pa
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
     with pytest.raises(WeightsOnlyError, match=f"this {name} has its weights only.*saved in full"):
         frozen.learn(rows)
-    with pytest.raises(WeightsOnlyError, match="save it with grade='weights'"):
+    with pytest.raises(WeightsOnlyError, match="save it with its weights only"):
         write(tmp_path / "m", Model(frozen, LABELS))
 
 

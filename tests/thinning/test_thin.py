@@ -43,7 +43,7 @@ def test_every_algorithm(name, tmp_path):
     np.testing.assert_allclose(small.decision_function(X), X @ small.coef_[0] + small.intercept_, rtol=1e-4, atol=1e-5)
     with pytest.raises(WeightsOnlyError, match=f"this {name} has its weights only"):
         small.partial_fit(X, y) if hasattr(small, "partial_fit") else write(tmp_path / "full.ts", small._model)
-    small.save(tmp_path / "small.ts", weights_only=True)
+    small.save(tmp_path / "small.ts")
     found = ts.load(tmp_path / "small.ts")
     assert found.decision_function(X).tobytes() == small.decision_function(X).tobytes()
     assert found.thin(3).coef_.tobytes() == small.coef_.tobytes()

@@ -26,6 +26,7 @@ from thinstream.learners.protocol import AnyLearner
 from thinstream.learners.registry import unknown_parameter
 from thinstream.models import Model, Names, write
 from thinstream.models.container import plain
+from thinstream.models.file import grade_of
 
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
@@ -265,12 +266,14 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         self._sparse_coef = False
         return self
 
-    def save(self, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, weights_only: bool | None = None) -> None:
         """Writes the fitted model to a file, replacing it in one step; ``thinstream.load`` reads it.
 
-        ``weights_only``: much smaller where weights are sparse, and predicts the same, but cannot go on learning.
+        ``weights_only``: much smaller where weights are sparse, and predicts the same, but cannot go on learning. None:
+        only if there is no more, as in a thin model.
         """
-        write(path, model_of(self), grade="weights" if weights_only else "full")
+        model = model_of(self)
+        write(path, model, grade=grade_of(model, weights_only))
 
     # Reading, on demand and without touching the state ----------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
 from thinstream.estimators.remembered import CALIBRATED, KEY, ONLY_FIT, learned_parameters
 from thinstream.learners import find
 from thinstream.models import Model, read, write
+from thinstream.models.file import grade_of
 
 #: Which estimator a batch learner gets, by the first kind that it is.
 _FACES: tuple[tuple[type[BatchLearner], type[BatchClassifier]], ...] = (
@@ -64,10 +65,11 @@ def named(name: str) -> Any:
     return _estimator(algorithm) if algorithm.name == name else None
 
 
-def save(model: ModelClassifier | Model, path: str | os.PathLike[str], *, weights_only: bool = False) -> None:
+def save(model: ModelClassifier | Model, path: str | os.PathLike[str], *, weights_only: bool | None = None) -> None:
     """Writes a fitted estimator (or a `Model`) to a file, replacing it in one step.
 
     ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters.
+    None: only if there is no more, as in a thin model.
 
     Examples
     --------
@@ -82,7 +84,7 @@ def save(model: ModelClassifier | Model, path: str | os.PathLike[str], *, weight
 
     """
     saved = model if isinstance(model, Model) else model_of(model)
-    write(path, saved, grade="weights" if weights_only else "full")
+    write(path, saved, grade=grade_of(saved, weights_only))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -50,6 +50,11 @@ _OWN = "arrays/"
 _READING, _REPORT = "reading", "progressive"
 
 
+def grade_of(model: Model, weights_only: bool | None) -> Grade:
+    """What a file has: no more than weights if that is asked for, or all there is."""
+    return "weights" if (model.learner.weights_only if weights_only is None else weights_only) else "full"
+
+
 def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> None:
     """Writes the model, replacing the file in one step.
 
@@ -73,7 +78,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
     if grade == "full" and learner.weights_only:
         raise WeightsOnlyError(
             f"{os.fspath(path)}: this {learner.algorithm.name} has its weights only and cannot be saved in full; "
-            "save it with grade='weights'"
+            "save it with its weights only (weights_only=True, or grade='weights')"
         )
     arrays = packing.pack(learner, grade)
     for name, array in arrays.items():
