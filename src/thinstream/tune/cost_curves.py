@@ -22,6 +22,7 @@ from thinstream.streams.stream import Stream
 from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.measures import metric_values
 from thinstream.tune.multipass import study_stream
+from thinstream.tune.occurring import narrowed
 from thinstream.tune.peekable import PeekableStream
 from thinstream.tune.trials import StudyConfig, Trial
 
@@ -86,7 +87,7 @@ def study_costs(
     trials = [trial._replace(costs=(), split=-1)]
     trials += [trial._replace(costs=(Costs(1.0, rho),), split=-1) for each in rhos for rho in each.tolist()]
     trials = [each._replace(candidate=k) for k, each in enumerate(trials)]
-    source: Any = ahead
+    source, config, _ = narrowed(ahead, config, [trial])
     found = study_stream(source, config, trials, watch=watch)
     positives = int(found.learned.counts[POSITIVES, 0])
     return CostCurves(

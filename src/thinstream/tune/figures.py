@@ -34,7 +34,7 @@ def draw_path(path: PathResult, scoring: str, chosen: int | None, file: str | os
     """A sparsity path: the metric against the weights left, and these against l1; the chosen model is ringed."""
     place = check_picture_path(file)
     passes = "one pass" if path.passes == 1 else f"{path.passes} passes"
-    note = f"{len(path.l1)} models from {passes} over {path.rows:,} rows and {path.n_features:,} features."
+    note = f"{len(path.l1)} models from {passes} over {path.rows:,} rows and {path.n_met:,} features."
     if chosen is not None:
         note += f" Picked: l1 = {short(path.l1[chosen])}, {path.nnz[chosen]:,} weights."
     _write(

@@ -16,6 +16,7 @@ from thinstream.tune.l1_range import L1Range
 from thinstream.tune.lane_counts import LaneCounts
 from thinstream.tune.lane_ranks import RANKED
 from thinstream.tune.measures import MEASURES, Numbers, metric_values, standard_errors
+from thinstream.tune.occurring import Numbering
 from thinstream.tune.scoring import check_metric, path_columns
 from thinstream.tune.selection import UNLIMITED, Limits, check_rule, select_model
 
@@ -69,11 +70,17 @@ class PathResult:
     thinned: Numbers | None = None  # error of the densest model thinned to as many weights, on held-out rows
     classes: int = 2
     losses: bool = False  # whether sums of losses were asked for
+    numbering: Numbering | None = None  # of named features: which occurred
+
+    @property
+    def n_met(self) -> int:
+        """Features that weights are counted of: all, of named ones those that occurred."""
+        return self.n_features if self.numbering is None else self.numbering.n_met
 
     @property
     def n_weights(self) -> int:
         """Weights that a model has, zero or not: of more than two classes as many for each."""
-        return self.n_features * (1 if self.classes == 2 else self.classes)
+        return self.n_met * (1 if self.classes == 2 else self.classes)
 
     @property
     def judged_on_held_out(self) -> bool:
@@ -83,7 +90,8 @@ class PathResult:
     def model(self, k: int) -> Any:
         """Model k; weights only where memory allowed no more."""
         found = self.models[k]
-        return prepared(found() if isinstance(found, partial) else found, self.preparation.copy())
+        learner = prepared(found() if isinstance(found, partial) else found, self.preparation.copy())
+        return learner if self.numbering is None else self.numbering.model(learner)
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The table: an array per column, ready for a data frame. ``cost`` is per row."""

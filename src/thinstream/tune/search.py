@@ -15,6 +15,7 @@ from thinstream.tune.elimination import Elimination
 from thinstream.tune.lane_counts import HELD_OUT, LEARNED, LaneCounts
 from thinstream.tune.measures import Numbers
 from thinstream.tune.multipass import study_stream
+from thinstream.tune.occurring import narrowed
 from thinstream.tune.scoring import AnyScoring, PredictionScoring, RankScoring, Scoring
 from thinstream.tune.sources import Source
 from thinstream.tune.study import Study, StudyConfig, Trial
@@ -56,6 +57,7 @@ def search(
     """
     splits = [*range(config.folds), *([-1] if models or not config.folds else [])]
     lanes = [lane._replace(candidate=c, split=s) for c, lane in enumerate(candidates) for s in splits]
+    source, config, numbering = narrowed(source, config, candidates)
     judge = _Judge(lanes, len(candidates), config, scoring)
     dropping = None
     if eliminate:
@@ -82,7 +84,8 @@ def search(
         if np.isfinite(mean).any():
             best = int(np.nanargmax(mean))
             place = next(k for k, n in enumerate(numbers) if lanes[n].candidate == best and lanes[n].split < 0)
-            kept[best] = study.model(place)
+            model = study.model(place)
+            kept[best] = model if numbering is None else numbering.model(model)
         return numbers
 
     role = HELD_OUT if config.folds else LEARNED

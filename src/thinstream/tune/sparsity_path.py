@@ -25,6 +25,7 @@ from thinstream.tune.lane_counts import ABSENT, HELD_OUT, LEARNED, LaneCounts
 from thinstream.tune.lane_ranks import LaneRanks
 from thinstream.tune.measures import Numbers
 from thinstream.tune.multipass import study_stream
+from thinstream.tune.occurring import narrowed
 from thinstream.tune.path_result import PathResult, Scored
 from thinstream.tune.peekable import HoldoutStream, PeekableStream
 from thinstream.tune.scoring import AnyScoring, PredictionScoring, RankScoring, Scoring
@@ -123,15 +124,17 @@ def sweep_stream(
         raise InvalidParameterError(f"scoring {scoring.name!r} needs held-out rows: holdout must not be 0")
     ahead = PeekableStream(stream)
     l1 = _values(ahead, config, trial, sweep)
-    source: Any = HoldoutStream(ahead, every) if every else ahead
+    rows, config, numbering = narrowed(ahead, config, [trial])
+    source: Any = HoldoutStream(rows, every) if every else rows
     lanes = []
     for k, value in enumerate(l1.tolist()):
         model = trial._replace(parameters={**trial.parameters, "l1": value}, split=-1, candidate=k)
         lanes += [model, model._replace(split=every - 1)] if every else [model]
 
     def held_out() -> Iterable[Batch]:
-        kept: Iterable[Batch] = test.batches() if test is not None else source.rows if every else []
-        return kept
+        if test is None:
+            return source.rows if every else []
+        return test.batches() if numbering is None else numbering.find(test.batches())
 
     end = _End(config, lanes, held_out, scoring, densest=1 if every else 0)
     ranks = LEARNED if isinstance(scoring, RankScoring) else None
@@ -143,7 +146,7 @@ def sweep_stream(
         algorithm=config.algorithm,
         l1=l1,
         nnz=nnz,
-        n_features=end.n_features,
+        n_features=end.n_features if numbering is None else numbering.n_features,
         learned=found.learned.take(mains),
         held_out=end.held_out.take(judged),
         models=tuple(end.models[k] for k in mains),
@@ -157,6 +160,7 @@ def sweep_stream(
         thinned=end.thinned(nnz) if end.held_out.rows[judged[0]] else None,
         classes=config.classes,
         losses=config.losses,
+        numbering=numbering,
     )
 
 

@@ -181,7 +181,8 @@ class Study:
         """The role of each row for each split, and last (number -1) for models that learn from all."""
         if given is None:
             fold = np.arange(self.rows, self.rows + len(rows)) % max(self.folds, 1)
-            given = np.where(fold[:, np.newaxis] == np.arange(self.folds), HELD_OUT, LEARNED)
+            splits = max(self.folds, int(self._splits.max()) + 1)
+            given = np.where(fold[:, np.newaxis] == np.arange(splits), HELD_OUT, LEARNED)
         each = np.column_stack([given, np.full(len(rows), LEARNED)]).astype(np.int8)
         if rows.weights is not None:
             each[rows.weights == 0] = ABSENT

@@ -191,7 +191,7 @@ def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study,
     if output.json:
         show_json_rows(table)
         last = {"picked": chosen, "by": choice.scoring, "held_out": swept.judged_on_held_out, "rows": swept.rows}
-        more = {"features": swept.n_features, "passes": swept.passes, "model": choice.model and str(choice.model)}
+        more = {"features": swept.n_met, "passes": swept.passes, "model": choice.model and str(choice.model)}
         show_json({**last, **more})
         return
     write_table(*path_table(swept, choice.scoring), chosen)
