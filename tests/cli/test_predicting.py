@@ -126,6 +126,23 @@ def test_ids_of_every_format(table, thin):
     assert thin("predict", "d.vw", "-m", "v.ts", "--id", "tag") == "first\t1\n\t-1\n"
 
 
+def test_a_record_that_is_passed_over_keeps_its_id(table, thin):
+    skip = ("-m", table, "--id", "id", "--on-error", "skip", "-q")
+    bad = 'id,age,city\na,31,Oslo\n\n"b,2",5,Ro"me,x\nc,"5"0,Rome\nd\n31,"e\n",5,7\nf,5,Rome\ng,"5\n'
+    Path("bad.csv").write_text(bad)
+    assert thin("predict", "bad.csv", *skip) == "a\tyes\nb,2\t\nc\t\nd\t\n31\t\nf\tno\ng\t\n"
+    assert thin("predict", "bad.csv", *skip, "--json").splitlines()[1] == '{"id": "b,2"}'
+    without = thin("predict", "bad.csv", "-m", table, "--ignore", "id", "--on-error", "skip", "-q")
+    assert without == "yes\n\n\n\n\nno\n\n"
+    Path("bad.jsonl").write_text(
+        '{"id": 1, "age": "old"}\n{"id": 2, "age"\n{"age": 1e999}\n{"id": 4, "age": 31, "city": "Oslo"}\n'
+    )
+    assert thin("predict", "bad.jsonl", *skip) == "1\t\n\n\n4\tyes\n"
+    Path("bad.vw").write_text("1 'first|a x:1\n-1 second|a y:1e999\n-1 |a y:z\n-1 'last|a y\n")
+    thin("train", "bad.vw", "-m", "v.ts", "-q", "--on-error", "skip")
+    assert thin("predict", "bad.vw", "-m", "v.ts", "--id", "tag", *skip[-3:]) == "first\t1\nsecond\t\n\nlast\t-1\n"
+
+
 def test_an_id_the_model_does_not_know_is_no_feature(table, thin):
     Path("new.csv").write_text("key,age,city\n" + "".join(f"k{i},31,Oslo\n" for i in range(500)))
     found = thin("predict", "new.csv", "-m", table, "--id", "key", "--scores").splitlines()

@@ -91,6 +91,13 @@ def test_what_is_no_label(tmp_path):
     assert looked(tmp_path / "a.svm", lines(*(f"{k} 1:1" for k in range(1, 1500)))).options.classes is None
 
 
+def test_a_quote_that_hides_a_class_is_told_with_its_line(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"open\.csv, line 4: a quote that opens a cell must be closed again"):
+        looked(tmp_path / "open.csv", 'label,x\nspam,"1\n2"\nspam,"3\nham,4\nham,5\n')
+    with pytest.raises(InvalidInputError, match="two classes are needed at least"):
+        looked(tmp_path / "closed.csv", 'label,x\nspam,"1\n2"\nspam,"3"')
+
+
 def test_what_was_said_is_not_looked_for(tmp_path):
     text = "label,x\nyes,1\nno,2\nmaybe,3\n"
     assert looked(tmp_path / "a.csv", text, classes=("no", "yes", "maybe")).options.classes == ("no", "yes", "maybe")

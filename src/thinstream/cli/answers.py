@@ -70,6 +70,12 @@ class Answers:
             return [json.dumps({"id": name, **text}) for name, text in pairs]
         return [f"{name.translate(_ESCAPES)}\t{text}" for name, text in pairs]
 
+    def nothing(self, name: str) -> str:
+        """The line of a record that could not be read: its id, or nothing where it has none."""
+        if not name:
+            return ""
+        return json.dumps({"id": name}) if self.as_json else f"{name.translate(_ESCAPES)}\t"
+
     def _order(self, scores: NDArray[Any], chosen: NDArray[np.intp]) -> list[list[int]]:
         """Numbers of the best classes of each row, the best first."""
         if self.top is None:

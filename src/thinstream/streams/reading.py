@@ -211,7 +211,7 @@ class TextStream:
                         at = "" if parsed.starts is None else f", line {line + above() + before_it + 1}"
                         error = InvalidInputError(f"{display_name(file)}{at}: example {row + bad + 1}{why}")
                     elif parsed.error is not None:
-                        error = error or self._trouble(file, line + above(), text, parsed.error)
+                        error = error or self._trouble(file, line + above(), text, parsed.error, parsed.bad_id)
                     if self.names is not None:
                         self.names.add(parsed.named)
                     self.numbers.add(rows.numbers)
@@ -310,7 +310,9 @@ class TextStream:
         numbers = lowest(parsed.labels) if some and self.classes is None else ()
         return Rows(parsed, y, unlabelled, None, numbers, gone, odd)
 
-    def _trouble(self, file: str, line: int, text: Text, error: ParseError) -> InvalidInputError | None:
+    def _trouble(
+        self, file: str, line: int, text: Text, error: ParseError, called: str = ""
+    ) -> InvalidInputError | None:
         """What a bad record raises; None if it is passed over."""
         ends = np.flatnonzero(text[: error.offset] == 10)
         column = error.offset - (int(ends[-1]) + 1 if len(ends) else 0) + 1
@@ -319,7 +321,7 @@ class TextStream:
             return InvalidInputError(reason)
         if self.skipped.count >= self.options.max_errors:
             return InvalidInputError(f"more than {self.options.max_errors} bad records, the last: {reason}")
-        self.skipped.add(reason)
+        self.skipped.add(reason, called)
         return None
 
 

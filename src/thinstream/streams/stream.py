@@ -12,13 +12,15 @@ START = Position()
 
 @dataclass
 class Skipped:
-    """Records passed over with ``on_error="skip"``: how many, and the first few reasons."""
+    """Records passed over with ``on_error="skip"``: how many, the first few reasons, and what each is called."""
 
     count: int = 0
     reasons: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
 
-    def add(self, reason: str) -> None:
+    def add(self, reason: str, called: str = "") -> None:
         """One more."""
+        self.ids[self.count :] = [called]
         self.count += 1
         if len(self.reasons) < 10:
             self.reasons.append(reason)

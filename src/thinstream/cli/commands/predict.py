@@ -67,8 +67,8 @@ def predict(
             rows += len(batch)
             ids = None if row_id is None else batch.ids or [""] * len(batch)
             lines = answers.lines(s, ids)
-            if stream.skipped is not None:  # a bad record, which comes after the rows of its batch, has an empty line
-                lines += [""] * (stream.skipped.count - bad)
+            if stream.skipped is not None:  # a bad record, which comes after the rows of its batch, has no answer
+                lines += [answers.nothing(called) for called in stream.skipped.ids[bad : stream.skipped.count]]
                 bad = stream.skipped.count
             if on_terminal:
                 lines = [printable(line, keep="\t") for line in lines]

@@ -83,6 +83,7 @@ def _classes(known: Format, files: list[str], before: Looked) -> Looked:
         return before
     from thinstream.streams.looking.classes import classes_in, in_words
     from thinstream.streams.looking.labels import labels_met
+    from thinstream.streams.looking.quotes import unclosed_quote
 
     try:
         met = labels_met(known, files, options, options.look)
@@ -90,7 +91,12 @@ def _classes(known: Format, files: list[str], before: Looked) -> Looked:
         if len(files) > 1:  # of which the first may be fine
             raise
         return before
-    classes = classes_in(met)
+    try:
+        classes = classes_in(met)
+    except InvalidInputError as error:
+        raise (
+            unclosed_quote(_form(known, options), files, options.look) if known.has_cells else None
+        ) or error from None
     return before if classes is None else _with(before, in_words(met, classes), classes=classes)
 
 

@@ -287,6 +287,12 @@ class CSV(ColumnFormat):
         parser.find_cells(plain(text), raw.starts, ord(self.between), self._order.index(self.id), spans)
         return [_cell_text(text, *span) for span in spans.tolist()]
 
+    def called(self, record: Text) -> str:
+        """Of a bad record the cell of that column, if it has one."""
+        if self.id is None or self.id not in self._order:
+            return ""
+        return _cell_text(record, *parser.cell_of(record, ord(self.between), self._order.index(self.id)))
+
     def _with_texts(self, text: Text, cells: NDArray[np.int64], raw: Raw) -> tuple[Raw, _Texts]:
         """The rows with the features of the cells of text among theirs."""
         last = int(raw.ends[-1]) if len(raw.ends) else 0

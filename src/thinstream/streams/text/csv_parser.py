@@ -275,6 +275,21 @@ def find_cells(text: Any, starts: Any, delimiter: Any, column: Any, out: Any) ->
         _, out[row, 0], out[row, 1], out[row, 2], _ = cell(text, i, delimiter)
 
 
+def cell_of(text: NDArray[np.uint8], delimiter: int, column: int) -> tuple[int, int, int]:
+    """The same of the first record, which may be a bad one; nothing where it has no such cell."""
+    i = 0
+    while blank := blank_line(text, i):
+        i += blank
+    while i < len(text):
+        verdict, start, stop, doubled, end = cell(text, i, delimiter)
+        if column == 0 and verdict != OPEN:
+            return int(start), int(stop), int(doubled)
+        if end >= len(text) or text[end] == _NEWLINE:
+            break
+        i, column = end + 1, column - 1
+    return 0, 0, 0
+
+
 def whole_records(text: NDArray[np.uint8], delimiter: int) -> int:
     """Bytes of the whole records at the head of the text; all of it if a quote is open for `LONGEST` bytes."""
     if not np.any(text == _QUOTE):

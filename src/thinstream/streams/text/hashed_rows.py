@@ -169,7 +169,12 @@ class HashedFormat(LineFormat):
             named,
             met,
             raw.starts[:rows],
+            "" if error is None else self.called(text[int(raw.ends[rows - 1]) if rows else 0 : taken]),
         )
+
+    def called(self, record: Text) -> str:
+        """The id of a bad record, as far as it can be told."""
+        return ""
 
     def _crossed(
         self, raw: Raw, members: Members, error: tuple[ParseError, int] | None, name_at: Callable[[int], str]

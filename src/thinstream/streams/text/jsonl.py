@@ -221,6 +221,14 @@ class JSONLines(ColumnFormat):
             found.append(features.found)
         return rows, None, found
 
+    def called(self, record: Text) -> str:
+        """Of a bad record what its object has under that key, if it is one."""
+        try:
+            entries = {} if self.id is None else decoded_line(bytes(record).strip(), EXACT_DECODER)
+        except (Refused, RecursionError):
+            entries = {}
+        return as_written(entries[self.id]) if self.id in entries else ""
+
     def _members(self, features: list[Feature], slots: list[int], indptr: NDArray[np.int64]) -> Members:
         """The features as crosses need them."""
         named = zip(features, slots, strict=True)

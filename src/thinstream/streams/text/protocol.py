@@ -41,6 +41,7 @@ class Parsed(NamedTuple):
     named: Named | None = None  # new candidates for the format's `NameTable`, to be added in the order of the pieces
     met: list[Any] | None = None  # labels found as they came
     starts: NDArray[np.int64] | None = None  # where the records of the rows begin
+    bad_id: str = ""  # what the bad record is called, where that is asked for and can be told
 
     def only(self, kept: NDArray[np.bool_]) -> "Parsed":
         """The rows that are marked."""

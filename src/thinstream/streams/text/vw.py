@@ -212,6 +212,14 @@ class VW(HashedFormat):
             members = of_namespaces(text, spans, self.crosses, self.unsigned(raw.values, spans), raw.indptr)
         return self.parsed(text, raw, error, name_at, named, members=members)
 
+    def called(self, record: Text) -> str:
+        """The tag of a bad line, if it has one."""
+        head, bar, _ = bytes(record).lstrip().partition(b"|")
+        words = head.split()
+        if not (self.tags and bar and words) or head[-1:].isspace():
+            return ""
+        return words[-1].removeprefix(b"'").decode("utf-8", "replace")
+
     def _message(self, verdict: int, text: Text, offset: int) -> str:
         if verdict == _LIMIT:
             largest = LARGEST[self.dtype]
