@@ -136,14 +136,14 @@ def test_more_than_two_numbers_as_labels_are_remarked(there, thin, name):
         return thin("train", name, "-a", "arow", *look).errors
 
     look = ["--look", "0"]
-    assert "labels are 0, 1, 2, 3: those above 0 are positive; if each is a class of its own, name them with " in rows(
+    assert "labels are 0, 1, 2, 3: those above 0 are positive; if each is a class: --classes, or " in rows(
         [0, 1, 2, 3] * 3
     )
     look = []
-    assert "labels are 0, 0.5, 2: those above 0 are positive; if each is a class of" in rows([0, 0.5, 2] * 3)
-    assert "a class of its own" not in rows([0, 1] * 6)
+    assert "labels are 0, 0.5, 2: those above 0 are positive; if each is a class: " in rows([0, 0.5, 2] * 3)
+    assert "each is a class" not in rows([0, 1] * 6)
     if name == "many.svm":
-        assert "a class of its own" not in thin("train", name, "-a", "arow", "--classes", "0,1,2").errors
+        assert "each is a class" not in thin("train", name, "-a", "arow", "--classes", "0,1,2").errors
 
 
 def test_version_and_help(thin):

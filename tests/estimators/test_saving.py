@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -206,3 +207,14 @@ def test_saving_leaves_the_model_alone(data, tmp_path):
     ts.load(tmp_path / "m").partial_fit(X, y)
     assert pickle.dumps(model._model.learner) == before
     write(tmp_path / "m", read(tmp_path / "m"))
+
+
+@pytest.mark.parametrize("model", [ts.AROW(), ts.Auto(), ts.AROW(scale="max")])
+def test_a_model_whose_arrays_are_mapped_predicts_and_goes_on(model, data, tmp_path):
+    X, y = data
+    joblib.dump(clone(model).fit(X, y), tmp_path / "m")
+    mapped, own = joblib.load(tmp_path / "m", mmap_mode="r"), clone(model).fit(X, y)
+    assert mapped.decision_function(X).tobytes() == own.decision_function(X).tobytes()
+    for k, each in enumerate((mapped, own)):
+        each.partial_fit(X, y).save(tmp_path / f"{k}.ts")
+    assert (tmp_path / "0.ts").read_bytes() == (tmp_path / "1.ts").read_bytes()

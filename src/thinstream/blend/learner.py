@@ -313,6 +313,10 @@ class Blend(ReadsOnce, Readable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.algorithm = find(_NAME)
+        for each in (self, self.head, self.record, *self.parts):
+            for name, held in vars(each).items():
+                if isinstance(held, np.ndarray) and not held.flags.writeable:  # mapped from a file
+                    setattr(each, name, np.array(held))
 
 
 def _doubling(t: int) -> int:

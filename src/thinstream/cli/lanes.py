@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 #: Models that are named, and what weights must carry together to be enough for a thin model.
 SHOWN, ENOUGH = 3, 0.99
+#: Weights below which a model is small already.
+SMALL = 1000
 SHARE = f"{ENOUGH:.0%} of what weights do to scores".replace("%", " %")
 
 
@@ -46,8 +48,15 @@ def largest_shares(model: "Model") -> str:
 
 
 def few_weights(model: "Model") -> int | None:
-    """The fewest weights that carry 99 % of Σ v_j²·Σx_j²: what they do to scores of the rows learned."""
+    """The fewest weights that carry 99 % of Σ v_j²·Σx_j²: what they do to scores of the rows learned.
+
+    None of a model that is small already: its weights are likely to be of columns that all rows have, where one makes
+    up for the other, so that few without the rest are worth nothing.
+    """
     from thinstream.thinning import importance
+
+    if model.learner.nnz < SMALL:
+        return None
 
     carried = np.sort(importance(model.learner, 1.0).ravel() ** 2)[::-1].cumsum()
     return int(np.searchsorted(carried, ENOUGH * carried[-1])) + 1 if len(carried) else None

@@ -155,7 +155,8 @@ def remark_on_labels(rows: int, positives: int | None, looks_sorted: bool) -> bo
     """Says so if the labels look odd; returns whether it did."""
     if positives in (0, rows):
         kind = "positive" if positives else "negative"
-        say(f"thinstream: all {rows:,} labels are {kind}; if others are meant, say which: --classes NEG,POS")
+        which = "if others are meant, say which: --classes NEG,POS, or --grow-classes"
+        say(f"thinstream: all {rows:,} labels are {kind}; {which}")
     elif looks_sorted:
         from thinstream.evaluate.label_order import SORTED
 

@@ -14,8 +14,8 @@ SORTED = (
     "last class"
 )
 
-#: Fewer rows, or fewer runs of equal labels in random order, say too little.
-ENOUGH_ROWS, ENOUGH_RUNS = 1000, 20
+#: Fewer runs of equal labels in random order say too little.
+ENOUGH_RUNS = 20
 #: The share of those runs below which rows are not in random order; streams whose classes come and go have more.
 FEW = 0.1
 
@@ -55,7 +55,7 @@ class LabelOrder:
     def looks_sorted(self) -> bool:
         """Whether labels came in far longer runs than in any random order."""
         rows = int(self.examples.sum())
-        if rows < ENOUGH_ROWS:
+        if not rows:
             return False
         differ = 1.0 - float(np.sum((self.examples / rows) ** 2))  # the chance that two rows differ
         expected = 1.0 + rows * differ  # runs of equal labels in random order: 1 + 2PN/n of two classes

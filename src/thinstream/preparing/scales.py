@@ -158,6 +158,10 @@ class Scales:
     def __init__(self, state: Numbers) -> None:
         self.state = state
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        held = state["state"]  # which may come back read-only, mapped from a file
+        self.state = held if held.flags.writeable else np.array(held)
+
     @classmethod
     def fresh(cls) -> Self:
         """Of no feature yet."""

@@ -19,7 +19,7 @@ class NumberLabels:
     []
     >>> labels.add((1.0, 2.5))
     >>> labels.remarks()
-    ['labels are 0, 1, 2.5, 3: those above 0 are positive; if each is a class of its own, name them with --classes']
+    ['labels are 0, 1, 2.5, 3: those above 0 are positive; if each is a class: --classes, or --grow-classes']
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class NumberLabels:
         if len(self._met) <= 2:
             return []
         shown = ", ".join(f"{label:g}" for label in self._met[:MOST]) + (", …" if len(self._met) > MOST else "")
-        what = "if each is a class of its own, name them with --classes"
+        what = "if each is a class: --classes, or --grow-classes"
         return [f"labels are {shown}: those above 0 are positive; {what}"]
 
 

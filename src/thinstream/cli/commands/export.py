@@ -19,9 +19,12 @@ def export(
 ) -> None:
     """Write a model as text (feature, weight), JSON, ONNX, a C header, a JavaScript module or a query of SQL."""
     from thinstream.cli.io import require_not_input
+    from thinstream.errors import InvalidParameterError
     from thinstream.models.exports import LinearModel
     from thinstream.models.exports import export as write
     from thinstream.models.file import read
 
+    if str(out) == "-":
+        raise InvalidParameterError("OUT must be a file, got '-': a model is written whole or not at all")
     require_not_input(out, model)
     write(LinearModel.of(read(model)), out, format)
