@@ -289,3 +289,37 @@ def test_parameters_are_checked():
         CSV(numeric=["a"], ignore=["a"])
     with pytest.raises(InvalidParameterError, match="CSV: text must be a list of names of columns, got 'label'"):
         CSV(text="label")
+
+
+def last_end(text):
+    """Behind the last newline that stands in no cell in quotes, letter by letter."""
+    found, begins, quoted, i = 0, True, False, 0
+    while i < len(text):
+        letter = text[i]
+        if quoted:
+            if letter == '"' and text[i + 1 : i + 2] == '"':
+                i += 1
+            elif letter == '"':
+                quoted = False
+        elif letter == '"' and begins:
+            quoted = True
+        elif letter == "\n":
+            found = i + 1
+        begins = not quoted and letter in ",\n"
+        i += 1
+    return found
+
+
+@given(
+    st.text('""",,\n\na\r', max_size=80),
+    st.sampled_from(["", "a,b\n", '1,"x,\n"\n', 'a,"b"c",']),
+    st.sampled_from([1, 2000]),
+)
+def test_whole_records_end_outside_of_quotes(text, before, times):
+    text = before * times + text
+    assert CSV(label="y").records(as_text(text.encode())) == last_end(text)
+
+
+def test_a_record_without_quotes_behind_many_with_some():
+    text = '1,"x,\n"\n' * 3000 + '2,"' + "y" * 9000 + '",' + '"z",' * 2000
+    assert CSV(label="y").records(as_text(text.encode())) == last_end(text) == 3000 * 8

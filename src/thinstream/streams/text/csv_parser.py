@@ -31,6 +31,7 @@ from thinstream.streams.text.csv_cells import (
 )
 from thinstream.streams.text.hashing import murmur, signed_by, turns_sign
 from thinstream.streams.text.protocol import last_line_end
+from thinstream.streams.text.vectors import find_either
 
 # Kinds of columns.
 AUTO, NUMERIC, CATEGORICAL, TEXT, IGNORED, LABEL, WEIGHT, DATE = range(8)
@@ -49,6 +50,8 @@ COUNT, BAD_LABEL, BAD_WEIGHT, BAD_NUMBER, LIMIT, BAD_DATE, NO_VALUE, INFINITE = 
 LONGEST = 1 << 24
 
 _NEWLINE, _QUOTE = 10, 34
+#: Bytes from cell to cell that `whole_records` may go back to.
+_BACK = 1 << 12
 #: What is spelled in no cell, and yet part of names: it is found behind the text.
 BEHIND = b"MonTueWedThuFriSatSun?"
 BEHIND_TEXT = np.frombuffer(bytearray(BEHIND), np.uint8)
@@ -250,12 +253,12 @@ def parse(
 
 
 @compiled("thinstream.streams.text.csv_cells", "thinstream.streams.text.vectors")
-def _records(text: Any, delimiter: Any) -> Any:
-    """Bytes of the whole records at the head of the text."""
-    i, size, whole = 0, len(text), 0
+def _records(text: Any, delimiter: Any, start: Any) -> Any:
+    """Where the last whole record ends, cell by cell from the one that begins at ``start``; 0: none does."""
+    i, size, whole = start, len(text), 0
     while i < size:
         verdict, _, _, _, end = cell(text, i, delimiter)
-        if verdict == OPEN and whole == 0 and size > LONGEST:
+        if verdict == OPEN and whole == 0 and start == 0 and size > LONGEST:
             return size
         if end >= size:
             break
@@ -263,6 +266,28 @@ def _records(text: Any, delimiter: Any) -> Any:
             whole = end + 1
         i = end + 1
     return whole
+
+
+@compiled("thinstream.streams.text.csv_cells", "thinstream.streams.text.vectors")
+def _quoted(text: Any, delimiter: Any) -> Any:
+    """(start, stop of what is behind the last cell in quotes, or before one that is open; where a cell before begins).
+
+    It goes from quote to quote. The last number is of a cell some way back, for who needs to go cell by cell.
+    """
+    i, size, tail, back, next_back = 0, len(text), 0, 0, 0
+    while True:
+        at = find_either(text, i, _QUOTE, _QUOTE)
+        if at >= size:
+            return tail, size, back
+        if at > 0 and text[at - 1] != delimiter and text[at - 1] != _NEWLINE:
+            i = at + 1  # within a cell
+            continue
+        verdict, _, _, _, end = cell(text, at, delimiter)
+        if verdict == OPEN:
+            return tail, at, back
+        tail, i = end, end + 1
+        if end - next_back > _BACK:
+            back, next_back = next_back, min(end + 1, size)
 
 
 @compiled("thinstream.streams.text.csv_cells", "thinstream.streams.text.vectors")
@@ -292,6 +317,8 @@ def cell_of(text: NDArray[np.uint8], delimiter: int, column: int) -> tuple[int, 
 
 def whole_records(text: NDArray[np.uint8], delimiter: int) -> int:
     """Bytes of the whole records at the head of the text; all of it if a quote is open for `LONGEST` bytes."""
-    if not np.any(text == _QUOTE):
-        return last_line_end(text)
-    return int(_records(plain(text), delimiter))
+    text = plain(text)
+    start, stop, back = map(int, _quoted(text, delimiter))
+    if end := last_line_end(text[start:stop]):
+        return start + end
+    return int(_records(text, delimiter, back)) or int(_records(text, delimiter, 0))

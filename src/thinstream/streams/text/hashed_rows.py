@@ -140,17 +140,17 @@ class HashedFormat(LineFormat):
         """
         if members is not None:
             raw, error, name_at = self._crossed(raw, members, error, name_at)
-        taken, before, dtype = len(text), raw.indptr.copy(), self.dtype
-        rows, indptr, indices, values, width, largest = tidy_rows(
-            raw.indptr, raw.indices.copy(), raw.values, dtype, self.binary
-        )
+        taken, before, dtype, names = len(text), raw.indptr.copy(), self.dtype, self.wanted
+        # a copy where names are to be found by what was there, or a large array would be held by its small beginning
+        own = raw.indices if names is None and raw.indices.base is None else raw.indices.copy()
+        rows, indptr, indices, values, width, largest = tidy_rows(raw.indptr, own, raw.values, dtype, self.binary)
         if rows < len(raw.labels):
             message = f"|values| of a row, equal features summed, must be at most {LARGEST[dtype]:g}"
             message += f" ({dtype}: sums of squares would overflow), got more"
             error = ParseError(int(raw.starts[rows]), message), int(raw.ends[rows])
         if error is not None:
             taken = error[1]
-        named, names = None, self.wanted
+        named = None
         if names is not None:
             places = names.wanted(raw.indices[: before[rows]]).tolist()
             named = Named(raw.indices[places].tolist(), [name_at(place) for place in places])
