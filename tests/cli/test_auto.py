@@ -124,3 +124,9 @@ def test_nothing_is_tuned_and_workers_learn_another(data, thin):
     assert "Auto has nothing to tune" in thin("tune", data, "-a", "auto", code=2).errors
     thin("train", data, "--engine", "local", "--workers", "1", "--l1", "0.1", "-m", "m.ts", "-q")
     assert isinstance(ts.load("m.ts"), ts.AdaRDA)
+
+
+def test_few_weights_of_few_columns_are_remarked(data, blend, thin):
+    told = thin("thin", blend, "--nnz", 1, "-m", "small.ts").errors
+    assert "weights of few columns make up for one another; --on ROWS tells how many can go" in told
+    assert "make up" not in thin("thin", blend, "--on", data, "-m", "small.ts").errors

@@ -42,7 +42,8 @@ def thin(
     before.
     """
     from thinstream.cli.io import require_model_file, require_not_input, require_writable
-    from thinstream.cli.render import show_json
+    from thinstream.cli.lanes import SMALL
+    from thinstream.cli.render import say, show_json
     from thinstream.errors import InvalidParameterError
     from thinstream.models.file import read, write
     from thinstream.thinning import importance
@@ -72,6 +73,8 @@ def thin(
         show_json({"non_zeros": kept, "of": before, "bytes": sizes[0], "bytes_before": sizes[1]} | told)
     elif not output.quiet:
         print(f"{out}: {kept:,} of {before:,} non-zero weights, {sizes[0]:,} bytes instead of {sizes[1]:,}")
+        if not files and kept < before < SMALL:
+            say("thinstream: weights of few columns make up for one another; --on ROWS tells how many can go")
 
 
 def _curve(model: "Model", path: Path, files: list[str], reading: Reading, nnz: int | None, quiet: bool) -> "Curve":
