@@ -133,6 +133,8 @@ def test_the_page_of_installing_has_every_extra():
     ours = {"bench", "dist", "fuzz", "lint", *(name for name in extras if name.startswith("test"))}
     text = (DOCS / "install.md").read_text()
     assert [name for name in extras if name not in ours and f"`{name}`" not in text] == []
+    named = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| `")]
+    assert len(named) == len(set(named))
 
 
 def test_there_are_ten_stories():

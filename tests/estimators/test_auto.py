@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.feature_selection import SelectFromModel
 
 import thinstream as ts
 from thinstream.blend import learner
@@ -163,6 +164,18 @@ def test_vectors_of_two_preparations_follow_one_another(classes):
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-4, atol=1e-4)
     dense = model.coef_.copy()
     assert model.sparsify().coef_.toarray().tolist() == dense.tolist()
+
+
+def test_features_can_be_selected_where_rows_are_prepared_in_one_way():
+    """As the docstring and docs/auto.md say."""
+    X, y = data()
+    portfolio = [ts.FSOL(), ts.AROW(normalize="l2")]
+    assert "(1, V·n_features)" in ts.Auto.__doc__
+    assert "(1, n_features)" in ts.AROW.__doc__
+    chosen = SelectFromModel(auto(portfolio=portfolio, normalize="l2"), max_features=5).fit(X, y)
+    assert chosen.transform(X).shape[1] <= 5
+    assert chosen.estimator_.coef_.shape == (1, FEATURES)
+    assert auto(portfolio=portfolio).fit(X, y).coef_.reshape(-1, FEATURES).shape == (2, FEATURES)
 
 
 def test_classes_may_have_lost_the_models_of_a_preparation(tmp_path):

@@ -20,6 +20,14 @@ class BlendClassifier(OnlineClassifier):
     n_jobs : int or None, default=None
         Threads that learn; None is one, -1 as many as there are processors. The model is the same.
 
+    Attributes
+    ----------
+    coef_ : array or sparse matrix of shape (1, V·n_features), or (K, V·n_features) of K > 2 classes
+        The weights of the blend, computed on demand. There is a vector for each of the V ways in which its models have
+        their rows prepared, one after another: two with our portfolio, first that for rows as they are, then that for
+        rows of unit length. With ``normalize="l2"`` or ``scale`` said to Auto there is one, and a column for each
+        feature, as ``SelectFromModel`` and ``feature_names_in_[np.argsort(…)]`` need it (docs/auto.md).
+
     """
 
     _gives_probabilities = True
