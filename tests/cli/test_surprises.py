@@ -50,6 +50,20 @@ def test_what_is_no_feature_is_remembered(there, thin):
     assert thin("predict", "bare.csv", "-m", "bare.ts").split() == ["1", "0"] * 50
 
 
+def test_a_header_that_was_said_to_be_there_is_not_overruled(there, thin):
+    Path("bare.csv").write_text("1,2,x\n0,-2,y\n" * 50)
+    said = thin("train", "bare.csv", "--header", "--label", "c1", "-m", "m.ts", code=1).errors
+    assert "there is no column 'c1' among '1', '2', 'x'" in said
+    assert "is read with --no-header" in said
+    thin("train", "bare.csv", "--label", "c1", "-a", "arow", "-m", "m.ts", "-q")
+    Path("named.csv").write_text("c3,c2\nx,2\ny,-2\n")
+    assert thin("predict", "named.csv", "--header", "-m", "m.ts").split() == ["1", "0"]
+    Path("named.csv").write_text("c1,c2,c3\n" + Path("bare.csv").read_text())
+    for name, how in (("a.ts", ["--header"]), ("b.ts", [])):
+        thin("train", "named.csv", "--label", "c1", "-a", "arow", "-m", name, "-q", *how)
+    thin("merge", "a.ts", "b.ts", "-m", "both.ts")
+
+
 def test_a_merged_model_remembers_how_its_data_was_read(there, thin):
     rows = "y,time,a,b\n" + "1,1700000000,2,x\n0,1700000001,-2,y\n" * 50
     for name, options in (("one", ["--ignore", "time"]), ("two", ["--ignore", "time"]), ("three", [])):

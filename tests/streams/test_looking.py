@@ -212,7 +212,8 @@ def test_a_first_line_that_is_data(tmp_path):
     found = looked(tmp_path / "a.csv", "5.1,a\n4.9,b\n", label="c2")
     assert (found.options.header, found.options.classes) == (False, ("a", "b"))
     assert found.told[0] == "the first line holds no names: columns are called c1 … c2"
-    assert looked(tmp_path / "a.csv", "x,c2\n4.9,b\n5,c\n", label="c2").options.header
+    assert looked(tmp_path / "a.csv", "x,c2\n4.9,b\n5,c\n", label="c2").options.header is None
+    assert looked(tmp_path / "a.csv", "4.9,b\n5,c\n", label="c2", header=True).options.header is True
 
 
 def test_texts_of_json_lines_and_parquet(tmp_path):

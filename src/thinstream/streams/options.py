@@ -174,9 +174,10 @@ class Options:
         remembered=True,
     )
     ignore: tuple[str, ...] = _option((), "Columns left out.", panel=COLUMNS, parse=parse_names, remembered=True)
-    header: bool = _option(
-        True,
-        "Whether the first line of a CSV file names its columns (else c1, c2 …).",
+    header: bool | None = _option(
+        None,
+        "Whether the first line of a CSV file names its columns, else c1, c2 … (default: it does, unless the label is "
+        "called so and the line holds numbers).",
         panel=COLUMNS,
         switch="--header/--no-header",
         remembered=True,
@@ -284,6 +285,8 @@ def remembered(options: Options) -> dict[str, Any]:
     {'label': 'spam', 'ignore': ['id']}
     """
     kept = {name: value for name, value in options.given().items() if spelling(OPTIONS[name]).remembered}
+    if kept.get("header"):  # as if it had not been said: only that there is none is news
+        del kept["header"]
     return {name: _json(value) for name, value in kept.items()}
 
 

@@ -35,7 +35,7 @@ def format_in(address: Address, options: Options) -> Format:
         raise InvalidParameterError(
             "zero_based='auto' looks through all rows first, and a source has no end: yes or no"
         )
-    if known.takes("header") and not (address.header and options.header):
+    if known.takes("header") and (options.header is False or not address.header):
         raise InvalidParameterError(
             f"{address}: messages in {known.name} have no line that names columns, it must be known beforehand: add "
             "header=a,b,c to the address"

@@ -11,7 +11,7 @@ def open_csv(known: Format, files: list[str], options: Options) -> Any:
     from thinstream.streams.text.csv import CSV
 
     delimiter = options.delimiter or ("\t" if known.name == "tsv" else None)
-    parser = CSV.of(options, delimiter=delimiter, numbered=not options.header)
+    parser = CSV.of(options, delimiter=delimiter, numbered=options.header is False)
     return text_stream(known, files, parser, options)
 
 

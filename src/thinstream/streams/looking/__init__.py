@@ -60,7 +60,7 @@ def _form(known: Format, options: Options) -> Any:
 def _header(known: Format, files: list[str], before: Looked) -> Looked:
     """Whether the first line of CSV names columns, where the label is called as if it did not: c1."""
     options = before.options
-    if not (known.takes("header") and options.header and re.fullmatch(r"c\d+", options.label)):
+    if not (known.takes("header") and options.header is None and re.fullmatch(r"c\d+", options.label)):
         return before
     from thinstream.streams.looking.heads import heads
     from thinstream.streams.text.csv import is_number
