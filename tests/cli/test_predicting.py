@@ -154,6 +154,7 @@ def test_an_id_the_model_does_not_know_is_no_feature(table, thin):
     ("words", "message"),
     [
         (["--proba"], "--proba is for models learned with the logistic loss, t.ts (AROW) was not"),
+        (["--proba"], "train -a auto gives them"),
         (["--proba", "--scores"], "--scores or --proba, got both"),
         (["--id", "nothing"], "id: there is no column 'nothing' among 'id', 'label', 'age', 'city'"),
         (["--top", "0"], "--top"),

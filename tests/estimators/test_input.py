@@ -303,3 +303,31 @@ def test_what_is_said_of_frames_with_texts_works(package):
     model = ts.AROW().fit_stream(from_memory(X, ["no", "yes"], hasher=Numbering()))
     assert model.predict(X).tolist() == ["no", "yes"]
     assert ts.AROW().fit(X[["size"]], [0, 1]).n_features_in_ == 1
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+@pytest.mark.parametrize("verb", ["fit", "partial_fit", "predict"])
+def test_missing_cells_of_frames_are_told_by_column(package, verb):
+    frames = pytest.importorskip(package)
+    X = frames.DataFrame({"size": [1.0, 2.0], "age": [30.0, float("nan")]})
+    model = ts.AROW().fit(X.fillna(0) if package == "pandas" else X.fill_nan(0), [0, 1])
+    given = {"fit": (X, [0, 1]), "partial_fit": (X, [0, 1]), "predict": (X,)}[verb]
+    with pytest.raises(InvalidInputError, match=r"NaN at row 1, column 'age'.*from_memory\(X, y, hasher=Numbering"):
+        getattr(model, verb)(*given)
+    stream = from_memory(X, [0, 1], hasher=Numbering())
+    assert ts.AROW().fit_stream(stream).predict(X).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), "pandas"], ids=repr)
+@pytest.mark.parametrize("kind", [list, tuple, lambda y: np.array(y, dtype=object)])
+def test_every_row_has_a_label(missing, kind):
+    missing = pytest.importorskip("pandas").NA if missing == "pandas" else missing
+    with pytest.raises(InvalidInputError, match=r"y contains (None|NaN|<NA>) at row 1; every row must have a label"):
+        ts.AROW().fit(np.eye(3), kind(["ham", missing, "spam"]))
+
+
+def test_names_of_scikit_learn_are_translated():
+    with pytest.raises(InvalidParameterError, match="got 'log_loss'; scikit-learn's 'log_loss' is 'logistic' here"):
+        ts.FOBOS(loss="log_loss").fit(np.eye(2), [0, 1])
+    with pytest.raises(InvalidParameterError, match=r"got 'log_loss'$"):
+        ts.AROW(diagonal="log_loss").fit(np.eye(2), [0, 1])

@@ -221,3 +221,10 @@ def test_a_dictionary_of_keys_is_a_matrix():
     X = np.array([[1.0, 0.0], [0.0, 2.0]])
     model = ts.AROW().fit(sp.dok_matrix(X), [0, 1])
     assert model.predict(sp.dok_matrix(X)).tolist() == [0, 1]
+
+
+def test_a_model_of_a_matrix_takes_no_texts():
+    model = ts.AROW().fit(np.eye(2), ["ham", "spam"])
+    with pytest.raises(InvalidInputError, match=r"learned from 2 numbered columns, not from texts: it takes a matrix"):
+        model.predict(["some text"])
+    assert model.predict(["0 2:1"]).tolist() == ["spam"]

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import scipy.sparse as sp
 
 import thinstream as ts
 from thinstream.errors import InvalidInputError, InvalidParameterError
@@ -76,3 +77,19 @@ def test_missing_columns_of_parquet_are_named(tmp_path):
     (tmp_path / "new.csv").write_text("label\n1\n")
     with pytest.raises(InvalidInputError, match="learned from columns that are missing: 'age', 'city'"):
         predicted(model, tmp_path / "new.csv")
+
+
+@pytest.mark.parametrize("labels", ["spam", ["no", "yes"], np.array([0, 1]), 1, None])
+def test_labels_are_there_or_not(tmp_path, labels):
+    (tmp_path / "rows.svm").write_text("1 1:1\n")
+    with pytest.raises(InvalidParameterError, match=r"labels must be True or False, got .*; label= names the column"):
+        ts.open_stream(tmp_path / "rows.svm", labels=labels)
+
+
+@pytest.mark.parametrize("X", [np.eye(2), sp.csr_array(np.eye(2))])
+def test_what_is_in_memory_is_no_file(X):
+    with pytest.raises(InvalidInputError, match=r"paths must be names of files, got a .*from_memory\(X, y\)"):
+        ts.open_stream(X)
+    frame = pytest.importorskip("pandas").DataFrame({"age": [1]})
+    with pytest.raises(InvalidInputError, match="got a DataFrame; what is in memory"):
+        ts.open_stream(frame)

@@ -48,7 +48,8 @@ class Answers:
         if self.proba and not self.model.has_probabilities:
             raise InvalidParameterError(
                 f"--proba is for models learned with the logistic loss, {named} ({self.model.learner.algorithm.name}) "
-                "was not: its scores are no probabilities (--scores)"
+                "was not: its scores are no probabilities (--scores); train -a auto gives them, --loss logistic where "
+                "there is one, and in Python calibrate=True of all"
             )
 
     @property

@@ -49,7 +49,7 @@ def _is_logistic(estimator: "OnlineClassifier") -> bool:
         return True
     if getattr(estimator, "loss", None) == "logistic":
         return True
-    raise AttributeError("predict_proba needs calibrate=True, or loss='logistic' of those that have it")
+    raise AttributeError("predict_proba needs calibrate=True, loss='logistic' of those that have it, or Auto")
 
 
 class OnlineClassifier(StreamClassifier):
@@ -222,7 +222,7 @@ class OnlineClassifier(StreamClassifier):
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the classes. Only with ``calibrate=True`` or ``loss="logistic"``.
+        """Probabilities of the classes. Of ``Auto``, and with ``calibrate=True`` or ``loss="logistic"``.
 
         1/(1 + e^∓s) of two classes. Of more each class has its 1/(1 + e^−s), and a row is divided by its sum.
         """

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from thinstream.errors import InvalidInputError, MergeError
 from thinstream.streams.at_hand import require_numbers
+from thinstream.streams.tables.columns import MISSING_CELLS
 
 
 class Csr(NamedTuple):
@@ -33,12 +34,27 @@ def csr_of(estimator: Any, X: Any, *, reset: bool, any_width: bool = False) -> C
         "dtype": [np.float64, np.float32],  # what is neither becomes the first: nothing is rounded
         "ensure_all_finite": False,  # a compiled pass does it, and names row and column
     }
+    columns = getattr(X, "columns", None)
     if any_width and not reset:
         _require_same_names(estimator, feature_names(X))
         X = check_array(X, estimator=estimator, **options)
     else:
         X = validate_data(estimator, X, reset=reset, **options)
-    return Csr(X.indptr, X.indices, X.data, X.shape[1]) if sp.issparse(X) else _from_dense(X)
+    found = Csr(X.indptr, X.indices, X.data, X.shape[1]) if sp.issparse(X) else _from_dense(X)
+    if columns is not None and np.isnan(found.values.sum()):  # which is quicker than looking at each
+        _require_no_nan(found, columns)
+    return found
+
+
+def _require_no_nan(rows: Csr, columns: Any) -> None:
+    """Raises with the name of the column, and what to do, where a cell of a frame is missing."""
+    bad = np.flatnonzero(np.isnan(rows.values))
+    if len(bad):
+        k = int(bad[0])
+        row, name = int(np.searchsorted(rows.indptr, k, side="right")) - 1, columns[rows.indices[k]]
+        raise InvalidInputError(
+            f"X contains NaN at row {row}, column {name!r}; all values must be finite. {MISSING_CELLS}"
+        )
 
 
 def feature_names(X: Any) -> NDArray[Any] | None:
@@ -88,13 +104,28 @@ def labels_of(y: Any, n: int) -> NDArray[Any]:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     plain = isinstance(y, np.ndarray) and y.ndim == 1
+    if isinstance(y, list | tuple):  # of which numpy would make the text 'nan'
+        _require_each(y)
     labels: NDArray[Any] = y if plain else column_or_1d(y, warn=True)
+    if labels.dtype.kind == "O":
+        _require_each(labels.tolist())
     if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
         row = int(np.flatnonzero(~np.isfinite(labels))[0])
         raise InvalidInputError(f"y contains {'NaN' if np.isnan(labels[row]) else 'infinity'} at row {row}")
     if len(labels) != n:
         raise InvalidInputError(f"X has {n} rows, y has {len(labels)} labels")
     return labels
+
+
+def _require_each(labels: Sequence[Any]) -> None:
+    """Raises where a label is None, NaN or pandas' NA."""
+    for row, label in enumerate(labels):
+        nan = isinstance(label, float | np.floating) and bool(label != label)
+        if label is None or nan or type(label).__name__ == "NAType":
+            shown = "NaN" if nan else str(label)
+            raise InvalidInputError(
+                f"y contains {shown} at row {row}; every row must have a label: leave such rows out"
+            )
 
 
 def weights_of(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from thinstream.engine.forgetting import HALF_LIFE, require_forgettable
+from thinstream.engine.parameters import Parameter
 from thinstream.engine.rule import REGISTRY, Algorithm
 from thinstream.errors import InvalidParameterError, UnknownNameError, listed, meant, near
 
@@ -19,6 +20,8 @@ PACKAGES = {"online": "thinstream.rules", "batch": "thinstream.batch_learners"}
 KINDS = ("all", *PACKAGES)
 #: Where what is made of several algorithms is: found by its name, and none of those listed.
 BLENDS = "thinstream.blend"
+#: What others call values of parameters, and what they are called here.
+ELSEWHERE = {"log_loss": "logistic", "log": "logistic"}
 
 
 def algorithms(kind: str = "all") -> tuple[Algorithm, ...]:
@@ -60,12 +63,22 @@ def rule_of(algorithm: Algorithm, parameters: dict[str, Any]) -> Any:
     for name in parameters:
         if name not in known:
             raise InvalidParameterError(unknown_parameter(algorithm.name, name, listed(known) if known else ""))
-    given = {name: known[name].encode(value, algorithm.name) for name, value in parameters.items()}
+    given = {name: _encoded(known[name], value, algorithm.name) for name, value in parameters.items()}
     if not given.pop(HALF_LIFE, 0.0):
         return algorithm.rule(**given)
     rule = algorithm.forgetting.rule(**given, half_life=float(parameters[HALF_LIFE]))
     require_forgettable(rule, algorithm.name)
     return rule
+
+
+def _encoded(parameter: Parameter, value: Any, owner: str) -> Any:
+    try:
+        return parameter.encode(value, owner)
+    except InvalidParameterError as error:
+        ours = ELSEWHERE.get(value) if isinstance(value, str) else None
+        if ours is None or repr(ours) not in parameter.constraint.allowed():
+            raise
+        raise InvalidParameterError(f"{error}; scikit-learn's {value!r} is {ours!r} here") from None
 
 
 def described_by(algorithm: Algorithm, parameters: dict[str, Any]) -> dict[str, Any]:

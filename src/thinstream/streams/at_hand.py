@@ -56,7 +56,7 @@ def batch_like(model: Any, X: Any) -> Batch | None:
     if not all(isinstance(row, str) for row in rows):
         return None
     if not named:
-        return _parsed(model, "libsvm", list(rows))
+        return _parsed_numbered(model, list(rows))
     text, columns = model.feature_space.get("text", ()), model.reading.get("columns", ())
     if len(text) == 1 and {*columns} <= {*text}:
         return _parsed_records(model, [{text[0]: row} for row in rows])
@@ -237,6 +237,17 @@ def _parsed(model: Any, kind: str, lines: list[str], **more: Any) -> Batch:
     if kind == "jsonl":
         stream = without_label(stream)
     return _rows_of(stream, lines)
+
+
+def _parsed_numbered(model: Any, lines: list[str]) -> Batch:
+    """Lines of libsvm, for a model of a matrix or of such files."""
+    try:
+        return _parsed(model, "libsvm", lines)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"this model has learned from {model.learner.n_features:,} numbered columns, not from texts: it takes a "
+            f"matrix or a frame of numbers, or lines of libsvm as '0 3:0.5 7:1'; {error}"
+        ) from None
 
 
 def _parsed_cells(model: Any, lines: list[str]) -> Batch:

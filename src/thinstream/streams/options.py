@@ -235,6 +235,9 @@ class Options:
             value, choices = getattr(self, option.name), spelling(option).choices
             if choices and value not in choices:
                 raise InvalidParameterError(f"{option.name} must be {listed(choices)}, got {value!r}")
+            if option.type is bool and not isinstance(value, bool):
+                hint = "; label= names the column" if option.name == "labels" else ""
+                raise InvalidParameterError(f"{option.name} must be True or False, got {value!r}{hint}")
         looked = self.found is not None or not self.look  # else text may still be found
         if looked and not self.text and (wording := [name for name in WORDING if name in self.given()]):
             raise InvalidParameterError(

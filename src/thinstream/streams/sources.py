@@ -53,6 +53,12 @@ class Piece(NamedTuple):
 
 def resolve(paths: Any) -> list[str]:
     """One path or many, a glob (sorted), or "-" for standard input, as a list of files that exist."""
+    kind = getattr(getattr(paths, "dtype", None), "kind", "O")
+    if hasattr(paths, "columns") or kind in "biufc":
+        raise InvalidInputError(
+            f"paths must be names of files, got a {type(paths).__name__}; what is in memory is a stream by "
+            "from_memory(X, y) of thinstream.streams"
+        )
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given:
         raise InvalidInputError("no input file was given")

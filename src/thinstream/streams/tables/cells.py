@@ -14,7 +14,7 @@ from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.rows import cross_rows
 from thinstream.streams.crossing.spelling import Members
 from thinstream.streams.options import MISSING, Options
-from thinstream.streams.tables.columns import Column, of_features
+from thinstream.streams.tables.columns import MISSING_CELLS, Column, of_features
 from thinstream.streams.tables.declared import Kinds
 from thinstream.streams.tables.texts import Csr, Texts, Wanted
 from thinstream.streams.text.hashing import Numbering, encode_names
@@ -140,7 +140,7 @@ def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, fi
         if column.codes is None:
             number = j if hashed is None else int(hashed[j])
             indices[:, j] = number if number >= 0 else ~number
-            values[:, j] = _numbers(column, dtype, place, first)
+            values[:, j] = _numbers(column, stream, place, first)
             if number < 0:
                 values[:, j] *= -1
         elif hasher is None:
@@ -194,12 +194,17 @@ def _cross_columns(columns: Sequence[Column], n: int, crosses: Crosses) -> Csr:
     return Csr(found.indptr, numbers.ravel(), products.ravel(), width)
 
 
-def _numbers(column: Column, dtype: str, place: str, first: int) -> NDArray[Any]:
+def _numbers(column: Column, stream: RowStream, place: str, first: int) -> NDArray[Any]:
     """The numbers of a column, 0 where there is none."""
     given = np.asarray(column.numbers)
     if column.present is not None:
         given = np.where(column.present, given, given.dtype.type(0))
-    return finite(given, dtype, place, lambda k: f"row {first + k}, column {column.name!r}")
+
+    def where(k: int) -> str:
+        advice = f". {MISSING_CELLS}" if stream.hasher is None and np.isnan(given[k]) else ""
+        return f"row {first + k}, column {column.name!r}{advice}"
+
+    return finite(given, stream.dtype, place, where)
 
 
 def _categories(column: Column, hasher: Hasher, indices: NDArray[Any], values: NDArray[Any]) -> None:

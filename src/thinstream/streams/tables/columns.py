@@ -13,6 +13,11 @@ from thinstream.streams.text.dates import PARTS, WEEKDAYS, date_parts
 
 #: The category of a cell that says nothing.
 ABSENT = "?"
+#: What to do with a frame of numbers some of which are missing.
+MISSING_CELLS = (
+    "Frames with missing cells are learned as a stream: fit_stream(from_memory(X, y, hasher=Numbering())), both of "
+    "thinstream.streams; or fill the cells first"
+)
 
 
 def says_nothing(value: Any) -> bool:

@@ -1,8 +1,9 @@
 """Data that is in memory already, as streams: matrices, frames, and dicts."""
 
+import inspect
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
-from thinstream.errors import InvalidInputError, near
+from thinstream.errors import InvalidInputError, InvalidParameterError, meant, near
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.looking.classes import classes_in
 from thinstream.streams.looking.tables import RECORDS, declared_in
-from thinstream.streams.options import LOOK, Options
+from thinstream.streams.options import LOOK, WORDING, Options
 from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import (
     CELLS,
@@ -32,6 +33,8 @@ from thinstream.streams.text.hashing import Numbering
 
 _Rows = Callable[[int, int], Csr]
 _SAMPLE = 1000  # rows a fingerprint looks at
+#: What `from_memory` takes for columns of frames and keys of dicts.
+_OF_COLUMNS = ("text", *WORDING, "numeric", "categorical", "dates")
 
 
 def from_memory(
@@ -92,6 +95,7 @@ def from_memory(
     [([1, 0], [2.0, 3.0], [-1, 1])]
 
     """
+    _require_known(texts)
     found = classes
     if classes is None and look and not grow_classes:
         found = _classes_in(X if y is None else y, look, pairs=y is None)
@@ -114,6 +118,17 @@ def from_memory(
         stream = Memory(X, y, weights, hasher=hasher, **shared)
     stream.finds_classes = found is not classes
     return stream
+
+
+def _require_known(given: Mapping[str, Any]) -> None:
+    """Raises where an option is none of `from_memory`."""
+    for name in given:
+        if name not in _OF_COLUMNS:
+            known = inspect.getfullargspec(from_memory).kwonlyargs
+            raise InvalidParameterError(
+                f"from_memory has no option {name!r}; {meant(name, [*known, *_OF_COLUMNS])}; labels and weights "
+                "of rows are y and weights: from_memory(X, y, weights)"
+            )
 
 
 def _classes_in(labels: Any, look: int, *, pairs: bool) -> tuple[Any, ...] | None:
