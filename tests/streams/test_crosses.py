@@ -203,7 +203,7 @@ def test_a_model_is_that_of_rows_crossed_by_hand(tmp_path, bits):
     rows = map(by_hand, ROWS)
     other = ts.SSOL().fit_stream(open_stream(written(rows, tmp_path / "crossed.jsonl"), **options))
     for name, found in (("one", model), ("two", other)):
-        write(tmp_path / name, replace(found._model, feature_space={}))
+        write(tmp_path / name, replace(found._model, feature_space={}, reading={}))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert model.coef_.any()
 
