@@ -33,6 +33,41 @@ def test_so_many_weights(overlapping, thin):
     assert "cannot go on learning" in said.errors
 
 
+KINDS = {
+    "arow": (["-a", "arow"], "importance"),
+    "auto": (["--portfolio", "arow,fsol"], "importance"),
+    "first order": (["-a", "fsol"], "weight"),
+    "rms": (["-a", "fsol", "--scale", "rms"], "importance"),
+}
+
+
+@pytest.mark.parametrize(("kind", "names"), [*((kind, "north,south") for kind in KINDS), ("arow", "north,east,south")])
+def test_inspect_shows_what_thin_keeps(kind, names, there, thin):
+    """Not the largest weights: those of words that hardly came are large, too."""
+    rng, labels = np.random.default_rng(3), names.split(",")
+    lines = ["label,size,words"]
+    for k in range(400):
+        words = " ".join(f"w{min(word, 60)}" for word in rng.zipf(1.5, size=4))
+        lines.append(f"{labels[k % len(labels)]},{rng.normal():.3f},{words} l{k % 7}")
+    Path("d.csv").write_text("\n".join(lines) + "\n")
+    how, by = KINDS[kind]
+    thin("train", "d.csv", *how, "--text", "words", "-m", "m.ts", "-q")
+    shown = json.loads(thin("inspect", "m.ts", "--top", "9", "--json"))
+    thin("thin", "m.ts", "--nnz", "9", "-m", "small.ts", "-q")
+    left = json.loads(thin("inspect", "small.ts", "--json"))
+    assert shown["top_by"] == by
+
+    def cells(found):
+        return sorted((each["feature"], str(each.get("class")), each["weight"]) for each in found["top"])
+
+    assert cells(shown) == cells(left)
+    sizes = [abs(each["weight"]) for each in shown["top"]]
+    assert (sizes == sorted(sizes, reverse=True)) == (by == "weight")
+    said = thin("inspect", "m.ts")
+    assert f"shown by             {'|weight|, as' if by == 'weight' else 'importance, |weight| times'}" in said
+    assert "state                full: it can go on learning" in said
+
+
 def test_rows_choose(overlapping, thin):
     said = thin("thin", "m.ts", "--on", "test.svm", "-m", "small.ts")
     model = read(Path("m.ts"))

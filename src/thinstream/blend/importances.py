@@ -61,6 +61,26 @@ def importance(learner: AnyLearner, power: float = USUAL) -> Numbers:
     return found
 
 
+def importance_at(
+    learner: AnyLearner, features: NDArray[Any], classes: NDArray[Any], vectors: NDArray[Any]
+) -> tuple[Numbers, bool]:
+    """Of the weights of these features, for these classes and vectors; and whether it is more than their size.
+
+    >>> from thinstream.batch import Batch
+    >>> from thinstream.learners import Learner
+    >>> model = Learner("fsol", n_features=2)
+    >>> _ = model.learn(Batch.of(np.arange(2), np.array([1]), np.ones(1), 2, np.array([-1], np.int8)))
+    >>> importance_at(model, np.array([1]), np.array([0]), np.array([0]))
+    (array([1.]), False)
+    """
+    each = [np.atleast_2d(importance(learner, power)) for power in (USUAL, 0.0)]
+    if isinstance(learner, CompactLearner):
+        ordered = learner.in_order()
+        features, learner = np.searchsorted(ordered.table.numbers, features) + 1, ordered.inner
+    found, sizes = (values[classes, vectors * learner.n_features + features] for values in each)
+    return found, not np.array_equal(found, sizes)
+
+
 def _with_seen(learner: AnyLearner, model: Any, sizes: Numbers, power: float, kinds: Sequence[Kind] = PLAIN) -> Any:
     q = seen(model, kinds)
     return sizes * (_by_scales(learner) if q is None else q) ** power

@@ -6,19 +6,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from thinstream.models.exports import LinearModel
     from thinstream.models.model import Model
+
+#: What facts are called for people, where that is not their name.
+CALLED = {"grade": "state", "top_by": "shown by"}
+GRADES = {"full state": "full: it can go on learning", "weights only": "weights only: it predicts and cannot learn on"}
+ORDERS = {
+    "importance": "importance, |weight| times the root of how large and frequent the feature was, as thin has it",
+    "weight": "|weight|, as the model does not know how often features occurred",
+}
 
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
-    top: Annotated[int, typer.Option("--top", "-n", min=0, help="Features shown, those of largest |weight|.")] = 20,
+    top: Annotated[int, typer.Option("--top", "-n", min=0, help="Weights shown, the most important first.")] = 20,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the weights to this file (.png or .svg).", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
 ) -> None:
-    """Show a model: how it was trained, its sparsity, its largest weights."""
+    """Show a model: how it was trained, its sparsity, its most important weights, those that thin would keep."""
     from thinstream.cli.known_names import known_names
     from thinstream.cli.render import show_json
     from thinstream.cli.terminal import printable
@@ -31,7 +42,9 @@ def inspect(
         from thinstream.models.picture import draw
 
         draw(linear, plot)
-    facts, features = _facts(found, linear), _largest(linear, top, {**known_names(found), **linear.names})
+    order, by = _order(found, linear)
+    facts = _facts(found, linear) | {"top_by": by}
+    features = _features(linear, order[:top], {**known_names(found), **linear.names})
     if as_json:
         from thinstream.blend.serving import blends_of
         from thinstream.cli.lanes import lanes_of
@@ -41,7 +54,7 @@ def inspect(
         show_json({**facts, **exact, "feature_space": found.feature_space, "top": features})
         return
     for name, value in (facts | _for_people(found, facts)).items():
-        print(printable(f"{name.replace('_', ' '):<20} {value}"))
+        print(printable(f"{CALLED.get(name, name).replace('_', ' '):<20} {value}"))
     if features:
         head = "feature" if found.names or found.feature_space.get("hashing") else "feature (column, the first is 0)"
         names = {name: name for name in features[0]} | {"feature": head, "name": None}
@@ -101,6 +114,7 @@ def _for_people(model: "Model", facts: dict[str, Any]) -> dict[str, str]:
     found |= {"threshold": threshold_in_words(model)} if "threshold" in facts else {}
     intercepts = facts["intercept"] if isinstance(facts["intercept"], list) else [facts["intercept"]]
     space = in_words(model.feature_space) if model.feature_space else "column numbers, from 0"
+    found |= {"grade": GRADES[facts["grade"]], "top_by": ORDERS[facts["top_by"]]}
     return {**found, "feature_space": space, "intercept": ", ".join(f"{value:.6g}" for value in intercepts)}
 
 
@@ -113,10 +127,20 @@ def _sparsity(model: "Model", linear: "LinearModel") -> dict[str, Any]:
     return {"weights_met": met, "sparsity": 1.0 - nnz / met if met else None, "hash_space_sparsity": of_all}
 
 
-def _largest(linear: "LinearModel", top: int, names: dict[int, str]) -> list[dict[str, Any]]:
-    """The features of largest |weight|; of more than two classes with the class they speak for."""
+def _order(model: "Model", linear: "LinearModel") -> tuple["NDArray[np.intp]", str]:
+    """Places of the weights of all vectors, the most important first, and what they are ordered by."""
+    import numpy as np
+
+    from thinstream.thinning import importance_at
+
     vector, numbers = linear.together()
-    order = vector.largest_first()[:top]
+    found, is_known = importance_at(model.learner, vector.indices, vector.rows, numbers)
+    return np.argsort(-found, kind="stable"), "importance" if is_known else "weight"
+
+
+def _features(linear: "LinearModel", order: "NDArray[np.intp]", names: dict[int, str]) -> list[dict[str, Any]]:
+    """The features of the weights in these places; of more than two classes with the class they speak for."""
+    vector, numbers = linear.together()
     cells = zip(*(array[order].tolist() for array in (*vector[:3], numbers)), strict=True)
     return [
         {
