@@ -78,7 +78,7 @@ def test_weights_only_predicts_and_learns_no_more(name, data, tmp_path):
     with pytest.raises(AttributeError, match="weights only, without variances" if name in BUFFERED else "no variances"):
         _ = found.variance_
     with pytest.raises(WeightsOnlyError, match="weights only"):
-        found.save(tmp_path / "full")
+        found.save(tmp_path / "full", weights_only=False)
     found.save(tmp_path / "w2", weights_only=True)
     assert (tmp_path / "w").read_bytes() == (tmp_path / "w2").read_bytes()
 
