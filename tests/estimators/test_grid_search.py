@@ -423,5 +423,6 @@ def cases():
 
 
 @pytest.mark.parametrize(("model", "check"), list(cases()))
+@pytest.mark.filterwarnings("ignore::thinstream.errors.SortedRowsWarning")  # iris is sorted
 def test_check_estimator(model, check):
     check(model)

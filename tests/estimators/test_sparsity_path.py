@@ -137,5 +137,6 @@ CHECKS = [
 
 
 @pytest.mark.parametrize(("model", "check"), CHECKS)
+@pytest.mark.filterwarnings("ignore::thinstream.errors.SortedRowsWarning")  # iris is sorted
 def test_check_estimator(model, check):
     check(model)
