@@ -1,13 +1,18 @@
 """Lines of requests: libsvm, JSON, VW and CSV, with their labels and without."""
 
+import json
+
+import numpy as np
 import pytest
 
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Classes
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.models.model import Model
+from thinstream.serve.asking import read_body
 from thinstream.serve.reading import RowReader
 from thinstream.serve.settings import Limits
+from thinstream.serve.v2 import rows_of
 from thinstream.streams.opening import open_stream
 from thinstream.training import learn_stream
 
@@ -48,6 +53,43 @@ def test_cells_are_learned_as_those_of_the_files_were(of_a_table):
 def test_bad_cells(of_a_table, line, message):
     with pytest.raises(InvalidInputError, match=message):
         RowReader(of_a_table[0], Limits()).lines(line, labelled=True)
+
+
+MAIL = [{"subject": "free lunch", "size": 3}, {"subject": "minutes", "size": 1.5}]
+FORM = "application/x-www-form-urlencoded"  # what curl -d says
+
+
+@pytest.fixture
+def of_objects():
+    """For a model of JSON Lines with one column of text."""
+    return reader(Classes("ham", "spam"), {**HASHED, "text": ["subject"]})
+
+
+def test_lines_of_objects_are_objects_wherever_they_stand(of_objects):
+    """As values of x, as BYTES, or as the body: not words of the model's one text."""
+    expected, lines = of_objects.rows(MAIL), [json.dumps(row) for row in MAIL]
+    tensor = np.array(lines, dtype=object)
+    said = [read_body(json.dumps({"x": lines}).encode(), "application/json").rows(of_objects, labelled=False).batch]
+    said += [read_body("\n".join(lines).encode(), "text/plain").rows(of_objects, labelled=False).batch]
+    said += [rows_of({"lines": tensor}, of_objects), of_objects.rows(lines)]
+    one = of_objects.rows(lines[0])
+    for found in said:
+        assert found.indices.tolist() == expected.indices.tolist()
+        assert found.values.tolist() == expected.values.tolist()
+    assert one.indices.tolist() == expected.indices[: len(one.indices)].tolist()
+    labelled = of_objects.rows(json.dumps({"label": "ham", **MAIL[0]}))  # a label is no feature
+    assert labelled.indices.tolist() == one.indices.tolist()
+
+
+@pytest.mark.parametrize("text", ["garbage", "free lunch", '{"subject": ', '["free"]'])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_what_is_no_line_of_the_model_is_refused(of_objects, text, labelled):
+    """By those who predict as by those who teach, also with the content type that curl gives."""
+    for kind in ("text/plain", FORM):
+        with pytest.raises(InvalidInputError):
+            read_body(text.encode(), kind).rows(of_objects, labelled)
+    with pytest.raises(InvalidInputError):
+        of_objects.rows(text)
 
 
 def test_a_label_that_is_missing():

@@ -46,6 +46,7 @@ class RowReader:
         self._dtype = model.learner.dtype
         self._most = 1 << model.feature_space["hashing"]["bits"] if self.named else limits.width
         self._raw_json = self.named and "columns" not in model.reading
+        self._of_table = "columns" in model.reading or LAYOUT in model.reading
         self._first = 0 if model.feature_space.get("zero_based") else 1
         self._streams: dict[tuple[str, bool], Any] = {}
 
@@ -109,6 +110,8 @@ class RowReader:
             return self._numbered(found)
         if all(_is_numbers(row) for row in found):
             return self._dense(found)
+        if all(isinstance(row, str) for row in found) and self.named:
+            return self._unlabelled([" ".join(row.splitlines()).encode("utf-8", "surrogatepass") for row in found])
         batch = batch_like(self._model, found)
         if batch is None:
             raise InvalidInputError(
@@ -205,15 +208,35 @@ class RowReader:
         """The rows of lines as the model's files have them, with their labels if asked for."""
         lines = [line for line in text.splitlines() if line.strip()]
         self._require_rows(len(lines))
-        kind = "libsvm"
-        if self.named:
-            others = "cells" if LAYOUT in self._model.reading else "vw"
-            kind = "jsonl" if all(line.lstrip().startswith(b"{") for line in lines) else others
-        if not labelled and self.named and not (self._raw_json and kind == "jsonl"):
-            return self.rows([line.decode() for line in lines]), None
-        stream, joined = self._stream(kind, labelled), bytearray().join(line + b"\n" for line in lines)
+        if not labelled and self.named:
+            return self._unlabelled(lines), None
+        stream, joined = self._stream(self._kind(lines), labelled), bytearray().join(line + b"\n" for line in lines)
         batch, labels = stream.labelled_rows_of(joined) if labelled else (stream.rows_of(joined), None)
         return self._checked(batch, len(lines)), labels
+
+    def _kind(self, lines: list[bytes]) -> str:
+        """Which of the formats that the model takes these are in."""
+        if not self.named:
+            return "libsvm"
+        if all(line.lstrip().startswith(b"{") for line in lines):
+            return "jsonl"
+        return "cells" if LAYOUT in self._model.reading else "vw"
+
+    def _unlabelled(self, lines: list[bytes]) -> Batch:
+        """Lines for a model of named features, read as they are with labels."""
+        kind = self._kind(lines)
+        if kind != "jsonl" and self._of_table:  # cells, or texts where that is its one column
+            batch = batch_like(self._model, [line.decode("utf-8", "surrogatepass") for line in lines])
+            assert batch is not None
+        elif kind == "jsonl" or all(b"|" in line for line in lines):
+            batch = self._stream(kind, False).rows_of(b"\n".join(lines) + b"\n")
+        else:
+            wrong = next(line for line in lines if b"|" not in line)
+            raise InvalidInputError(
+                "lines must be objects of JSON, or of VW, as the model's files have them, got "
+                f"{wrong.decode('utf-8', 'replace')!r:.60}"
+            )
+        return self._checked(batch, len(lines))
 
     # Limits -----------------------------------------------------------------------------------------------------------
 
