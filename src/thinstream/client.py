@@ -61,7 +61,8 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidParameterError(f"url must be http://HOST:PORT or https://HOST:PORT, got {url!r}")
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+        self._secure, self._host = parts.scheme == "https", parts.hostname
+        self._port = parts.port or (443 if self._secure else 80)
         self._base, self.model, self._context = parts.path.rstrip("/"), model, context
         self._patience, self._timeout = patience, timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -153,7 +154,7 @@ class Client:
                 status, found, retry = self._once(method, path, body, headers or {})
             except (OSError, http.client.HTTPException) as error:
                 self.close()
-                status, found, retry = 0, {"error": f"{self._host} cannot be reached: {error}"}, 0.0
+                status, found, retry = 0, {"error": f"{self._host}:{self._port} cannot be reached: {error}"}, 0.0
             if status == 200:
                 return found
             if status not in (0, *_LATER) or time.monotonic() + pause > until:

@@ -78,7 +78,7 @@ def test_it_sends_again_under_the_same_name():
 
 def test_nobody_is_there():
     with (
-        pytest.raises(ServerError, match=r"127\.0\.0\.1 cannot be reached"),
+        pytest.raises(ServerError, match=r"127\.0\.0\.1:\d+ cannot be reached"),
         Client("http://127.0.0.1:9", patience=0) as c,
     ):
         c.predict(ROW)

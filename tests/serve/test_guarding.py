@@ -4,6 +4,7 @@ import pytest
 
 from tests.serve.conftest import made
 from tests.serve.servers import Server
+from thinstream.cli.app import run
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.serve.guard import Guard, require_safe
 from thinstream.serve.refusals import Refused
@@ -100,8 +101,37 @@ def test_no_tokens_at_all():
     with pytest.raises(InvalidInputError, match="tokens has no token"):
         Guard.of("# nobody\n", "tokens")
     Guard().require(None, "admin")
-    with pytest.raises(Refused, match="needs a token"):
-        Guard.of(TOKENS, "tokens").require(None, "read")
+    guard = Guard.of(TOKENS, "tokens")
+    with pytest.raises(Refused, match="needs a token: "):
+        guard.require(None, "read")
+    with pytest.raises(Refused, match="the one sent is none of them"):
+        guard.require("Bearer another-token-than-these", "read")
+
+
+def test_without_a_token_it_ends_at_once(guarded, tmp_path, capsys, monkeypatch):
+    """And says where the token comes from; the variable is one of the two places."""
+    rows = tmp_path / "rows.svm"
+    rows.write_text("1:1\n" * 40)
+    monkeypatch.delenv("THINSTREAM_TOKEN", raising=False)
+    command = ["load", guarded.url, str(rows), "--predict", "--connections", "1"]
+    for token, message in ((None, "this server needs a token: "), ("not-one-of-its-tokens", "is none of them")):
+        if token is not None:
+            monkeypatch.setenv("THINSTREAM_TOKEN", token)
+        assert run(command) == 1
+        out, err = capsys.readouterr()
+        assert "statuses: 401: 1\n" in out
+        assert "1 of 1 requests failed, no more were sent, the first: " in err
+        assert message in err
+        assert "--token-file FILE, or of the variable THINSTREAM_TOKEN" in err
+        assert run(["models", "list", "--url", guarded.url]) == 1
+        err = capsys.readouterr().err
+        assert message in err
+        assert "--token-file FILE, or of the variable THINSTREAM_TOKEN" in err
+    monkeypatch.setenv("THINSTREAM_TOKEN", READ)
+    assert run(command) == 0
+    assert "statuses: 200: 40" in capsys.readouterr().out
+    assert run([*command[:3]]) == 1  # to learn it has not the scope
+    assert "scope 'learn'" in capsys.readouterr().err
 
 
 def test_one_server_for_a_folder(guarded, tmp_path):

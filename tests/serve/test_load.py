@@ -38,17 +38,21 @@ def test_a_rate(server, rows, capsys):
 
 
 def test_refusals_are_told(server, rows, capsys):
-    """Labels that the model does not have."""
-    assert run(["load", server.url, str(rows), "--model", "two"]) == 0
-    out = capsys.readouterr().out
+    """Labels that the model does not have: the first reason is said, and the exit code tells."""
+    assert run(["load", server.url, str(rows), "--model", "two"]) == 1
+    out, err = capsys.readouterr()
     assert "0 rows acknowledged" in out
     assert "statuses: 422: 40" in out
+    assert "40 of 40 requests failed, the first: " in err
+    assert "got ('ham', 'spam')" in err
+    assert run(["load", server.url, str(rows), "--model", "two", "--json"]) == 1
+    assert "got ('ham', 'spam')" in told(capsys)["first_error"]
 
 
 def test_nobody_answers(rows, capsys, monkeypatch):
     monkeypatch.setattr("thinstream.serve.load.AGAIN", 1)
     assert run(["load", "http://127.0.0.1:9", str(rows)]) == 1
-    assert "no request was answered" in capsys.readouterr().err
+    assert "no request was answered: 127.0.0.1:9 cannot be reached: " in capsys.readouterr().err
     with pytest.raises(InvalidParameterError, match="URL must be http"):
         Load("localhost")
     assert [*batched([b"a", b"b", b"c"], 2)] == [[b"a", b"b"], [b"c"]]

@@ -78,8 +78,12 @@ class Guard:
         for known, its in self._tokens.items():  # all of them, each in constant time
             if hmac.compare_digest(known, given):
                 scopes = its
-        if kind.lower() != "bearer" or scopes is None:
+        if kind.lower() != "bearer" or not token.strip():
             raise Refused(401, "this server needs a token: Authorization: Bearer TOKEN")
+        if scopes is None:
+            raise Refused(
+                401, "this server needs a token that it has been given (--tokens), the one sent is none of them"
+            )
         if scope not in scopes:
             raise Refused(
                 403, f"this needs a token with the scope {scope!r}, the one given has {listed(sorted(scopes))}"

@@ -1,5 +1,6 @@
 """A load test: lines of files as requests, at a rate, and how long the answers took."""
 
+import json
 import secrets
 import socket
 import ssl
@@ -17,6 +18,16 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 
 #: Times that a request which was put off is sent again.
 AGAIN = 100
+#: Statuses after which no more is sent: there is no token, or one that may not.
+FINAL = (401, 403)
+
+
+class Failure(NamedTuple):
+    """A request that was refused or not answered."""
+
+    number: int  # of the request
+    status: int  # 0: no answer came
+    reason: str
 
 
 class Outcome(NamedTuple):
@@ -27,6 +38,7 @@ class Outcome(NamedTuple):
     statuses: Counter[int]  # of last answers; 0: none came
     rows: int  # acknowledged
     again: int  # requests that were sent again
+    first: Failure | None = None  # of the requests that failed, in the order in which they were due
 
     def as_dict(self) -> dict[str, Any]:
         """Names and numbers, ready for JSON; latencies in milliseconds."""
@@ -38,6 +50,7 @@ class Outcome(NamedTuple):
             "requests_per_second": round(sum(self.statuses.values()) / max(self.seconds, 1e-9), 1),
             "rows_acknowledged": self.rows,
             "sent_again": self.again,
+            "first_error": None if self.first is None else self.first.reason,
             "statuses": {str(status): many for status, many in sorted(self.statuses.items())},
             "milliseconds": {name: round(1e3 * float(each), 3) for name, each in zip(shares, found, strict=True)},
         }
@@ -80,7 +93,7 @@ class Load:
         head = [f"POST {where} HTTP/1.1", f"Host: {parts.netloc}", "Content-Type: text/plain"]
         self._head = "\r\n".join(head + ([f"Authorization: Bearer {token}"] if token else [])).encode()
         self._learns, self._connections, self._rate = path == "/learn", connections, rate
-        self._lock = threading.Lock()
+        self._lock, self._over, self._answered = threading.Lock(), threading.Event(), False
 
     def run(self, requests: Iterable[list[bytes]]) -> Outcome:
         """Sends requests of lines; what became of them."""
@@ -98,7 +111,7 @@ class Load:
             with self._lock:
                 total = Outcome(
                     0.0, total.latencies + found.latencies, total.statuses + found.statuses, total.rows + found.rows,
-                    total.again + found.again,
+                    total.again + found.again, min(filter(None, (total.first, found.first)), default=None),
                 )  # fmt: skip
 
         threads = [threading.Thread(target=send) for _ in range(self._connections)]
@@ -112,13 +125,14 @@ class Load:
 
     def _send(self, source: Iterator[tuple[int, list[bytes]]], began: float) -> Outcome:
         latencies, statuses, rows, again = list[float](), Counter[int](), 0, 0
+        first: Failure | None = None
         connection = _Connection(self._host, self._port, self._secure)
         while True:
             with self._lock:
-                found = next(source, None)
+                found = None if self._over.is_set() else next(source, None)
             if found is None:
                 connection.close()
-                return Outcome(0.0, latencies, statuses, rows, again)
+                return Outcome(0.0, latencies, statuses, rows, again, first)
             number, lines = found
             due = time.perf_counter()
             if self._rate is not None:
@@ -126,14 +140,20 @@ class Load:
                 time.sleep(max(due - time.perf_counter(), 0.0))
             message = self._message(b"\n".join(lines))
             for _ in range(AGAIN):
-                status = connection.ask(message)
+                status, said = connection.ask(message)
                 if status not in (0, 429, 503):
                     break
                 again += 1
                 time.sleep(0.05)
             latencies.append(time.perf_counter() - due)
             statuses[status] += 1
-            rows += len(lines) if status == 200 else 0
+            self._answered = self._answered or status != 0
+            if status == 200:
+                rows += len(lines)
+                continue
+            first = first or Failure(number, status, _reason(said))
+            if status in FINAL or not (status or self._answered):
+                self._over.set()
 
     def _message(self, body: bytes) -> bytes:
         name = b"\r\nIdempotency-Key: " + secrets.token_hex(16).encode() if self._learns else b""
@@ -147,8 +167,8 @@ class _Connection:
         self._place, self._secure = (host, port), secure
         self._socket: socket.socket | None = None
 
-    def ask(self, message: bytes) -> int:
-        """The status of the answer; 0: there was none."""
+    def ask(self, message: bytes) -> tuple[int, bytes]:
+        """The status of the answer, and its body; 0 and why, if there was none."""
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(self._place, timeout=30.0)
@@ -159,11 +179,11 @@ class _Connection:
                     )
             self._socket.sendall(message)
             return self._answer(self._socket)
-        except (OSError, ValueError, IndexError):
+        except (OSError, ValueError, IndexError) as error:
             self.close()
-            return 0
+            return 0, f"{self._place[0]}:{self._place[1]} cannot be reached: {error}".encode()
 
-    def _answer(self, connection: socket.socket) -> int:
+    def _answer(self, connection: socket.socket) -> tuple[int, bytes]:
         held = b""
         while b"\r\n\r\n" not in held:
             piece = connection.recv(1 << 16)
@@ -178,7 +198,7 @@ class _Connection:
             if not piece:
                 raise OSError("the connection was closed")
             body += piece
-        return int(lines[0].split()[1])
+        return int(lines[0].split()[1]), body
 
     def close(self) -> None:
         """Ends it."""
@@ -194,8 +214,19 @@ def batched(lines: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
         yield found
 
 
+def _reason(said: bytes) -> str:
+    """What a refusal says, in JSON or not."""
+    text = said.decode("utf-8", "replace")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text[:200]
+    return str(found.get("error", text) if isinstance(found, dict) else text)[:1000]
+
+
 def require_some(outcome: Outcome) -> Outcome:
     """The outcome, if anybody has answered."""
     if {*outcome.statuses} <= {0}:
-        raise InvalidInputError("no request was answered: is a server there?")
+        why = "" if outcome.first is None else f": {outcome.first.reason}"
+        raise InvalidInputError(f"no request was answered{why}; is a server there?")
     return outcome

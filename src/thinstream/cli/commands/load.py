@@ -1,9 +1,9 @@
 """``thinstream load``: a load test of a server, for its owner."""
 
-from pathlib import Path
 from typing import Annotated
 
 from thinstream.cli.declared import argument, option
+from thinstream.cli.tokens import TokenFile, advice_for, token_of
 
 
 def load(
@@ -16,28 +16,39 @@ def load(
     connections: Annotated[int, option("Connections.", None, min=1, show_default=True)] = 8,
     predict: Annotated[bool, option("Ask for predictions instead of teaching the rows.", None, "--predict")] = False,
     model: Annotated[str | None, option("Name of the model, if the server has several.", None)] = None,
-    token: Annotated[Path | None, option("A file with the token.", None, "--token-file")] = None,
+    token: TokenFile = None,
     json: Annotated[bool, option("Write JSON.", None, "--json")] = False,
-) -> None:
+) -> int:
     """Send the rows of files to a server, and say how long it took to answer and what it has acknowledged.
 
     Latencies count from when a request was due. Requests that are put off are sent again under the same name. The rows
-    are learned, unless --predict is given: take a server that may.
+    are learned, unless --predict is given: take a server that may. Where requests fail the first reason is told, and
+    the exit code is 1; without a token that may, no more are sent.
     """
-    from thinstream.cli.render import show_json
-    from thinstream.serve.load import Load, batched, require_some
+    from thinstream.cli.render import say, show_json
+    from thinstream.serve.load import FINAL, Load, batched, require_some
     from thinstream.streams.lines.textlines import text_rows
 
-    secret = None if token is None else token.read_text(encoding="utf-8").strip()
-    sender = Load(url, "/predict" if predict else "/learn", model, secret, connections, rate)
+    sender = Load(url, "/predict" if predict else "/learn", model, token_of(token), connections, rate)
     lines = (line.rstrip(b"\r") for some in text_rows(data, None, 1 << 28, None) for line in some)
-    found = require_some(sender.run(batched(lines, batch))).as_dict()
+    outcome = require_some(sender.run(batched(lines, batch)))
+    found = outcome.as_dict()
     if json:
         show_json(found)
-        return
-    print(
-        f"{found['requests']:,} requests in {found['seconds']} s, {found['requests_per_second']:,} a second; "
-        f"{found['rows_acknowledged']:,} rows acknowledged, {found['sent_again']:,} requests sent again"
+    else:
+        print(
+            f"{found['requests']:,} requests in {found['seconds']} s, {found['requests_per_second']:,} a second; "
+            f"{found['rows_acknowledged']:,} rows acknowledged, {found['sent_again']:,} requests sent again"
+        )
+        print("milliseconds: " + ", ".join(f"{name} {value}" for name, value in found["milliseconds"].items()))
+        print("statuses: " + ", ".join(f"{status}: {many:,}" for status, many in found["statuses"].items()))
+    first = outcome.first
+    if first is None:
+        return 0
+    failed = sum(outcome.statuses.values()) - outcome.statuses[200]
+    ended = ", no more were sent" if any(status in FINAL for status in outcome.statuses) else ""
+    say(
+        f"thinstream: {failed:,} of {found['requests']:,} requests failed{ended}, the first: "
+        f"{first.reason} ({first.status}){advice_for(first.status)}"
     )
-    print("milliseconds: " + ", ".join(f"{name} {value}" for name, value in found["milliseconds"].items()))
-    print("statuses: " + ", ".join(f"{status}: {many:,}" for status, many in found["statuses"].items()))
+    return 1

@@ -1,10 +1,10 @@
 """``thinstream models``: the models of a server, their versions and challengers."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 from thinstream.cli.declared import argument, option
+from thinstream.cli.tokens import TokenFile, advice_for, token_of
 from thinstream.errors import InvalidParameterError
 
 #: What may be done, and the words that follow it.
@@ -28,9 +28,7 @@ def models(
         argument("A model's name, then versions (numbers, now) or the name of a challenger.", metavar="[NAME]..."),
     ] = None,
     url: Annotated[str, option("The server.", None, show_default=True)] = "http://127.0.0.1:8000",
-    token: Annotated[
-        Path | None, option("A file with the token (default: the variable THINSTREAM_TOKEN).", None, "--token-file")
-    ] = None,
+    token: TokenFile = None,
     algorithm: Annotated[
         str | None, option("A fresh challenger of this algorithm.", _CHALLENGER, "--algorithm", "-a")
     ] = None,
@@ -48,25 +46,30 @@ def models(
     from thinstream.cli.render import show_json
 
     _check(action, words or [])
-    secret = os.environ.get("THINSTREAM_TOKEN") if token is None else token.read_text(encoding="utf-8").strip()
     if action != "challenge" and (algorithm or set):
         raise InvalidParameterError("--algorithm and --set are for challenge")
-    from thinstream.client import Client
+    from thinstream.client import Client, ServerError
 
-    with Client(url, token=secret) as client:
-        given = words or []
-        if action == "challenge":
-            found = _challenge(client, given, algorithm, set or [])
-        elif action == "list":
-            found = _listed(client, given)
-        else:
-            calls: dict[str, Any] = {"show": client.version, "compare": client.compare, "keep": client.keep_version}
-            calls |= {"rollback": client.rollback, "promote": client.promote, "withdraw": client.withdraw}
-            found = calls[action](*given)
+    try:
+        with Client(url, token=token_of(token)) as client:
+            found = _asked(client, action, words or [], algorithm, set or [])
+    except ServerError as error:
+        raise ServerError(0, f"{error}{advice_for(error.status)}") from None
     if json:
         show_json(found)
     else:
         _show(action, found)
+
+
+def _asked(client: Any, action: str, words: list[str], algorithm: str | None, parameters: list[str]) -> Any:
+    """What the server says to it."""
+    if action == "challenge":
+        return _challenge(client, words, algorithm, parameters)
+    if action == "list":
+        return _listed(client, words)
+    calls: dict[str, Any] = {"show": client.version, "compare": client.compare, "keep": client.keep_version}
+    calls |= {"rollback": client.rollback, "promote": client.promote, "withdraw": client.withdraw}
+    return calls[action](*words)
 
 
 def _check(action: str, words: list[str]) -> None:
