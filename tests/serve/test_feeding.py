@@ -76,6 +76,34 @@ def test_a_server_that_is_fed_and_killed(tmp_path):
     assert json.loads(letter)["data"] == "no row"
 
 
+@pytest.mark.services
+def test_a_source_that_goes_away_and_comes_back(tmp_path):
+    """It is said once each time, the gauge falls and rises, and nobody says a lag that nobody knows."""
+    (tmp_path / "redis").mkdir()
+    redis = Redis(tmp_path / "redis")
+    write(tmp_path / "m.ts", Model.fresh("arow", Classes(-1, 1), grow=True, fit_intercept=True))
+    redis.put(["1 1:1", "-1 2:1"])
+    server = Server(tmp_path / "data", tmp_path / "m.ts", "--source", redis.url())
+    try:
+        until(server, "source_up", 1)
+        until(server, "source_lag", 0)
+        for times in (1, 2):
+            redis.kill()
+            until(server, "source_up", 0)
+            assert told(server, "source_lag") is None
+            time.sleep(0.5)
+            assert server.said().count("the server cannot be reached") == times
+            redis.start()
+            until(server, "source_up", 1)
+            until(server, "source_lag", 0)
+            assert server.said().count("can be read again") == times
+        redis.put(["1 1:1"])
+        until(server, "rows_learned_total", 3)
+    finally:
+        redis.kill()
+        server.kill()
+
+
 def test_which_model_a_source_feeds():
     pytest.importorskip("redis")
     assert by_model(["redis://localhost/s?field=a=b"], ["m"]) == {"m": "redis://localhost/s?field=a=b"}

@@ -61,16 +61,14 @@ class Feed:
         self._ended = threading.Event()
         self._lag: int | None = None
         self._rows = self._aside = 0
-        self._trouble: str | None = None
-        self._stream: MessageStream | None = None
+        self._up, self._trouble = False, ""
         self._thread = threading.Thread(target=self._run, name=f"feeding {folder.name}", daemon=True)
         self._thread.start()
 
     def status(self) -> dict[str, Any]:
         """What there is to tell of it."""
-        trouble = self._trouble or (None if self._stream is None else self._stream.trouble)
         found = {"from": shown(self._source), "rows": self._rows, "set_aside": self._aside}
-        return found | {"lag": self._lag, "trouble": trouble}
+        return found | {"up": self._up, "lag": self._lag, "trouble": self._trouble or None}
 
     def close(self) -> None:
         """Ends after what is being written."""
@@ -84,18 +82,27 @@ class Feed:
             except (Busy, Closed):
                 self._ended.wait(PAUSE)
             except ThinstreamError as error:
-                if str(error) != self._trouble:
-                    sys.stderr.write(f"thinstream: {error}; trying again\n")
-                self._trouble = str(error)
+                self._is_away(str(error), again=str(error) != self._trouble)
                 self._ended.wait(AGAIN)
 
+    def _is_away(self, trouble: str, again: bool = False) -> None:
+        """The source cannot be read: said once, or where that is asked for."""
+        if not self._trouble or again:
+            sys.stderr.write(f"thinstream: {trouble}; trying again\n")
+        self._trouble, self._up, self._lag = trouble, False, None
+
+    def _is_there(self, lag: int | None) -> None:
+        """The source can be read."""
+        if self._trouble:
+            sys.stderr.write(f"thinstream: {shown(self._source)} can be read again\n")
+        self._trouble, self._up, self._lag = "", True, lag
+
     def _follow(self) -> None:
-        stream = self._stream = opened(self._source, self._model, self._letters)
+        stream = opened(self._source, self._model, self._letters)
         try:
             fact = f"source {json.dumps(stream.broker.identity(), sort_keys=True)}"
             known = self._committer.do(lambda journal: journal.fact(fact))
             position = START if known is None else Position(*known)
-            self._trouble = None
             for _, batch in batches_from(stream, position):
                 if self._ended.is_set():
                     return
@@ -103,7 +110,11 @@ class Feed:
                     position = batch.position
                     self._write(batch, fact)
                     stream.kept(position)
-                self._aside, self._lag = stream.skipped.count, stream.lag
+                self._aside = stream.skipped.count
+                if stream.trouble is None:
+                    self._is_there(stream.lag)
+                else:
+                    self._is_away(stream.trouble)
                 while self._behind() > BEHIND and not self._ended.is_set():
                     time.sleep(PAUSE)
         finally:

@@ -80,8 +80,8 @@ class MessageStream(TextStream):
         """Messages that are there and not taken yet, as of a second ago; None where nobody knows."""
         known, now = self.known, time.monotonic()
         if known.position.offset and now - known.asked >= _FRESH:
+            known.asked, known.lag = now, None
             with suppress(SourceError):  # whoever reads will hear of it
-                known.asked = now
                 known.lag = self.broker.lag(as_place(known.position.offset), known.position.line)
         return known.lag
 
