@@ -143,3 +143,37 @@ def test_rows_too_wide_for_the_model(server, tmp_path):
     _, errors = train(server.url("wide"), "-m", tmp_path / "m.ts", *more)
     assert "features have numbers up to 10" in errors
     assert read(tmp_path / "m.ts").learner.t == 2
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_kinds_of_columns_are_those_of_a_file(server, tmp_path, kind):
+    """Of a few messages, too: the model is that of a file, in what it knows of its columns and by its bytes."""
+    rows = [["ham" if k % 2 else "spam", f"offer number {k} for you", k] for k in range(16)]
+    names, file = ["label", "subject", "size"], tmp_path / f"mail.{kind}"
+    if kind == "csv":
+        lines, header = [",".join(map(str, row)) for row in rows], [",".join(names)]
+    else:
+        lines, header = [json.dumps(dict(zip(names, row, strict=True))) for row in rows], []
+    put(server, lines, f"few-{kind}")
+    file.write_text("\n".join(header + lines) + "\n")
+    options = ["--format", kind, "--bits", 12]
+    source = server.url(f"few-{kind}") + (f"?header={header[0]}" if header else "")
+    train(source, "-m", tmp_path / "sent.ts", "--idle-seconds", 0.5, *options)
+    train(file, "-m", tmp_path / "filed.ts", *options)
+    sent, filed = read(tmp_path / "sent.ts"), read(tmp_path / "filed.ts")
+    assert sent.reading == filed.reading
+    assert sent.reading["numeric"] == ["size"]
+    assert (tmp_path / "sent.ts").read_bytes() == (tmp_path / "filed.ts").read_bytes()
+
+
+@pytest.mark.services
+def test_no_message_that_can_be_read(server, tmp_path):
+    """How many, as what, where they are and why; there is nothing to go on from."""
+    put(server, ['{"label": 1, "size": 2}', '{"label": 0, "size": 3}'], "objects")
+    _, errors = train(server.url("objects"), "-m", tmp_path / "m.ts", "--idle-seconds", 0.3, code=1)
+    said = "none of 2 messages could be read as libsvm (--format says what they are), they are in "
+    assert f"{said}{tmp_path / 'm.ts'}.dead-letters; the first: redis://127.0.0.1" in errors
+    assert "--resume" not in errors
+    assert len((tmp_path / "m.ts.dead-letters").read_text().splitlines()) == 2
+    assert not (tmp_path / "m.ts").exists()

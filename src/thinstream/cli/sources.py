@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from thinstream.cli.declared import option
 from thinstream.cli.options import Reading
-from thinstream.errors import InvalidParameterError
+from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.streams.brokers import Following, is_address, shown
 
 if TYPE_CHECKING:
@@ -104,6 +104,20 @@ def as_before(reading: Reading, checkpoint: Path) -> Reading:
 def shown_names(data: list[str]) -> str:
     """What messages call the data: never with a password."""
     return ", ".join(map(shown, data))
+
+
+def require_learned(run: Any, names: str, source: Source, model: Path | None) -> None:
+    """Raises where no message could be read, with what became of them."""
+    position = run.state.position
+    if not run.skipped or position.row + position.skip:
+        return
+    letters, reasons = source.following(model).dead_letters, run.stream.skipped.reasons
+    where = "" if letters is None else f", they are in {letters}"
+    why = f"; the first: {reasons[0]}" if reasons else ""
+    raise InvalidInputError(
+        f"{names}: none of {run.skipped:,} messages could be read as {run.stream.reading['format']} (--format says "
+        f"what they are){where}{why}"
+    )
 
 
 def say_stopped(run: Any, checkpoint: Path | None) -> None:

@@ -27,7 +27,7 @@ from thinstream.cli.options import (
     parse_metrics,
     take_tfidf,
 )
-from thinstream.cli.sources import Source, as_before, say_stopped, shown_names
+from thinstream.cli.sources import Source, as_before, require_learned, say_stopped, shown_names
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -303,6 +303,7 @@ def train(
             watch.close()
     report = run.state.progress.report()
     if live:
+        require_learned(run, names, source, training.model)
         say_stopped(run, place)
     if not (report.rows or trained.learner.t):
         raise InvalidInputError(f"{names}: there is no example in it")

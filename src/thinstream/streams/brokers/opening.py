@@ -72,19 +72,25 @@ def open_source(given: Any, options: Options, following: Following = ALWAYS) -> 
     return MessageStream(**parts, broker=broker, address=address, following=following, letters=letters)
 
 
-def first_lines(address: Address, records: int, idle_seconds: float | None = None) -> bytes:
-    """The first messages as text, as a file would begin; no member of a group is given them for that."""
+def first_lines(address: Address, records: int, idle_seconds: float | None = None) -> tuple[bytes, bool]:
+    """The first messages as text, as a file would begin, and whether they are all there are.
+
+    No member of a group is given them for that.
+    """
     alone = {name: value for name, value in address.settings.items() if name != "group"}
     broker = open_broker(replace(address, settings=alone))
     try:
-        found = _first(broker, records, idle_seconds)
+        found, whole = _first(broker, records, idle_seconds)
     finally:
         broker.close()
-    return address.header + b"".join(each if each.endswith(b"\n") else each + b"\n" for each in found)
+    return address.header + b"".join(each if each.endswith(b"\n") else each + b"\n" for each in found), whole
 
 
-def _first(broker: Broker, records: int, idle_seconds: float | None) -> list[bytes]:
-    """Data of messages; once some have come, others are not waited for long."""
+def _first(broker: Broker, records: int, idle_seconds: float | None) -> tuple[list[bytes], bool]:
+    """Data of messages; once some have come, others are not waited for long.
+
+    Of a source that ends when it is idle, those that are there are all.
+    """
     found, since = list[bytes](), time.monotonic()
     taken, place = broker.start()
     broker.seek(place, taken)
@@ -93,8 +99,8 @@ def _first(broker: Broker, records: int, idle_seconds: float | None) -> list[byt
         found += [each.data for each in messages]
         waited = time.monotonic() - since
         if not messages and (len(found) >= ENOUGH or (found and waited >= PATIENCE)):
-            break
+            return found, idle_seconds is not None
         if not messages and idle_seconds is not None and waited >= idle_seconds:
-            break
+            return found, True
         since = time.monotonic() if messages else since
-    return found
+    return found, False

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.streams.looking.heads import are_small, heads
+from thinstream.streams.looking.heads import are_seen_whole, are_small, heads
 from thinstream.streams.looking.survey import (
     BLANKS,
     COMMA,
@@ -96,7 +96,7 @@ def columns_of(form: Any, files: list[str], records: int) -> tuple[list[Column],
             found[name] = before + counts[k], [*parts, hashes[:met, k]]
         rows += met
     columns = [Column(name, counts, np.concatenate(parts)) for name, (counts, parts) in found.items()]
-    return columns, small or rows >= ENOUGH
+    return columns, rows >= ENOUGH or are_seen_whole(files)
 
 
 def surveyed(

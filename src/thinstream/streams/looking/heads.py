@@ -14,8 +14,8 @@ SMALL = 1 << 25
 #: Bytes that a compressed file may have: beyond it its end is not looked at.
 _MOST = 1 << 28
 _BLOCK = 1 << 18
-#: First records of sources that are no files, by name, while they are looked at.
-AT_HAND: dict[str, Callable[[], bytes]] = {}
+#: First records of sources that are no files, by name, while they are looked at; and whether these are all.
+AT_HAND: dict[str, Callable[[], tuple[bytes, bool]]] = {}
 
 
 def are_small(files: list[str]) -> bool:
@@ -23,6 +23,11 @@ def are_small(files: list[str]) -> bool:
     if any(file == STDIN or not Path(file).is_file() for file in files):
         return False
     return sum(Path(file).stat().st_size * (2 if ending(file) else 1) for file in files) <= SMALL
+
+
+def are_seen_whole(files: list[str]) -> bool:
+    """Whether whoever looks comes to the end of files, or of what a source has."""
+    return are_small(files) or all(file in AT_HAND and AT_HAND[file]()[1] for file in files)
 
 
 def heads(files: list[str], records: int) -> Iterator[tuple[Text, bool]]:
@@ -44,7 +49,7 @@ def heads(files: list[str], records: int) -> Iterator[tuple[Text, bool]]:
 def begin(file: str, records: int) -> tuple[bytes, bool]:
     """So many lines, a few more, or all there is."""
     if file in AT_HAND:
-        return AT_HAND[file](), False
+        return AT_HAND[file]()
     if file == STDIN or not Path(file).is_file():
         return peek(file, records + 1, SMALL)
     found, lines = bytearray(), 0
