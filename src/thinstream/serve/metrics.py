@@ -12,6 +12,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from thinstream.serve.ends import ends_told
 from thinstream.serve.wire import from_json, to_json
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -95,6 +96,7 @@ class Metrics:
         told = CollectorRegistry()
         told.register(_Requests(self._all()))
         told.register(_Models(models))
+        told.register(_Processes(ends_told(self._folder)))
         return generate_latest(told)
 
     def requests(self) -> dict[str, dict[str, Any]]:
@@ -154,3 +156,19 @@ class _Models:
             for fate, count in (status.get("labels") or {}).items():
                 labels.add_metric([model, fate], float(count))
         yield labels
+
+
+class _Processes:
+    """Processes that were started again, as Prometheus has them."""
+
+    def __init__(self, ends: dict[str, int]) -> None:
+        self._ends = ends
+
+    def collect(self) -> Any:
+        """One family of metrics."""
+        family = CounterMetricFamily(
+            "thinstream_process_ends", "Processes that ended and were started again", labels=["kind"]
+        )
+        for kind, many in self._ends.items():
+            family.add_metric([kind], float(many))
+        yield family

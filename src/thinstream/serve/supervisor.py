@@ -3,16 +3,19 @@
 import errno
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
 from thinstream.errors import InvalidParameterError
 from thinstream.serve.children import Child
+from thinstream.serve.ends import tell_ends
 from thinstream.serve.guard import Guard, require_safe
 from thinstream.serve.places import Places
 from thinstream.serve.settings import Limits, Settings
@@ -21,6 +24,8 @@ from thinstream.serve.settings import Limits, Settings
 FIRST, MOST = 0.05, 5.0
 #: Seconds that a port may still be taken.
 PATIENCE = 5.0
+#: What its processes are called.
+LEARNER, PREDICTOR = "learning", "predicting"
 
 
 class Listening(NamedTuple):
@@ -38,10 +43,10 @@ class Listening(NamedTuple):
 
 
 class Post:
-    """A process that is to be there, whatever happens to it."""
+    """A process that is to be there, whatever happens to it; if it ends, ``ended`` hears of it."""
 
-    def __init__(self, start: Callable[[], Child]) -> None:
-        self._start, self.child = start, start()
+    def __init__(self, start: Callable[[], Child], ended: Callable[[Child], None]) -> None:
+        self._start, self._ended, self.child = start, ended, start()
         self._pause, self._due = FIRST, 0.0
 
     def watch(self) -> None:
@@ -53,6 +58,7 @@ class Post:
             return
         if not self._due:
             self._due = now + self._pause
+            self._ended(self.child)
         elif now >= self._due:
             self._due, self._pause = 0.0, min(2 * self._pause, MOST)
             self.child = self._start()
@@ -81,7 +87,8 @@ class Supervisor:
         self._places, self._names, self._settings, self._limits = places, names, settings, limits
         self._listening = listening
         self._socket = _bound(listening.host, listening.port)
-        self._ended = threading.Event()
+        self._ended, self._ends = threading.Event(), dict.fromkeys((LEARNER, PREDICTOR), 0)
+        tell_ends(places.metrics, self._ends)
 
     @property
     def address(self) -> str:
@@ -93,18 +100,25 @@ class Supervisor:
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serves; ``ready`` is called when it does."""
         with self._signals():
-            learner = Post(self._learner)
+            learner = Post(self._learner, partial(self._say, LEARNER))
             posts = [learner]
             try:
                 while not self._ended.is_set() and not learner.child.is_open(self._places.door):
                     self._ended.wait(0.02)
-                posts += [Post(self._predictor) for _ in range(self._listening.workers)]
+                said = partial(self._say, PREDICTOR)
+                posts += [Post(self._predictor, said) for _ in range(self._listening.workers)]
                 ready()
                 while not self._ended.wait(0.1):
                     for post in posts:
                         post.watch()
             finally:
                 self._stop(learner.child, [post.child for post in posts[1:]])
+
+    def _say(self, kind: str, child: Child) -> None:
+        """A process has ended: in the log, and for Prometheus."""
+        sys.stderr.write(f"thinstream: the {kind} process {child.pid} {_how_it_ended(child.code)}; starting it again\n")
+        self._ends[kind] += 1
+        tell_ends(self._places.metrics, self._ends)
 
     def _learner(self) -> Child:
         return Child.learner(self._places, self._settings, self._names)
@@ -143,6 +157,18 @@ class Supervisor:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _how_it_ended(code: int | None) -> str:
+    """In words.
+
+    >>> _how_it_ended(-9), _how_it_ended(1)
+    ('was ended by SIGKILL', 'ended with code 1')
+    """
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with code {code}"
 
 
 def _bound(host: str, port: int) -> socket.socket:
