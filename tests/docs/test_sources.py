@@ -47,5 +47,7 @@ def test_the_page(tmp_path):
     assert "stopped after 18 rows" in said
     assert '"data": "oops"' in said
     assert "['ham' 'spam'] 1" in said
+    assert 'thinstream_source_up{model="mail"} 1.0' in said
     assert 'thinstream_source_lag{model="mail"} 0.0' in said
+    assert 'thinstream_rows_learned_total{model="mail"} 1.0' in said  # none of those that mail.ts has learned
     assert 'thinstream_source_set_aside_total{model="mail"} 1.0' in said

@@ -17,7 +17,8 @@ def serve(
         ),
     ] = None,
     data: Annotated[
-        Path, option("The folder of journals and checkpoints, made if need be.", DURABLE, metavar="DIR")
+        Path,
+        option("The folder of journals and checkpoints, made if need be.", DURABLE, metavar="DIR", show_default=True),
     ] = Path("thinstream-data"),
     new: Annotated[
         list[str] | None,
@@ -48,7 +49,10 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, option("Port; 0: any that is free.", ACCESS, min=0, max=65535, show_default=True)] = 8000,
     tokens: Annotated[
-        Path | None, option("A file of tokens: on each line scopes (read,learn,admin), a blank, the token.", ACCESS)
+        Path | None,
+        option(
+            "A file of tokens: on each line scopes (read,learn,admin), a blank, a token of 16 letters or more.", ACCESS
+        ),
     ] = None,
     certificate: Annotated[Path | None, option("TLS: the certificate.", ACCESS)] = None,
     key: Annotated[Path | None, option("TLS: its key.", ACCESS)] = None,
