@@ -88,6 +88,9 @@ def test_what_is_no_line_of_the_model_is_refused(of_objects, text, labelled):
     for kind in ("text/plain", FORM):
         with pytest.raises(InvalidInputError):
             read_body(text.encode(), kind).rows(of_objects, labelled)
+    if not text.startswith("{"):
+        with pytest.raises(InvalidInputError, match="lines must be objects of JSON, or of VW"):
+            of_objects.lines(text.encode(), labelled)
     with pytest.raises(InvalidInputError):
         of_objects.rows(text)
 

@@ -218,24 +218,25 @@ class RowReader:
         """Which of the formats that the model takes these are in."""
         if not self.named:
             return "libsvm"
-        if all(line.lstrip().startswith(b"{") for line in lines):
+        if _are_objects(lines):
             return "jsonl"
-        return "cells" if LAYOUT in self._model.reading else "vw"
+        if LAYOUT in self._model.reading:
+            return "cells"
+        for line in lines:
+            if b"|" not in line:
+                raise InvalidInputError(
+                    "lines must be objects of JSON, or of VW, as the model's files have them, got "
+                    f"{line.decode('utf-8', 'replace')!r:.60}"
+                )
+        return "vw"
 
     def _unlabelled(self, lines: list[bytes]) -> Batch:
         """Lines for a model of named features, read as they are with labels."""
-        kind = self._kind(lines)
-        if kind != "jsonl" and self._of_table:  # cells, or texts where that is its one column
+        if self._of_table and not _are_objects(lines):  # cells, or texts where that is its one column
             batch = batch_like(self._model, [line.decode("utf-8", "surrogatepass") for line in lines])
             assert batch is not None
-        elif kind == "jsonl" or all(b"|" in line for line in lines):
-            batch = self._stream(kind, False).rows_of(b"\n".join(lines) + b"\n")
         else:
-            wrong = next(line for line in lines if b"|" not in line)
-            raise InvalidInputError(
-                "lines must be objects of JSON, or of VW, as the model's files have them, got "
-                f"{wrong.decode('utf-8', 'replace')!r:.60}"
-            )
+            batch = self._stream(self._kind(lines), False).rows_of(b"\n".join(lines) + b"\n")
         return self._checked(batch, len(lines))
 
     # Limits -----------------------------------------------------------------------------------------------------------
@@ -259,6 +260,10 @@ class RowReader:
         if not self.named:
             self._width(batch.n_features)
         return batch
+
+
+def _are_objects(lines: list[bytes]) -> bool:
+    return all(line.lstrip().startswith(b"{") for line in lines)
 
 
 def _is_matrix(value: Any) -> bool:
