@@ -63,6 +63,6 @@ def test_weights_only(data):
     old, full = (ts.load(DATA / f"format-2-{name}.safetensors") for name in ("sbcw-weights", "sbcw"))
     np.testing.assert_array_equal(old.decision_function(X), full.decision_function(X))
     assert old.get_support().tolist() == full.get_support().tolist()
-    for forbidden in (lambda: old.partial_fit(X, y), lambda: old.save("nowhere")):
+    for forbidden in (lambda: old.partial_fit(X, y), lambda: old.save("nowhere", weights_only=False)):
         with pytest.raises(WeightsOnlyError):
             forbidden()
