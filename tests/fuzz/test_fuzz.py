@@ -20,7 +20,7 @@ from thinstream.streams.text.protocol import Parsed, ParseError
 linux = pytest.mark.skipif(sys.platform != "linux", reason="guard pages by mprotect; atheris")
 
 
-def fuzz(toy, tmp_path, seconds, *seeds, timeout=5):
+def fuzz(toy, tmp_path, seconds, *seeds, timeout=30):
     pytest.importorskip("atheris", reason="fuzzing needs it")
     folder = tmp_path / "seeds"
     folder.mkdir()
