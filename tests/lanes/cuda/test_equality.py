@@ -66,5 +66,5 @@ def test_teams(name, choice, dtype, monkeypatch):
     if not SIMULATED:
         pytest.skip("on a GPU the test above has it")
     monkeypatch.setattr(block.CudaBlock, "sharing", True)
-    monkeypatch.setattr(block, "WORKERS", 8)
+    monkeypatch.setattr(block, "shape_of", lambda groups, processors: (8, 64))
     compare(name, choice, dtype, SIMULATED)

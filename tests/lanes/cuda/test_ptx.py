@@ -83,14 +83,14 @@ def test_every_rule(to_ptx, name, choice, dtype):
 
     from thinstream.lanes.block import with_floats
     from thinstream.lanes.cuda.kernels import learning
-    from thinstream.lanes.cuda.team import WORKERS, can_share, team
+    from thinstream.lanes.cuda.team import can_share, team
 
     rule = with_floats(rule_of(find(name), choice))
 
     def compiled(real):
         kernels = [learning()]
         if can_share(type(rule)):
-            kernels.append(team(type(rule), bool(rule.observes()), np.dtype(real).type, WORKERS))
+            kernels.append(team(type(rule), bool(rule.observes()), np.dtype(real).type, 16, 128))
         return [to_ptx(kernel, arguments(rule, getattr(types, real))) for kernel in kernels]
 
     found = compiled(dtype)
@@ -125,11 +125,11 @@ def test_what_was_compiled_for_the_cpu_is_none_of_the_kernels(to_ptx, monkeypatc
     from thinstream.lanes import Lanes
     from thinstream.lanes import loop as lanes_loop
     from thinstream.lanes.block import with_floats
-    from thinstream.lanes.cuda.team import WORKERS, team
+    from thinstream.lanes.cuda.team import team
 
     monkeypatch.setattr(lanes_loop, "_LOOPS", {})
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # so that numba is told, and compiles
     Lanes("fsol", [{}, {}], n_features=WIDTH).learn(stream(np.random.default_rng(0), 5))
     rule = with_floats(rule_of(find("fsol"), {}))
-    ptx = to_ptx(team(type(rule), False, np.float32, WORKERS), arguments(rule, types.float32))
+    ptx = to_ptx(team(type(rule), False, np.float32, 16, 128), arguments(rule, types.float32))
     assert fused(ptx) == 0

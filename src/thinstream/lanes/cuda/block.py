@@ -24,9 +24,9 @@ from thinstream.lanes.cuda.kernels import (
     store,
     take,
 )
-from thinstream.lanes.cuda.package import SIMULATED, cuda, free_memory, require_device
+from thinstream.lanes.cuda.package import SIMULATED, cuda, free_memory, processors, require_device
 from thinstream.lanes.cuda.staging import staged
-from thinstream.lanes.cuda.team import WORKERS, can_share, team
+from thinstream.lanes.cuda.team import can_share, shape_of, team
 from thinstream.lanes.lane import Lane
 
 #: Bytes of scores on the device at a time.
@@ -94,8 +94,9 @@ class CudaBlock:
         rule: Any = type(self._rule)
         if self.sharing and can_share(rule):
             real: Any = self.dtype.type
-            started = team(rule, bool(self._rule.observes()), real, WORKERS)
-            threads = GROUP, WORKERS
+            workers, registers = shape_of(blocks, processors())
+            started = team(rule, bool(self._rule.observes()), real, workers, registers)
+            threads = GROUP, workers
         launch(started, blocks, threads, self._rule, self._tables, rows, columns, largest, self.memory, failed, scores)
         self.failed = failed.copy_to_host()
 

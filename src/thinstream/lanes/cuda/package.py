@@ -25,7 +25,7 @@ if importlib.util.find_spec("numba_cuda") is None:
 
 from numba import config, cuda  # noqa: E402
 
-__all__ = ["SIMULATED", "cuda", "free_memory", "kernel", "require_device", "tell_cuda", "unfused"]
+__all__ = ["SIMULATED", "cuda", "free_memory", "kernel", "processors", "require_device", "tell_cuda", "unfused"]
 
 #: Whether kernels run in numba's simulator, as plain Python.
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -52,6 +52,11 @@ def free_memory() -> int:
     context = cuda.current_context()
     context.deallocations.clear()  # what is given up is returned now and then only
     return int(context.get_memory_info()[0])
+
+
+def processors() -> int:
+    """How many blocks of threads run at the same time, each with all there is for one."""
+    return 1 if SIMULATED else int(cuda.get_current_device().MULTIPROCESSOR_COUNT)
 
 
 def kernel(function: Any, registers: int | None = None) -> Any:
@@ -84,6 +89,7 @@ def tell_cuda() -> None:
     if _told == all_there_is:
         return
     if not _told[0]:
+        _load_numpy()
         _wrap_compiler()
         for function, pick in _INSTEAD.items():
             overload(function, jit_options={"forceinline": True})(pick)
@@ -95,6 +101,21 @@ def tell_cuda() -> None:
         overload(each.function, options, strict=each.pick is not None)(each.chooser())
     _hide_from_cuda()
     _told = all_there_is
+
+
+def _load_numpy() -> None:
+    """Has numba-cuda load what it knows of numpy, of which it may name a function that a newer numpy lacks."""
+    from numba.cuda.descriptor import cuda_target
+
+    lacking = not hasattr(np, "row_stack")
+    if lacking:
+        np.row_stack = np.vstack
+    try:
+        cuda_target.typing_context.refresh()
+        cuda_target.target_context.refresh()
+    finally:
+        if lacking:
+            del np.row_stack
 
 
 def _hide_from_cuda() -> None:

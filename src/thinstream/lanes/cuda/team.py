@@ -23,9 +23,7 @@ from thinstream.engine.hooks import (
     step,
     stopped,
     weight,
-    write_totals,
 )
-from thinstream.engine.hooks import read_totals as totals_of
 from thinstream.engine.limits import MUCH, REACH, finite, precision
 from thinstream.engine.loop import (
     FALSE_NEGATIVES,
@@ -42,18 +40,50 @@ from thinstream.engine.loop import (
 from thinstream.engine.records import Memory, in_precision
 from thinstream.engine.rule import Step
 from thinstream.jit import scalar
-from thinstream.lanes.access import PARAMETERS, choose, read, read_round, read_rule, write, write_round
+from thinstream.lanes.access import (
+    BALANCED,
+    FAILED,
+    IMPORTANCE,
+    LABEL,
+    LOSS,
+    NEGATIVE,
+    PARAMETERS,
+    POSITIVE,
+    PRESENT,
+    SIZE,
+    STRENGTH,
+    UPDATED,
+    WHOLES,
+    choose,
+    numbers_of,
+    read,
+    read_round,
+    read_rule,
+    read_totals,
+    write,
+    write_round,
+    write_totals,
+)
 from thinstream.lanes.cuda.kernels import GROUP
 from thinstream.lanes.cuda.package import cuda, kernel
 from thinstream.lanes.loop import uses_confidence
 
-#: Warps of a team, and bytes of a tile: the non-zeros of a row that are in shared memory at a time.
-WORKERS, TILE = 16, 512
-#: Registers a thread may have: a team must fit into a processor.
-REGISTERS = 64
+#: Bytes of a tile: the non-zeros of a row that are in shared memory at a time.
+TILE = 512
 LANES = np.uint64(GROUP)
-# rows of what is shared, before those of the round
-SIZE, STRENGTH, PRESENT, UPDATED = range(4)
+# Numbers within a row are of 32 bits and have no sign: those of 64 take two instructions, those with one a comparison.
+U0, U1, U4, U8, U12, U16 = (np.uint32(number) for number in (0, 1, 4, 8, 12, 16))
+
+
+def shape_of(groups: int, processors: int) -> tuple[int, int]:
+    """Warps of a team, and registers of a thread.
+
+    A team that has a processor for itself is fastest large and with all the registers it can use. Where there are more
+    teams than processors, two or four of half the size share one, the latter with fewer registers than they would use.
+    """
+    if groups <= processors:
+        return 16, 128
+    return 8, 128 if groups <= 2 * processors else 64
 
 
 def can_share(rule: Any) -> bool:
@@ -65,64 +95,172 @@ def can_share(rule: Any) -> bool:
 @scalar
 def _added(total: Any, terms: Any, me: Any, first: Any, size: Any) -> Any:
     """The sum with every fourth of a tile's terms, from the first; what is left of a row goes to sum 0."""
-    grouped = size // 4 * 4
-    for k in range(first, grouped, 4):
-        total += terms[np.uint64(k), me]
-    if first == 0:
-        for k in range(grouped, size):
-            total += terms[np.uint64(k), me]
+    k, grouped = np.uint32(first), np.uint32(size // U4 * U4)
+    while k + U12 < grouped:  # four are on their way at a time; they are added one by one
+        t0, t1 = terms[k, me], terms[np.uint32(k + U4), me]
+        t2, t3 = terms[np.uint32(k + U8), me], terms[np.uint32(k + U12), me]
+        total = (((total + t0) + t1) + t2) + t3
+        k = np.uint32(k + U16)
+    while k < grouped:
+        total += terms[k, me]
+        k = np.uint32(k + U4)
+    if first == U0:
+        k = grouped
+        while k < size:
+            total += terms[k, me]
+            k = np.uint32(k + U1)
     return total
 
 
 @scalar
 def _sum(sums: Any, first: Any, me: Any) -> Any:
-    return (sums[first, me] + sums[first + 1, me]) + (sums[first + 2, me] + sums[first + 3, me])
+    second, third, fourth = np.uint32(first + 1), np.uint32(first + 2), np.uint32(first + 3)
+    return (sums[first, me] + sums[second, me]) + (sums[third, me] + sums[fourth, me])
 
 
 @scalar
-def _staged(rows: Any, a: Any, k: Any, length: Any) -> Any:
-    """Coordinate and value of number k of the row that begins at a; behind its end the value is 0."""
+def _fetched(rows: Any, a: Any, k: Any, length: Any) -> Any:
+    """Index and value of number k of the row that begins at a, if it has so many; the constant has neither."""
+    zero = rows.values.dtype.type(0)
+    if k >= length or k < np.uint32(rows.offset):
+        return U0, zero
+    place = np.uint64(a + np.int64(k) - rows.offset)
+    return np.uint32(rows.indices[place]), rows.values[place]
+
+
+@scalar
+def _put(places: Any, numbers: Any, here: Any, k: Any, index: Any, value: Any, rows: Any, length: Any) -> None:
+    """Puts coordinate and value of number k down in shared memory; behind the end of a row the value is 0."""
     one = rows.values.dtype.type(1)
-    if k >= length:
-        return np.int64(0), one - one
-    if k < rows.offset:
-        return np.int64(0), one
-    return np.int64(rows.indices[a + k - rows.offset]) + rows.offset, rows.values[a + k - rows.offset]
+    constant, inside = k < np.uint32(rows.offset), k < length
+    places[here, k] = np.uint32(index + rows.offset) if inside and not constant else U0
+    numbers[here, k] = one if inside and constant else value
+
+
+@scalar
+def _seen(p: Any, work64: Any, counts: Any, me: Any, positive: Any, importance: Any) -> Any:
+    """What the rule of a lane may know of its next example besides x."""
+    costs = Costs(work64[NEGATIVE, me], work64[POSITIVE, me], work64[BALANCED, me] != 0.0)
+    return make_example(costs, counts[T, me] + 1, counts[POSITIVES, me] + positive, positive, importance)
 
 
 @cache
-def team(rule: Any, observing: bool, real: Any, workers: int) -> Any:
+def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) -> Any:
     """The kernel for a rule, with the arguments of `kernels.learning`."""
-    both, four, tile = uses_confidence(rule) and not observing, 4 * workers, TILE // np.dtype(real).itemsize
-    first, second, record = (tile, GROUP), (tile if both else 1, GROUP), (PARAMETERS, GROUP)
-    zero = real(0)
+    both, room = uses_confidence(rule) and not observing, TILE // np.dtype(real).itemsize
+    one, two, three, four = (np.uint32(each * workers) for each in (1, 2, 3, 4))
+    first, second, record, tile = (room, GROUP), (room if both else 1, GROUP), (PARAMETERS, GROUP), np.uint32(room)
+    reals, wholes = map(len, numbers_of(rule))
+    record64, record_counts, zero = (PARAMETERS + reals, GROUP), (WHOLES + wholes, GROUP), real(0)
+
+    @scalar
+    def stage(rows: Any, a: Any, start: Any, length: Any, places: Any, numbers: Any, here: Any, thread: Any) -> None:
+        """Puts the next tile of a long row in place; a short one is there already."""
+        if length > tile:
+            cuda.syncthreads()
+            if thread < tile:
+                index, value = _fetched(rows, a, np.uint32(start + thread), length)
+                _put(places, numbers, here, thread, index, value, rows, np.uint32(length - start))
+            cuda.syncthreads()
 
     @scalar
     def at(p: Any, state: Any, clocks: Any, places: Any, numbers: Any, here: Any, k: Any, me: Any) -> Any:
         """Place, value and record of a non-zero in shared memory."""
-        j = np.uint64(places[here, np.uint64(k)])
-        return j, numbers[here, np.uint64(k)], read(p, state, clocks, j, me, LANES)
+        j = np.uint64(places[here, k])
+        return j, numbers[here, k], read(p, state, clocks, j, me, LANES)
+
+    @scalar
+    def four_at(p: Any, state: Any, clocks: Any, places: Any, numbers: Any, here: Any, k: Any, me: Any) -> Any:
+        """Those of a worker's next four, so that four are on their way from memory at a time."""
+        return (
+            at(p, state, clocks, places, numbers, here, k, me),
+            at(p, state, clocks, places, numbers, here, np.uint32(k + one), me),
+            at(p, state, clocks, places, numbers, here, np.uint32(k + two), me),
+            at(p, state, clocks, places, numbers, here, np.uint32(k + three), me),
+        )
 
     @scalar
     def look(
-        p: Any, q: Any, now: Any, v: Any, on: Any, one: Any, k: Any, state: Any, clocks: Any, terms: Any, others: Any,
+        p: Any, q: Any, now: Any, v: Any, on: Any, found: Any, k: Any, state: Any, clocks: Any, terms: Any, others: Any,
         me: Any,
     ) -> None:  # fmt: skip
         """The terms of a non-zero, which the rule may observe first."""
-        j, x, f = one
+        j, x, f = found
         if both:
-            others[np.uint64(k), me] = confidence(q, f, x, now)
+            others[k, me] = confidence(q, f, x, now)
         if observing:
             f = choose(p, on, observe(q, f, x, v, now), f)
             if keeps(p) and on and x != zero:
                 write(p, state, clocks, j, me, LANES, f)
-        terms[np.uint64(k), me] = weight(q, f, now) * x
+        terms[k, me] = weight(q, f, now) * x
 
     @scalar
-    def moved(p: Any, q: Any, now: Any, v: Any, taken: Any, one: Any, state: Any, clocks: Any, me: Any) -> None:
-        j, x, f = one
+    def moved(p: Any, q: Any, now: Any, v: Any, taken: Any, found: Any, state: Any, clocks: Any, me: Any) -> None:
+        j, x, f = found
         if x != zero:
             write(p, state, clocks, j, me, LANES, move(q, f, x, v, taken, now))
+
+    @scalar
+    def open_round(
+        p: Any, largest: Any, length: Any, state: Any, work: Any, work64: Any, counts: Any, me: Any, label: Any,
+        importance: Any,
+    ) -> Any:  # fmt: skip
+        """Begins a lane's round; whether one that observes has to be tried first."""
+        positive = label > 0
+        p64, own = read_rule(p, work64, counts, me), read_totals(p, work64, me)
+        now64 = begin(p64, counts[T, me] + 1, own)
+        write_round(now64, work, work64, me)
+        on = counts[FAILED, me] < 0 and importance != 0.0 and not stopped(p64, own)
+        work[PRESENT, me] = real(1) if on else zero
+        work64[IMPORTANCE, me], work64[LABEL, me] = importance, 1.0 if positive else -1.0
+        if observing and on:
+            example = _seen(p, work64, counts, me, positive, importance)
+            return not is_sure(p64, max(largest, 1.0), 0.0, now64, np.uint64(length), example, state)
+        return False
+
+    @scalar
+    def decide(
+        p: Any, q: Any, template: Any, rows: Any, i: Any, largest: Any, memory: Any, group: Any, s: Any, v: Any,
+        work: Any, work64: Any, counts: Any, me: Any,
+    ) -> None:  # fmt: skip
+        """The example, in 64 bits: a step is left in shared memory, or the row in which the lane fails."""
+        update = False
+        if work[PRESENT, me] != zero:
+            positive, p64, own = work64[LABEL, me] > 0.0, read_rule(p, work64, counts, me), read_totals(p, work64, me)
+            example = _seen(p, work64, counts, me, positive, work64[IMPORTANCE, me])
+            now64 = read_round(template, work64, work64, me)
+            decision = step(p64, float(s), float(v), example, now64)
+            own = end(p64, own, counts[T, me] + 1, float(v), now64, 0)
+            sure = finite_totals(p64, own)
+            if not observing:
+                near = reach(p64, max(largest, 1.0), 0.0, float(v), decision, now64) <= REACH[precision(memory.state)]
+                if not (finite(s + v) & (decision.loss <= MUCH) & near):
+                    a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+                    alone = alone_in(memory, group)
+                    sure = sure and would_last(p64, q, now64, rows, a, b, s, v, decision, alone)
+            if sure:
+                update = decision.update
+                counts[T, me] += 1
+                counts[POSITIVES, me] += positive
+                counts[FALSE_NEGATIVES, me] += positive and not s > zero
+                counts[FALSE_POSITIVES, me] += s > zero and not positive
+                counts[UPDATES, me] += update
+                work64[LOSS, me] += decision.loss
+                work[SIZE, me], work[STRENGTH, me] = decision.size, decision.c
+                write_totals(p, work64, me, own)
+            else:
+                counts[FAILED, me] = i
+        elif counts[FAILED, me] < 0 and not finite(s):
+            counts[FAILED, me] = i
+        work[UPDATED, me] = real(1) if update else zero
+
+    @scalar
+    def alone_in(memory: Any, group: Any) -> Any:
+        """The memory of this thread's lane, as `engine.loop` takes it."""
+        me, none = cuda.threadIdx.x, memory.extra[:0, 0]
+        return Memory(
+            memory.state[group, me::GROUP], memory.clocks[group, me::GROUP], memory.counts[:0, 0], none, none
+        )
 
     def learn_together(
         p: Any, tables: Any, rows: Any, columns: Any, largest: Any, memory: Any, failed: Any, scores: Any
@@ -132,58 +270,57 @@ def team(rule: Any, observing: bool, real: Any, workers: int) -> Any:
         others = cuda.shared.array(second, real)
         sums = cuda.shared.array((8, GROUP), real)
         work = cuda.shared.array(record, real)
-        work64 = cuda.shared.array(record, np.float64)
-        places = cuda.shared.array((2, tile), np.int64)  # of this row (its tile), and of the next
-        numbers = cuda.shared.array((2, tile), real)
-        group, worker, n = cuda.blockIdx.x, cuda.threadIdx.y, rows.indptr.size - 1
-        me, thread = np.uint64(cuda.threadIdx.x), worker * GROUP + cuda.threadIdx.x
+        work64 = cuda.shared.array(record64, np.float64)
+        counts = cuda.shared.array(record_counts, np.int64)
+        places = cuda.shared.array((2, room), np.uint32)  # of this row (its tile), and of the next
+        numbers = cuda.shared.array((2, room), real)
+        group, worker, n = cuda.blockIdx.x, np.uint32(cuda.threadIdx.y), rows.indptr.size - 1
+        me, thread = np.uint64(cuda.threadIdx.x), np.uint32(cuda.threadIdx.y * GROUP + cuda.threadIdx.x)
         lane = group * GROUP + cuda.threadIdx.x
         there = lane < failed.size  # lanes that fill the last group repeat one, and never see an example
         lane = lane if there else failed.size - 1
         state, clocks = memory.state[group], memory.clocks[group]
-        p64 = read_rule(p, tables.reals, tables.wholes, lane)
-        q = in_precision(p64, state)
-        costs = Costs(tables.negative[lane], tables.positive[lane], tables.balanced[lane])
-        counts, totals = memory.counts[:, lane], memory.totals[:, lane]
-        alone = Memory(
-            memory.state[group, cuda.threadIdx.x :: GROUP],
-            memory.clocks[group, cuda.threadIdx.x :: GROUP],
-            counts,
-            totals,
-            memory.extra[:0, lane],
-        )
-        y, weights = columns.y[:, columns.label_of[lane]], columns.weights[:, columns.weight_of[lane]]
-        t, positives, updates = counts[T], counts[POSITIVES], counts[UPDATES]
-        missed, alarms, total = counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES], totals[0]
-        own = totals_of(p64, totals)
-        template, alive, doubt = begin(p64, 1, own), there and failed[lane] < 0, False
-        bound, most = max(largest, 1.0), REACH[precision(state)]
-        b, c = rows.indptr[0], rows.indptr[min(1, n)]
-        importance = weights[0] if n else 0.0
-        positive = y[0] > 0 if n else False
-        if worker == 0:
-            now64 = begin(p64, t + 1, own)
-            write_round(now64, work, work64, me)
-            on = alive and importance != 0.0 and not stopped(p64, own)
-            work[PRESENT, me] = real(1) if on else zero
-            if observing and on:
-                example = make_example(costs, t + 1, positives + positive, positive, importance)
-                doubt = not is_sure(p64, bound, 0.0, now64, np.uint64(c - b), example, state)
+        q = in_precision(read_rule(p, tables.reals, tables.wholes, lane), state)
+        label_of, weight_of = np.uint64(columns.label_of[lane]), np.uint64(columns.weight_of[lane])
+        b, c, d, doubt = rows.indptr[0], rows.indptr[min(1, n)], rows.indptr[min(2, n)], False
+        importance, label = 0.0, np.int8(0)
+        if worker == U0:
+            for row in range(reals):
+                work64[PARAMETERS + row, me] = tables.reals[PARAMETERS + row, lane]
+            for row in range(wholes):
+                counts[WHOLES + row, me] = tables.wholes[WHOLES + row, lane]
+            for row in range(5):
+                counts[row, me] = memory.counts[row, lane]
+            for row in range(memory.totals.shape[0]):
+                work64[row, me] = memory.totals[row, lane]
+            work64[NEGATIVE, me], work64[POSITIVE, me] = tables.negative[lane], tables.positive[lane]
+            work64[BALANCED, me] = 1.0 if tables.balanced[lane] else 0.0
+            counts[FAILED, me] = failed[lane] if there else 0
+            if n:
+                importance, label = columns.weights[0, weight_of], columns.y[0, label_of]
+            doubt = open_round(p, largest, c - b, state, work, work64, counts, me, label, importance)
+        template = begin(read_rule(p, tables.reals, tables.wholes, lane), 1, read_totals(p, memory.totals, lane))
         if thread < tile:
-            places[0, thread], numbers[0, thread] = _staged(rows, b, thread, c - b + rows.offset)
+            length = np.uint32(c - b + rows.offset)
+            index, value = _fetched(rows, b, thread, length)
+            _put(places, numbers, U0, thread, index, value, rows, length)
         for i in range(n):
-            a, b, c = b, c, rows.indptr[min(i + 2, n)]
-            length, here, other = b - a + rows.offset, np.uint64(i % 2), np.uint64(1 - i % 2)
-            ahead = c - b + rows.offset if i + 1 < n else 0
-            place, number = _staged(rows, b, thread, ahead)  # asked for now, put down when this row is done
+            # what comes next is asked for here, and looked at when this row is done: nobody waits for it
+            a, b, c, d = b, c, d, rows.indptr[np.uint64(min(i + 3, n))]
+            length, here, other = np.uint32(b - a + rows.offset), np.uint32(i & 1), np.uint32(~i & 1)
+            ahead = np.uint32(c - b + rows.offset) if i + 1 < n else U0
+            index, value = _fetched(rows, b, thread, ahead)
+            if worker == U0 and i + 1 < n:
+                following = np.uint64(i + 1)
+                importance, label = columns.weights[following, weight_of], columns.y[following, label_of]
             if observing:
                 if cuda.syncthreads_or(np.int32(doubt)):
-                    if worker == 0 and doubt:
-                        example = make_example(costs, t + 1, positives + positive, positive, importance)
-                        now64 = read_round(template, work64, work64, me)
+                    if worker == U0 and doubt:
+                        p64, now64 = read_rule(p, work64, counts, me), read_round(template, work64, work64, me)
+                        example = _seen(p, work64, counts, me, work64[LABEL, me] > 0.0, work64[IMPORTANCE, me])
+                        alone = alone_in(memory, group)
                         if not foreseen(p64, q, now64, rows, np.uint64(a), np.uint64(b), example, alone):
-                            failed[lane] = i
-                            alive = False
+                            counts[FAILED, me] = i
                             work[PRESENT, me] = zero
                     cuda.syncthreads()
             else:
@@ -191,121 +328,74 @@ def team(rule: Any, observing: bool, real: Any, workers: int) -> Any:
             now, on = read_round(template, work, work64, me), work[PRESENT, me] != zero
             mine = v = zero
             if observing:
-                for start in range(0, length, tile):
-                    size = min(length - start, tile)
-                    if length > tile:
-                        cuda.syncthreads()
-                        if thread < tile:
-                            places[here, thread], numbers[here, thread] = _staged(rows, a, start + thread, length)
-                        cuda.syncthreads()
-                    for k in range(worker, size, four):
-                        d0 = at(p, state, clocks, places, numbers, here, k, me)
-                        d1 = at(p, state, clocks, places, numbers, here, k + workers, me)
-                        d2 = at(p, state, clocks, places, numbers, here, k + 2 * workers, me)
-                        d3 = at(p, state, clocks, places, numbers, here, k + 3 * workers, me)
-                        terms[np.uint64(k), me] = confidence(q, d0[2], d0[1], now)
-                        terms[np.uint64(k + workers), me] = confidence(q, d1[2], d1[1], now)
-                        terms[np.uint64(k + 2 * workers), me] = confidence(q, d2[2], d2[1], now)
-                        terms[np.uint64(k + 3 * workers), me] = confidence(q, d3[2], d3[1], now)
+                start = U0
+                while start < length:
+                    k, size = worker, min(np.uint32(length - start), tile)
+                    stage(rows, a, start, length, places, numbers, here, thread)
+                    while k < size:
+                        d0, d1, d2, d3 = four_at(p, state, clocks, places, numbers, here, k, me)
+                        terms[k, me] = confidence(q, d0[2], d0[1], now)
+                        terms[np.uint32(k + one), me] = confidence(q, d1[2], d1[1], now)
+                        terms[np.uint32(k + two), me] = confidence(q, d2[2], d2[1], now)
+                        terms[np.uint32(k + three), me] = confidence(q, d3[2], d3[1], now)
+                        k = np.uint32(k + four)
                     cuda.syncthreads()
-                    if worker < 4:
+                    if worker < U4:
                         mine = _added(mine, terms, me, worker, size)
                         sums[worker, me] = mine
                     cuda.syncthreads()
-                v, mine = _sum(sums, 0, me) if length else zero, zero
-            for start in range(0, length, tile):
-                size = min(length - start, tile)
-                if length > tile:
-                    cuda.syncthreads()
-                    if thread < tile:
-                        places[here, thread], numbers[here, thread] = _staged(rows, a, start + thread, length)
-                    cuda.syncthreads()
-                for k in range(worker, size, four):
-                    d0 = at(p, state, clocks, places, numbers, here, k, me)
-                    d1 = at(p, state, clocks, places, numbers, here, k + workers, me)
-                    d2 = at(p, state, clocks, places, numbers, here, k + 2 * workers, me)
-                    d3 = at(p, state, clocks, places, numbers, here, k + 3 * workers, me)
+                    start = np.uint32(start + tile)
+                v, mine = _sum(sums, U0, me) if length else zero, zero
+            start = U0
+            while start < length:
+                k, size = worker, min(np.uint32(length - start), tile)
+                stage(rows, a, start, length, places, numbers, here, thread)
+                while k < size:
+                    d0, d1, d2, d3 = four_at(p, state, clocks, places, numbers, here, k, me)
                     look(p, q, now, v, on, d0, k, state, clocks, terms, others, me)
-                    look(p, q, now, v, on, d1, k + workers, state, clocks, terms, others, me)
-                    look(p, q, now, v, on, d2, k + 2 * workers, state, clocks, terms, others, me)
-                    look(p, q, now, v, on, d3, k + 3 * workers, state, clocks, terms, others, me)
+                    look(p, q, now, v, on, d1, np.uint32(k + one), state, clocks, terms, others, me)
+                    look(p, q, now, v, on, d2, np.uint32(k + two), state, clocks, terms, others, me)
+                    look(p, q, now, v, on, d3, np.uint32(k + three), state, clocks, terms, others, me)
+                    k = np.uint32(k + four)
                 cuda.syncthreads()
-                if worker < 4:
+                if worker < U4:
                     mine = _added(mine, terms, me, worker, size)
                     sums[worker, me] = mine
-                elif both and worker < 8:
-                    mine = _added(mine, others, me, worker - 4, size)
+                elif both and worker < U8:
+                    mine = _added(mine, others, me, np.uint32(worker - U4), size)
                     sums[worker, me] = mine
                 cuda.syncthreads()
+                start = np.uint32(start + tile)
             if both and length:
-                v = _sum(sums, 4, me)
-            if worker == 0:  # the example, in 64 bits
-                s, update = _sum(sums, 0, me) if length else zero, False
-                if on:
-                    example = make_example(costs, t + 1, positives + positive, positive, importance)
-                    now64 = read_round(template, work64, work64, me)
-                    decision = step(p64, float(s), float(v), example, now64)
-                    sure = finite_totals(p64, end(p64, own, t + 1, float(v), now64, 0))
-                    if not observing:
-                        near = reach(p64, bound, 0.0, float(v), decision, now64) <= most
-                        sure = sure and (
-                            finite(s + v) & (decision.loss <= MUCH) & near
-                            or would_last(p64, q, now64, rows, np.uint64(a), np.uint64(b), s, v, decision, alone)
-                        )
-                    if sure:
-                        t += 1
-                        positives += positive
-                        missed += positive and not s > zero
-                        alarms += s > zero and not positive
-                        total += decision.loss
-                        update = decision.update
-                        updates += update
-                        work[SIZE, me], work[STRENGTH, me] = decision.size, decision.c
-                        own = end(p64, own, t, float(v), now64, 0)
-                    else:
-                        failed[lane] = i
-                        alive = False
-                elif alive and not finite(s):
-                    failed[lane] = i
-                    alive = False
+                v = _sum(sums, U4, me)
+            if worker == U0:
+                s = _sum(sums, U0, me) if length else zero
+                decide(p, q, template, rows, i, largest, memory, group, s, v, work, work64, counts, me)
                 if there and scores.size:
-                    scores[i, lane] = s if alive else real(np.nan)
-                work[UPDATED, me] = real(1) if update else zero
+                    scores[i, lane] = s if counts[FAILED, me] < 0 else real(np.nan)
             cuda.syncthreads()
             updated, taken = work[UPDATED, me] != zero, Step(0.0, True, work[SIZE, me], work[STRENGTH, me])
-            if worker == 0 and i + 1 < n:  # the next round, while the others move
-                importance, positive = weights[i + 1], y[i + 1] > 0
-                now64 = begin(p64, t + 1, own)
-                write_round(now64, work, work64, me)
-                on = alive and importance != 0.0 and not stopped(p64, own)
-                work[PRESENT, me] = real(1) if on else zero
-                doubt = False
-                if observing and on:
-                    example = make_example(costs, t + 1, positives + positive, positive, importance)
-                    doubt = not is_sure(p64, bound, 0.0, now64, np.uint64(c - b), example, state)
-            for start in range(0, length, tile):
-                size = min(length - start, tile)
-                if length > tile:
-                    cuda.syncthreads()
-                    if thread < tile:
-                        places[here, thread], numbers[here, thread] = _staged(rows, a, start + thread, length)
-                    cuda.syncthreads()
-                if updated:
-                    for k in range(worker, size, four):
-                        d0 = at(p, state, clocks, places, numbers, here, k, me)
-                        d1 = at(p, state, clocks, places, numbers, here, k + workers, me)
-                        d2 = at(p, state, clocks, places, numbers, here, k + 2 * workers, me)
-                        d3 = at(p, state, clocks, places, numbers, here, k + 3 * workers, me)
-                        moved(p, q, now, v, taken, d0, state, clocks, me)
-                        moved(p, q, now, v, taken, d1, state, clocks, me)
-                        moved(p, q, now, v, taken, d2, state, clocks, me)
-                        moved(p, q, now, v, taken, d3, state, clocks, me)
+            if worker == U0 and i + 1 < n:  # the next round, while the others move
+                doubt = open_round(p, largest, c - b, state, work, work64, counts, me, label, importance)
+            start = U0
+            while start < length:
+                k, size = worker, min(np.uint32(length - start), tile)
+                stage(rows, a, start, length, places, numbers, here, thread)
+                while updated and k < size:
+                    d0, d1, d2, d3 = four_at(p, state, clocks, places, numbers, here, k, me)
+                    moved(p, q, now, v, taken, d0, state, clocks, me)
+                    moved(p, q, now, v, taken, d1, state, clocks, me)
+                    moved(p, q, now, v, taken, d2, state, clocks, me)
+                    moved(p, q, now, v, taken, d3, state, clocks, me)
+                    k = np.uint32(k + four)
+                start = np.uint32(start + tile)
             if thread < tile:
-                places[other, thread], numbers[other, thread] = place, number
-        if worker == 0 and there:
-            counts[T], counts[POSITIVES], counts[UPDATES] = t, positives, updates
-            counts[FALSE_NEGATIVES], counts[FALSE_POSITIVES] = missed, alarms
-            totals[0] = total
-            write_totals(p64, totals, own)
+                _put(places, numbers, other, thread, index, value, rows, ahead)
+        if worker == U0 and there:
+            failed[lane] = counts[FAILED, me]
+            for row in range(5):
+                memory.counts[row, lane] = counts[row, me]
+            for row in range(memory.totals.shape[0]):
+                memory.totals[row, lane] = work64[row, me]
 
-    return kernel(learn_together, REGISTERS)
+    return kernel(learn_together, registers)
