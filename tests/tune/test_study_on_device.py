@@ -49,15 +49,52 @@ def test_counts_are_those_of_the_cpu(losses):
         assert a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("name", ["error", "auc"])
-def test_a_search_finds_the_same(name):
-    batch, found = stream(np.random.default_rng(2), 40), []
+def of_classes(batch, rng, classes):
+    return batch if classes == 2 else batch.labelled(rng.integers(classes, size=len(batch)).astype(np.int32), None)
+
+
+@pytest.mark.parametrize(("classes", "dtype"), [(2, "float32"), (2, "float64"), (3, "float32")])
+def test_ranks_and_classes_are_those_of_the_cpu(classes, dtype):
+    """Bins of scores and counts by class, learned and held out, pass after pass; models know their mistakes."""
+    found = []
+    for device in ("cpu", "cuda"):
+        config = StudyConfig("fsol", folds=2, device=device, losses=True, classes=classes, ranks=0, dtype=dtype)
+        study, rng = Study(config, trials()), np.random.default_rng(6)
+        batches = [of_classes(stream(rng, rows, dtype=np.dtype(dtype)), rng, classes) for rows in (8, 11, 6)]
+        study.take(batches[0])
+        study.ranks.turn()
+        study.take(batches[1])
+        study.keep([0, 2, 5, 8, 4])
+        study.take(batches[2])
+        before = [study.ranks.counted(k) for k in range(5)]
+        study.again()
+        study.take(batches[0])
+        counts = study.tallies.learned.counts, study.tallies.held_out.counts, study.tallies.held_out.totals
+        models = [study.model(k) for k in range(5)]
+        ranked = before + [study.ranks.counted(k) for k in range(5)]
+        found.append((counts, ranked, models))
+    for a, b in zip(found[0][0], found[1][0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    for a, b in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert np.sum(found[0][1]) > 0
+    for a, b in zip(found[0][2], found[1][2], strict=True):
+        assert a.n_mistakes == b.n_mistakes
+        weights = [[own.weights().tobytes() for own in model.models] for model in (a, b)]
+        assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(("name", "classes"), [("error", 2), ("auc", 2), ("f1", 3), ("average_precision", 3)])
+def test_a_search_finds_the_same(name, classes):
+    rng, found = np.random.default_rng(2), []
+    batch = of_classes(stream(rng, 40 if classes == 2 else 24), rng, classes)
     candidates = [Trial({"eta": eta}) for eta in (0.1, 1.0, 3.0)]
     for device in ("cpu", "cuda"):
-        config = StudyConfig("fsol", folds=2, n_features=WIDTH, device=device)
+        config = StudyConfig("fsol", folds=2, n_features=WIDTH, device=device, classes=classes)
         found.append(search(Matrix(batch), config, candidates, scoring_of(name), models=True))
     assert (found[0].device, found[1].device) == ("cpu", "cuda")
     assert found[0].best == found[1].best
     np.testing.assert_array_equal(found[0].splits, found[1].splits)
-    model = found[1].models[found[1].best]
-    assert model.weights().tobytes() == found[0].models[found[0].best].weights().tobytes()
+    models = [each.models[each.best] for each in found]
+    weights = [[own.weights().tobytes() for own in model.models] for model in models]
+    assert weights[0] == weights[1]

@@ -46,6 +46,11 @@ class Interval:
             raise ValueError
         return int(number) if self.whole else number
 
+    def holds(self, numbers: NDArray[np.float64]) -> bool:
+        """Whether `encode` would take all of these."""
+        above = numbers >= self.low if self.closed else numbers > self.low
+        return bool(np.all(above & (numbers <= self.high) & np.isfinite(numbers)))
+
     def decode(self, value: Any) -> Any:
         return None if self.none is not None and value == self.none else value
 

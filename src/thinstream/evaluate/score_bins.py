@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.jit import scalar
+
 #: Bins of scores: sign, 8 bits of exponent and 5 of mantissa of a float32, in the order of the numbers.
 BINS = 1 << 14
 LARGEST = float(np.finfo(np.float32).max)
 #: Bits of a float32 that are not looked at.
 SHIFT = np.uint32(32 - BINS.bit_length() + 1)
 _SIGN = np.uint32(1 << 31)
+#: All bits but that of the sign; those of infinity, and of the highest number below it.
+_SIZE, _INFINITE, _HIGHEST = np.uint32((1 << 31) - 1), np.uint32(0x7F800000), np.uint32(0x7F7FFFFF)
 
 
 def bins_of(scores: NDArray[Any], shift: np.uint32 = SHIFT) -> NDArray[np.intp]:
@@ -24,6 +28,20 @@ def bins_of(scores: NDArray[Any], shift: np.uint32 = SHIFT) -> NDArray[np.intp]:
     ordered = np.where(bits >= _SIGN, ~bits, bits | _SIGN)  # patterns grow with |s|: below zero their order is turned
     found: NDArray[np.intp] = (ordered >> shift).astype(np.intp)
     return found
+
+
+@scalar
+def is_number(bits: Any) -> Any:
+    """Whether the bits of a float32 are not those of NaN."""
+    return (bits & _SIZE) <= _INFINITE
+
+
+@scalar
+def bin_of(bits: Any) -> Any:
+    """What `bins_of` has for the score whose bits, as a float32, these are; not NaN."""
+    size, below = min(bits & _SIZE, _HIGHEST), (bits & _SIGN) != 0
+    ordered = np.uint32(_SIZE - size) if below and size else np.uint32(size | _SIGN)
+    return np.int64(ordered >> SHIFT)
 
 
 def below_bin(place: int, shift: np.uint32 = SHIFT) -> float:

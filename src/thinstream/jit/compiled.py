@@ -52,6 +52,11 @@ class Compiled:
         """The function itself, for other compilers."""
         return self._function
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Where its code comes from, beside the engine's."""
+        return self._modules
+
     def __call__(self, *arguments: Any) -> Any:
         """Runs the function; the first call with arguments of certain types loads or compiles it."""
         if INTERPRETED:

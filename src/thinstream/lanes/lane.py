@@ -1,6 +1,7 @@
 """A lane: one model among others, without its memory."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from thinstream.engine.loop import Costs
@@ -9,8 +10,9 @@ from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidParameterError
 from thinstream.lanes.access import numbers_of
 from thinstream.learners import Frozen, Learner, find, make_learner
-from thinstream.learners.learner import EQUAL_COSTS, dtype_of, require_sound
-from thinstream.learners.registry import described_by, rule_of
+from thinstream.lanes.many import rules_of
+from thinstream.learners.learner import EQUAL_COSTS, dtype_of
+from thinstream.learners.registry import described_by
 
 
 class Lane(NamedTuple):
@@ -25,9 +27,8 @@ class Lane(NamedTuple):
     def kind(self) -> Hashable:
         """Lanes of equal kind run in one block: they differ in numbers only."""
         rule: Any = type(self.rule)
-        reals, wholes = numbers_of(rule)
-        shared = [name for name in self.rule._fields if name not in (*reals, *wholes)]
-        return rule, self.offset, tuple((type(value), value) for value in (getattr(self.rule, name) for name in shared))
+        shared = [self.rule[place] for place in _shared(rule)]
+        return rule, self.offset, *map(type, shared), *shared
 
     def model(self, algorithm: Algorithm, memory: Memory, n_features: int, grow: bool) -> Learner:
         """A `Learner` with this memory."""
@@ -42,6 +43,13 @@ class Lane(NamedTuple):
         )
         made.rule, made.memory, made.n_features = self.rule, memory, n_features
         return made
+
+
+@cache
+def _shared(rule: Any) -> list[int]:
+    """Places of the parameters that all lanes of a block have in common."""
+    reals, wholes = numbers_of(rule)
+    return [place for place, name in enumerate(rule._fields) if name not in (*reals, *wholes)]
 
 
 def make_lanes(
@@ -65,15 +73,15 @@ def make_lanes(
         raise InvalidParameterError(f"one fit_intercept per lane is needed, got {len(intercepts)} for {count} lanes")
     found = find(algorithm)
     make_learner(algorithm, n_features=1, dtype=dtype, grow=grow, **parameters[0])  # which says what cannot be a lane
-    kind, rules = dtype_of(dtype, found.name), dict[int, tuple[dict[str, Any], Any]]()
-    for given in parameters:  # no learner for each: there may be many, and those of a candidate's folds are the same
-        if id(given) not in rules:
-            own = dict(given)
-            rule = rule_of(found, own)
-            require_sound(found.name, rule, kind, grow, own)
-            rules[id(given)] = described_by(found, own), rule.for_width(n_features)
+    kind, different = dtype_of(dtype, found.name), {id(given): given for given in parameters}  # folds share theirs
+    rules = rules_of(found, list(different.values()), kind, grow)
+    described = {
+        key: (described_by(found, given), rule.for_width(n_features))
+        for (key, given), rule in zip(different.items(), rules, strict=True)
+    }
     return [
-        Lane(*rules[id(given)], cost, int(one)) for given, one, cost in zip(parameters, intercepts, paid, strict=True)
+        Lane(*described[id(given)], cost, int(one))
+        for given, one, cost in zip(parameters, intercepts, paid, strict=True)
     ]
 
 

@@ -22,6 +22,7 @@ from thinstream.learners.limits import physical_memory
 
 if TYPE_CHECKING:
     from thinstream.lanes.cuda.kernels import Columns
+    from thinstream.lanes.cuda.learning import Count
 
 
 class Lanes:
@@ -90,7 +91,7 @@ class Lanes:
         self.algorithm, self.n_features, self.grow, self.threads = algorithm, n_features, grow, threads
         self.dtype, self._lanes, self.device = dtype, lanes, device_for(device, [lane.rule for lane in lanes])
         self._kind = _kind_of(lanes, self.device)
-        self.failed: dict[int, int] = {}
+        self._failed: dict[int, int] = {}
         self._build()
 
     def _build(self) -> None:
@@ -191,19 +192,19 @@ class Lanes:
         self._widen(batch.n_features)
         return self._run(batch, each, importance, scores)
 
-    def learn_counted(self, batch: Batch, columns: "Columns", count: Any) -> None:
-        """Lanes on a device take the examples, and ``count(lanes, scores, rows)`` sees scores there; none are fetched.
+    def learn_counted(
+        self, batch: Batch, columns: "Columns", more: Sequence[NDArray[Any]], count: "Count | None"
+    ) -> None:
+        """Lanes on a device take the examples, and ``count(lanes, scores, more, rows)`` sees scores there.
 
-        ``columns`` are labels and weights, and which column of each is a lane's. ``rows`` is a slice of the batch.
+        ``columns`` are labels and weights, and which column of each is a lane's; ``more`` are arrays of a number, or
+        several, per row, of which ``count`` gets those of its ``rows``, a slice of the batch. Nothing is fetched.
         """
+        from thinstream.lanes.cuda.learning import learn_batch
+
         require_range(batch, self.dtype)
         self._widen(batch.n_features)
-        for start, stop in row_blocks(batch):
-            rows = make_rows(batch, start, stop, self.dtype, 0)
-            for block, numbers in zip(self._blocks, self._numbers, strict=True):
-                own = columns.taken(numbers, slice(start, stop))
-                block.learn_counted(rows, own, float(batch.largest), numbers, start, count)
-            self._note_failed(batch.first_row + start)
+        learn_batch(self._pairs(), batch, columns, more, count)
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x of every lane with the weights its next unseen example would meet, rows × lanes. Nothing changes."""
@@ -225,8 +226,9 @@ class Lanes:
             for slot, number in enumerate(numbers)
             if number in new
         }
+        failed = self.failed
         self._lanes = [self._lanes[lane] for lane in kept]
-        self.failed = {new[lane]: row for lane, row in self.failed.items() if lane in new}
+        self._failed = {new[lane]: row for lane, row in failed.items() if lane in new}
         self._build()
         for block, numbers in zip(self._blocks, self._numbers, strict=True):
             for source in {id(place[k][0]): place[k][0] for k in numbers}.values():
@@ -238,7 +240,7 @@ class Lanes:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._lanes, made._numbers = list(self._lanes), [list(numbers) for numbers in self._numbers]
-        made.failed = dict(self.failed)
+        made._failed = dict(self.failed)
         made._blocks = [block.copy() for block in self._blocks]
         return made
 
@@ -246,6 +248,11 @@ class Lanes:
         self, batch: Batch, y: NDArray[np.int8], weights: NDArray[np.float64], scores: bool = True
     ) -> NDArray[Any]:
         out = np.empty((len(batch) if scores else 0, len(self)), dtype=self.dtype)
+        if self.device == "cuda":
+            from thinstream.lanes.cuda.learning import learn_scored  # which needs an optional package
+
+            learn_scored(self._pairs(), batch, y, weights, out)
+            return out
         for start, stop in row_blocks(batch):
             rows = make_rows(batch, start, stop, self.dtype, 0)
             here, largest = slice(start, stop), float(batch.largest)
@@ -263,10 +270,26 @@ class Lanes:
             self._note_failed(batch.first_row + start)
         return out
 
+    def _pairs(self) -> list[tuple[Any, list[int]]]:
+        """Blocks, and the numbers of their lanes."""
+        return list(zip(self._blocks, self._numbers, strict=True))
+
+    @property
+    def failed(self) -> dict[int, int]:
+        """Lanes in which a row would have left numbers that are not finite, and its number in the stream."""
+        if self.device == "cuda":  # which is asked only now, so that nobody waits for it chunk by chunk
+            self._note_failed(0)
+        return self._failed
+
+    @failed.setter
+    def failed(self, rows: dict[int, int]) -> None:
+        self._failed = rows
+
     def _note_failed(self, first: int) -> None:
-        for block, numbers in zip(self._blocks, self._numbers, strict=True):
-            for slot in np.flatnonzero(block.failed[: len(numbers)] >= 0).tolist():
-                self.failed.setdefault(numbers[slot], first + int(block.failed[slot]))
+        for block, numbers in self._pairs():
+            failed = block.failed[: len(numbers)]
+            for slot in np.flatnonzero(failed >= 0).tolist():
+                self._failed.setdefault(numbers[slot], first + int(failed[slot]))
 
     def _widen(self, n_features: int) -> None:
         if n_features <= self.n_features:

@@ -27,7 +27,7 @@ def _count(scores: Any, y: Any, roles: Any, counts: Any, totals: Any, losses: An
                 continue
             called, failed = 0, False
             for k in range(scores.shape[2]):
-                failed = failed or np.isnan(scores[i, model, k])
+                failed = failed or scores[i, model, k] != scores[i, model, k]  # NaN
                 if scores[i, model, k] > scores[i, model, called]:
                     called = k
             counts[role, SEEN, own, model] += 1
@@ -60,9 +60,20 @@ class ClassTallies(LaneTallies):
 
     def update(self, scores: NDArray[Any], y: NDArray[Any], roles: NDArray[np.int8]) -> None:
         """The next rows: scores and roles with a column per model, scores one for each class on the last axis."""
-        counts = self._counts.reshape(2, 3, self._classes, -1)
         with np.errstate(over="ignore", under="ignore"):  # interpreted, numpy would warn where compiled code does not
-            _count(np.ascontiguousarray(scores), y, roles, counts, self._totals, self.losses)
+            _count(np.ascontiguousarray(scores), y, roles, self._by_model(self._counts), self._totals, self.losses)
+
+    _function = _count
+
+    def _by_model(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        return counts.reshape(2, 3, self._classes, -1)
+
+    @property
+    def mistakes(self) -> NDArray[np.int64]:
+        """Rows that were learned, and called another class before."""
+        by_class = self.learned.by_class
+        found: NDArray[np.int64] = by_class[SEEN].sum(axis=0) - by_class[RIGHT].sum(axis=0)
+        return found
 
 
 def tallies_of(lanes: int, losses: bool, classes: int) -> LaneTallies:

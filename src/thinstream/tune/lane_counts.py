@@ -1,6 +1,6 @@
 """What is counted of many lanes at once: mistakes on rows before they were learned, and on rows held out."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from thinstream.evaluate.tally import (
     Tally,
 )
 from thinstream.jit import compiled
+
+if TYPE_CHECKING:
+    from thinstream.lanes.cuda.counting import Held
 
 #: What a row is to a lane: held out (scored only), learned (scored before), or not there at all.
 HELD_OUT, LEARNED, ABSENT = 0, 1, -1
@@ -132,40 +135,57 @@ class LaneTallies:
         self.losses = losses
         nothing = LaneCounts.nothing(lanes, self._classes)
         self._counts, self._totals = (np.stack([array, array]) for array in nothing)
+        self._there: Held | None = None  # the same on a device, where they are counted there
 
     def update(self, scores: NDArray[Any], y: NDArray[np.int8], roles: NDArray[np.int8]) -> None:
         """The next rows: scores and roles with a column per lane."""
         _count(np.ascontiguousarray(scores), y, roles, self._counts, self._totals, self.losses)
 
-    def update_on_device(
-        self, scores: Any, y: NDArray[np.int8], roles: NDArray[np.int8], role_of: NDArray[np.int32], lanes: Any
-    ) -> None:
-        """The same of some lanes whose scores are on a device; ``role_of`` has the column of each in ``roles``."""
-        from thinstream.lanes.cuda.counting import count_on_device
+    def update_on_device(self, scores: Any, y: Any, roles: Any, role_of: NDArray[np.int32], models: Any) -> None:
+        """The same of some models, with arrays on a device; ``role_of`` has the column of each there is in ``roles``.
 
-        counts, totals = (
-            np.ascontiguousarray(self._counts[:, :, lanes]),
-            np.ascontiguousarray(self._totals[:, :, lanes]),
-        )
-        count_on_device(_count.function, scores, y, roles, role_of, counts, totals, self.losses)
-        self._counts[:, :, lanes], self._totals[:, :, lanes] = counts, totals
+        What was counted stays there until it is asked for.
+        """
+        if self._there is None:
+            from thinstream.lanes.cuda.counting import Held  # which needs an optional package
+
+            self._there = Held(self._by_model(self._counts), self._totals)
+        self._there.count(self._function, models, scores, y, roles, role_of, self.losses)
+
+    #: What counts rows, compiled for the CPU or a device.
+    _function = _count
+
+    def _by_model(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts as the function takes them."""
+        return counts
+
+    def _fetch(self) -> None:
+        if self._there is not None:
+            counts, self._totals = self._there.fetch()
+            self._counts = counts.reshape(self._counts.shape)
 
     @property
     def learned(self) -> LaneCounts:
         """Of rows that were learned, as scored before."""
+        self._fetch()
         return LaneCounts(self._counts[LEARNED], self._totals[LEARNED])
 
     @property
     def held_out(self) -> LaneCounts:
         """Of rows that were held out."""
+        self._fetch()
         return LaneCounts(self._counts[HELD_OUT], self._totals[HELD_OUT])
 
     def forget(self, role: int | None = None) -> None:
         """All counts, or those of a role, begin again."""
+        self._fetch()
+        self._there = None
         which = slice(None) if role is None else role
         self._counts[which], self._totals[which] = 0, 0.0
 
     def keep(self, lanes: Any) -> None:
         """Forgets all other lanes."""
+        self._fetch()
+        self._there = None
         self._counts = np.ascontiguousarray(self._counts[:, :, lanes])
         self._totals = np.ascontiguousarray(self._totals[:, :, lanes])

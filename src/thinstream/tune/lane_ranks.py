@@ -1,17 +1,39 @@
 """How models rank rows: their scores in bins, from which AUC and average precision follow, in memory that stays."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.evaluate.score_bins import BINS, area_under_roc, average_precision, bins_of
+from thinstream.evaluate import score_bins
+from thinstream.evaluate.score_bins import BINS, area_under_roc, average_precision, bin_of, is_number
+from thinstream.jit import compiled
+
+if TYPE_CHECKING:
+    from thinstream.lanes.cuda.counting import HeldBins
 
 Numbers = NDArray[np.float64]
 #: Rows before and since the last power of two: the first rows do not count where models are judged as rows pass.
 _AGES = 2
 _ITEM = np.dtype(np.int64).itemsize
+
+
+@compiled(score_bins.__name__)
+def _count(bits: Any, y: Any, roles: Any, bins: Any, role: Any) -> None:
+    """Rows of a role, by scores in 32 bits: ``bits`` are [row, model, class], ``bins`` [model, class, own, bin]."""
+    classes = bits.shape[2]
+    for i in range(len(y)):
+        for model in range(bits.shape[1]):
+            if roles[i, model] != role:
+                continue
+            for k in range(classes):
+                own = y[i] == k if classes > 1 else y[i] > 0
+                if is_number(bits[i, model, k]):
+                    place = bin_of(bits[i, model, k])
+                else:  # the score of a model that failed is wrong about either class
+                    place = 0 if own else BINS - 1
+                bins[model, k, 1 if own else 0, place] += 1
 
 
 class LaneRanks:
@@ -35,7 +57,10 @@ class LaneRanks:
 
     def __init__(self, lanes: int, classes: int, role: int) -> None:
         self.role = role
-        self._bins = np.zeros((_AGES, lanes, _scores(classes), 2, BINS), np.int64)
+        self._shape: tuple[int, ...] = (_AGES, lanes, _scores(classes), 2, BINS)
+        self._bins = np.zeros(self._shape, np.int64)
+        self._is_empty = True  # as bins begin, which need not be looked at
+        self._there: HeldBins | None = None  # the bins, where they are on a device
 
     @staticmethod
     def estimate_nbytes(lanes: int, classes: int) -> int:
@@ -43,35 +68,57 @@ class LaneRanks:
         return _AGES * lanes * _scores(classes) * 2 * BINS * _ITEM
 
     def __len__(self) -> int:
-        return self._bins.shape[1]
+        return self._shape[1]
 
     def update(self, scores: NDArray[Any], y: NDArray[Any], roles: NDArray[np.int8]) -> None:
         """The next rows, as `LaneTallies.update` and `ClassTallies.update` take them."""
-        rows, lanes = np.nonzero(roles == self.role)
-        classes = self._bins.shape[2]
-        chosen = scores.reshape(len(y), len(self), classes)[rows, lanes]
-        own = (y[rows, np.newaxis] == (np.arange(classes) if classes > 1 else 1)).astype(np.intp)
-        # the score of a model that failed is wrong about either class
-        bins = np.where(np.isnan(chosen), np.where(own, 0, BINS - 1), bins_of(np.nan_to_num(chosen)))
-        places = ((lanes[:, np.newaxis] * classes + np.arange(classes)) * 2 + own) * BINS + bins
-        np.add.at(self._bins[-1].reshape(-1), places.reshape(-1), 1)
+        self._come_back()
+        with np.errstate(over="ignore"):  # what is too large for 32 bits is in the last bin
+            bits = np.ascontiguousarray(scores, np.float32).view(np.uint32)
+        _count(bits.reshape(len(y), len(self), self._shape[2]), y, roles, self._bins[-1], self.role)
+
+    def update_on_device(self, scores: Any, y: Any, roles: Any, role_of: NDArray[np.int32], models: Any) -> None:
+        """The same of some models, as `LaneTallies.update_on_device` takes them; bins are there, and stay."""
+        from thinstream.lanes.cuda.counting import HeldBins, score_bits  # which needs an optional package
+
+        if self._there is None:
+            self._there = HeldBins(self._shape, None if self._is_empty else self._bins)
+            self._bins = np.zeros(0, np.int64)
+        bits = score_bits(scores).reshape(len(y), len(models), self._shape[2])
+        self._there.count(_count, models, bits, y, roles, role_of, self.role)
+
+    def _come_back(self) -> None:
+        """From the device, if they are there."""
+        if self._there is not None:
+            self._bins = np.stack([self._there.of(model) for model in range(len(self))], axis=1)
+            self._there = None
+        self._is_empty = False
 
     def turn(self) -> None:
         """The number of rows is a power of two: what was counted before the last one is forgotten."""
+        if self._there is not None:
+            self._there.turn()
+            return
         self._bins[0] = self._bins[-1]
         self._bins[-1] = 0
 
     def forget(self) -> None:
         """Counting begins again."""
+        if self._there is not None:
+            self._there.forget()
+            return
         self._bins[:] = 0
 
     def keep(self, lanes: Sequence[int]) -> None:
         """Forgets all other models."""
+        self._come_back()
         self._bins = np.ascontiguousarray(self._bins[:, list(lanes)])
+        self._shape = self._bins.shape
 
     def counted(self, lane: int) -> NDArray[np.int64]:
         """Of a model, negatives and positives per bin of each class's score."""
-        found: NDArray[np.int64] = self._bins[:, lane].sum(axis=0)
+        bins = self._bins[:, lane] if self._there is None else self._there.of(lane)
+        found: NDArray[np.int64] = bins.sum(axis=0)
         return found
 
 

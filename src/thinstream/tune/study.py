@@ -80,7 +80,7 @@ class Study:
     @property
     def _counts_on_device(self) -> bool:
         """Whether scores need not be fetched: counts are all that is asked for."""
-        return self.lanes.device == "cuda" and self.classes == 2 and self.ranks is None and self._kept is None
+        return self.lanes.device == "cuda" and self._kept is None
 
     def _take_on_device(self, batch: Batch, given: NDArray[np.int8] | None) -> None:
         batch = self._checked(batch)
@@ -94,10 +94,12 @@ class Study:
         else:
             self.order.update(y)
 
-        def count(models: NDArray[Any], scores: Any, rows: slice) -> None:
-            self.tallies.update_on_device(scores, y[rows], roles[rows], role_of[models], models)
+        def count(*seen: Any) -> None:
+            self.tallies.update_on_device(*seen)
+            if self.ranks is not None:
+                self.ranks.update_on_device(*seen)
 
-        self.lanes.learn_counted(self._prepared(batch), weights, role_of, count)
+        self.lanes.learn_counted(self._prepared(batch), weights, role_of, roles, count)
         self.rows += len(batch)
 
     def again(self) -> None:

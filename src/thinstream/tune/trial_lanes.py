@@ -1,6 +1,6 @@
 """The models of a study as lanes: of two classes one each, of more one for each class; algorithms side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from thinstream.lanes import Lanes
 from thinstream.learners import find
 from thinstream.learners.protocol import AnyLearner
 from thinstream.one_vs_rest import learner_of, signs_of
+from thinstream.tune.class_counts import ClassTallies
+from thinstream.tune.lane_counts import ABSENT, LEARNED
 from thinstream.tune.trials import StudyConfig, Trial
 
 
@@ -49,6 +51,7 @@ class TrialLanes:
             self._parts.append((lanes, numbers))
         self.dtype = np.dtype(config.dtype)
         self._n_mistakes = np.zeros(len(trials), np.int64)
+        self._on_device: ClassTallies | None = None  # mistakes of more than two classes that are counted there
 
     @staticmethod
     def estimate_nbytes(config: StudyConfig, trials: Sequence[Trial], width: int) -> int:
@@ -76,7 +79,12 @@ class TrialLanes:
         """A model, as a learner of its own (a copy)."""
         lanes, numbers = next(part for part in self._parts if k in part[1])
         first, each = numbers.index(k) * self._per_model, range(self._per_model)
-        return learner_of([lanes[first + place] for place in each], int(self._n_mistakes[k]))
+        return learner_of([lanes[first + place] for place in each], int(self._mistakes[k]))
+
+    @property
+    def _mistakes(self) -> NDArray[np.int64]:
+        """Of models of more than two classes, rows called wrong before they were learned."""
+        return self._n_mistakes if self._on_device is None else self._n_mistakes + self._on_device.mistakes
 
     @property
     def n_features(self) -> int:
@@ -94,23 +102,40 @@ class TrialLanes:
         return "cuda" if all(lanes.device == "cuda" for lanes, _ in self._parts) else "cpu"
 
     def learn_counted(
-        self, batch: Batch, weights: NDArray[np.float64], weight_of: NDArray[np.int32], count: Any
+        self,
+        batch: Batch,
+        weights: NDArray[np.float64],
+        weight_of: NDArray[np.int32],
+        roles: NDArray[np.int8],
+        count: Callable[..., None],
     ) -> None:
-        """Takes the rows on a device, of two classes; ``count(models, scores, rows)`` is given scores there.
+        """Takes the rows on a device; ``count(scores, y, roles, weight_of, models)`` is given scores there.
 
-        ``weight_of`` has the column of a model in ``weights``.
+        ``weight_of`` has the column of a model in ``weights`` and ``roles``. Scores are as `learn` returns them.
         """
         from thinstream.lanes.cuda.kernels import Columns
 
         y: Any = batch.require_labels()
+        signs = y[:, np.newaxis] if self._classes == 2 else signs_of(y, self._classes)
+        learned = np.where(weights != 0, np.int8(LEARNED), np.int8(ABSENT))
+        if self._classes > 2 and self._on_device is None:
+            self._on_device = ClassTallies(len(self), self._classes)
         for lanes, numbers in self._parts:
-            place = np.array(numbers)
-            columns = Columns(y[:, np.newaxis], weights, np.zeros(len(numbers), np.int32), weight_of[place])
+            place, per = np.array(numbers), self._per_model
+            labels = np.tile(np.arange(per, dtype=np.int32), len(numbers))
+            columns = Columns(signs, weights, labels, np.repeat(weight_of[place], per))
 
-            def seen(lane: list[int], scores: Any, rows: slice, place: NDArray[Any] = place) -> None:
-                count(place[lane], scores, rows)
+            def seen(
+                these: list[int], scores: Any, sent: list[Any], rows: slice, place: Any = place, per: int = per
+            ) -> None:
+                models, own = place[np.array(these[::per]) // per], scores  # all lanes of a model are in one block
+                if per > 1:
+                    own = scores.reshape(len(sent[0]), len(models), per)
+                count(own, sent[0], sent[1], weight_of, models)
+                if self._on_device is not None:
+                    self._on_device.update_on_device(own, sent[0], sent[2], weight_of, models)
 
-            lanes.learn_counted(batch, columns, seen)
+            lanes.learn_counted(batch, columns, (y, roles, learned), seen)
 
     def learn(self, batch: Batch, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
         """Takes the rows in order, each model by its column of weights (None: all by those of the batch).
@@ -154,7 +179,7 @@ class TrialLanes:
                 first = [numbers.index(k) * self._per_model for k in own]
                 lanes.keep([place + each for place in first for each in range(self._per_model)])
                 parts.append((lanes, [list(kept).index(k) for k in own]))
-        self._parts, self._n_mistakes = parts, self._n_mistakes[list(kept)]
+        self._parts, self._n_mistakes, self._on_device = parts, self._mistakes[list(kept)], None
 
 
 def _columns(weights: NDArray[np.float64] | None, models: list[int], per_model: int) -> NDArray[np.float64] | None:

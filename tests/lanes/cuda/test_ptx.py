@@ -15,7 +15,7 @@ from thinstream.learners.registry import rule_of
 def to_ptx(monkeypatch):
     """Compiles a kernel for sm_90; skips where the toolkit's libNVVM is not installed."""
     pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install 'thinstream[cuda]'")
-    from thinstream.lanes.cuda.package import SIMULATED, cuda, unfused
+    from thinstream.lanes.cuda.package import SIMULATED, cuda, tell_cuda, unfused
 
     if SIMULATED:
         pytest.skip("the simulator compiles nothing")
@@ -30,6 +30,7 @@ def to_ptx(monkeypatch):
 
     def compiled(kernel, types):
         try:
+            tell_cuda()
             with unfused():
                 return cuda.compile(kernel.py_func, types, device=False, abi="numba", cc=(9, 0), output="ptx")[0]
         except DynamicLibNotFoundError:
@@ -56,7 +57,7 @@ def arguments(rule, real):
     return (
         typeof(rule),
         arrays(DeviceTables, (f64, 2), (i64, 2), (f64, 1), (f64, 1), (types.boolean, 1), (i64, 1)),
-        arrays(DeviceRows, (i64, 1), (i32, 1), (real, 1), i64),
+        arrays(DeviceRows, (i64, 1), (i32, 1), (real, 1), i64, i64),
         arrays(Columns, (types.int8, 2), (f64, 2), (i32, 1), (i32, 1)),
         f64,
         arrays(DeviceMemory, (real, 2), (f64, 2), (i64, 2), (f64, 2), (f64, 2)),
@@ -88,7 +89,7 @@ def test_every_rule(to_ptx, name, choice, dtype):
     rule = with_floats(rule_of(find(name), choice))
 
     def compiled(real):
-        kernels = [learning()]
+        kernels = [learning(type(rule))]
         if can_share(type(rule)):
             kernels.append(team(type(rule), bool(rule.observes()), np.dtype(real).type, 16, 128))
         return [to_ptx(kernel, arguments(rule, getattr(types, real))) for kernel in kernels]
@@ -133,3 +134,35 @@ def test_what_was_compiled_for_the_cpu_is_none_of_the_kernels(to_ptx, monkeypatc
     rule = with_floats(rule_of(find("fsol"), {}))
     ptx = to_ptx(team(type(rule), False, np.float32, 16, 128), arguments(rule, types.float32))
     assert fused(ptx) == 0
+
+
+def test_kernels_are_kept(to_ptx, monkeypatch, tmp_path):
+    """What one process compiles another loads; not where something it was compiled from is another."""
+    from numba.cuda import codegen, types
+    from numba.cuda.descriptor import cuda_target
+    from numba.cuda.dispatcher import _Kernel
+
+    from thinstream.lanes.cuda.keeping import KeptKernels
+    from thinstream.lanes.cuda.package import unfused
+
+    def doubled(out):
+        out[0] *= 2
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(codegen.CUDACodeLibrary, "_ensure_cc", lambda library, cc: (9, 0))  # no driver to ask
+    signature, asked = (types.Array(types.float32, 1, "C"),), []
+    kept = KeptKernels(doubled, (), (16,), lambda: asked.append(1))
+    assert kept.load_overload(signature, cuda_target.target_context) is None
+    assert asked
+    with unfused():
+        made = _Kernel(doubled, signature, lto=False, max_registers=32)
+        text = made._codelibrary.get_asm_str(cc=(9, 0))
+    kept.save_overload(signature, made)
+    again = KeptKernels(doubled, (), (16,), lambda: None).load_overload(signature, cuda_target.target_context)
+    assert again._codelibrary.get_asm_str(cc=(9, 0)) == text
+    assert again._codelibrary._max_registers == 32
+    for other in (
+        KeptKernels(doubled, (), (8,), lambda: None),
+        KeptKernels(doubled, ("thinstream.batch",), (16,), print),
+    ):
+        assert other.load_overload(signature, cuda_target.target_context) is None

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from thinstream.engine.forgetting import declared
 from thinstream.engine.records import Memory, field_names
-from thinstream.engine.rows import Rows
 from thinstream.lanes.access import COUNTS, PARAMETERS, ROWS, WHOLES
 from thinstream.lanes.block import tables_of, with_floats
 from thinstream.lanes.cuda.kernels import (
@@ -25,7 +24,6 @@ from thinstream.lanes.cuda.kernels import (
     take,
 )
 from thinstream.lanes.cuda.package import SIMULATED, cuda, free_memory, processors, require_device
-from thinstream.lanes.cuda.staging import staged
 from thinstream.lanes.cuda.team import can_share, shape_of, team
 from thinstream.lanes.lane import Lane
 
@@ -54,51 +52,60 @@ class CudaBlock:
         arrays = np.zeros((5, len(lanes)), np.int64), np.repeat(totals, len(lanes), axis=1), own
         self.width = max(width, len(own))  # what a lane's own array names must be there
         self.memory = DeviceMemory(*self._fresh(self.width), *map(cuda.to_device, arrays))
-        self.failed = np.full(len(lanes), -1)  # the row of a call that would have left infinite numbers
+        self.failed = np.full(len(lanes), -1)
+        self._which = self._scores = None
 
-    def learn(
-        self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], largest: float, scores: NDArray[Any]
-    ) -> None:
-        """As `Block.learn`."""
-        lanes = np.arange(len(self.lanes), dtype=np.int32)
-        given = Columns(y, weights, *(lanes if each.shape[1] > 1 else 0 * lanes for each in (y, weights)))
+    @property
+    def failed(self) -> NDArray[np.int64]:
+        """The row, by its number in the stream, that would have left infinite numbers in a lane; else −1."""
+        found: NDArray[np.int64] = self._failed.copy_to_host()
+        return found
 
-        def fetch_scores(numbers: Any, found: Any, part: slice) -> None:
-            scores[part] = found.copy_to_host()
+    @failed.setter
+    def failed(self, rows: NDArray[np.int64]) -> None:
+        self._failed = cuda.to_device(np.ascontiguousarray(rows))
 
-        self.learn_counted(rows, given, largest, None, 0, fetch_scores if len(scores) else None)
+    def learn(self, rows: DeviceRows, given: Columns, largest: float, count: Any | None = None) -> None:
+        """Learns rows that are on the device, in order, as `Block.learn`; ``given`` tells the columns on the host.
 
-    def learn_counted(
-        self, rows: Rows, columns: Columns, largest: float, numbers: Any, first: int, count: Any | None
-    ) -> None:
-        """The same; ``count``, if any, is given the scores of so many rows at a time as may be on the device."""
-        n, used, here = len(columns.y), len(self.lanes), staged(rows)
+        ``count(scores, rows)``, if any, is given the scores of so many at a time as may be there; ``rows`` is a slice.
+        """
+        n, used, rows = len(given.y), len(self.lanes), rows._replace(offset=self.offset)
+        columns = given._replace(**dict(zip(("label_of", "weight_of"), self._sent(given), strict=True)))
         each = max(SCORES // (used * self.dtype.itemsize), 1) if count else max(n, 1)
-        failed = self.failed.copy()
         for start in range(0, n, each):
             stop = min(start + each, n)
-            own = columns._replace(y=columns.y[start:stop], weights=columns.weights[start:stop]).sent()
-            found = cuda.device_array((stop - start if count else 0, used), self.dtype)
-            self.learn_on_device(here._replace(indptr=here.indptr[start : stop + 1]), own, largest, found)
+            part = columns._replace(y=columns.y[start:stop], weights=columns.weights[start:stop])
+            chunk = rows._replace(indptr=rows.indptr[start : stop + 1], first=rows.first + start)
+            found = self._room_for_scores(stop - start if count else 0)
+            self._launch(chunk, part, largest, found)
             if count:
-                count(numbers, found, slice(first + start, first + stop))
-            fresh = (failed < 0) & (self.failed >= 0)
-            failed[fresh] = start + self.failed[fresh]
-        self.failed = failed
+                count(found, slice(start, stop))
 
-    def learn_on_device(self, rows: DeviceRows, columns: Columns, largest: float, scores: Any) -> None:
-        """The same where all arrays, but for none of the block's own, are on the device already."""
-        failed = cuda.to_device(self.failed)
-        blocks, rows = -(-len(self.lanes) // GROUP), rows._replace(offset=self.offset)
-        started, threads = learning(), (GROUP, 1)
+    def _launch(self, rows: DeviceRows, columns: Columns, largest: float, scores: Any) -> None:
         rule: Any = type(self._rule)
+        blocks, started, threads = -(-len(self.lanes) // GROUP), learning(rule), (GROUP, 1)
         if self.sharing and can_share(rule):
             real: Any = self.dtype.type
             workers, registers = shape_of(blocks, processors())
             started = team(rule, bool(self._rule.observes()), real, workers, registers)
             threads = GROUP, workers
-        launch(started, blocks, threads, self._rule, self._tables, rows, columns, largest, self.memory, failed, scores)
-        self.failed = failed.copy_to_host()
+        arguments = self._rule, self._tables, rows, columns, largest, self.memory, self._failed, scores
+        launch(started, blocks, threads, *arguments)
+
+    def _sent(self, given: Columns) -> tuple[Any, Any]:
+        """Which columns are the lanes', on the device; they are the same for chunk after chunk."""
+        which = given.label_of, given.weight_of
+        if self._which is None or not all(np.array_equal(a, b) for a, b in zip(which, self._which[0], strict=True)):
+            self._which = which, tuple(cuda.to_device(np.ascontiguousarray(array)) for array in which)
+        found: tuple[Any, Any] = self._which[1]
+        return found
+
+    def _room_for_scores(self, rows: int) -> Any:
+        """An array for the scores of so many rows, the same again and again."""
+        if self._scores is None or self._scores.shape[0] < rows:
+            self._scores = cuda.device_array((rows, len(self.lanes)), self.dtype)
+        return self._scores[:rows]
 
     def widen(self, width: int) -> None:
         """Room for ``width`` coordinates."""
@@ -173,7 +180,9 @@ class CudaBlock:
             array[:, here] = found[: len(array), there]
             arrays.append(cuda.to_device(array))
         self.memory = self.memory._replace(counts=arrays[0], totals=arrays[1], extra=arrays[2])
-        self.failed[here] = source.failed[there]
+        failed = self.failed
+        failed[here] = source.failed[there]
+        self.failed = failed
 
     def copy(self) -> Self:
         """A block of its own with the same content."""
@@ -208,12 +217,15 @@ class CudaBlock:
     def __getstate__(self) -> dict[str, Any]:
         """On the host: blocks are pickled, and come back wherever there is a device."""
         arrays = [array.copy_to_host() for array in self.memory]
-        state = {name: value for name, value in self.__dict__.items() if name != "_tables"}
-        return state | {"algorithm": self.algorithm.name, "memory": arrays, "failed": self.failed.copy()}
+        left = "_tables", "_failed", "_which", "_scores"
+        state = {name: value for name, value in self.__dict__.items() if name not in left}
+        return state | {"algorithm": self.algorithm.name, "memory": arrays, "failed": self.failed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         require_device()
         self.__dict__.update(state)
+        self.failed = self.__dict__.pop("failed")
+        self._which = self._scores = None
         self.algorithm = declared(type(self._rule))
         self.memory = DeviceMemory(*map(cuda.to_device, state["memory"]))
         self._tables = self._make_tables()

@@ -49,6 +49,7 @@ class DeviceRows(NamedTuple):
     indices: Array
     values: Array
     offset: int = 0
+    first: int = 0  # the number the first of them has in the stream
 
 
 class Columns(NamedTuple):
@@ -59,18 +60,16 @@ class Columns(NamedTuple):
     label_of: Array
     weight_of: Array
 
-    def taken(self, lanes: list[int], rows: slice) -> "Columns":
-        """Those of some lanes and rows, on the host."""
-        return Columns(self.y[rows], self.weights[rows], self.label_of[lanes], self.weight_of[lanes])
 
-    def sent(self) -> "Columns":
-        """The same on the device."""
-        return Columns(*(cuda.to_device(np.ascontiguousarray(array)) for array in self))
+@cache
+def working() -> Any:
+    """The stream kernels run in; what is copied without one waits for it."""
+    return cuda.stream()
 
 
 @cache
-def learning() -> Any:
-    """The kernel in which lanes learn: `engine.loop` itself, over views of one lane."""
+def learning(rule: Any) -> Any:
+    """The kernel in which lanes of a rule learn: `engine.loop` itself, over views of one lane."""
     learn = cuda.jit(device=True)(loop)
 
     def learn_lanes(
@@ -96,12 +95,12 @@ def learning() -> Any:
             done = learn(q, seen, Bounds(-1, largest), costs, own, scores[:, lane])
             if done < 0:
                 done = -1 - done
-                failed[lane] = done
+                failed[lane] = rows.first + done
         if scores.size:
             for i in range(done, n):
                 scores[i, lane] = np.nan
 
-    return kernel(learn_lanes)
+    return kernel(learn_lanes, None, (rule.__module__,), (rule.__qualname__,))
 
 
 @kernel
@@ -131,10 +130,22 @@ def _store(array: Any, lane: Any, given: Any) -> None:
         array[lane // GROUP, k * GROUP + lane % GROUP] = given[k]
 
 
+@kernel
+def _empty(array: Any) -> None:
+    for k in range(cuda.grid(1), array.size, cuda.gridsize(1)):
+        array[k] = 0
+
+
+@kernel
+def _convert(array: Any, given: Any) -> None:
+    for k in range(cuda.grid(1), array.size, cuda.gridsize(1)):
+        array[k] = given[k]
+
+
 def launch(started: Any, blocks: int, threads: Any, *arguments: Any) -> None:
     """Runs a kernel, which is compiled if it never was."""
     with unfused():
-        started[blocks, threads](*arguments)
+        started[blocks, threads, working()](*arguments)
 
 
 def _launch_over(work: int, started: Any, *arguments: Any) -> None:
@@ -147,6 +158,16 @@ def _launch_over(work: int, started: Any, *arguments: Any) -> None:
 def fill(array: Any, fresh: NDArray[Any]) -> None:
     """Every coordinate of every lane becomes a fresh one, [field, lane]."""
     _launch_over(array.size, _fill, array, cuda.to_device(fresh))
+
+
+def empty(array: Any) -> None:
+    """All numbers become 0."""
+    _launch_over(array.size, _empty, array.reshape(array.size))
+
+
+def convert(array: Any, given: Any) -> None:
+    """All numbers become those given, in another precision."""
+    _launch_over(array.size, _convert, array.reshape(array.size), given.reshape(given.size))
 
 
 def take(array: Any, here: NDArray[np.int64], source: Any, there: NDArray[np.int64], count: int) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from thinstream.engine.prefetch import prefetch
 from thinstream.errors import MissingPackageError
 from thinstream.jit import declarations, not_inlined
+from thinstream.lanes.cuda.keeping import KeptKernels
 
 _INSTALL = "pip install 'thinstream[cuda]'"
 
@@ -59,15 +60,20 @@ def processors() -> int:
     return 1 if SIMULATED else int(cuda.get_current_device().MULTIPROCESSOR_COUNT)
 
 
-def kernel(function: Any, registers: int | None = None) -> Any:
-    """A kernel, compiled when it is first launched (within `unfused`); linking it later would fuse after all."""
-    return cuda.jit(function) if SIMULATED else cuda.jit(function, lto=False, max_registers=registers)
+def kernel(
+    function: Any, registers: int | None = None, modules: tuple[str, ...] = (), constants: tuple[Any, ...] = ()
+) -> Any:
+    """A kernel, compiled when it is first launched (within `unfused`), and kept; see `keeping` for the last two."""
+    if SIMULATED:
+        return cuda.jit(function)
+    made = cuda.jit(function, lto=False, max_registers=registers)  # linking it later would fuse after all
+    made._cache = KeptKernels(function, modules, (registers, *constants), tell_cuda)
+    return made
 
 
 @contextmanager
 def unfused() -> Iterator[None]:
     """Kernels compiled meanwhile have no fused multiply-add."""
-    tell_cuda()
     token = _exact.set(True)
     try:
         with warnings.catch_warnings():

@@ -249,18 +249,16 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
                 work[SIZE, me], work[STRENGTH, me] = decision.size, decision.c
                 write_totals(p, work64, me, own)
             else:
-                counts[FAILED, me] = i
+                counts[FAILED, me] = rows.first + i
         elif counts[FAILED, me] < 0 and not finite(s):
-            counts[FAILED, me] = i
+            counts[FAILED, me] = rows.first + i
         work[UPDATED, me] = real(1) if update else zero
 
     @scalar
     def alone_in(memory: Any, group: Any) -> Any:
         """The memory of this thread's lane, as `engine.loop` takes it."""
         me, none = cuda.threadIdx.x, memory.extra[:0, 0]
-        return Memory(
-            memory.state[group, me::GROUP], memory.clocks[group, me::GROUP], memory.counts[:0, 0], none, none
-        )
+        return Memory(memory.state[group, me::GROUP], memory.clocks[group, me::GROUP], memory.counts[:0, 0], none, none)
 
     def learn_together(
         p: Any, tables: Any, rows: Any, columns: Any, largest: Any, memory: Any, failed: Any, scores: Any
@@ -320,7 +318,7 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
                         example = _seen(p, work64, counts, me, work64[LABEL, me] > 0.0, work64[IMPORTANCE, me])
                         alone = alone_in(memory, group)
                         if not foreseen(p64, q, now64, rows, np.uint64(a), np.uint64(b), example, alone):
-                            counts[FAILED, me] = i
+                            counts[FAILED, me] = rows.first + i
                             work[PRESENT, me] = zero
                     cuda.syncthreads()
             else:
@@ -398,4 +396,4 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
             for row in range(memory.totals.shape[0]):
                 memory.totals[row, lane] = work64[row, me]
 
-    return kernel(learn_together, registers)
+    return kernel(learn_together, registers, (rule.__module__,), (rule.__qualname__, observing, room, workers))
