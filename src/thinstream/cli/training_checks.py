@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from thinstream.cli.io import require_model_file, require_not_input, require_outputs, require_writable
 from thinstream.cli.options import Distributed, Reading
 from thinstream.errors import InvalidParameterError
+from thinstream.lanes.devices import chosen_device
 from thinstream.plotting import check_picture
 from thinstream.streams.brokers import is_address
 from thinstream.streams.opening import require_files
@@ -40,6 +41,9 @@ def check_options(
         raise InvalidParameterError("a threshold is for two classes named by --classes, without --grow-classes")
     if training.admit is not None and training.max_features is None and training.start is None:
         raise InvalidParameterError("--admit is for models with --max-features")
+    chosen_device(training.device, 0, 1)  # raises
+    if distributed.engine is not None and training.device == "cuda":
+        raise InvalidParameterError("--device cuda is for runs in one process, without --engine")
     if distributed.engine is not None and training.max_features is not None:
         raise InvalidParameterError("--max-features is for runs in one process, without --engine")
     if distributed.engine is None:

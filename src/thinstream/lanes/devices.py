@@ -24,10 +24,14 @@ def device_for(device: str, rules: Sequence[Any]) -> str:
     stays = next((rule for rule in rules if stays_on_cpu(rule)), None) if device == "cuda" else None
     if stays is None:
         return device
-    name = type(stays).__name__
-    what = f"{name} with covariance='full'" if is_full(stays) else name
-    warnings.warn(f"{what} runs on the CPU only, so these lanes do", DeviceWarning, stacklevel=4)
+    warnings.warn(f"{described(stays)} runs on the CPU only, so these lanes do", DeviceWarning, stacklevel=4)
     return "cpu"
+
+
+def described(rule: Any) -> str:
+    """What it is that runs on the CPU only."""
+    name = type(rule).__name__
+    return f"{name} with covariance='full'" if is_full(rule) else name
 
 
 def chosen_device(device: str, lanes: int, threads: int) -> str:
@@ -47,6 +51,13 @@ def has_gpu() -> bool:
     from thinstream.lanes.cuda.package import SIMULATED, cuda  # which takes half a second
 
     return not SIMULATED and bool(cuda.is_available())
+
+
+def require_gpu() -> None:
+    """Raises unless lanes could live on a GPU of this machine, or in numba's simulator of one."""
+    from thinstream.lanes.cuda.package import require_device
+
+    require_device()
 
 
 def gpu_room() -> int:
