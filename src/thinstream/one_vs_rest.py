@@ -192,16 +192,19 @@ class OneVsRest(ReadsOnce):
         if self.device == "cpu" or (self.device == "auto" and self._work < self.enough):
             return False
         from thinstream.lanes import Lanes
-        from thinstream.lanes.devices import chosen_device, stays_on_cpu
+        from thinstream.lanes.devices import chosen_device, may_leave
 
         models: Any = list(self._held)
         blended = hasattr(models[0], "pooled")
-        lanes, threads = (sum(model.n_lanes for model in models), models[0].threads) if blended else (len(models), 1)
-        if chosen_device(self.device, lanes, threads) == "cpu" or (not blended and stays_on_cpu(self._rule)):
+        if blended:
+            lanes, threads = sum(model.lanes_for(self.device) for model in models), models[0].threads
+        else:
+            lanes, threads = len(models) if may_leave(self._rule, self.device) else 0, 1
+        if not lanes or chosen_device(self.device, lanes, threads) == "cpu":
             return False
         try:
             if blended:
-                self._pools = models[0].pooled(models)
+                self._pools = models[0].pooled(models, self.device)
             else:
                 self._held = Lanes.of(models, device="cuda")
         except InvalidInputError:  # there is no room

@@ -153,8 +153,9 @@ class Blend(ReadsOnce, Readable):
         require_range(batch, self.dtype)
         self.version += 1
         self._widen(batch.n_features)
-        if self._pools is None and chosen_device(self.device, self.n_lanes, self.threads) == "cuda":
-            self._pools = self.pooled([self])
+        if self._pools is None and self.device != "cpu" and (lanes := self.lanes_for(self.device)):
+            if chosen_device(self.device, lanes, self.threads) == "cuda":
+                self._pools = self.pooled([self], self.device)
         found = [self._learn(rows) for wide in self._by_width(batch) for rows in self._pieces(wide)]
         return np.concatenate(found).astype(self.dtype) if scores else np.empty(0, self.dtype)
 
@@ -279,10 +280,9 @@ class Blend(ReadsOnce, Readable):
 
     # On a GPU ---------------------------------------------------------------------------------------------------------
 
-    @property
-    def n_lanes(self) -> int:
-        """Models that could be on a GPU."""
-        return sum(len(group) for group in self.groups if can_leave(group))
+    def lanes_for(self, device: str) -> int:
+        """Models that could be on a GPU, where the device is asked for."""
+        return sum(len(group) for group in self.groups if can_leave(group, device))
 
     @property
     def lanes_away(self) -> int:
@@ -290,9 +290,9 @@ class Blend(ReadsOnce, Readable):
         return 0 if self._pools is None else self._pools.lanes_away
 
     @staticmethod
-    def pooled(blends: Sequence["Blend"]) -> Pools:
+    def pooled(blends: Sequence["Blend"], device: str) -> Pools:
         """Puts the models of blends that learn the same rows, each with labels of its own, on a GPU together."""
-        return Pools([list(blend.stations) for blend in blends])
+        return Pools([list(blend.stations) for blend in blends], device)
 
     def come_home(self) -> None:
         """Whatever is on a GPU is on the CPU from here on."""

@@ -68,6 +68,6 @@ def _why_not(learner: AnyLearner) -> str:
         return f"{name} of two classes is a single model, which runs on the CPU"
     if name == "Auto":
         first: Any = held if isinstance(held, Blend) else held._held[0]
-        return "" if first.n_lanes else f"models of this {name} run on the CPU only"
+        return "" if first.lanes_for("cuda") else f"models of this {name} run on the CPU only"
     rule = held.rule if isinstance(held, Blend) else held._rule
     return f"{described(rule)} runs on the CPU only" if stays_on_cpu(rule) else ""

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.blend.group import Group
 from thinstream.lanes.block import Block
-from thinstream.lanes.devices import stays_on_cpu
+from thinstream.lanes.devices import may_leave
 from thinstream.lanes.lane import Lane
 from thinstream.learners import Learner
 
 
-def can_leave(group: Group) -> bool:
-    """Whether the models of a group can be on a GPU."""
-    return group.max_features is None and not any(stays_on_cpu(lane.rule) for lane in group._lanes)
+def can_leave(group: Group, device: str) -> bool:
+    """Whether the models of a group can be on a GPU, where the device is asked for."""
+    return group.max_features is None and all(may_leave(lane.rule, device) for lane in group._lanes)
 
 
 class Pool:
@@ -165,14 +165,14 @@ class Share(Group):
 class Pools:
     """The pools of blends, each given by its stations, in which shares take the place of groups."""
 
-    def __init__(self, blends: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, blends: Sequence[Sequence[Any]], device: str) -> None:
         self._blends = blends
         places: dict[Any, list[tuple[int, list[Group], int]]] = {}
         for owner, stations in enumerate(blends):
             for station in stations:
                 kind = station.preparation.kinds
                 for k, group in enumerate(station.groups):
-                    if can_leave(group):
+                    if can_leave(group, device):
                         key = (group.algorithm.name, group.n_features, *kind.values())
                         places.setdefault(key, []).append((owner, station.groups, k))
         pools = [Pool([held[k] for _, held, k in found], [o for o, _, _ in found]) for found in places.values()]

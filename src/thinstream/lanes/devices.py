@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from thinstream.engine.losses import LOGISTIC
 from thinstream.errors import DeviceWarning, InvalidParameterError, listed
 from thinstream.learners.memory import is_full
 
@@ -65,6 +66,16 @@ def gpu_room() -> int:
     from thinstream.lanes.cuda.block import CudaBlock
 
     return CudaBlock.room()
+
+
+def may_leave(rule: Any, device: str) -> bool:
+    """Whether a model that is to be trained may be on a GPU; by "auto" only if that changes none of its bits."""
+    return not stays_on_cpu(rule) and (device == "cuda" or not has_other_bits(rule))
+
+
+def has_other_bits(rule: Any) -> bool:
+    """Whether the last bits of a model of a rule are others on a GPU, whose exp and log are of another library."""
+    return getattr(rule, "loss", 0) == LOGISTIC
 
 
 def stays_on_cpu(rule: Any) -> bool:
