@@ -153,9 +153,7 @@ class Blend(ReadsOnce, Readable):
         require_range(batch, self.dtype)
         self.version += 1
         self._widen(batch.n_features)
-        if self._pools is None and self.device != "cpu" and (lanes := self.lanes_for(self.device)):
-            if chosen_device(self.device, lanes, self.threads) == "cuda":
-                self._pools = self.pooled([self], self.device)
+        self._leave()
         found = [self._learn(rows) for wide in self._by_width(batch) for rows in self._pieces(wide)]
         return np.concatenate(found).astype(self.dtype) if scores else np.empty(0, self.dtype)
 
@@ -293,6 +291,12 @@ class Blend(ReadsOnce, Readable):
     def pooled(blends: Sequence["Blend"], device: str) -> Pools:
         """Puts the models of blends that learn the same rows, each with labels of its own, on a GPU together."""
         return Pools([list(blend.stations) for blend in blends], device)
+
+    def _leave(self) -> None:
+        """Puts the models on a GPU, if they are to be there and are at home."""
+        lanes = 0 if self.device == "cpu" or self._pools is not None else self.lanes_for(self.device)
+        if lanes and chosen_device(self.device, lanes, self.threads) == "cuda":
+            self._pools = self.pooled([self], self.device)
 
     def come_home(self) -> None:
         """Whatever is on a GPU is on the CPU from here on."""
