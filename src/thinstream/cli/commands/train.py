@@ -200,14 +200,14 @@ def train(
     constant answer (base), precision, recall and F1 of the positive class, log-loss, AUC, average precision (AP),
     non-zero weights. Of more than two classes precision, recall, F1 and AP are means of the classes.
     """
-    from thinstream.blend import placing
+    from thinstream.blend.placing import come_home
     from thinstream.blend.serving import blends_of
     from thinstream.cli.following import follow, shown_live
     from thinstream.cli.io import collect_garbage, look_first, open_data, read_as_learned, with_many_numbers
     from thinstream.cli.progress import JsonLines, Table, Unmeasured
     from thinstream.cli.render import say
     from thinstream.cli.terminal import keep_going
-    from thinstream.cli.training_checks import check_options
+    from thinstream.cli.training_checks import check_options, place_model
     from thinstream.cli.training_end import show_end
     from thinstream.evaluate.showing import usual
     from thinstream.models.file import write
@@ -244,8 +244,7 @@ def train(
         model = _model_to_continue(training, training.start, reading, named, parameters)
         reading = read_as_learned(data, reading, model, training.start)
     if distributed.engine is None:
-        placing.check_device(model.learner, training.device)
-        placing.place(model.learner, training.device)
+        place_model(model.learner, training.device)
     for blend in blends_of(model.learner):
         blend.threads = reading.threads or os.cpu_count() or 1
     asked = parse_metrics(metrics, model.classes)
@@ -307,7 +306,7 @@ def train(
     finally:
         if followed is None:  # else it is closed before the page is
             watch.close()
-    placing.come_home(trained.learner)
+    come_home(trained.learner)
     report = run.state.progress.report()
     if live:
         require_learned(run, names, source, training.model)
