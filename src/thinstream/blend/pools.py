@@ -6,6 +6,7 @@ reads from the pool. Heads, scales and models that stay on the CPU are where the
 """
 
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from thinstream.lanes.block import Block
 from thinstream.lanes.devices import may_leave
 from thinstream.lanes.lane import Lane
 from thinstream.learners import Learner
+
+#: Groups of a blend may learn in threads of their own; the GPU is taken by one at a time.
+_gpu = Lock()
 
 
 def can_leave(group: Group, device: str) -> bool:
@@ -47,15 +51,30 @@ class Pool:
         """Rows will come by with these labels, rows × owners; lanes that no share has any more go."""
         kept = [number for share in shares for number in share.numbers]
         if len(kept) < len(self.lanes):
-            self.lanes.keep(kept)
-            self.owners, first = self.owners[kept], 0
+            self._keep(kept)
+            first = 0
             for share in shares:
                 share.numbers, first = list(range(first, first + len(share))), first + len(share)
         self._signs, self._reached = signs, 0
         self._scores = np.empty((len(signs), len(self.lanes)), self.lanes.dtype)
 
+    def kept(self, numbers: list[int]) -> list[int]:
+        """Which lanes these are, once others have gone; those of several owners go when rows are announced."""
+        if not self._alone or self._signs is not None:
+            return numbers
+        self._keep(numbers)
+        return list(range(len(numbers)))
+
+    def _keep(self, numbers: list[int]) -> None:
+        self.lanes.keep(numbers)
+        self.owners = self.owners[numbers]
+
     def learn(self, batch: Batch, start: int) -> NDArray[Any]:
-        """Scores that all lanes gave these rows, of which so many were before since they were announced."""
+        """Scores that all lanes gave these rows, before which so many others of those announced came by."""
+        with _gpu:
+            return self._learn(batch, start)
+
+    def _learn(self, batch: Batch, start: int) -> NDArray[Any]:
         if self._signs is None:
             if not self._alone:
                 raise RuntimeError("labels of all classes have to be announced")
@@ -89,7 +108,7 @@ class Share(Group):
 
     def keep(self, lanes: Sequence[int]) -> None:
         """Keeps these models, in the order given."""
-        self.numbers = [self.numbers[k] for k in lanes]
+        self.numbers = self.pool.kept([self.numbers[k] for k in lanes])
 
     def put(self, memories: Sequence[Any]) -> None:
         """Raises: who changes models takes a copy of them."""

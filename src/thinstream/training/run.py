@@ -27,6 +27,9 @@ from thinstream.training.checkpoint import Checkpoints, State
 from thinstream.training.drift import DriftWatch
 from thinstream.training.stopping import Interrupted, Stopping, stopping
 
+#: Weights that are counted in the time in which a lane comes from a GPU.
+FETCH = 10_000
+
 __all__ = ["Interrupted", "Line", "NullObserver", "Observer", "Run", "Step"]
 
 
@@ -246,7 +249,8 @@ class Run:
 
     def _line(self) -> None:
         progress, learner = self.state.progress, self.state.model.learner
-        nnz = learner.nnz if self.watch.wants_nnz(learner.n_weights * n_vectors(learner)) else None
+        many = learner.n_weights * n_vectors(learner) + FETCH * lanes_away(learner)
+        nnz = learner.nnz if self.watch.wants_nnz(many) else None
         met = None if nnz is None else self.state.model.n_weights_met
         self.watch.line(
             Line(

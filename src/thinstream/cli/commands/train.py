@@ -244,7 +244,8 @@ def train(
         model = _model_to_continue(training, training.start, reading, named, parameters)
         reading = read_as_learned(data, reading, model, training.start)
     if distributed.engine is None:
-        place_model(model.learner, training.device)
+        slow = training.device == "auto" and (live or late.used)  # rows come in small pieces, for which no GPU pays
+        place_model(model.learner, "cpu" if slow else training.device)
     for blend in blends_of(model.learner):
         blend.threads = reading.threads or os.cpu_count() or 1
     asked = parse_metrics(metrics, model.classes)
