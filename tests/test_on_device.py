@@ -67,7 +67,7 @@ def test_classes(kind, tmp_path):
     name, parameters, options = KINDS[kind]
     options = {"class_weight": None, **options}
     home, away = both(lambda: Model.fresh(name, CLASSES, grow=True, n_features=0, parameters=parameters, **options))
-    for k, (n, width) in enumerate([(9, 4), (25, WIDTH), (40, WIDTH)]):
+    for k, (n, width) in enumerate([(6, 4), (12, WIDTH), (16, WIDTH)]):
         batch = rows(k, n, width, weights=k == 1)
         home, expected = home.learn(batch, CLASSES)
         cut = 1 + n // 3  # chunks do not matter
@@ -86,11 +86,11 @@ def test_classes(kind, tmp_path):
     assert b"cuda" not in pickle.dumps(away)
     copied = away.copy()
     come_home(away.learner)
-    _, expected = home.learn(rows(5, 12), CLASSES)
+    _, expected = home.learn(rows(5, 6), CLASSES)
     assert not lanes_away(away.learner)
     assert not lanes_away(moved.learner)
     for model, there in ((away, True), (moved, False), (copied, True), (read(tmp_path / "away"), False)):
-        assert model.learn(rows(5, 12), CLASSES)[1].tobytes() == expected.tobytes()
+        assert model.learn(rows(5, 6), CLASSES)[1].tobytes() == expected.tobytes()
         assert bool(lanes_away(model.learner)) == there
 
 
