@@ -122,6 +122,7 @@ COMMON = {
     "max_features": "int | None",
     "admit": "int",
     "calibrate": "bool",
+    "device": 'Literal["cpu", "cuda", "auto"]',
     "n_jobs": "int | None",
 }
 

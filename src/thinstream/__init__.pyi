@@ -82,7 +82,7 @@ class Auto(BlendClassifier):
     - max_density: float or None, default=None. The same as a share of all weights.
     - drop: bool, default=True. Whether models without a share are left out, and their memory is returned."""
 
-    def __init__(self, *, portfolio: Sequence[OnlineClassifier] | None = None, max_nnz: int | None = None, max_density: float | None = None, drop: bool = True, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, n_jobs: int | None = None,) -> None: ...
+    def __init__(self, *, portfolio: Sequence[OnlineClassifier] | None = None, max_nnz: int | None = None, max_density: float | None = None, drop: bool = True, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, device: Literal["cpu", "cuda", "auto"] = "cpu", n_jobs: int | None = None,) -> None: ...
 
 class AdaFOBOS(OnlineClassifier):
     """Adaptive forward-backward splitting (AdaGrad with the l1 norm).
@@ -96,7 +96,7 @@ class AdaFOBOS(OnlineClassifier):
     - delta: float, default=1.0. δ, the least H: keeps the first steps short.
     - loss: {"hinge", "logistic"}, default="hinge"."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, delta: float = 1.0, loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, delta: float = 1.0, loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class AdaRDA(OnlineClassifier):
     """Adaptive regularised dual averaging (AdaGrad with the l1 norm).
@@ -111,7 +111,7 @@ class AdaRDA(OnlineClassifier):
     - loss: {"hinge", "logistic"}, default="hinge".
     - half_life: float or None, default=None. Rows after which what was learned counts half; None: nothing is forgotten. For streams that change."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, delta: float = 1.0, loss: Literal["hinge", "logistic"] = "hinge", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, delta: float = 1.0, loss: Literal["hinge", "logistic"] = "hinge", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class ARCSOGD(OnlineClassifier):
     """Adaptively regularised cost-sensitive online gradient descent.
@@ -128,7 +128,7 @@ class ARCSOGD(OnlineClassifier):
     - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
     - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/γ, or the diagonal of the full update. Without meaning for a full covariance."""
 
-    def __init__(self, *, eta: float = 1.0, gamma: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, gamma: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class AROW(OnlineClassifier):
     """Adaptive regularisation of weight vectors.
@@ -143,7 +143,7 @@ class AROW(OnlineClassifier):
     - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/r, or the diagonal of the full update.
     - half_life: float or None, default=None. Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, r: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, r: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class BCW(BufferedClassifier):
     """Confidence-weighted learning in batches: one covariance matrix for all rows of a batch.
@@ -173,7 +173,7 @@ class Coin(OnlineClassifier):
     - alpha: float, default=100.0. α: bets stay small until a feature's gradients add up to α times the largest of them.
     - loss: {"logistic", "hinge"}, default="logistic"."""
 
-    def __init__(self, *, alpha: float = 100.0, loss: Literal["hinge", "logistic"] = "logistic", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, alpha: float = 100.0, loss: Literal["hinge", "logistic"] = "logistic", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class CPA(OnlineClassifier):
     """Cost-sensitive passive-aggressive learning, prediction-based.
@@ -185,7 +185,7 @@ class CPA(OnlineClassifier):
     - variant: {"PA", "PA-I", "PA-II"}, default="PA". τ = ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)).
     - C: float, default=1.0. Aggressiveness; PA does not use it."""
 
-    def __init__(self, *, variant: Literal["PA", "PA-I", "PA-II"] = "PA", C: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, variant: Literal["PA", "PA-I", "PA-II"] = "PA", C: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class CSOGD(OnlineClassifier):
     """Cost-sensitive online gradient descent (without class costs: online gradient descent).
@@ -200,7 +200,7 @@ class CSOGD(OnlineClassifier):
     - variant: {"I", "II"}, default="I". Whether costs ask for a wider margin or for longer steps; ρ = c₊/c₋ comes from class_weight.
     - rate: {"const", "inv_sqrt", "inv_t"}, default="const". η_t: η, η/√t or η/t."""
 
-    def __init__(self, *, eta: float = 1.0, variant: Literal["I", "II"] = "I", rate: Literal["inv_sqrt", "const", "inv_t"] = "const", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, variant: Literal["I", "II"] = "I", rate: Literal["inv_sqrt", "const", "inv_t"] = "const", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class CW(OnlineClassifier):
     """Confidence-weighted learning.
@@ -219,7 +219,7 @@ class CW(OnlineClassifier):
     - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += c·x_j², or the diagonal of the full update.
     - half_life: float or None, default=None. Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, phi: float = 0.5244005127080407, a: float = 1.0, form: Literal["variance", "stdev"] = "variance", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, phi: float = 0.5244005127080407, a: float = 1.0, form: Literal["variance", "stdev"] = "variance", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class FGM(Selecting, BatchClassifier):
     """Feature generating machine: groups of features chosen one by one, each time with all weights solved for.
@@ -250,7 +250,7 @@ class FOBOS(OnlineClassifier):
     - rate: {"inv_sqrt", "const", "inv_t"}, default="inv_sqrt". η_t: η/√t, η or η/t.
     - loss: {"hinge", "logistic"}, default="hinge"."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt", loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt", loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class FSOL(OnlineClassifier):
     """First-order sparse online learning (with class costs: CS-FSOL).
@@ -264,7 +264,7 @@ class FSOL(OnlineClassifier):
     - l1_schedule: {"eta", "const", "sqrt", "linear", "inv_t"}, default="eta". λ_t: ηλ, λ, ηλ√t, ηλt or λ/t.
     - half_life: float or None, default=None. Rows after which what was learned counts half; None: nothing is forgotten. For streams that change."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "eta", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "eta", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class FTRLProximal(OnlineClassifier):
     """Follow the regularised leader, proximal, with a rate for each feature (what advertisers predict clicks with).
@@ -281,7 +281,7 @@ class FTRLProximal(OnlineClassifier):
     - l2: float, default=0.0. λ₂: larger keeps weights smaller.
     - loss: {"logistic", "hinge"}, default="logistic"."""
 
-    def __init__(self, *, alpha: float = 0.1, beta: float = 1.0, l1: float = 0.0, l2: float = 0.0, loss: Literal["hinge", "logistic"] = "logistic", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, alpha: float = 0.1, beta: float = 1.0, l1: float = 0.0, l2: float = 0.0, loss: Literal["hinge", "logistic"] = "logistic", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class GraDes(Selecting, RepeatingClassifier):
     """Gradient descent with sparsification: least squares on ±1, the s largest weights kept.
@@ -314,7 +314,7 @@ class NAG(OnlineClassifier):
     - eta: float, default=0.5. Learning rate η.
     - loss: {"logistic", "hinge"}, default="logistic"."""
 
-    def __init__(self, *, eta: float = 0.5, loss: Literal["hinge", "logistic"] = "logistic", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 0.5, loss: Literal["hinge", "logistic"] = "logistic", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class NAROW(OnlineClassifier):
     """Narrow adaptive regularisation of weights.
@@ -329,7 +329,7 @@ class NAROW(OnlineClassifier):
     - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += x_j²/r_t, or the diagonal of the full update.
     - half_life: float or None, default=None. Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, b: float = 2.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, b: float = 2.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class PA(OnlineClassifier):
     """Passive-aggressive learning.
@@ -344,7 +344,7 @@ class PA(OnlineClassifier):
     - variant: {"PA-I", "PA", "PA-II"}, default="PA-I".
     - C: float, default=1.0. Aggressiveness; PA does not use it."""
 
-    def __init__(self, *, variant: Literal["PA-I", "PA", "PA-II"] = "PA-I", C: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, variant: Literal["PA-I", "PA", "PA-II"] = "PA-I", C: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class PAUM(OnlineClassifier):
     """Perceptron algorithm with uneven margins.
@@ -355,7 +355,7 @@ class PAUM(OnlineClassifier):
 
     - eta: float, default=1.0. Learning rate η. The margins τ come from class_weight (1 without)."""
 
-    def __init__(self, *, eta: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class Perceptron(OnlineClassifier):
     """Perceptron.
@@ -364,7 +364,7 @@ class Perceptron(OnlineClassifier):
 
         if ŷ ≠ y:  w += c_y·y·x"""
 
-    def __init__(self, *, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class RDA(OnlineClassifier):
     """Regularised dual averaging with the l1 norm (rho > 0: enhanced).
@@ -380,7 +380,7 @@ class RDA(OnlineClassifier):
     - loss: {"hinge", "logistic"}, default="hinge".
     - half_life: float or None, default=None. Rows after which what was learned counts half; None: nothing is forgotten. For streams that change."""
 
-    def __init__(self, *, gamma: float = 1.0, l1: float = 0.0, rho: float = 0.0, beta: Literal["sqrt", "linear", "const"] = "sqrt", loss: Literal["hinge", "logistic"] = "hinge", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, gamma: float = 1.0, l1: float = 0.0, rho: float = 0.0, beta: Literal["sqrt", "linear", "const"] = "sqrt", loss: Literal["hinge", "logistic"] = "hinge", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class SBCW(Selecting, BufferedClassifier):
     """Sparse confidence-weighted learning in batches: groups of features, each with its own covariance matrix.
@@ -444,7 +444,7 @@ class SCW(OnlineClassifier):
     - diagonal: {"exact", "drop"}, default="exact". 1/σ_j += c·x_j², or the diagonal of the full update.
     - half_life: float or None, default=None. Rows after which what made a variance small counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, variant: Literal["I", "II"] = "I", phi: float | None = None, C: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, variant: Literal["I", "II"] = "I", phi: float | None = None, C: float = 1.0, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["exact", "drop"] = "exact", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class SMIDAS(OnlineClassifier):
     """Stochastic mirror descent made sparse: a p-norm link between what is learned and the weights.
@@ -461,7 +461,7 @@ class SMIDAS(OnlineClassifier):
     - p: float or None, default=None. The norm, at least 2, where it is plain stochastic gradient descent; None stands for 2 ln d, but at least 2.
     - threshold: {"l1", "eta_l1"}, default="l1". What θ shrinks by each round: λ as P2 prints it, or ηλ as in the original."""
 
-    def __init__(self, *, eta: float = 0.1, l1: float = 0.0, p: float | None = None, threshold: Literal["l1", "eta_l1"] = "l1", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 0.1, l1: float = 0.0, p: float | None = None, threshold: Literal["l1", "eta_l1"] = "l1", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class SOFS(OnlineClassifier):
     """Second-order online feature selection: AROW on the B most certain features.
@@ -473,7 +473,7 @@ class SOFS(OnlineClassifier):
     - B: int, default=100. Features kept.
     - r: float, default=1.0. As in AROW."""
 
-    def __init__(self, *, B: int = 100, r: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, B: int = 100, r: float = 1.0, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class SOP(OnlineClassifier):
     """Second-order perceptron.
@@ -486,7 +486,7 @@ class SOP(OnlineClassifier):
     - covariance: {"diagonal", "full"}, default="diagonal". The full d×d matrix, for up to a few thousand features.
     - update_on: {"mistake", "every"}, default="mistake". Which examples enter S."""
 
-    def __init__(self, *, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", update_on: Literal["mistake", "every"] = "mistake", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, a: float = 1.0, covariance: Literal["diagonal", "full"] = "diagonal", update_on: Literal["mistake", "every"] = "mistake", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class SparDCA(Selecting, BatchClassifier):
     """Dual coordinate ascent for a support vector machine with the l1 norm.
@@ -524,7 +524,7 @@ class SSOL(OnlineClassifier):
     - update_on: {"every", "loss"}, default="every". Whether every example enters A before it is predicted (as printed), or only those with loss, afterwards.
     - half_life: float or None, default=None. Rows after which what was learned counts half; None: nothing is forgotten. For streams that change; with ``diagonal="exact"``."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, r: float = 1.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "inv_t", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["drop", "exact"] = "drop", update_on: Literal["every", "loss"] = "every", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, r: float = 1.0, l1_schedule: Literal["eta", "const", "sqrt", "linear", "inv_t"] = "inv_t", covariance: Literal["diagonal", "full"] = "diagonal", diagonal: Literal["drop", "exact"] = "drop", update_on: Literal["every", "loss"] = "every", half_life: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class StableSparsePerceptron(OnlineClassifier):
     """Perceptron with a margin that thresholds what it touches and stops for good at a given density.
@@ -538,7 +538,7 @@ class StableSparsePerceptron(OnlineClassifier):
     - margin: float, default=0.0. τ: update where the margin is at or below it.
     - max_density: float or None, default=None. s: once this fraction of the weights is not zero the model is frozen; nothing counts any more."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, margin: float = 0.0, max_density: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, margin: float = 0.0, max_density: float | None = None, class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...
 
 class STG(OnlineClassifier):
     """Stochastic truncated gradient.
@@ -554,4 +554,4 @@ class STG(OnlineClassifier):
     - rate: {"inv_sqrt", "const", "inv_t"}, default="inv_sqrt". η_t: η/√t, η or η/t.
     - loss: {"hinge", "logistic"}, default="hinge"."""
 
-    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, period: int = 1, ceiling: float | None = None, rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt", loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False,) -> None: ...
+    def __init__(self, *, eta: float = 1.0, l1: float = 0.0, period: int = 1, ceiling: float | None = None, rate: Literal["inv_sqrt", "const", "inv_t"] = "inv_sqrt", loss: Literal["hinge", "logistic"] = "hinge", class_weight: Literal["balanced"] | dict[Any, float] | None = None, fit_intercept: bool = True, n_passes: int = 1, shuffle: bool = False, random_state: Any = None, dtype: Literal["float32", "float64"] = "float32", grow: bool = False, grow_classes: bool = False, scale: Literal["max", "rms"] | None = None, normalize: Literal["l2"] | None = None, max_features: int | None = None, admit: int = 2, calibrate: bool = False, device: Literal["cpu", "cuda", "auto"] = "cpu",) -> None: ...

@@ -122,6 +122,7 @@ class Growing(OneVsRest):
             return
         self._require_spares()
         self._require_room(self.n_features, many + len(self.spare_costs))
+        self.come_home()
         held = list(self._held)
         models, spares = held[: len(self)], held[len(self) :]
         costs = [self.to_come.get(k, self.spare_costs[0]) for k in range(len(self), many)]
@@ -137,6 +138,7 @@ class Growing(OneVsRest):
     def _forget(self, many: int) -> None:
         """Only the first classes there are."""
         if many < len(self):
+            self.come_home()
             held = list(self._held)
             self._held, self.costs = [*held[:many], *held[len(self) :]], self.costs[:many]
 

@@ -1,5 +1,6 @@
 """More than two classes: a model for each, its class against all others."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
-from thinstream.errors import InvalidInputError, MergeError, NumericalError
+from thinstream.errors import DeviceWarning, InvalidInputError, MergeError, NumericalError
 from thinstream.learners import Classes, Learner, class_costs, find, make_learner, require_distinct
 from thinstream.learners import merge as merge_two_class
 from thinstream.learners.learner import not_finite, require_range
@@ -30,7 +31,7 @@ class OneVsRest(ReadsOnce):
 
     Batches have numbers of classes (int32) for labels, scores a column per class. Models are run one after another
     at first; when there is much to learn for many of them they become `Lanes`, which take one pass for all but have to
-    be compiled first. The bits are the same.
+    be compiled first. The bits are the same, on a GPU, too (``device``); which machine learned is no part of the model.
 
     Parameters
     ----------
@@ -53,6 +54,10 @@ class OneVsRest(ReadsOnce):
 
     #: Classes from which on lanes are faster, and non-zeros × classes from which on they are worth compiling.
     fewest, enough = 8, 1 << 26
+    #: Where models may learn: "cpu", "cuda", or "auto", a GPU from `enough` on where it pays. Nobody keeps it.
+    device = "cpu"
+    #: Of models that are blends: what has their lanes, where these are on a GPU.
+    _pools: Any = None
 
     def __init__(self, models: Sequence[Learner], n_mistakes: int = 0) -> None:
         first = models[0]
@@ -97,6 +102,7 @@ class OneVsRest(ReadsOnce):
         """Takes rows that are sound."""
         if self.grow and batch.n_features > self.n_features:
             self._require_room(batch.n_features, len(self._held))
+            self._widen_away(batch.n_features)
         self._gather(batch.nnz * len(self._held))
         out = np.empty((len(batch) if scores else 0, len(self)), dtype=self.dtype)
         for start, stop in self._cuts(batch):
@@ -109,6 +115,8 @@ class OneVsRest(ReadsOnce):
     def _learn(self, rows: Batch) -> NDArray[Any]:
         signs = signs_of(rows.require_labels(), len(self._held))
         if isinstance(self._held, list):
+            if self._pools is not None:
+                self._pools.begin(signs)
             out, failed = np.empty(signs.shape, dtype=self.dtype), dict[int, int]()
             for k, model in enumerate(self._held):
                 try:
@@ -149,9 +157,9 @@ class OneVsRest(ReadsOnce):
     def _gather(self, work: int) -> None:
         """Lets the models learn together from now on, if that pays and both they and their lanes fit for a moment."""
         self._work += work
-        if not isinstance(self._held, list) or self._work < self.enough or len(self._held) < self.fewest:
+        if not isinstance(self._held, list) or self.weights_only or self._pools is not None or self._leave():
             return
-        if self.weights_only or self.algorithm.kind != "online":
+        if self._work < self.enough or len(self._held) < self.fewest or self.algorithm.kind != "online":
             return
         from thinstream.lanes import Lanes  # on demand: most models never need them
 
@@ -161,6 +169,64 @@ class OneVsRest(ReadsOnce):
         )
         if not len(self._held[0].memory.extra) and 2 * needed < 0.7 * physical_memory():
             self._held = Lanes.of(self._held)
+
+    # On a GPU ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def lanes_away(self) -> int:
+        """Lanes that are on a GPU, 0 on the CPU."""
+        if isinstance(self._held, list):
+            return 0 if self._pools is None else int(self._pools.lanes_away)
+        return len(self._held) if self._held.device == "cuda" else 0
+
+    def come_home(self) -> None:
+        """Whatever is on a GPU is on the CPU from here on, and goes on there unless it is to leave again."""
+        if self._pools is not None:
+            self._pools.come_home()
+            self._pools = None
+        elif self.lanes_away:
+            self._held = list(self._held)
+
+    def _leave(self) -> bool:
+        """Puts the models on a GPU, if they are to be there; "auto" leaves those at home that do not fit."""
+        if self.device == "cpu" or (self.device == "auto" and self._work < self.enough):
+            return False
+        from thinstream.lanes import Lanes
+        from thinstream.lanes.devices import chosen_device, may_leave
+
+        models: Any = list(self._held)
+        blended = hasattr(models[0], "pooled")
+        if blended:
+            lanes, threads = sum(model.lanes_for(self.device) for model in models), models[0].threads
+        else:
+            lanes, threads = len(models) if may_leave(self._rule, self.device) else 0, 1
+        if not lanes or chosen_device(self.device, lanes, threads) == "cpu":
+            return False
+        try:
+            if blended:
+                self._pools = models[0].pooled(models, self.device)
+            else:
+                self._held = Lanes.of(models, device="cuda")
+        except InvalidInputError:  # there is no room
+            if self.device == "cuda":
+                raise
+            self.device = "cpu"
+        return bool(self.lanes_away)
+
+    def _widen_away(self, n_features: int) -> None:
+        """Room on a GPU for so many features, where the models are there; "auto" brings home what does not fit."""
+        if not self.lanes_away:
+            return
+        held: Any = self._held if self._pools is None else self._pools
+        try:
+            held.widen(n_features)
+        except InvalidInputError:
+            if self.device == "cuda":
+                raise
+            self.device = "cpu"
+            self.come_home()
+            text = f"{len(self._held)} models of {n_features:,} features do not fit on the GPU: they go on on the CPU"
+            warnings.warn(text, DeviceWarning, stacklevel=5)
 
     def _require_room(self, n_features: int, models: int) -> None:
         """Raises if so many models this wide would not fit."""
@@ -224,7 +290,8 @@ class OneVsRest(ReadsOnce):
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state["_held"] = list(self._held)
-        del state["algorithm"]  # classes of a rule are found by name
+        for name in ("algorithm", "device", "_pools"):  # classes of a rule are found by name
+            state.pop(name, None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

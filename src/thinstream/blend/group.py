@@ -30,18 +30,20 @@ class Group(Lanes):
     never for more than that; `make_room` gives it.
     """
 
+    max_features: int | None = None
+
     def __init__(self, *given: Any, max_features: int | None = None, **options: Any) -> None:
         self.max_features = max_features
         super().__init__(*given, **options)
 
     def _build(self) -> None:
-        if len(self._lanes) <= FEW:
+        if len(self._lanes) <= FEW and self.device == "cpu":
             self._kind = SingleLane
         super()._build()
 
     def keep(self, lanes: Sequence[int]) -> None:
         """Keeps these models, in the order given; the memory of others is returned."""
-        if len(lanes) > FEW or self._kind is SingleLane:
+        if len(lanes) > FEW or self._kind is SingleLane or self.device != "cpu":
             super().keep(lanes)
             return
         out = self.out()[list(lanes)]

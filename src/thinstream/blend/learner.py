@@ -19,11 +19,13 @@ from thinstream.blend.head import ALIKE, Head
 from thinstream.blend.linear import parts_of
 from thinstream.blend.member import Member, members_of
 from thinstream.blend.merging import changed, merged, moved, reset
+from thinstream.blend.pools import Pools, can_leave
 from thinstream.blend.portfolio import COUNTING, PORTFOLIO
 from thinstream.blend.reading import Readable
 from thinstream.blend.record import FIRST_NOTE, Record
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.errors import InvalidInputError
+from thinstream.lanes.devices import chosen_device
 from thinstream.learners import find
 from thinstream.learners.learner import EQUAL_COSTS, dtype_of, require_range, require_signs
 from thinstream.learners.limits import physical_memory
@@ -68,6 +70,9 @@ class Blend(ReadsOnce, Readable):
     """
 
     weights_only = has_variance = False
+    #: Where the models may learn: "cpu", "cuda" or "auto". Blends of several classes leave that to `OneVsRest`.
+    device = "cpu"
+    _pools: Pools | None = None
 
     def __init__(
         self,
@@ -96,6 +101,7 @@ class Blend(ReadsOnce, Readable):
 
     def _begin(self, portfolio: Sequence[Member]) -> None:
         """Fresh models, those of one preparation and algorithm together."""
+        self._pools = None
         options = {"n_features": self.n_features, "dtype": self.dtype.name, "grow": self.grow}
         self.stations, ordered = stations_of(portfolio, self.costs, fit_intercept=bool(self.offset), **options)
         self.parts, self.record = parts_of(self.stations), Record(ordered)
@@ -147,6 +153,7 @@ class Blend(ReadsOnce, Readable):
         require_range(batch, self.dtype)
         self.version += 1
         self._widen(batch.n_features)
+        self._leave()
         found = [self._learn(rows) for wide in self._by_width(batch) for rows in self._pieces(wide)]
         return np.concatenate(found).astype(self.dtype) if scores else np.empty(0, self.dtype)
 
@@ -269,6 +276,34 @@ class Blend(ReadsOnce, Readable):
     def _counts(self) -> NDArray[np.int64]:
         return self.counts
 
+    # On a GPU ---------------------------------------------------------------------------------------------------------
+
+    def lanes_for(self, device: str) -> int:
+        """Models that could be on a GPU, where the device is asked for."""
+        return sum(len(group) for group in self.groups if can_leave(group, device))
+
+    @property
+    def lanes_away(self) -> int:
+        """Those that are there."""
+        return 0 if self._pools is None else self._pools.lanes_away
+
+    @staticmethod
+    def pooled(blends: Sequence["Blend"], device: str) -> Pools:
+        """Puts the models of blends that learn the same rows, each with labels of its own, on a GPU together."""
+        return Pools([list(blend.stations) for blend in blends], device)
+
+    def _leave(self) -> None:
+        """Puts the models on a GPU, if they are to be there and are at home."""
+        lanes = 0 if self.device == "cpu" or self._pools is not None else self.lanes_for(self.device)
+        if lanes and chosen_device(self.device, lanes, self.threads) == "cuda":
+            self._pools = self.pooled([self], self.device)
+
+    def come_home(self) -> None:
+        """Whatever is on a GPU is on the CPU from here on."""
+        if self._pools is not None:
+            self._pools.come_home()
+            self._pools = None
+
     # Room -------------------------------------------------------------------------------------------------------------
 
     def needed(self, n_features: int) -> int:
@@ -307,7 +342,8 @@ class Blend(ReadsOnce, Readable):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__ | {"_linear": (-1, None, None)}
-        del state["algorithm"]  # classes of a rule are found by name
+        for name in ("algorithm", "device", "_pools"):  # classes of a rule are found by name
+            state.pop(name, None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

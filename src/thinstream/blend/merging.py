@@ -91,6 +91,7 @@ def moved(blend: "Blend", move: Callable[[Any], Any], where: Any, width: int) ->
 
 def reset(blend: "Blend", forget: Callable[[Any], None], features: Any) -> None:
     """These features become what one is that nobody has learned; ``forget`` does so with a block of models."""
+    blend.come_home()
     for group in blend.groups:
         for block in group._blocks:
             forget(block)

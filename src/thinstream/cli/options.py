@@ -42,6 +42,9 @@ MODEL, JUDGING, OUTPUT = "Model", "Judging", "Output"
 _WORKERS, _LANES = "Workers", "Lanes"
 
 Data = Annotated[list[str], argument("Files, globs, or - for standard input.")]
+Device = Annotated[
+    str, option("cpu, cuda (a GPU, see docs/gpu.md), or auto (default): a GPU where there is one and it pays.", _LANES)
+]
 Lines = Annotated[
     list[str],
     argument("Files or - for standard input; .gz, .bz2, .xz, .zst as they are."),
@@ -337,10 +340,7 @@ class Study:
             _LANES,
         ),
     ] = None
-    device: Annotated[
-        str,
-        option("cpu, cuda (a GPU, see docs/gpu.md), or auto (default): a GPU where there is one and it pays.", _LANES),
-    ] = "auto"
+    device: Device = "auto"
     plot: Annotated[Path | None, option("Draw into this file (.png, .svg or .html).", OUTPUT)] = None
     csv: Annotated[Path | None, option("Write the table, with all its columns, to this file.", OUTPUT)] = None
 

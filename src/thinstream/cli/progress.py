@@ -44,6 +44,12 @@ def say_if_compiling(quiet: bool, seconds: float = 1.0) -> Iterator[None]:
         watches.remove(watch)
 
 
+def say_placed(device: str, lanes: int) -> None:
+    """Where models are is said where it is not the CPU."""
+    if device != "cpu":
+        say(f"thinstream: {lanes:,} lanes on the GPU")
+
+
 @contextmanager
 def show_steps(title: str, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
     """A progress bar on a terminal, elsewhere nothing: to be told steps done, all steps, and the last one's name."""
@@ -108,6 +114,10 @@ class Timed(Observer):
     def begin(self) -> None:
         """Starts the clock: loading and compiling are over."""
         self.clock.start()
+
+    def placed(self, device: str, lanes: int) -> None:
+        """Says so, where it is not the CPU."""
+        say_placed(device, lanes)
 
     def close(self) -> None:
         """Ends counting."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from thinstream.cli.io import collect_garbage, open_data, require_model_file, require_outputs
 from thinstream.cli.options import Output, Reading, Study, classes_of, parse_bytes
-from thinstream.cli.progress import Bar
+from thinstream.cli.progress import Bar, say_placed
 from thinstream.cli.render import say
 from thinstream.errors import InvalidParameterError
 from thinstream.evaluate.observer import Observer, Step
@@ -96,9 +96,9 @@ class _Passes(Observer):
             say(f"thinstream: {sizes}: {passes} passes")
 
     def placed(self, device: str, lanes: int) -> None:
-        """Where models are is said where it is not the CPU."""
-        if device != "cpu" and not self._quiet:
-            say(f"thinstream: {lanes:,} lanes on the GPU")
+        """Says so, where it is not the CPU."""
+        if not self._quiet:
+            say_placed(device, lanes)
 
     def moved(self, step: Step) -> None:
         """Moves the bar; a new one, where passes have become more."""

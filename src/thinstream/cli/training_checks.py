@@ -1,11 +1,15 @@
 """What is wrong with options of ``thinstream train``, said before anything is read."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thinstream.blend.placing import check_device, place
 from thinstream.cli.io import require_model_file, require_not_input, require_outputs, require_writable
 from thinstream.cli.options import Distributed, Reading
-from thinstream.errors import InvalidParameterError
+from thinstream.cli.render import say
+from thinstream.errors import DeviceWarning, InvalidParameterError
+from thinstream.lanes.devices import chosen_device
 from thinstream.plotting import check_picture
 from thinstream.streams.brokers import is_address
 from thinstream.streams.opening import require_files
@@ -13,6 +17,7 @@ from thinstream.streams.sources import resolve
 
 if TYPE_CHECKING:
     from thinstream.cli.commands.train import Training
+    from thinstream.learners.protocol import AnyLearner
 
 
 def check_options(
@@ -40,6 +45,9 @@ def check_options(
         raise InvalidParameterError("a threshold is for two classes named by --classes, without --grow-classes")
     if training.admit is not None and training.max_features is None and training.start is None:
         raise InvalidParameterError("--admit is for models with --max-features")
+    chosen_device(training.device, 0, 1)  # raises
+    if distributed.engine is not None and training.device == "cuda":
+        raise InvalidParameterError("--device cuda is for runs in one process, without --engine")
     if distributed.engine is not None and training.max_features is not None:
         raise InvalidParameterError("--max-features is for runs in one process, without --engine")
     if distributed.engine is None:
@@ -54,6 +62,16 @@ def check_options(
         raise InvalidParameterError("a pipe can be read once only: --passes needs files")
     if place is None and (training.resume or training.checkpoint_every or training.checkpoint_seconds is not None):
         raise InvalidParameterError("checkpoints need a place: give --model or --checkpoint")
+
+
+def place_model(learner: "AnyLearner", device: str) -> None:
+    """Says where the learner's models may learn, and why they stay on the CPU where a GPU is asked for."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", DeviceWarning)
+        check_device(learner, device)
+    for warning in told:
+        say(f"thinstream: {warning.message}")
+    place(learner, device)
 
 
 def _check_watching(training: "Training", distributed: Distributed) -> None:

@@ -64,7 +64,7 @@ def _moved_classes(learner: OneVsRest, where: Places, width: int) -> OneVsRest:
         new.__dict__.update(to_come=dict(learner.to_come), _known=learner._known)
     else:
         new = OneVsRest(models, learner.n_mistakes)
-    new._work = learner._work
+    new._work, new.device = learner._work, learner.device
     return new
 
 
@@ -86,6 +86,7 @@ def reset_features(learner: Any, features: Places) -> None:
         forget_scales(learner.preparation, features)
         reset_features(learner.inner, features)
     elif isinstance(learner, OneVsRest):
+        learner.come_home()
         for held in learner._held if isinstance(learner._held, list) else learner._held._blocks:
             reset_features(held, features)
     elif isinstance(learner, Learner):

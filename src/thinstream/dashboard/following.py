@@ -57,6 +57,10 @@ class Following(Observer):
         """For the other."""
         self._other.split(passes, needed, limit)
 
+    def placed(self, device: str, lanes: int) -> None:
+        """For the other."""
+        self._other.placed(device, lanes)
+
     def wants_nnz(self, n_features: int) -> bool:
         """As the other says."""
         return self._other.wants_nnz(n_features)

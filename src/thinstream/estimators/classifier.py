@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from thinstream.batch import Batch
+from thinstream.blend.placing import check_device, place
 from thinstream.budget import ADMIT
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.estimators.base import as_before_on_error
@@ -19,7 +20,8 @@ from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weigh
 from thinstream.estimators.remembered import KEY
 from thinstream.estimators.streams import StreamClassifier
 from thinstream.evaluate.label_order import LabelOrder, warn_of_sorted
-from thinstream.models import Names
+from thinstream.learners import Classes
+from thinstream.models import Model, Names
 from thinstream.models.probabilities import probabilities
 from thinstream.preparing import Preparation
 from thinstream.streams.at_hand import batch_like
@@ -38,6 +40,7 @@ COMMON_PARAMETERS: dict[str, Any] = {
     "max_features": None,
     "admit": ADMIT,
     "calibrate": False,
+    "device": "cpu",
 }
 
 #: Rows of a shuffled pass that are gathered at a time.
@@ -92,6 +95,9 @@ class OnlineClassifier(StreamClassifier):
         Whether a head learns along how sure the scores are: a logistic regression on them, fitted as rows come by, each
         before it is learned. ``predict_proba`` is its; ``coef_`` and scores are log-odds, ``cumulative_loss_`` is the
         logistic loss, and every row counts as an update.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where models of many classes learn side by side, and those of ``Auto``: "cuda" is a GPU (docs/gpu.md), "auto"
+        takes one where it pays. The model is the same; a file of it does not say where it learned.
 
     Attributes
     ----------
@@ -194,6 +200,29 @@ class OnlineClassifier(StreamClassifier):
             model = replace(model, names=Names.of(list(names)), extra={**model.extra, KEY: known_extra})
         self._adopt(model)
         return out
+
+    def _fresh_model(
+        self, classes: Classes, n_features: int = 0, labels: Any = None, columns: Any = None, **more: Any
+    ) -> Model:
+        model, device = super()._fresh_model(classes, n_features, labels, columns, **more), self._device
+        check_device(model.learner, device)
+        place(model.learner, device)
+        return model
+
+    def _model_to_teach(self, labels: Any, classes: Any, n_features: int, from_y: bool) -> Model:
+        model = super()._model_to_teach(labels, classes, n_features, from_y)
+        place(model.learner, self._device)
+        return model
+
+    def _copy_to_teach(self) -> Model:
+        model = super()._copy_to_teach()
+        place(model.learner, self._device)
+        return model
+
+    @property
+    def _device(self) -> str:
+        found: str = self.get_params(deep=False)["device"]
+        return found
 
     def _in_order(self, batch: Batch, generator: np.random.RandomState) -> Iterator[Batch]:
         """One pass: the batch as it is, or shuffled, a piece at a time so that no second copy of it is made."""

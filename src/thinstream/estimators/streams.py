@@ -52,12 +52,16 @@ class StreamClassifier(ThinnableClassifier):
             self._check_unchanged_parameters()
             self._require_growing_like(stream)
             if self._model.classes.grow:
-                return self._adopt(learn_stream(self._model.copy(), stream))
+                return self._adopt(learn_stream(self._copy_to_teach(), stream))
             told, own = tuple(classes_for(stream, classes)), tuple(self._model.classes)
             named = classes is not None or not _by_sign(stream)
             if told != own and (named or len(own) > 2):
                 raise InvalidInputError(f"the model has the classes {own!r}, the stream {told!r}")
-            return self._adopt(learn_stream(self._model.copy(), stream))
+            return self._adopt(learn_stream(self._copy_to_teach(), stream))
+
+    def _copy_to_teach(self) -> Model:
+        """A model of its own that goes on."""
+        return self._model.copy()
 
     def predict_stream(self, stream: Stream) -> Iterator[NDArray[Any]]:
         """Predictions for a stream, an array per batch; unknown columns count nothing."""

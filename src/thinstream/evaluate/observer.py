@@ -54,7 +54,7 @@ class Observer:
         """Called when all models of a study at once would need too many bytes: they go in several passes."""
 
     def placed(self, device: str, lanes: int) -> None:
-        """Called when it is clear where the lanes of a study will be: "cpu" or "cuda"."""
+        """Called when it is clear where lanes are: "cpu" or "cuda"; of a run, when they have gone to a GPU."""
 
     def wants_nnz(self, n_features: int) -> bool:
         """Whether the next line is to count the non-zero weights, which takes time for each feature."""

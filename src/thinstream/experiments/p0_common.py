@@ -12,6 +12,7 @@ from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.experiments.data import Data, batch_of, split, unit_vectors
 from thinstream.experiments.experiment import Claim, Row, markdown
+from thinstream.experiments.places import asked_device, device_for
 from thinstream.experiments.presenting import distinct, pick, plus_minus
 from thinstream.lanes import Lanes
 from thinstream.tune.candidates import FOLDS, grid, paper_grid
@@ -110,7 +111,13 @@ def choose_parameters(
         space = {name: values[5:7] for name, values in space.items()}
     trials = [Trial({**contestant.fixed, **setting}, (costs,), fit_intercept=False) for setting in grid(space)]
     config = StudyConfig(
-        contestant.algorithm, FOLDS, n_features=rows.n_features, dtype="float64", final=True, memory=MEMORY
+        contestant.algorithm,
+        FOLDS,
+        n_features=rows.n_features,
+        dtype="float64",
+        final=True,
+        memory=MEMORY,
+        device=asked_device(),
     )
     found = search(Matrix(rows), config, trials, scoring_of(scoring))
     return dict(trials[found.best].parameters)
@@ -147,6 +154,7 @@ def learned(
         dtype="float64",
         fit_intercept=False,
         costs=[costs] * len(each),
+        device=device_for(len(each)),
     )
     lanes.learn(whole_periods(contestant, rows))
     return lanes

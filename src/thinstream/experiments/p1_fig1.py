@@ -10,6 +10,7 @@ import numpy as np
 
 from thinstream.experiments.data import Data, split
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, cells_for, markdown
+from thinstream.experiments.places import asked_device
 from thinstream.experiments.presenting import distinct, legend, panels, pick
 
 SETS = ("20news-comp-vs-rec", "farm-ads", "phish-url-pdd", "debian-science")
@@ -85,7 +86,7 @@ def told(method: str, p: int, train: Data) -> Any:
     if method == "FGM":
         return ts.FGM(group_size=max(1, p // GROUPS), n_groups=GROUPS, fit_intercept=False)
     model = ts.SOFS(B=p, fit_intercept=False)
-    search = ts.OnlineGridSearchCV(model, {"r": list(R)}, refit=False).fit(train.X, train.y)
+    search = ts.OnlineGridSearchCV(model, {"r": list(R)}, refit=False, device=asked_device()).fit(train.X, train.y)
     return model.set_params(**search.best_params_)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thinstream.experiments.data import joined, parts, scaled
 from thinstream.experiments.experiment import Cell, Claim, Compared, Experiment, Row, markdown
+from thinstream.experiments.places import asked_device
 from thinstream.experiments.presenting import distinct, grouped, legend, panels_for, pick, plus_minus, published
 
 DECADES = [1e-2, 1e-1, 1.0, 1e1, 1e2]
@@ -105,7 +106,7 @@ def chosen(method: str, train: Sample) -> tuple[Any, str]:
         model = getattr(ts, name)(**({"covariance": "full"} if method in FULL else {}), **common, **fixed)
         if method in FULL and train.X.shape[1] > WIDE:
             return model, "default"
-        search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False)
+        search = ts.OnlineGridSearchCV(model, grid, cv=FOLDS, refit=False, device=asked_device())
     else:
         batch: Any = BATCH.get(method)
         model = ts.BCW(loss=batch, **common) if batch else LinearSVC(loss="hinge", fit_intercept=False)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from thinstream.experiments import p2_common as p2
 from thinstream.experiments.data import batch_of, unit_vectors
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
+from thinstream.experiments.places import device_for
 from thinstream.experiments.presenting import distinct, legend, panels_for, pick, plot_rows
 from thinstream.lanes import Lanes
 
@@ -69,7 +70,8 @@ def grown(algorithm: str, settings: Settings, data: p2.Task, seed: int, passes: 
     growth, rows = Growth(data, len(settings)), len(data.train.y)
     batch = batch_of(data.train, np.random.default_rng(seed).permutation(rows))
     growth.see(np.zeros((data.width, len(settings))), range(len(settings)))
-    lanes = Lanes(algorithm, settings, n_features=data.width, dtype="float64", fit_intercept=False)
+    common: dict[str, Any] = {"n_features": data.width, "dtype": "float64", "fit_intercept": False}
+    lanes = Lanes(algorithm, settings, device=device_for(len(settings)), **common)
     here, basis, done = list(range(len(settings))), unit_vectors(data.width), 0
     for stop in p2.halts(rows, passes):
         start = done % rows

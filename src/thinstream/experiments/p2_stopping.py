@@ -10,6 +10,7 @@ from thinstream.experiments import p2_common as p2
 from thinstream.experiments.data import batch_of, unit_vectors
 from thinstream.experiments.experiment import Cell, Claim, Experiment, Row, markdown
 from thinstream.experiments.p2_fig5 import ETA, L1, MARGIN, PASSES
+from thinstream.experiments.places import device_for
 from thinstream.experiments.presenting import distinct, legend, mean, panels, pick
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
@@ -31,7 +32,8 @@ def choose_setting(data: p2.Task, passes: int) -> dict[str, float]:
 def learned(data: p2.Task, settings: list[dict[str, float]], seed: int, passes: int) -> Lanes:
     """All settings as lanes over one shuffled copy, pass after pass."""
     batch = batch_of(data.train, np.random.default_rng(seed).permutation(len(data.train.y)))
-    lanes = Lanes(RULE, settings, n_features=data.width, dtype="float64", fit_intercept=False)
+    common: dict[str, Any] = {"n_features": data.width, "dtype": "float64", "fit_intercept": False}
+    lanes = Lanes(RULE, settings, device=device_for(len(settings)), **common)
     for _ in range(passes):
         lanes.learn(batch)
     return lanes

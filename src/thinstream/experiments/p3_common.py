@@ -14,6 +14,7 @@ from thinstream.estimators.grid_search import OnlineGridSearchCV
 from thinstream.evaluate.report import Tradeoff
 from thinstream.experiments.data import Data, of_batches, parts, unit, whole
 from thinstream.experiments.experiment import Row
+from thinstream.experiments.places import asked_device
 from thinstream.experiments.presenting import mean, panels, pick, spread
 from thinstream.streams import open_stream
 
@@ -217,6 +218,7 @@ def search(
         scoring="weighted_sum" if measure.kind == "sum" else "cost",
         tradeoff=measure.tradeoff,
         refit=False,
+        device=asked_device(),
     )
     scores = searching.fit(data.X, data.y).cv_results_["mean_test_score"]
     return np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-1.0)

@@ -20,6 +20,7 @@ from thinstream.errors import InvalidInputError, MissingDataError
 from thinstream.experiments.data import is_here
 from thinstream.experiments.experiment import Cell, Experiment, Row
 from thinstream.experiments.keeping import Result
+from thinstream.experiments.places import grids_on
 
 #: Called with the cells done, all cells, and the key of the last one.
 Progress = Callable[[int, int, str], None]
@@ -32,6 +33,7 @@ def run(
     smoke: bool = False,
     jobs: int = 1,
     fresh: bool = False,
+    device: str = "cpu",
     progress: Progress = lambda done, of, key: None,
 ) -> Result:
     """Runs the cells that are not kept in the folder yet; the rows of all, in the order of the cells.
@@ -48,6 +50,8 @@ def run(
         Processes; one if the experiment measures time.
     fresh : bool
         Whether to forget what is kept.
+    device : {"cpu", "cuda", "auto"}
+        Where grids learn; cells that are kept do not say.
     progress : callable
         Told after each cell.
 
@@ -70,7 +74,8 @@ def run(
     open_cells = [number for number, place in enumerate(places) if not place.exists()]
     done = len(cells) - len(open_cells)
     progress(done, len(cells), "")
-    for number, found, seconds in _worked([cells[number] for number in open_cells], 1 if experiment.timed else jobs):
+    todo = [cells[number] for number in open_cells]
+    for number, found, seconds in _worked(todo, 1 if experiment.timed else jobs, device):
         place, key = places[open_cells[number]], cells[open_cells[number]].key
         with replacing(place) as file:
             file.write_text(json.dumps({"key": key, "seconds": seconds, "rows": found}))
@@ -81,14 +86,14 @@ def run(
     return Result(rows, sum(cell["seconds"] for cell in kept), missing, smoke)  # seconds of earlier runs, too
 
 
-def _worked(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[int, list[Row], float]]:
+def _worked(cells: Sequence[Cell], jobs: int, device: str) -> Iterator[tuple[int, list[Row], float]]:
     """Cells as they are finished, with their number."""
     if jobs == 1 or len(cells) < 2:
         for number, cell in enumerate(cells):
-            yield number, *_work(cell)
+            yield number, *_work(cell, device)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(_work, cell): number for number, cell in enumerate(cells)}
+        futures = {pool.submit(_work, cell, device): number for number, cell in enumerate(cells)}
         try:
             for future in as_completed(futures):
                 yield futures[future], *future.result()
@@ -97,9 +102,9 @@ def _worked(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[int, list[Row], 
             raise
 
 
-def _work(cell: Cell) -> tuple[list[Row], float]:
+def _work(cell: Cell, device: str) -> tuple[list[Row], float]:
     start = time.process_time()
-    with threadpool_limits(1):  # cells run side by side, and times are those of one core
+    with grids_on(device), threadpool_limits(1):  # cells run side by side, and times are those of one core
         rows = cell.work(*cell.arguments)
     return rows, time.process_time() - start  # of the processor, whatever else runs on the machine
 

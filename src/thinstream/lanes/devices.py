@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from thinstream.engine.losses import LOGISTIC
 from thinstream.errors import DeviceWarning, InvalidParameterError, listed
 from thinstream.learners.memory import is_full
 
@@ -24,10 +25,14 @@ def device_for(device: str, rules: Sequence[Any]) -> str:
     stays = next((rule for rule in rules if stays_on_cpu(rule)), None) if device == "cuda" else None
     if stays is None:
         return device
-    name = type(stays).__name__
-    what = f"{name} with covariance='full'" if is_full(stays) else name
-    warnings.warn(f"{what} runs on the CPU only, so these lanes do", DeviceWarning, stacklevel=4)
+    warnings.warn(f"{described(stays)} runs on the CPU only, so these lanes do", DeviceWarning, stacklevel=4)
     return "cpu"
+
+
+def described(rule: Any) -> str:
+    """What it is that runs on the CPU only."""
+    name = type(rule).__name__
+    return f"{name} with covariance='full'" if is_full(rule) else name
 
 
 def chosen_device(device: str, lanes: int, threads: int) -> str:
@@ -49,11 +54,28 @@ def has_gpu() -> bool:
     return not SIMULATED and bool(cuda.is_available())
 
 
+def require_gpu() -> None:
+    """Raises unless lanes could live on a GPU of this machine, or in numba's simulator of one."""
+    from thinstream.lanes.cuda.package import require_device
+
+    require_device()
+
+
 def gpu_room() -> int:
     """Bytes lanes may take on the GPU."""
     from thinstream.lanes.cuda.block import CudaBlock
 
     return CudaBlock.room()
+
+
+def may_leave(rule: Any, device: str) -> bool:
+    """Whether a model that is to be trained may be on a GPU; by "auto" only if that changes none of its bits."""
+    return not stays_on_cpu(rule) and (device == "cuda" or not has_other_bits(rule))
+
+
+def has_other_bits(rule: Any) -> bool:
+    """Whether the last bits of a model of a rule are others on a GPU, whose exp and log are of another library."""
+    return getattr(rule, "loss", 0) == LOGISTIC
 
 
 def stays_on_cpu(rule: Any) -> bool:

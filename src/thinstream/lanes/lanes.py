@@ -291,6 +291,10 @@ class Lanes:
             for slot in np.flatnonzero(failed >= 0).tolist():
                 self._failed.setdefault(numbers[slot], first + int(failed[slot]))
 
+    def widen(self, n_features: int) -> None:
+        """Room for so many features, or an error that says why there is none."""
+        self._widen(n_features)
+
     def _widen(self, n_features: int) -> None:
         if n_features <= self.n_features:
             return

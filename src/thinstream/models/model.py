@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.blend.placing import device_of, place
 from thinstream.blend.serving import blends_of, leave_few, rows_for_few
 from thinstream.budget import ADMIT, BudgetLearner, BudgetTable, KeptLearner, budget_of, budgeted
 from thinstream.budget import merged as merged_budgets
@@ -232,7 +233,9 @@ class Model:
 
     def copy(self) -> Self:
         """One that can learn while this one stays as it is."""
-        return replace(self, learner=copy.deepcopy(self.learner))
+        made = replace(self, learner=copy.deepcopy(self.learner))
+        place(made.learner, device_of(self.learner))
+        return made
 
     def learn(self, batch: Batch, classes: Classes, scores: bool = True) -> tuple[Self, NDArray[Any]]:
         """Learns rows whose labels are those of ``classes``: its own, or these and more; the model with all of them.

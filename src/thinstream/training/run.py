@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
+from thinstream.blend.placing import device_of, lanes_away, place
 from thinstream.blend.serving import kinds_of_rows, n_vectors
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.evaluate.growing import progress_for
@@ -25,6 +26,9 @@ from thinstream.streams.stream import START, Stream, batches_from
 from thinstream.training.checkpoint import Checkpoints, State
 from thinstream.training.drift import DriftWatch
 from thinstream.training.stopping import Interrupted, Stopping, stopping
+
+#: Weights that are counted in the time in which a lane comes from a GPU.
+FETCH = 10_000
 
 __all__ = ["Interrupted", "Line", "NullObserver", "Observer", "Run", "Step"]
 
@@ -78,6 +82,7 @@ class Run:
         self._since = 0  # rows since the last checkpoint
         self._order = LabelOrder()
         self._most_skipped = 0  # in a pass that is over
+        self._away = 0  # lanes on a GPU that somebody was told of
         self._progressive = model.learner.reads == "once"  # others have no score of a row before it is learned
         if goal is not None:
             _require_goal(goal, model)
@@ -93,6 +98,7 @@ class Run:
                 f"{self.checkpoints.path} cannot be resumed: its class weights are {found.model.class_weight!r}, those "
                 f"given are {self.state.model.class_weight!r}"
             )
+        place(found.model.learner, device_of(self.state.model.learner))
         self.state = found
         if self.stream.skipped is not None:
             self.stream.skipped.count = found.skipped
@@ -207,6 +213,9 @@ class Run:
             rows = rows.labelled(y, rows.weights)
         self._order.update(y)
         model, scores = model.learn(rows, classes, scores=self._progressive)
+        if not self._away and (away := lanes_away(model.learner)):
+            self._away = away
+            self.watch.placed("cuda", away)
         self.state = self.state._replace(model=model)
         if self._progressive:
             scores = self._judged(scores)
@@ -240,7 +249,8 @@ class Run:
 
     def _line(self) -> None:
         progress, learner = self.state.progress, self.state.model.learner
-        nnz = learner.nnz if self.watch.wants_nnz(learner.n_weights * n_vectors(learner)) else None
+        many = learner.n_weights * n_vectors(learner) + FETCH * lanes_away(learner)
+        nnz = learner.nnz if self.watch.wants_nnz(many) else None
         met = None if nnz is None else self.state.model.n_weights_met
         self.watch.line(
             Line(

@@ -32,6 +32,14 @@ def reproduce(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes (default: one per core).", show_default=False)
     ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Of grids: cpu, cuda (a GPU, see docs/gpu.md), or auto (default): a GPU where there is one and it "
+            "pays.",
+            show_default=False,
+        ),
+    ] = "auto",
     smoke: Annotated[bool, typer.Option("--smoke", help="Tiny sizes, to see that everything runs.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget finished parts of earlier runs.")] = False,
     pages: Annotated[
@@ -49,7 +57,7 @@ def reproduce(
         from thinstream.cli.terminal import keep_going
 
         keep_going()
-        Reproduction(out, jobs, smoke, fresh, quiet).run(names or ["all"], only_pages=pages)
+        Reproduction(out, jobs, device, smoke, fresh, quiet).run(names or ["all"], only_pages=pages)
     else:
         _list_all()
 
@@ -73,6 +81,7 @@ class Reproduction:
 
     out: Path
     jobs: int | None
+    device: str
     smoke: bool
     fresh: bool
     quiet: bool
@@ -81,8 +90,12 @@ class Reproduction:
         """Runs the experiments one after the other, or writes the pages of what was run before."""
         from thinstream.experiments.catalogue import chosen, experiments
         from thinstream.experiments.writing import write_page, write_summary
+        from thinstream.lanes.devices import chosen_device, require_gpu
 
         asked = chosen(names)
+        chosen_device(self.device, 0, 1)  # raises
+        if self.device == "cuda" and not only_pages:
+            require_gpu()
         self.out.mkdir(parents=True, exist_ok=True)
         for experiment in asked:
             alone = len(asked) == 1
@@ -110,6 +123,7 @@ class Reproduction:
                     smoke=self.smoke,
                     jobs=self.jobs or processors(),
                     fresh=self.fresh,
+                    device=self.device,
                     progress=progress,
                 )
         except KeyboardInterrupt:

@@ -13,6 +13,7 @@ from thinstream.cli.options import (
     Algorithm,
     ClassWeight,
     Data,
+    Device,
     Distributed,
     Intercept,
     Metrics,
@@ -118,6 +119,7 @@ class Training:
             max=1.0,
         ),
     ] = None
+    device: Device = "auto"
     cache: Annotated[
         bool,
         option("Keep a binary copy beside the data (FILE.cache) and read that from now on.", "Reading", "--cache"),
@@ -198,13 +200,14 @@ def train(
     constant answer (base), precision, recall and F1 of the positive class, log-loss, AUC, average precision (AP),
     non-zero weights. Of more than two classes precision, recall, F1 and AP are means of the classes.
     """
+    from thinstream.blend.placing import come_home
     from thinstream.blend.serving import blends_of
     from thinstream.cli.following import follow, shown_live
     from thinstream.cli.io import collect_garbage, look_first, open_data, read_as_learned, with_many_numbers
     from thinstream.cli.progress import JsonLines, Table, Unmeasured
     from thinstream.cli.render import say
     from thinstream.cli.terminal import keep_going
-    from thinstream.cli.training_checks import check_options
+    from thinstream.cli.training_checks import check_options, place_model
     from thinstream.cli.training_end import show_end
     from thinstream.evaluate.showing import usual
     from thinstream.models.file import write
@@ -240,6 +243,9 @@ def train(
     else:
         model = _model_to_continue(training, training.start, reading, named, parameters)
         reading = read_as_learned(data, reading, model, training.start)
+    if distributed.engine is None:
+        slow = training.device == "auto" and (live or late.used)  # rows come in small pieces, for which no GPU pays
+        place_model(model.learner, "cpu" if slow else training.device)
     for blend in blends_of(model.learner):
         blend.threads = reading.threads or os.cpu_count() or 1
     asked = parse_metrics(metrics, model.classes)
@@ -301,6 +307,7 @@ def train(
     finally:
         if followed is None:  # else it is closed before the page is
             watch.close()
+    come_home(trained.learner)
     report = run.state.progress.report()
     if live:
         require_learned(run, names, source, training.model)
