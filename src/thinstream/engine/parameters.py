@@ -40,7 +40,10 @@ class Interval:
             return self.none
         if isinstance(value, bool) or not isinstance(value, numbers.Integral if self.whole else numbers.Real):
             raise TypeError
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number of more than a thousand bits
+            raise ValueError from None
         above = self.low <= number if self.closed else self.low < number
         if not (above and number <= self.high and math.isfinite(number)):
             raise ValueError

@@ -9,8 +9,8 @@ from thinstream.engine.records import Memory
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidParameterError
 from thinstream.lanes.access import numbers_of
-from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.lanes.many import rules_of
+from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.learner import EQUAL_COSTS, dtype_of
 from thinstream.learners.registry import described_by
 

@@ -22,17 +22,28 @@ def rules_of(algorithm: Algorithm, many: Sequence[Mapping[str, Any]], kind: np.d
     rules = _together(algorithm, many, kind)
     if rules is None:  # something is unusual, or not allowed: one by one it is told
         rules = [rule_of(algorithm, dict(given)) for given in many]
-        checked: Sequence[int] = range(len(rules))
+        doubtful: Sequence[int] = range(len(rules))
     else:
-        checked = range(len(rules) if _begins_by_itself(rules[0]) else 1)
-    for place in checked:
+        doubtful = _doubtful(rules, kind, grow)
+    for place in doubtful:
         require_sound(algorithm.name, rules[place], kind, grow, dict(many[place]))
     return rules
 
 
-def _begins_by_itself(rule: Any) -> bool:
-    """Whether a model's first state, or what it needs to know of a stream, hangs on the rule's own numbers."""
-    return any(getattr(type(rule), name).__name__ != "<lambda>" for name in ("fresh", "needs_dimension"))
+def _doubtful(rules: Sequence[Any], kind: np.dtype[Any], grow: bool) -> Sequence[int]:
+    """Rules with which a model may not be able to begin: one, where that does not hang on the rule's own numbers."""
+    if grow and _has_own(rules[0], "needs_dimension"):
+        return range(len(rules))
+    if not _has_own(rules[0], "fresh"):
+        return range(1)
+    begin = np.array([tuple(rule.fresh()) for rule in rules], np.float64)
+    fine = np.all(np.abs(begin) <= np.finfo(kind).max, axis=1)
+    found: list[int] = np.flatnonzero(~fine).tolist()
+    return found
+
+
+def _has_own(rule: Any, hook: str) -> bool:
+    return getattr(type(rule), hook).__name__ != "<lambda>"
 
 
 def _together(algorithm: Algorithm, many: Sequence[Mapping[str, Any]], kind: np.dtype[Any]) -> list[Any] | None:
@@ -44,8 +55,8 @@ def _together(algorithm: Algorithm, many: Sequence[Mapping[str, Any]], kind: np.
     columns = {name: _column(known[name], [given[name] for given in many], kind) for name in names}
     if any(column is None for column in columns.values()):
         return None
-    every = [columns[name] or [rule._field_defaults[name]] * len(many) for name in rule._fields]
-    return list(map(rule._make, zip(*every, strict=True)))
+    every = [columns.get(name) or [rule._field_defaults[name]] * len(many) for name in rule._fields]
+    return list(map(rule._make, zip(*every, strict=True))) if every else [rule()] * len(many)
 
 
 def _column(parameter: Parameter, values: list[Any], kind: np.dtype[Any]) -> list[Any] | None:

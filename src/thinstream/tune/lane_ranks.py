@@ -29,10 +29,9 @@ def _count(bits: Any, y: Any, roles: Any, bins: Any, role: Any) -> None:
                 continue
             for k in range(classes):
                 own = y[i] == k if classes > 1 else y[i] > 0
+                place = 0 if own else BINS - 1  # the score of a model that failed is wrong about either class
                 if is_number(bits[i, model, k]):
                     place = bin_of(bits[i, model, k])
-                else:  # the score of a model that failed is wrong about either class
-                    place = 0 if own else BINS - 1
                 bins[model, k, 1 if own else 0, place] += 1
 
 

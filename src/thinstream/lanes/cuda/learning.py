@@ -62,7 +62,7 @@ def learn_scored(
     weights: NDArray[np.float64],
     out: NDArray[Any],
 ) -> None:
-    """The same with a column of labels and weights per lane, or one for all; scores are fetched, if ``out`` has room."""
+    """The same with a column of labels and weights per lane, or one for all; scores go where ``out`` has room."""
     lanes = np.arange(out.shape[1], dtype=np.int32)
     columns = Columns(y, weights, *(lanes if each.shape[1] > 1 else 0 * lanes for each in (y, weights)))
 

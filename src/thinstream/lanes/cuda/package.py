@@ -113,15 +113,14 @@ def _load_numpy() -> None:
     """Has numba-cuda load what it knows of numpy, of which it may name a function that a newer numpy lacks."""
     from numba.cuda.descriptor import cuda_target
 
-    lacking = not hasattr(np, "row_stack")
-    if lacking:
-        np.row_stack = np.vstack
+    lacking = {"row_stack": np.vstack} if not hasattr(np, "row_stack") else {}
+    vars(np).update(lacking)
     try:
         cuda_target.typing_context.refresh()
         cuda_target.target_context.refresh()
     finally:
-        if lacking:
-            del np.row_stack
+        for name in lacking:
+            del vars(np)[name]
 
 
 def _hide_from_cuda() -> None:
