@@ -6,6 +6,8 @@ WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 GALLERY ?= all
+# hundreds of processes are started: each would compile every module it imports to bytecode again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-browser test-distributed test-gpu test-mlflow test-versions dist lint style types bench versus reproduce fuzz docs docs-site golden clean
 .DEFAULT_GOAL := help
