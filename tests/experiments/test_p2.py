@@ -86,6 +86,7 @@ def test_a_level_keeps_the_last_model_before_it_is_passed():
     assert (found.valid[-1, 0], found.test[-1, 0]) == tuple(both)
 
 
+@pytest.mark.slow  # lanes of a rule no other test has lanes of
 def test_runs_keep_to_the_levels_and_lanes_equal_single_runs():
     data = task_of()
     settings = [{"eta": 0.5, "l1": l1, "margin": 0.01} for l1 in (1e-3, 0.05)]
