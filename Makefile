@@ -6,6 +6,8 @@ WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 GALLERY ?= all
+# hundreds of processes are started: each would compile every module it imports to bytecode again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-browser test-distributed test-gpu test-mlflow test-versions dist lint style types bench versus reproduce fuzz docs docs-site golden clean
 .DEFAULT_GOAL := help
@@ -41,7 +43,7 @@ interpreted: $(VENV)/ready-test
 test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests with fresh random examples, chosen by the commit's hash (SEED)
 	$(BIN)/python -m tests.slow_slice --workers $(WORKERS) --seconds $(SLICE_SECONDS) $(if $(SEED),--seed $(SEED))
 
-test-slow: $(VENV)/ready-test ## everything on one machine, with ten times as many random streams
+test-slow: $(VENV)/ready-test ## everything on one machine, with more than ten times as many random streams
 	THINSTREAM_HYPOTHESIS=tenfold $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not services and not browser and not ray and not spark'
 	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m 'gpu and slow' tests/lanes/cuda
 

@@ -27,7 +27,7 @@ from thinstream.models import Model, read, write
 from thinstream.one_vs_rest import OneVsRest, merge
 
 #: As in the tests of lanes, so that nothing else is compiled.
-DAILY = ("SSOL", "STG")
+DAILY = ("SSOL", "FSOL")
 NAMES = [
     pytest.param(algorithm.name, marks=() if algorithm.name in DAILY else pytest.mark.slow)
     for algorithm in ts.algorithms("online")

@@ -86,6 +86,6 @@ def test_what_is_forgotten_is_forgotten_here_too():
     X = np.zeros((1100, 2))
     X[:100, 0], X[100:, 1] = 1.0, 1.0
     y = np.where(np.arange(1100) % 3 == 0, -1, 1)
-    learner = ts.AROW(half_life=100.0).fit(X, y)._model.learner
+    learner = ts.AROW(half_life=100.0, dtype="float64").fit(X, y)._model.learner
     weights, found = np.abs(learner.weights()), importance(learner, 1.0)
     assert found[0] / weights[0] < 0.05 * found[1] / weights[1]

@@ -105,10 +105,17 @@ def test_rows_of_weight_0_are_no_reason_to_look_again(monkeypatch):
     assert bits(blend) == before
 
 
-@pytest.mark.parametrize("few", [0, 3])
-def test_models_run_for_themselves_or_side_by_side_with_the_same_bits(few, monkeypatch):
+@pytest.mark.parametrize(
+    ("members", "few"),
+    [
+        pytest.param(FEW, 3, id="alone"),
+        pytest.param(FEW[::2], 0, id="lanes"),
+        pytest.param(FEW, 0, id="lanes of all", marks=pytest.mark.slow),
+    ],
+)
+def test_models_run_for_themselves_or_side_by_side_with_the_same_bits(members, few, monkeypatch):
     monkeypatch.setattr(grouping, "FEW", few)
-    blend = Blend(FEW, n_features=FEATURES, dtype="float64")
+    blend = Blend(members, n_features=FEATURES, dtype="float64")
     blend.learn(rows(9, 300))
     alone = [make_learner(m.algorithm, n_features=FEATURES, dtype="float64", **m.parameters) for m in blend.members]
     for model, one in zip(alone, blend.lanes, strict=True):

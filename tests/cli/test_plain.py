@@ -162,20 +162,35 @@ def test_unreadable_files_are_left_to_typer(tmp_path, monkeypatch):
 PROGRAM = "import os, sys; from thinstream.cli.main import main\nos._exit = lambda code: print(*sys.modules)\nmain()"
 
 
-@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled when jit is disabled")
-def test_a_start_imports_only_what_it_needs(data, tmp_path):
-    """Once compiled, training and predicting load neither numba nor scipy, nor typer; models have the same bytes."""
+HEAVY = {"numba", "scipy", "sklearn", "typer", "rich"}
+TRAIN = ["train", "d.svm", "-a", "perceptron", "-q", "-m"]
+PREDICT = ["predict", "d.svm", "-m", "second.ts", "-o", "labels"]
+compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled when jit is disabled")
 
-    def loaded(*words):
-        environment = {**os.environ, "PYTHONPATH": SOURCE, "NUMBA_CACHE_DIR": str(tmp_path / "compiled")}
-        command = [sys.executable, "-c", PROGRAM, *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        return set(done.stdout.split("\n")[-2].split())
 
-    train, heavy = ["train", "d.svm", "-a", "perceptron", "-q", "-m"], {"numba", "scipy", "sklearn", "typer", "rich"}
-    predict = ["predict", "d.svm", "-m", "second.ts", "-o", "labels"]
-    assert loaded(*train, "first.ts") & heavy == {"numba", "scipy"}
-    assert loaded(*train, "second.ts") & heavy == set()
+def loaded(*words, **more):
+    """The modules of a process that has run a command."""
+    environment = {**os.environ, "PYTHONPATH": SOURCE, **more}
+    command = [sys.executable, "-c", PROGRAM, *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return set(done.stdout.split("\n")[-2].split())
+
+
+@compiled_only
+def test_a_start_imports_only_what_it_needs(data):
+    """Once compiled, training and predicting load neither numba nor scipy, nor typer."""
+    for command in ([*TRAIN, "second.ts"], PREDICT):
+        loaded(*command)
+        assert loaded(*command) & HEAVY == set()
+
+
+@pytest.mark.slow  # it compiles all it runs, in a folder of its own
+@compiled_only
+def test_the_first_start_imports_what_compiles(data, tmp_path):
+    """Numba is loaded once; models of code that was compiled, and that was kept, have the same bytes."""
+    kept = {"NUMBA_CACHE_DIR": str(tmp_path / "compiled")}
+    assert loaded(*TRAIN, "first.ts", **kept) & HEAVY == {"numba", "scipy"}
+    assert loaded(*TRAIN, "second.ts", **kept) & HEAVY == set()
     assert Path("first.ts").read_bytes() == Path("second.ts").read_bytes()
-    loaded(*predict)
-    assert loaded(*predict) & heavy == set()
+    loaded(*PREDICT, **kept)
+    assert loaded(*PREDICT, **kept) & HEAVY == set()

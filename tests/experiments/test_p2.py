@@ -86,6 +86,7 @@ def test_a_level_keeps_the_last_model_before_it_is_passed():
     assert (found.valid[-1, 0], found.test[-1, 0]) == tuple(both)
 
 
+@pytest.mark.slow  # lanes that no other test compiles
 def test_runs_keep_to_the_levels_and_lanes_equal_single_runs():
     data = task_of()
     settings = [{"eta": 0.5, "l1": l1, "margin": 0.01} for l1 in (1e-3, 0.05)]
@@ -102,6 +103,7 @@ def test_errors_count_zero_scores_as_negative():
     assert p2_common.errors(X, y, np.array([[1.0, -1.0]])).tolist() == pytest.approx([1 / 3, 1.0])
 
 
+@pytest.mark.slow  # the same lanes
 def test_frozen_models_are_told_from_those_that_end():
     data = task_of()
     lanes = p2_stopping.learned(data, [{"eta": 1.0, "max_density": bound} for bound in (0.2, 1.0)], 0, 2)

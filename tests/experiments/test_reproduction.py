@@ -7,7 +7,7 @@ import pytest
 
 from thinstream.experiments.catalogue import experiments
 from thinstream.experiments.keeping import kept
-from thinstream.experiments.writing import write_page, write_summary
+from thinstream.experiments.writing import write_page, write_summary, write_text
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "reproduction"
@@ -25,5 +25,17 @@ def test_pages_follow_from_the_rows(name, tmp_path):
     result = kept(RESULTS, name)
     assert result is not None, f"run: thinstream reproduce {name} --out docs/reproduction"
     assert not result.smoke
+    write_text(experiments()[name], result, tmp_path)
+    assert (tmp_path / f"{name}.md").read_text() == (RESULTS / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "p0-fig2" else pytest.param(name, marks=pytest.mark.slow) for name in experiments()]
+)
+def test_pictures_follow_from_the_rows(name, tmp_path):
+    """They are drawn, which takes a second or two each; their bytes depend on the release of matplotlib."""
+    result = kept(RESULTS, name)
+    assert result is not None
     write_page(experiments()[name], result, tmp_path)
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
     assert (tmp_path / f"{name}.md").read_text() == (RESULTS / f"{name}.md").read_text()

@@ -158,18 +158,18 @@ def in_node(linear, batch, folder, records=None):
 
 def cells_of(linear, batch, spelled=None):
     """Lines of a table (row, feature, value): features are spelled by whoever has names for them, else columns."""
+    names = [*linear.names] and all(j in linear.names for vector in linear.vectors for j in vector.indices.tolist())
     for i, (columns, values) in enumerate(each(batch)):
-        names = [*linear.names] and all(j in linear.names for vector in linear.vectors for j in vector.indices.tolist())
         known = [linear.names.get(j, f"no name {j}") if names else j for j in columns.tolist()]
         yield from spelled[i] if spelled else [(i, *cell) for cell in zip(known, values.tolist(), strict=True)]
         yield i, None, None  # rows without features are rows
 
 
-def _in_sql(connection, linear, batch, spelled):
+def _in_sql(connection, insert, linear, batch, spelled):
     cells = list(cells_of(linear, batch, spelled))
     kind = "VARCHAR" if any(isinstance(feature, str) for _, feature, _ in cells) else "BIGINT"
     connection.execute(f'CREATE TABLE features("row" INTEGER, "feature" {kind}, "value" DOUBLE)')
-    connection.executemany("INSERT INTO features VALUES (?, ?, ?)", cells)
+    insert(cells, kind)
     found = connection.execute(written(linear, "sql").decode()).fetchall()
     connection.close()
     if linear.is_binary:
@@ -180,12 +180,23 @@ def _in_sql(connection, linear, batch, spelled):
 
 
 def in_sqlite(linear, batch, folder, records=None):
-    return _in_sql(sqlite3.connect(":memory:"), linear, batch, records and list(spelled_rows(linear, records)))
+    connection = sqlite3.connect(":memory:")
+
+    def insert(cells, kind):
+        connection.executemany("INSERT INTO features VALUES (?, ?, ?)", cells)
+
+    return _in_sql(connection, insert, linear, batch, records and list(spelled_rows(linear, records)))
 
 
 def in_duckdb(linear, batch, folder, records=None):
-    duckdb = pytest.importorskip("duckdb")
-    return _in_sql(duckdb.connect(), linear, batch, records and list(spelled_rows(linear, records)))
+    connection = pytest.importorskip("duckdb").connect()
+
+    def insert(cells, kind):
+        """By columns: DuckDB takes seconds for thousands of single rows."""
+        columns = f"unnest(?::INTEGER[]), unnest(?::{kind}[]), unnest(?::DOUBLE[])"
+        connection.execute(f"INSERT INTO features SELECT {columns}", [list(column) for column in zip(*cells)])
+
+    return _in_sql(connection, insert, linear, batch, records and list(spelled_rows(linear, records)))
 
 
 def spelled_rows(linear, records):

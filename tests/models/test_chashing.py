@@ -48,7 +48,7 @@ int main(void) {
 #: Some that people type, and some of everything; a capital sigma is the one whose lower case depends on others.
 USUAL = "abcXYZ019_ .,!?-'\n\tÄÖüß€“”éÉñÑжЖДдλΛ中文字İıﬁ𝒳𐐀😀ǅ\u00a0\u0301"
 ANY = np.random.default_rng(0).integers(1, 0x30000, 3000).tolist()
-CHARACTERS = [*USUAL * 20, *(chr(c) for c in ANY if not 0xD800 <= c < 0xE000 and c != 0x3A3)]
+CHARACTERS = np.array([*USUAL * 20, *(chr(c) for c in ANY if not 0xD800 <= c < 0xE000 and c != 0x3A3)])
 
 
 def drawn(n, seed):

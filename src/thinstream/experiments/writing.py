@@ -24,6 +24,11 @@ def write_page(experiment: Experiment, result: Result, folder: Path) -> None:
     experiment.draw(result.rows, figure)
     with replacing(folder / f"{experiment.name}.png") as file:
         figure.savefig(file, dpi=110, format="png", metadata={"Software": None})
+    write_text(experiment, result, folder)
+
+
+def write_text(experiment: Experiment, result: Result, folder: Path) -> None:
+    """NAME.md alone."""
     parts = [
         f"# {experiment.title}\n\n{experiment.source}; `thinstream reproduce {experiment.name}`.",
         *_warnings(experiment, result),

@@ -167,7 +167,7 @@ def _rules(
     known = np.array(classes, dtype=np.float64)
     order = np.argsort(known)  # −1 and +1 of two classes, numbers of more
     codes = (2 * order - 1 if len(known) == 2 else order).astype(np.float64)
-    return Rules(first, widest, limit, known[order], codes, not labelled)
+    return Rules(first, widest, float(limit), known[order], codes, not labelled)
 
 
 def begins_at_zero(files: list[str]) -> bool:
