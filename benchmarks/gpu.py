@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu                                # the table of docs/gpu.md
     python -m benchmarks.gpu --lanes 1024 --rules FSOL --rows 20000
+    python -m benchmarks.gpu --text                         # text to tallies: a study of a libsvm file
     python -m benchmarks.gpu --search news.train.svm        # 10,000 settings × 5 folds of SSOL, text to result
     python -m benchmarks.gpu --classes                      # 103 classes, text to models
 
@@ -26,6 +27,8 @@ from thinstream.batch import Batch
 from thinstream.lanes import Lanes
 from thinstream.learners import Learner
 from thinstream.streams.opening import open_stream
+from thinstream.tune.multipass import study_stream
+from thinstream.tune.trials import StudyConfig, Trial
 
 RULES = ("FSOL", "SSOL", "AROW")
 LANES = (256, 1024, 4096, 16384)
@@ -78,6 +81,29 @@ def same(rule, lanes, batch, sample=3):
         if model.weights().tobytes() != lanes[lane].weights().tobytes():
             return False
     return True
+
+
+def text_to_tallies(batch, rules, counts, threads, without_cpu):
+    """Seconds from a libsvm file to what each model got wrong before it learned a row; the best of two."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "rows.svm")
+        matrix = csr_matrix((batch.values, batch.indices, batch.indptr), (len(batch), batch.n_features))
+        dump_svmlight_file(matrix, batch.y, file, zero_based=False)
+        print(f"a file of {os.path.getsize(file) / 1e6:.0f} MB", flush=True)
+        for rule in rules:
+            for count in counts:
+                trials = [Trial(own) for own in parameters_of(rule, count)]
+                line, wrong = f"{rule:6} {count:6,} models, text to tallies:", []
+                for device in ("cuda",) if without_cpu else ("cuda", "cpu"):
+                    config = StudyConfig(rule, n_features=batch.n_features, threads=threads, device=device)
+                    best = np.inf
+                    for _ in range(2 if device == "cuda" else 1):
+                        start = time.perf_counter()
+                        found = study_stream(open_stream(file, threads=threads), config, trials)
+                        best = min(best, time.perf_counter() - start)
+                    line += f"  {device} {best:7.3f}"
+                    wrong.append(found.learned.counts)
+                print(line, f" same counts {all(np.array_equal(each, wrong[0]) for each in wrong)}", flush=True)
 
 
 def search(file, settings, threads, peers):
@@ -147,6 +173,7 @@ def main():
     options.add_argument("--settings", type=int, default=10_000)
     options.add_argument("--peers", type=int, default=100)
     options.add_argument("--classes", action="store_true")
+    options.add_argument("--text", action="store_true", help="text to tallies, instead of rows in memory")
     given = options.parse_args()
     if given.search or given.classes:
         if given.search:
@@ -158,6 +185,9 @@ def main():
     print(
         f"{given.rows:,} rows, {given.width:,} features, {batch.nnz:,} non-zeros, {given.threads} threads", flush=True
     )
+    if given.text:
+        text_to_tallies(batch, given.rules, given.lanes, given.threads, given.without_cpu)
+        return
     for rule in given.rules:
         for count in given.lanes:
             made, gpu, lanes = timed(rule, count, batch, "cuda", given.threads)
