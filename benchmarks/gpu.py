@@ -69,6 +69,7 @@ def timed(rule, count, batch, device, threads, times=2):
         made = min(made, time.perf_counter() - start)
         start = time.perf_counter()
         lanes.learn(batch, scores=False)
+        assert not lanes.failed  # which waits for the device, too
         best = min(best, time.perf_counter() - start)
     return made, best, lanes
 

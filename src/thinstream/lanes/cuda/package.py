@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ def kernel(
 @contextmanager
 def unfused() -> Iterator[None]:
     """Kernels compiled meanwhile have no fused multiply-add."""
+    _load_numpy()
     token = _exact.set(True)
     try:
         with warnings.catch_warnings():
@@ -95,7 +97,6 @@ def tell_cuda() -> None:
     if _told == all_there_is:
         return
     if not _told[0]:
-        _load_numpy()
         _wrap_compiler()
         for function, pick in _INSTEAD.items():
             overload(function, jit_options={"forceinline": True})(pick)
@@ -109,8 +110,11 @@ def tell_cuda() -> None:
     _told = all_there_is
 
 
+@cache
 def _load_numpy() -> None:
     """Has numba-cuda load what it knows of numpy, of which it may name a function that a newer numpy lacks."""
+    if SIMULATED:
+        return
     from numba.cuda.descriptor import cuda_target
 
     lacking = {"row_stack": np.vstack} if not hasattr(np, "row_stack") else {}
