@@ -18,7 +18,7 @@ from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.options import BITS, MOST_BITS, Options
 from thinstream.streams.text.digits import load_four
-from thinstream.streams.text.sorting import DIGITS, LONG, sort_by_digits, sort_few
+from thinstream.streams.text.sorting import BLOCK, DIGITS, LONG, sort_by_digits, sort_few
 
 _LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
 _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
@@ -222,28 +222,31 @@ def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any, once
     longest = 0
     for i in range(len(indptr) - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
-    spare, spare_sums = np.empty(longest, indices.dtype), np.empty(longest, sums.dtype)
-    counts = np.empty(DIGITS, np.int64)
-    start, nnz, width, largest, real = indptr[0], 0, 0, 0.0, values.dtype.type
+    row, row_sums = np.empty(longest + 1, indices.dtype), np.empty(longest, sums.dtype)
+    counts = np.empty(DIGITS, np.uint64)
+    start, nnz, width, largest, real = indptr[0], np.uint64(0), 0, 0.0, values.dtype.type
     for i in range(len(indptr) - 1):
         stop, first = indptr[i + 1], nnz
-        if stop - start < LONG:
-            sort_few(indices, sums, start, stop, spare, spare_sums)
+        if stop - start < LONG and stop + BLOCK <= len(indices):
+            sort_few(indices, sums, start, stop, row, row_sums)
         else:
-            sort_by_digits(indices, sums, start, stop, spare, spare_sums, counts)
-        while start < stop:
-            index, total = indices[start], sums[start]
-            start += 1
-            while start < stop and indices[start] == index:
-                total += 0.0 if once else sums[start]
-                start += 1
-            if not abs(total) <= limit:
+            sort_by_digits(indices, sums, start, stop, row, row_sums, counts)
+        size = np.uint64(stop - start)
+        row[size] = -1  # no index: it ends the last one
+        total, again = 0.0, False
+        for k in range(size):  # without branches: which words a text repeats cannot be guessed
+            index, more = row[k], row_sums[k]
+            total = total + (0.0 if once else more) if again else more
+            again = row[k + _ONE] == index
+            if (not again) & (not abs(total) <= limit):
                 return i, first, width, largest
             kept = real(total)
-            if kept != 0:
-                indices[nnz], values[nnz] = index, kept
-                nnz, width = nnz + 1, max(width, int(index) + 1)
-                largest = max(largest, abs(np.float64(kept)))
+            indices[nnz], values[nnz] = index, kept
+            stays = (not again) & (kept != 0)
+            nnz += np.uint64(stays)
+            width = max(width, int(index) + 1) if stays else width
+            largest = max(largest, abs(np.float64(kept))) if stays else largest
+        start = stop
         indptr[i + 1] = nnz
     return len(indptr) - 1, nnz, width, largest
 
