@@ -83,6 +83,13 @@ def sort_few(indices: Any, values: Any, start: Any, stop: Any, to: Any, to_value
     `BLOCK` of them are compared at a time, so ``indices`` must go on for so many behind ``stop``.
     """
     first, count, size = np.uint64(start), np.uint64(stop - start), np.uint64(BLOCK)
+    if count <= size:
+        within = (_ONE << count) - _ONE
+        for k in range(count):
+            index = indices[first + k]
+            place = ones(goes_before(indices, first, index, (_ONE << k) - _ONE) & within)
+            to[place], to_values[place] = index, values[first + k]
+        return
     for k in range(count):
         index, place = indices[first + k], np.uint64(0)
         for low in range(np.uint64(0), count, size):
