@@ -93,8 +93,8 @@ def sort_few(indices: Any, values: Any, start: Any, stop: Any, to: Any, to_value
     for k in range(count):
         index, place = indices[first + k], np.uint64(0)
         for low in range(np.uint64(0), count, size):
-            within = (_ONE << min(count - low, size)) - _ONE
-            earlier = (_ONE << min(max(k, low) - low, size)) - _ONE
+            there, passed = min(count - low, size), np.uint64(min(np.uint64(max(k, low)) - low, size))
+            within, earlier = (_ONE << there) - _ONE, (_ONE << passed) - _ONE
             place += ones(goes_before(indices, first + low, index, earlier) & within)
         to[place], to_values[place] = index, values[first + k]
 
