@@ -102,17 +102,17 @@ def sort_few(indices: Any, values: Any, start: Any, stop: Any, to: Any, to_value
 @scalar
 def sort_by_digits(indices: Any, values: Any, start: Any, stop: Any, to: Any, to_values: Any, counts: Any) -> None:
     """The same for many pairs of indices ≥ 0, a byte of the index after another; ``counts`` is room for `DIGITS`."""
-    first, zero, union, shift = np.uint64(start), np.uint64(0), np.uint64(0), np.uint64(0)
+    first, zero, rest, shift = np.uint64(start), np.uint64(0), np.uint64(0), np.uint64(0)
     count = np.uint64(stop - start)
     for k in range(count):
-        union |= np.uint64(indices[first + k])
-    while union >> shift > zero:
+        rest |= np.uint64(indices[first + k])
+    while rest > zero:
         _put_in_order(indices, values, first, to, to_values, zero, count, shift, counts)
-        shift += _BYTE
-        if union >> shift == zero:
+        shift, rest = shift + _BYTE, rest >> _BYTE  # not all at once: no number can be shifted by 64 bits
+        if rest == zero:
             return
         _put_in_order(to, to_values, zero, indices, values, first, count, shift, counts)
-        shift += _BYTE
+        shift, rest = shift + _BYTE, rest >> _BYTE
     for k in range(count):
         to[k], to_values[k] = indices[first + k], values[first + k]
 
