@@ -102,6 +102,25 @@ def test_long_rows_are_sorted_alike():
         assert (np.diff(found) > 0).all()
 
 
+@pytest.mark.twin
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_short_rows_are_sorted_alike(kind):
+    """By comparing many at a time, where others lie behind them."""
+    rng = np.random.default_rng(0)
+    sizes = [*range(70), 40]
+    indptr = np.cumsum([0, *sizes])
+    indices = rng.integers(30, size=indptr[-1]).astype(kind) << (20 if kind is np.int32 else 57)
+    values = rng.normal(size=len(indices)) * 10.0 ** rng.integers(-8, 8, len(indices))
+    rows, ends, found, sums, _, _ = tidy_rows(indptr.copy(), indices.copy(), values.copy(), "float64")
+    assert rows == len(sizes)
+    for i in range(rows):
+        expected = {}
+        for j, x in zip(indices[indptr[i] : indptr[i + 1]].tolist(), values[indptr[i] : indptr[i + 1]].tolist()):
+            expected[j] = expected[j] + x if j in expected else x
+        row = slice(ends[i], ends[i + 1])
+        assert list(zip(found[row].tolist(), sums[row].tolist())) == sorted(expected.items())
+
+
 def test_the_same_numbers_in_every_process():
     ask = "print(Hashing().index('free'), Hashing(31, seed=7).index('ü', 'ns'))"
     code = f"from thinstream.streams.text.hashing import Hashing; {ask}"

@@ -217,8 +217,10 @@ class CSV(ColumnFormat):
             layout = _NO_COLUMNS
         # a row, or a feature, takes a character and what ends it, unless empty cells are features
         most = len(text) // (1 if self.missing == "indicator" else 2) + 2
-        room, spans = Raw.empty(most, how.kind), self.room_for_spans(most)
-        cells = np.empty((len(text) + 1 if self.text else 0, 5), np.int64)
+        # a row takes what ends its cells; a bad one may come behind the last, with cells of text
+        most_rows = (len(text) + 1) // max(len(layout.kinds), 2) + 1
+        room, spans = Raw.empty(most, how.kind, most_rows), self.room_for_spans(most)
+        cells = np.empty(((most_rows + 1) * np.count_nonzero(layout.kinds == parser.TEXT), 5), np.int64)
         hashing = (np.uint64(how.mask), how.signed, LARGEST[self.dtype], CODES[self.missing])
         met = self.labels_in(text)[1] if self.grow_classes else None
         classes = self._classes if met is None else _classes((*met, *_NEVER))

@@ -148,9 +148,12 @@ def parse(
         label, weight = np.nan, 1.0
         while True:
             kind = columns.kinds[count] if count < width and verdict == FINE else IGNORED
-            value, end, known = plain_number(text, i, delimiter) if kind <= NUMERIC else (0.0, i, False)
+            quick = kind <= NUMERIC or (kind == LABEL and len(classes.ends) == 0)
+            value, end, known = plain_number(text, i, delimiter) if quick else (0.0, i, False)
             if known and abs(value) <= limit:  # most cells of most tables
-                if value != 0:
+                if kind == LABEL:
+                    label = value
+                elif value != 0:
                     hashed = columns.hashes[count]
                     _put(out, spans, nnz, hashed, mask, signed, value, count, i, end, False)
                     nnz += 1

@@ -42,10 +42,12 @@ class Raw(NamedTuple):
     ends: NDArray[np.int64]  # and where the next may begin
 
     @classmethod
-    def empty(cls, most: int, kind: Any = np.int32) -> Self:
-        """Room for so many rows and features, whose numbers are of this type."""
+    def empty(cls, most: int, kind: Any = np.int32, rows: int | None = None) -> Self:
+        """Room for so many features, whose numbers are of this type, and rows: as many, unless there can be but few."""
         kinds = (np.float64, np.float64, np.int64, kind, np.float64, np.int64, np.int64)
-        return cls._make(np.empty(most + 1, kind) for kind in kinds)
+        per_row = most if rows is None else rows
+        sizes = (per_row, per_row, per_row, most, most, per_row, per_row)
+        return cls._make(np.empty(size + 1, kind) for size, kind in zip(sizes, kinds, strict=True))
 
     def first(self, rows: int, weighted: bool) -> "Raw":
         """The rows a parser has filled in."""

@@ -18,13 +18,15 @@ from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
 from thinstream.streams.options import BITS, MOST_BITS, Options
 from thinstream.streams.text.digits import load_four
-from thinstream.streams.text.sorting import DIGITS, LONG, sort_by_digits, sort_few
+from thinstream.streams.text.sorting import BLOCK, DIGITS, LONG, sort_by_digits, sort_few
 
 _LOW, _BYTE = np.uint64(2**32 - 1), np.uint64(8)
 _C1, _C2, _FIVE, _MORE = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(5), np.uint64(0xE6546B64)
 _F1, _F2, _13, _16 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35), np.uint64(13), np.uint64(16)
 _15, _17, _19, _SIGN = np.uint64(15), np.uint64(17), np.uint64(19), np.uint64(31)
-_ONE, _WORD = np.uint64(1), np.uint64(32)
+_ONE, _THREE, _FOUR, _WORD = np.uint64(1), np.uint64(3), np.uint64(4), np.uint64(32)
+#: Names below it, in bytes, are hashed without a loop.
+_SHORT = np.uint64(16)
 #: The seed of the second hash.
 _SECOND = 0x9747B28C
 
@@ -47,18 +49,22 @@ def murmur(text: Any, start: Any, stop: Any, seed: Any) -> Any:
 @scalar
 def _murmur(text: Any, start: Any, stop: Any, seed: Any) -> Any:
     """The hash of 32 bits, in a uint64 (which never overflows on the way)."""
-    found, at = np.uint64(seed), np.int64(start)
-    while at + 4 <= stop:
+    found, at, size = np.uint64(seed), np.uint64(start), np.uint64(stop - start)
+    if size < _SHORT and at + _SHORT <= np.uint64(len(text)):  # no loop, whose end would be guessed wrong
+        for k in range(3):
+            more = stirred(found, load_four(text, at + _FOUR * np.uint64(k)))
+            found = more if size >= _FOUR * np.uint64(k + 1) else found
+        held = _BYTE * (size & _THREE)
+        word = load_four(text, at + (size - (size & _THREE))) & (_ONE << held) - _ONE
+        return _ended(found ^ _mixed(word), size)
+    end = at + (size - (size & _THREE))
+    while at < end:
         found = stirred(found, load_four(text, at))
-        at += 4
-    word, held = np.uint64(0), _BYTE * np.uint64(stop - at)
-    if held > 0:
-        if at + 4 <= len(text):  # bytes behind the name are there, and cut off
-            word = load_four(text, at) & (_ONE << held) - _ONE
-        else:
-            for k in range(stop - at):
-                word |= np.uint64(text[at + k]) << _BYTE * np.uint64(k)
-    return finished(found, word, held, stop - start)
+        at += _FOUR
+    word = np.uint64(0)
+    for k in range(size & _THREE):
+        word |= np.uint64(text[at + k]) << _BYTE * k
+    return _ended(found ^ _mixed(word), size)
 
 
 @scalar
@@ -91,8 +97,11 @@ def stirred(found: Any, word: Any) -> Any:
 @scalar
 def finished(found: Any, word: Any, held: Any, size: Any) -> Any:
     """The hash of ``size`` bytes, of which ``word`` has those behind the last whole word."""
-    if held > 0:
-        found ^= _mixed(word)
+    return _ended(found ^ _mixed(word) if held > 0 else found, size)
+
+
+@scalar
+def _ended(found: Any, size: Any) -> Any:
     found ^= np.uint64(size) & _LOW
     found = (found ^ found >> _16) * _F1 & _LOW
     found = (found ^ found >> _13) * _F2 & _LOW
@@ -222,28 +231,31 @@ def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any, once
     longest = 0
     for i in range(len(indptr) - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
-    spare, spare_sums = np.empty(longest, indices.dtype), np.empty(longest, sums.dtype)
-    counts = np.empty(DIGITS, np.int64)
-    start, nnz, width, largest, real = indptr[0], 0, 0, 0.0, values.dtype.type
+    row, row_sums = np.empty(longest + 1, indices.dtype), np.empty(longest, sums.dtype)
+    counts = np.empty(DIGITS, np.uint64)
+    start, nnz, width, largest, real = indptr[0], np.uint64(0), 0, 0.0, values.dtype.type
     for i in range(len(indptr) - 1):
         stop, first = indptr[i + 1], nnz
-        if stop - start < LONG:
-            sort_few(indices, sums, start, stop, spare, spare_sums)
+        if stop - start < LONG and stop + BLOCK <= len(indices):
+            sort_few(indices, sums, start, stop, row, row_sums)
         else:
-            sort_by_digits(indices, sums, start, stop, spare, spare_sums, counts)
-        while start < stop:
-            index, total = indices[start], sums[start]
-            start += 1
-            while start < stop and indices[start] == index:
-                total += 0.0 if once else sums[start]
-                start += 1
-            if not abs(total) <= limit:
+            sort_by_digits(indices, sums, start, stop, row, row_sums, counts)
+        size = np.uint64(stop - start)
+        row[size] = -1  # no index: it ends the last one
+        total, again = 0.0, False
+        for k in range(size):  # one loop, few branches: which words a text repeats cannot be guessed
+            index, more = row[k], row_sums[k]
+            total = total + (0.0 if once else more) if again else more
+            again = row[k + _ONE] == index
+            if (not again) & (not abs(total) <= limit):
                 return i, first, width, largest
             kept = real(total)
-            if kept != 0:
-                indices[nnz], values[nnz] = index, kept
-                nnz, width = nnz + 1, max(width, int(index) + 1)
-                largest = max(largest, abs(np.float64(kept)))
+            indices[nnz], values[nnz] = index, kept
+            stays = (not again) & (kept != 0)
+            nnz += np.uint64(stays)
+            width = max(width, int(index) + 1) if stays else width
+            largest = max(largest, abs(np.float64(kept))) if stays else largest
+        start = stop
         indptr[i + 1] = nnz
     return len(indptr) - 1, nnz, width, largest
 
