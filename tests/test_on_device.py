@@ -242,3 +242,20 @@ def test_grids_of_experiments():
         away = p0.learned(p0.SPARSE["FSOL"], {}, [0.0, 0.1], batch)
     assert (away.device, home.device) == ("cuda", "cpu")
     assert p0.weights_of(away).tobytes() == p0.weights_of(home).tobytes()
+
+
+def test_a_model_that_is_out_stays_out():
+    """One that failed before it came to the device, and one that is told to learn no more there."""
+    from thinstream.blend.group import Group
+
+    found = []
+    for device in ("cpu", "cuda"):
+        group = Group("fsol", [{"eta": eta} for eta in (0.5, 1.0, 2.0, 3.0, 4.0)], n_features=WIDTH, device=device)
+        batch = rows(3, 12, classes=2)
+        batch = batch.labelled(np.where(batch.y > 0, 1, -1).astype(np.int8), None)
+        group.learn(batch.until(4))
+        group.fail(1, 4)
+        scores = group.learn(batch.after(4))
+        found.append((scores.tobytes(), group.out().tolist(), group.failed, [m.weights().tobytes() for m in group]))
+    assert found[0] == found[1]
+    assert found[0][1] == [False, True, False, False, False]

@@ -72,7 +72,9 @@ class Group(Lanes):
         """A model learns no more, from that row on."""
         for block, numbers in zip(self._blocks, self._numbers, strict=True):
             if lane in numbers:
-                block.failed[numbers.index(lane)] = 0
+                failed = block.failed  # of a device: a copy
+                failed[numbers.index(lane)] = 0
+                block.failed = failed
         self.failed[lane] = row
 
     def weights_at(self, coordinates: NDArray[Any]) -> NDArray[Any]:

@@ -175,10 +175,14 @@ class Share(Group):
         return self.pool.lanes.grow
 
     @property
-    def failed(self) -> dict[int, int]:  # type: ignore[override]
+    def failed(self) -> dict[int, int]:
         """Rows at which models ended."""
         rows = self.pool.lanes.failed
         return {k: rows[number] for k, number in enumerate(self.numbers) if number in rows}
+
+    @failed.setter
+    def failed(self, rows: dict[int, int]) -> None:
+        raise NotImplementedError("models of a pool fail there")
 
 
 class Pools:

@@ -76,7 +76,7 @@ def make_lanes(
     kind, different = dtype_of(dtype, found.name), {id(given): given for given in parameters}  # folds share theirs
     rules = rules_of(found, list(different.values()), kind, grow)
     described = {
-        key: (described_by(found, given), rule.for_width(n_features))
+        key: (described_by(found, dict(given)), rule.for_width(n_features))
         for (key, given), rule in zip(different.items(), rules, strict=True)
     }
     return [

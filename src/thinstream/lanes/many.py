@@ -43,7 +43,8 @@ def _doubtful(rules: Sequence[Any], kind: np.dtype[Any], grow: bool) -> Sequence
 
 
 def _has_own(rule: Any, hook: str) -> bool:
-    return getattr(type(rule), hook).__name__ != "<lambda>"
+    name: str = getattr(type(rule), hook).__name__
+    return name != "<lambda>"
 
 
 def _together(algorithm: Algorithm, many: Sequence[Mapping[str, Any]], kind: np.dtype[Any]) -> list[Any] | None:

@@ -134,7 +134,8 @@ class LaneTallies:
     def __init__(self, lanes: int, losses: bool = False) -> None:
         self.losses = losses
         nothing = LaneCounts.nothing(lanes, self._classes)
-        self._counts, self._totals = (np.stack([array, array]) for array in nothing)
+        self._counts: NDArray[np.int64] = np.stack([nothing.counts] * 2)
+        self._totals: NDArray[np.float64] = np.stack([nothing.totals] * 2)
         self._there: Held | None = None  # the same on a device, where they are counted there
 
     def update(self, scores: NDArray[Any], y: NDArray[np.int8], roles: NDArray[np.int8]) -> None:

@@ -57,7 +57,7 @@ class LaneRanks:
     def __init__(self, lanes: int, classes: int, role: int) -> None:
         self.role = role
         self._shape: tuple[int, ...] = (_AGES, lanes, _scores(classes), 2, BINS)
-        self._bins = np.zeros(self._shape, np.int64)
+        self._bins: NDArray[np.int64] = np.zeros(self._shape, np.int64)
         self._is_empty = True  # as bins begin, which need not be looked at
         self._there: HeldBins | None = None  # the bins, where they are on a device
 

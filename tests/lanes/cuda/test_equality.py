@@ -5,6 +5,7 @@ import pytest
 
 from tests.lanes.cuda.cases import alone, costs_of, require_device, same_bits, spread, uses_mathematics, variants
 from tests.lanes.test_lanes import WIDTH, stream
+from thinstream.batch import Batch
 from thinstream.lanes import Lanes
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.gpu]
@@ -68,3 +69,33 @@ def test_teams(name, choice, dtype, monkeypatch):
     monkeypatch.setattr(block.CudaBlock, "sharing", True)
     monkeypatch.setattr(block, "shape_of", lambda groups, processors: (8, 64))
     compare(name, choice, dtype, SIMULATED)
+
+
+@pytest.mark.parametrize("name", ["AROW", "SSOL"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_teams_take_rows_longer_than_a_tile(name, fit_intercept, monkeypatch):
+    """Rows of up to several tiles, of just one, and empty ones, one after another."""
+    require_device()
+    from thinstream.lanes.cuda import block, team
+    from thinstream.lanes.cuda.package import SIMULATED
+
+    monkeypatch.setattr(block.CudaBlock, "sharing", True)
+    if SIMULATED:  # 32 numbers to a tile, eight workers of four
+        monkeypatch.setattr(team, "TILE", 128)
+        monkeypatch.setattr(block, "shape_of", lambda groups, processors: (8, 64))
+    tile = 32 if SIMULATED else 128
+    lengths = [2 * tile + 5, 3, 0, tile, tile - 1, 2 * tile] if SIMULATED else [2 * tile + 5, 3, 0, tile, 5 * tile] * 9
+    rng, width = np.random.default_rng(8), max(lengths)
+    indices = np.concatenate([np.sort(rng.choice(width, size, replace=False)) for size in lengths]).astype(np.int32)
+    values = rng.choice(np.array([-1.0, 0.5, 2.0], np.float32), len(indices))
+    y = rng.choice(np.array([-1, 1], np.int8), len(lengths))
+    batch = Batch.of(np.concatenate([[0], np.cumsum(lengths)]), indices, values, width, y)
+    parameters = spread(name, {}, 2)
+    options = {"n_features": width, "fit_intercept": fit_intercept}
+    together = Lanes(name, parameters, device="cuda", **options)
+    team.team.cache_clear()
+    scores = together.learn(batch)
+    team.team.cache_clear()
+    for lane, model in enumerate(alone(name, parameters, costs_of(1) * 2, **options)):
+        assert scores[:, lane].tobytes() == model.learn(batch).tobytes()
+        assert same_bits(together[lane].memory, model.memory)

@@ -53,7 +53,8 @@ class CudaBlock:
         self.width = max(width, len(own))  # what a lane's own array names must be there
         self.memory = DeviceMemory(*self._fresh(self.width), *map(cuda.to_device, arrays))
         self.failed = np.full(len(lanes), -1)
-        self._which = self._scores = None
+        self._which: tuple[tuple[Any, Any], Any] | None = None
+        self._scores: Any = None
 
     @property
     def failed(self) -> NDArray[np.int64]:

@@ -61,9 +61,10 @@ class KeptKernels:
                 kept.write(folder, dumps(kernel._reduce_states()))
 
     def _kept(self, signature: Any) -> Kept:
-        import numba_cuda
+        from importlib.metadata import version
+
         from numba.cuda.dispatcher import get_current_device
 
-        around = numba_cuda.__version__, get_current_device().compute_capability, surroundings()
+        around = version("numba-cuda"), get_current_device().compute_capability, surroundings()
         sources = sources_of((*_COMMON, *self._modules))
         return Kept(self._name, f"{self._constants} {signature} {around}", sources)

@@ -37,7 +37,7 @@ def learn_batch(
         used = slice(int(rows.indptr[0]), int(rows.indptr[-1]))
         of_rows = [array[start:stop] for array in (columns.y, columns.weights, *more)]
         sent = _own.stage.send(rows.indptr - rows.indptr[0], rows.indices[used], rows.values[used], *of_rows)
-        there = DeviceRows(*sent[:3], first=batch.first_row + start)
+        there = DeviceRows(sent[0], sent[1], sent[2], first=batch.first_row + start)
         for block, lanes in blocks:
             own = Columns(sent[3], sent[4], columns.label_of[lanes], columns.weight_of[lanes])
             block.learn(there, own, float(batch.largest), _counting(count, lanes, sent[5:], start))

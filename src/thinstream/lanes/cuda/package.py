@@ -120,8 +120,10 @@ def _load_numpy() -> None:
     lacking = {"row_stack": np.vstack} if not hasattr(np, "row_stack") else {}
     vars(np).update(lacking)
     try:
-        cuda_target.typing_context.refresh()
-        cuda_target.target_context.refresh()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of numpy, for what numba-cuda does with it
+            cuda_target.typing_context.refresh()
+            cuda_target.target_context.refresh()
     finally:
         for name in lacking:
             del vars(np)[name]

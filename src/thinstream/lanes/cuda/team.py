@@ -129,12 +129,14 @@ def _fetched(rows: Any, a: Any, k: Any, length: Any) -> Any:
 
 
 @scalar
-def _put(places: Any, numbers: Any, here: Any, k: Any, index: Any, value: Any, rows: Any, length: Any) -> None:
-    """Puts coordinate and value of number k down in shared memory; behind the end of a row the value is 0."""
-    one = rows.values.dtype.type(1)
+def _put(
+    places: Any, numbers: Any, here: Any, start: Any, thread: Any, index: Any, value: Any, rows: Any, length: Any
+) -> None:
+    """Puts coordinate and value of number start + thread down in shared memory; behind a row's end the value is 0."""
+    one, k = rows.values.dtype.type(1), np.uint32(start + thread)
     constant, inside = k < np.uint32(rows.offset), k < length
-    places[here, k] = np.uint32(index + rows.offset) if inside and not constant else U0
-    numbers[here, k] = one if inside and constant else value
+    places[here, thread] = np.uint32(index + rows.offset) if inside and not constant else U0
+    numbers[here, thread] = one if inside and constant else value
 
 
 @scalar
@@ -160,7 +162,7 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
             cuda.syncthreads()
             if thread < tile:
                 index, value = _fetched(rows, a, np.uint32(start + thread), length)
-                _put(places, numbers, here, thread, index, value, rows, np.uint32(length - start))
+                _put(places, numbers, here, start, thread, index, value, rows, length)
             cuda.syncthreads()
 
     @scalar
@@ -301,7 +303,7 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
         if thread < tile:
             length = np.uint32(c - b + rows.offset)
             index, value = _fetched(rows, b, thread, length)
-            _put(places, numbers, U0, thread, index, value, rows, length)
+            _put(places, numbers, U0, U0, thread, index, value, rows, length)
         for i in range(n):
             # what comes next is asked for here, and looked at when this row is done: nobody waits for it
             a, b, c, d = b, c, d, rows.indptr[np.uint64(min(i + 3, n))]
@@ -388,7 +390,7 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
                     k = np.uint32(k + four)
                 start = np.uint32(start + tile)
             if thread < tile:
-                _put(places, numbers, other, thread, index, value, rows, ahead)
+                _put(places, numbers, other, U0, thread, index, value, rows, ahead)
         if worker == U0 and there:
             failed[lane] = counts[FAILED, me]
             for row in range(5):
