@@ -9,6 +9,7 @@ from thinstream.jit import scalar
 _RUN = 16  # pairs sorted by insertion
 LONG = 48  # pairs from which on digits are faster
 DIGITS = 256  # of one byte
+_ALL = 64  # bits of the longest index
 
 
 @scalar
@@ -61,10 +62,10 @@ def sort_by_digits(
     union, shift, count = 0, 0, stop - start
     for k in range(start, stop):
         union |= indices[k]
-    while union >> shift > 0:
+    while shift < _ALL and union >> shift > 0:  # processors shift by 64 as by 0
         _put_in_order(indices, values, start, spare, spare_values, 0, count, shift, counts)
         shift += 8
-        if union >> shift > 0:
+        if shift < _ALL and union >> shift > 0:
             _put_in_order(spare, spare_values, 0, indices, values, start, count, shift, counts)
             shift += 8
         else:
