@@ -53,8 +53,7 @@ class Spelled(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of all names, each counted as often as it comes."""
-        low, middle, start, stop = self.spans.T
-        return int(np.sum(middle - low, dtype=np.int64) + np.sum(stop - start, dtype=np.int64))
+        return int(_size(self.spans))
 
     @classmethod
     def joined(cls, parts: "Sequence[Spelled]") -> Self:
@@ -117,6 +116,14 @@ class KeptNames(NamedTuple):
         """Names as people read them."""
         places = self.places[slots, ::2].tolist()
         return [bytes(self.text[start:stop]).decode("utf-8", "replace") for start, stop in places]
+
+
+@compiled()
+def _size(spans: Any) -> Any:
+    found = np.int64(0)
+    for k in range(len(spans)):
+        found += spans[k, 1] - spans[k, 0] + spans[k, 3] - spans[k, 2]
+    return found
 
 
 @compiled()

@@ -239,7 +239,7 @@ def _object(
             return bad
         code = murmur(text, key, stop, asked.bare)
         count += 1
-        slot, mark = np.int64(code) & _KEYS - 1, np.int64(stamp) << 32 | np.int64(code)
+        slot, mark = np.int64(code) & _KEYS - 1, np.int64(stamp) << 32 | np.int64(code & _LOW)
         while seen[slot] >> 32 == stamp and seen[slot] != mark:
             slot = slot + 1 & _KEYS - 1
         if seen[slot] == mark or count > _KEYS // 2:

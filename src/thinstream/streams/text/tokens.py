@@ -305,6 +305,8 @@ def _with_heads(columns: Sequence[str], more: int) -> tuple[NDArray[np.uint8], I
 def _inserted_names(among: Spelled | None, places: Integers, counts: Integers, more: Spelled | None) -> Spelled | None:
     if among is None or more is None:
         return None
+    if not len(among.spans) or not len(more.spans):
+        return among if len(among.spans) else more
     both = Spelled.joined([among, more])
     spans = np.empty_like(both.spans)
     _insert_spans(both.spans[: len(among.spans)], places, counts, both.spans[len(among.spans) :], spans)
