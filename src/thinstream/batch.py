@@ -1,8 +1,8 @@
 """The one thing that crosses borders: a few examples as checked CSR arrays.
 
 The invariant, checked once where a batch is made: indices inside a row are sorted, unique (of named features, once for
-each name) and within the width, values are finite and not zero. Duplicate indices would silently change every second-order update, so they are summed, never
-passed on.
+each name) and within the width, values are finite and not zero. Duplicate indices would silently change every
+second-order update, so they are summed, never passed on.
 """
 
 from collections.abc import Sequence

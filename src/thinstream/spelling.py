@@ -138,10 +138,10 @@ def _pack(text: Any, places: Any, out: Any) -> None:
 @scalar
 def same_bytes(text: Any, start: Any, stop: Any, other: Any, low: Any) -> Any:
     """Whether bytes are those of another text from ``low`` on."""
-    for k in range(stop - start):
-        if text[start + k] != other[low + k]:
-            return False
-    return True
+    k, size = 0, stop - start
+    while k < size and text[start + k] == other[low + k]:
+        k += 1
+    return k == size
 
 
 @scalar
@@ -149,7 +149,9 @@ def same_spelling(text: Any, spans: Any, one: Any, two: Any) -> Any:
     """Whether two features of rows have the same name."""
     for part in (0, 2):
         start, stop, low = spans[one, part], spans[one, part + 1], spans[two, part]
-        if stop - start != spans[two, part + 1] - low or (start != low and not same_bytes(text, start, stop, text, low)):
+        if stop - start != spans[two, part + 1] - low or (
+            start != low and not same_bytes(text, start, stop, text, low)
+        ):
             return False
     return True
 
@@ -163,7 +165,9 @@ def is_another(names: Any, k: Any, kept: Any, slot: Any) -> Any:
     low, high, first, last = names.spans[k, 0], names.spans[k, 1], names.spans[k, 2], names.spans[k, 3]
     if high - low != middle - start or last - first != stop - middle:
         return True
-    same = same_bytes(names.text, first, last, kept.text, middle) and same_bytes(names.text, low, high, kept.text, start)
+    same = same_bytes(names.text, first, last, kept.text, middle) and same_bytes(
+        names.text, low, high, kept.text, start
+    )
     return not same
 
 

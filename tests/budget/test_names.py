@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 
 import numpy as np
@@ -127,7 +128,8 @@ def test_a_thin_model_has_the_names_of_what_is_left():
     small = thin(model, 4)
     kept = small.learner.models
     numbers = next(iter(kept)).sparse_weights()[0].tolist()
-    assert len(numbers) == 4 and all(kept_names(small)[number] == kept_names(model)[number] for number in numbers)
+    assert len(numbers) == 4
+    assert all(kept_names(small)[number] == kept_names(model)[number] for number in numbers)
 
 
 def as_csv(rows, y):
@@ -161,7 +163,9 @@ def test_formats_agree_on_names():
     memory = from_memory([(row, int(k)) for row, k in zip(nested, y, strict=True)], hasher=Numbering(HOW), **texts)
     assert by_key == named(*memory.batches())
     flat_lines = "".join(json.dumps({"label": int(k), **row}) + "\n" for row, k in zip(flat, y, strict=True)).encode()
-    assert parsed(CSV(hashing=HOW, **texts), as_csv(flat, y).encode()) == parsed(JSONLines(hashing=HOW, **texts), flat_lines)
+    assert parsed(CSV(hashing=HOW, **texts), as_csv(flat, y).encode()) == parsed(
+        JSONLines(hashing=HOW, **texts), flat_lines
+    )
     pd = pytest.importorskip("pandas")
     frame = from_memory(pd.DataFrame(flat), y, hasher=Numbering(HOW), look=0, **texts)
     assert named(*frame.batches()) == parsed(JSONLines(hashing=HOW, **texts), flat_lines)
@@ -193,8 +197,11 @@ def parsed(form, text):
 
 
 def named(rows):
-    ends, found = rows.indptr.tolist(), [*zip(rows.indices.tolist(), rows.names.texts(), rows.values.tolist(), strict=True)]
-    return [sorted(found[start:stop]) for start, stop in zip(ends, ends[1:], strict=False)]
+    ends, found = (
+        rows.indptr.tolist(),
+        [*zip(rows.indices.tolist(), rows.names.texts(), rows.values.tolist(), strict=True)],
+    )
+    return [sorted(found[start:stop]) for start, stop in itertools.pairwise(ends)]
 
 
 def test_what_has_no_names_is_told_by_its_number_and_takes_the_name_of_its_next_sight(tmp_path):
@@ -204,10 +211,12 @@ def test_what_has_no_names_is_told_by_its_number_and_takes_the_name_of_its_next_
     expected, scores = learned(fresh(), batch)
     model, before = learned(fresh(), bare_rows.until(40))
     write(tmp_path / "model", model)
-    assert b'\\"format\\":6' in (tmp_path / "model").read_bytes() and read(tmp_path / "model").names is None
+    assert b'\\"format\\":6' in (tmp_path / "model").read_bytes()
+    assert read(tmp_path / "model").names is None
     model, after = learned(read(tmp_path / "model"), batch.after(40))
     np.testing.assert_array_equal(np.concatenate([before, after]), scores)
-    assert 0 < len(kept_names(model)) <= 12 and kept_names(model).items() <= kept_names(expected).items()
+    assert 0 < len(kept_names(model)) <= 12
+    assert kept_names(model).items() <= kept_names(expected).items()
 
 
 def test_of_models_that_merge_a_number_is_that_of_the_first_ones_name():
@@ -221,7 +230,8 @@ def test_of_models_that_merge_a_number_is_that_of_the_first_ones_name():
     assert kept_names(both) == {0: one}
     alone = of(one)
     row = batch_of([{one: 1.0}, {other: 1.0}], [1, 1], Hashing(bits=1, exact=True))
-    assert both.learner.scores(row)[1] == 0.0 and alone.learner.scores(row)[1] == 0.0
+    assert both.learner.scores(row)[1] == 0.0
+    assert alone.learner.scores(row)[1] == 0.0
 
 
 def test_names_of_features_that_gave_way_are_dropped():
@@ -231,4 +241,5 @@ def test_names_of_features_that_gave_way_are_dropped():
         model, _ = model.learn(batch, TWO)
     names: KeptNames = model.learner.table.names
     assert len(names.there) == len(model.learner.table.used) <= 50
-    assert len(names.text) < 200 * 50 and len(kept_names(model)) == len(names.there)
+    assert len(names.text) < 200 * 50
+    assert len(kept_names(model)) == len(names.there)

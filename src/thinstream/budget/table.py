@@ -183,6 +183,11 @@ class BudgetTable:
         return sum(array.nbytes for array in arrays) + self.names.nbytes
 
     @property
+    def n_apart(self) -> int:
+        """Features of rows that were left out since it was made: their number is kept under another name."""
+        return int(self.counters[APART])
+
+    @property
     def used(self) -> NDArray[np.int64]:
         """Slots of features that are kept."""
         return np.flatnonzero(self._numbers >= 0)

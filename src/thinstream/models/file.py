@@ -32,7 +32,7 @@ from thinstream.learners import Classes
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.models import packing
 from thinstream.models.container import KEY, Arrays, canonical, digest, get, label, plain, put, storable
-from thinstream.models.model import NORMALIZED, Model, Names, names_of_kept
+from thinstream.models.model import NORMALIZED, Model, Names, has_names, names_of_kept
 from thinstream.models.packing_budget import FORMAT_OF_NAMES
 from thinstream.models.packing_scales import FORMAT_OF_SHORT, has_short_scales, lengthened, shortened
 from thinstream.preparing import Preparation, plain_learner, prepared
@@ -93,7 +93,7 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
         arrays = shortened(arrays, described.get("preparation", {}))
     if grade == "full":
         arrays |= {_named(name): array for name, array in model.arrays.items()}
-    arrays |= {} if names_of_kept(learner) else _names_out(model.names)  # which has them then
+    arrays |= {} if has_names(learner) else _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
     needed = max(FORMAT_OF_SHORT if has_short_scales(arrays) else 1, packing.oldest_format(learner))
     head = described | {

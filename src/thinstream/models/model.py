@@ -81,9 +81,14 @@ class Names(NamedTuple):
         return dict(zip(self.indices.tolist(), self.texts, strict=True))
 
 
+def has_names(learner: AnyLearner) -> bool:
+    """Whether a learner of some features has names of them."""
+    return isinstance(learner, KeptLearner) and len(learner.table.names.there) > 0
+
+
 def names_of_kept(learner: AnyLearner) -> Names | None:
     """The names that a learner of some features has of them, as people read them."""
-    if not isinstance(learner, KeptLearner) or not len(learner.table.names.there):
+    if not isinstance(learner, KeptLearner) or not has_names(learner):
         return None
     slots = learner.table.names.there
     return Names.of(learner.table.names.texts(slots), learner.table.numbers[slots - 1])

@@ -30,7 +30,6 @@ from thinstream.spelling import KeptNames
 FORMAT_OF_NAMES = 8
 _OWN = "budget/"
 _LONG = np.dtype(np.int64)
-_NAMES = ("text", "ends", "heads")
 
 
 def pack_budget(learner: KeptLearner, numbers: NDArray[np.int64], grade: str) -> Arrays:
@@ -38,7 +37,8 @@ def pack_budget(learner: KeptLearner, numbers: NDArray[np.int64], grade: str) ->
     found: Arrays = {f"{_OWN}numbers": narrow(numbers, learner.n_features)}
     names = names_of(learner.table, numbers)
     if len(names.there):
-        found |= {f"{_OWN}{part}": array for part, array in zip(_NAMES, names.packed(), strict=True)}
+        text, ends, heads = names.packed()
+        found |= {f"{_OWN}text": text, f"{_OWN}ends": ends, f"{_OWN}heads": heads}
     if grade == "full" and isinstance(learner, BudgetLearner):
         table, used = learner.table, learner.table.used
         order = np.argsort(table.numbers[used - 1])

@@ -29,7 +29,12 @@ class Csr(NamedTuple):
         if self.names is None:
             return Batch.of(self.indptr, self.indices, self.values, self.width, y, weights, first)
         tidy = tidy_named_rows(
-            self.indptr.copy(), self.indices.copy(), self.values.astype(np.float64), self.values.dtype.name, once, self.names
+            self.indptr.copy(),
+            self.indices.copy(),
+            self.values.astype(np.float64),
+            self.values.dtype.name,
+            once,
+            self.names,
         )
         if tidy.rows < len(self.indptr) - 1:  # which tells what is wrong
             return self._replace(names=None).batch(y, weights, first)

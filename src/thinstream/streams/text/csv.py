@@ -316,9 +316,7 @@ class CSV(ColumnFormat):
         found.spans[doubled, 2], found.spans[doubled, 3] = behind[:-1], behind[1:]
         return found._replace(text=np.concatenate([found.text, np.frombuffer(b"".join(cells), np.uint8)]))
 
-    def _with_texts(
-        self, text: Text, cells: NDArray[np.int64], raw: Raw, named: Spelled | None
-    ) -> tuple[Raw, _Texts]:
+    def _with_texts(self, text: Text, cells: NDArray[np.int64], raw: Raw, named: Spelled | None) -> tuple[Raw, _Texts]:
         """The rows with the features of the cells of text among theirs."""
         last = int(raw.ends[-1]) if len(raw.ends) else 0
         cells = cells[cells[:, 3] <= last]  # not those of a bad record

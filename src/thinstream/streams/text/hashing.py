@@ -126,7 +126,7 @@ class Hashing:
     ----------
     bits : int from 1 to 62
         2^bits features. Two names on the same number share a weight: take more bits than the names need. More than 31
-        are for models that keep some features only (``max_features``): of all names one meets no two share a number.
+        are for models that keep some features only (``max_features``), and their names: no two share a weight there.
         A second hash gives the bits from 32 on, and numbers take 8 bytes instead of 4.
     signed : bool
         Whether bit 31 of the hash, which no index of up to 31 bits uses, turns the sign of a value, so that what two

@@ -269,9 +269,7 @@ def run_features(
     seeds = np.array([[hashing.namespace(name), hashing.namespace(name + CHARS)] for name in columns], np.uint64)
     how, mask = _compiled_form(wording), np.uint64(hashing.mask)
     out = indices, values, spans
-    nnz, kept = _take_apart(
-        text, runs, seeds.reshape(-1, 2), how, mask, hashing.signed, counts, out, bag, heads
-    )
+    nnz, kept = _take_apart(text, runs, seeds.reshape(-1, 2), how, mask, hashing.signed, counts, out, bag, heads)
     left, names = np.flatnonzero(counts < 0), Spelled(bag[:kept], spans[:nnz]) if hashing.spells else None
     if not len(left):
         return RunFeatures(counts, indices[:nnz], values[:nnz], names)
