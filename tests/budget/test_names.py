@@ -191,6 +191,12 @@ def test_dates_and_what_says_nothing_have_their_names():
     assert found == parsed(JSONLines(**options, columns=["d", "x"]), lines.replace(b'"d":null,', b""))
 
 
+def test_plain_lines_are_read_by_compiled_code_with_any_number_of_bits(monkeypatch):
+    lines = "".join(json.dumps({"label": 1, "a": k, "b": "x", "c": k % 3}) + "\n" for k in range(300)).encode()
+    monkeypatch.setattr(JSONLines, "_row", None)
+    assert len(parsed(JSONLines(hashing=Hashing(bits=62)), lines)) == 300
+
+
 def parsed(form, text):
     data = np.frombuffer(bytearray(text), np.uint8)
     return named(form.parse(data[form.header(data) :]))
