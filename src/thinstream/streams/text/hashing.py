@@ -378,7 +378,11 @@ def tidy_named_rows(
     """
     if names is None:
         return Tidy(*tidy_rows(indptr, indices, sums, dtype, once))
-    values, places, spans = np.empty(len(indices), dtype), np.arange(len(indices)), np.empty_like(names.spans)
+    values, places, spans = (
+        np.empty(len(indices), dtype),
+        np.arange(len(indices), dtype=np.int32),
+        np.empty_like(names.spans),
+    )
     how = LARGEST[dtype], once, names, spans
     rows, nnz, width, largest = _collect_named(indptr, indices, places, sums, values, *how)
     named = Spelled(names.text, spans[:nnz])
