@@ -336,7 +336,7 @@ def test_a_model_without_estimator_loads_as_one(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 8}, "format version 8.*reads versions up to 7"),
+        ({"format": 9}, "format version 9.*reads versions up to 8"),
         ({"costs": [{"negative": 1.0, "positive": 1.0, "balanced": False}] * 3}, "costs for 3 classes, and 2 classes"),
         ({"classes": ["a", "b", "c"]}, "not a model this library can load"),
     ],

@@ -1,8 +1,8 @@
 """The one thing that crosses borders: a few examples as checked CSR arrays.
 
-The invariant, checked once where a batch is made: indices inside a row are sorted, unique and within the width, values
-are finite and not zero. Duplicate indices would silently change every second-order update, so they are summed, never
-passed on.
+The invariant, checked once where a batch is made: indices inside a row are sorted, unique (of named features, once for
+each name) and within the width, values are finite and not zero. Duplicate indices would silently change every
+second-order update, so they are summed, never passed on.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
 from thinstream.jit import compiled
+from thinstream.spelling import Spelled
 
 _STRETCH = np.uint64(4096)
 _FINE, _INDPTR, _INDEX, _VALUE, _ORDER = range(5)
@@ -117,6 +118,7 @@ class Batch:
     checked: bool = True
     position: Position | None = None  # where its source goes on after it
     ids: Sequence[str] | None = None  # what each row is called, where its source was asked for that
+    names: Spelled | None = None  # of the features; a row may then have a number twice, under two names
 
     @classmethod
     def of(
@@ -170,6 +172,7 @@ class Batch:
             weights=None if self.weights is None else self.weights[:row],
             position=None,
             ids=None if self.ids is None else self.ids[:row],
+            names=self.names and self.names.at(slice(0, end)),
         )
 
     def after(self, row: int) -> "Batch":
@@ -184,6 +187,7 @@ class Batch:
             weights=None if self.weights is None else self.weights[row:],
             first_row=self.first_row + row,
             ids=None if self.ids is None else self.ids[row:],
+            names=self.names and self.names.at(slice(start, None)),
         )
 
     def __len__(self) -> int:
@@ -239,6 +243,11 @@ class Batch:
             checked=all(batch.checked for batch in batches),
             position=batches[-1].position,
             ids=None if any(b.ids is None for b in batches) else [each for b in batches for each in b.ids or ()],
+            names=Spelled.joined(
+                [(b.names or Spelled.nameless(part.stop)).at(part) for b, part in zip(batches, used, strict=True)]
+            )
+            if any(b.names is not None for b in batches)
+            else None,
         )
 
     def labelled(self, y: NDArray[Any], weights: NDArray[np.float64] | None = None) -> "Batch":
@@ -258,6 +267,7 @@ class Batch:
             y=None if self.y is None else self.y[rows],
             weights=None if self.weights is None else self.weights[rows],
             ids=None if self.ids is None else [self.ids[row] for row in rows],
+            names=self.names and self.names.at(places),
         )
 
     def narrowed(self, n_features: int) -> "Batch":
@@ -266,7 +276,14 @@ class Batch:
             return self
         kept = self.indices < n_features
         indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[self.indptr]
-        return replace(self, indptr=indptr, indices=self.indices[kept], values=self.values[kept], n_features=n_features)
+        return replace(
+            self,
+            indptr=indptr,
+            indices=self.indices[kept],
+            values=self.values[kept],
+            n_features=n_features,
+            names=self.names and self.names.at(kept),
+        )
 
 
 def _whole(array: NDArray[Any]) -> NDArray[Any]:

@@ -302,7 +302,7 @@ def reforged(path, arrays=None, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": FORMAT + 1, "library": "9.0"}, "format version 8, written by thinstream 9.0; this is .* up to 7"),
+        ({"format": FORMAT + 1, "library": "9.0"}, "format version 9, written by thinstream 9.0; this is .* up to 8"),
         ({"format": 0}, "checksum"),
         ({"algorithm": "Nonesuch"}, "no algorithm is called 'Nonesuch'"),
         ({"algorithm": 3}, "its algorithm is 3, not of type str"),

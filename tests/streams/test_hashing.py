@@ -199,6 +199,14 @@ def test_equal_features_are_summed_in_the_order_they_came_in(others):
     assert values[indices == 50] == [total]
 
 
+@pytest.mark.parametrize("count", [20, 47, 48, 300])
+def test_long_rows_of_numbers_of_62_bits_are_sorted(count):
+    given = np.random.default_rng(count).integers(0, 2**62, count)
+    _, _, indices, values, _, _ = tidy_rows(np.array([0, count]), given.copy(), np.arange(1.0, count + 1), "float64")
+    np.testing.assert_array_equal(indices, np.sort(given))
+    np.testing.assert_array_equal(values, 1.0 + np.argsort(given))
+
+
 def test_description_goes_through_json():
     how = Hashing(20, True, 5)
     assert Hashing.from_dict(json.loads(json.dumps(how.as_dict()))) == how

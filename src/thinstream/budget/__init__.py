@@ -4,7 +4,7 @@ A feature gets a slot at its n-th sight, counted by a sketch of fixed size; when
 features that matter least gives way. Rows are learned and scored by the features that have a slot.
 """
 
-from thinstream.budget.learner import BudgetLearner, KeptLearner, budget_of, budgeted, merged
+from thinstream.budget.learner import BudgetLearner, KeptLearner, budget_of, budgeted, merged, told_apart
 from thinstream.budget.table import ADMIT, BudgetTable
 
-__all__ = ["ADMIT", "BudgetLearner", "BudgetTable", "KeptLearner", "budget_of", "budgeted", "merged"]
+__all__ = ["ADMIT", "BudgetLearner", "BudgetTable", "KeptLearner", "budget_of", "budgeted", "merged", "told_apart"]

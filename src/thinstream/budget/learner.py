@@ -1,5 +1,6 @@
 """A learner of no more features than its budget: those that matter least give way to new ones."""
 
+import copy
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -20,6 +21,7 @@ from thinstream.errors import InvalidParameterError
 from thinstream.growing import Growing
 from thinstream.learners.protocol import AnyLearner, OneModel
 from thinstream.preparing import plain_learner
+from thinstream.spelling import KeptNames
 
 
 class KeptLearner(CompactLearner):
@@ -40,7 +42,7 @@ class KeptLearner(CompactLearner):
     def around(self, inner: Any, numbers: NDArray[np.int64] | None = None) -> CompactLearner:
         """One that predicts, around another learner, whose slots from 1 on are of these numbers, or of its own."""
         if numbers is not None:
-            return kept_learner(inner, numbers, self.n_features, self.grow)
+            return kept_learner(inner, numbers, self.n_features, self.grow, names_of(self.table, numbers))
         kind = KeptModel if isinstance(inner, OneModel) else KeptLearner
         return kind(inner, self.table, self.n_features, self.grow)
 
@@ -107,10 +109,19 @@ def budgeted(learner: AnyLearner, table: BudgetTable, n_features: int = 0, grow:
     return kind(learner, table, n_features, grow)
 
 
-def kept_learner(inner: Any, numbers: NDArray[np.int64], n_features: int, grow: bool) -> KeptLearner:
-    """The learner around one whose slots from 1 on are of these numbers."""
+def kept_learner(
+    inner: Any, numbers: NDArray[np.int64], n_features: int, grow: bool, names: KeptNames | None = None
+) -> KeptLearner:
+    """The learner around one whose slots from 1 on are of these numbers, and have these names."""
     kind = KeptModel if isinstance(inner, OneModel) else KeptLearner
-    return kind(inner, SlotTable.of(numbers), n_features, grow)
+    return kind(inner, SlotTable.of(numbers, names), n_features, grow)
+
+
+def names_of(table: Any, numbers: NDArray[np.int64]) -> KeptNames:
+    """Names that a table has of these numbers, all its own, for the slots from 1 on."""
+    order = np.argsort(table.numbers)
+    found: KeptNames = table.names.at(1 + order[np.searchsorted(table.numbers, numbers, sorter=order)])
+    return found
 
 
 def budget_of(learner: AnyLearner) -> dict[str, int | None]:
@@ -132,6 +143,7 @@ def merged(learners: Sequence[BudgetLearner], inner: Any, numbers: NDArray[np.in
 
     Of more features than the budget allows the least important go. Sights add, as far as the sketch counts.
     """
+    names = _common_names(learners, numbers)
     tables, first = [learner.table for learner in learners], learners[0].table
     born = np.full(len(numbers), np.iinfo(np.int64).max)
     for table in tables:
@@ -144,8 +156,44 @@ def merged(learners: Sequence[BudgetLearner], inner: Any, numbers: NDArray[np.in
     where[1 + kept] = np.arange(1, len(kept) + 1)
     sights = np.sum([table.sketch for table in tables], axis=0, dtype=np.int64)
     counters = np.array([0, len(numbers), max(int(table.counters[COUNTED]) for table in tables)])
-    table = BudgetTable.of(
-        first.max_features, first.admit, numbers[kept], born[kept], np.minimum(sights, MOST).astype(np.uint8), counters
-    )
+    sketch = np.minimum(sights, MOST).astype(np.uint8)
+    left = None if names is None else KeptNames.of(*names.at(1 + kept).packed())
+    table = BudgetTable.of(first.max_features, first.admit, numbers[kept], born[kept], sketch, counters, left)
     width = max(learner.n_features for learner in learners)
     return budgeted(moved(inner, where, len(kept) + 1), table, width, learners[0].grow)
+
+
+def told_apart(learners: Sequence[BudgetLearner]) -> list[BudgetLearner]:
+    """Learners to merge, without features whose number one before them has under another name."""
+    known, found = dict[int, tuple[int, bytes]](), list[BudgetLearner]()
+    for learner in learners:
+        own = _names_by_number(learner.table)
+        others = [number for number, name in own.items() if known.setdefault(number, name) != name]
+        if others:
+            learner = copy.deepcopy(learner)
+            gone = 1 + np.flatnonzero(np.isin(learner.table.numbers, others))
+            reset_features(learner.inner, gone)
+            learner.table.release(gone)
+        found.append(learner)
+    return found
+
+
+def _names_by_number(table: BudgetTable) -> dict[int, tuple[int, bytes]]:
+    """Bytes of the head, and the name, by number."""
+    text, slots = table.names.text.tobytes(), table.names.there
+    places = table.names.places[slots].tolist()
+    numbers = table.numbers[slots - 1].tolist()
+    return {n: (middle - start, text[start:stop]) for n, (start, middle, stop) in zip(numbers, places, strict=True)}
+
+
+def _common_names(learners: Sequence[BudgetLearner], numbers: NDArray[np.int64]) -> KeptNames | None:
+    """Names of features of any learner, for the slots from 1 on; None where there are none."""
+    known: dict[int, tuple[int, bytes]] = {}
+    for learner in learners:
+        known = _names_by_number(learner.table) | known
+    if not known:
+        return None
+    each = [known.get(number, (-1, b"")) for number in numbers.tolist()]
+    text = np.frombuffer(bytearray(b"".join(name for _, name in each)), np.uint8)
+    ends = np.cumsum([len(name) for _, name in each], dtype=np.int64)
+    return KeptNames.of(text, ends, np.array([head for head, _ in each], np.int64))

@@ -11,20 +11,23 @@ from thinstream.compact.table import NOBODY, known_rows, place_of, rows_of
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import compiled
 from thinstream.learners.learner import EVERY_WEIGHT_1
+from thinstream.spelling import NO_NAMES, KeptNames, is_another, keep_name
 
 #: At which sight a feature is admitted, by default.
 ADMIT = 2
-#: Counters of a table: slots that are free, features ever admitted, numbers counted since counts were halved.
-FREE, ADMITTED, COUNTED = range(3)
+#: Counters of a table: slots that are free, features ever admitted, numbers counted since counts were halved, features
+#: of rows left out as their number is that of another name, bytes of names.
+FREE, ADMITTED, COUNTED, APART, FILLED = range(5)
 #: One in so many features gives way when no slot is left.
 SHARE = 8
 
 
-@compiled("thinstream.budget.sketch", "thinstream.compact.table")
+@compiled("thinstream.budget.sketch", "thinstream.compact.table", "thinstream.spelling")
 def _take(
     indptr: Any,
     indices: Any,
     values: Any,
+    names: Any,
     weights: Any,
     start: Any,
     fresh: Any,
@@ -35,13 +38,15 @@ def _take(
     free: Any,
     sketch: Any,
     counters: Any,
+    kept: Any,
     out_indptr: Any,
     out_indices: Any,
     out_values: Any,
 ) -> Any:
     """Rows from ``start`` on with slots for numbers, without those that have none; the first for which room is needed.
 
-    Room was just made for the row ``fresh``: what does not fit even so waits for its next sight.
+    Room was just made for the row ``fresh``: what does not fit even so waits for its next sight. A feature whose number
+    is kept under another name has no slot. One that is kept without a name, as of a file, takes that of its next sight.
     """
     out_indptr[0] = 0
     done = np.int64(0)
@@ -66,11 +71,20 @@ def _take(
                 if seen >= admit and counters[FREE] > 0:
                     counters[FREE] -= 1
                     slot = free[counters[FREE]]
-                    slots[at], numbers[slot], born[slot] = slot, number, counters[ADMITTED]
+                    counters[FILLED] = keep_name(names, k, kept, slot, counters[FILLED])
+                    numbers[slot], born[slot] = number, counters[ADMITTED]
+                    slots[at] = slot
                     counters[ADMITTED] += 1
-            if slots[at] != NOBODY:
-                out_indices[done], out_values[done] = slots[at], values[k]
-                done += 1
+            slot = slots[at]
+            if slot == NOBODY:
+                continue
+            if is_another(names, k, kept, slot):
+                counters[APART] += 1
+                continue
+            if learned and len(names.spans) > 0 and kept.places[slot, 0] < 0:
+                counters[FILLED] = keep_name(names, k, kept, slot, counters[FILLED])
+            out_indices[done], out_values[done] = slot, values[k]
+            done += 1
         out_indptr[i - start + 1] = done
     return len(indptr) - 1
 
@@ -110,7 +124,8 @@ class BudgetTable:
         self.max_features, self.admit = int(max_features), int(admit)
         self.born = np.zeros(self.max_features + 1, np.int64)
         self.sketch = make_sketch(self.max_features)
-        self.counters = np.zeros(3, np.int64)
+        self.counters = np.zeros(5, np.int64)
+        self.names = KeptNames.none()
         self._put(np.empty(0, np.int64))
 
     @classmethod
@@ -122,12 +137,19 @@ class BudgetTable:
         born: NDArray[np.int64],
         sketch: NDArray[np.uint8],
         counters: NDArray[np.int64],
+        names: KeptNames | None = None,
     ) -> Self:
-        """One in which these numbers have the slots from 1 on."""
+        """One in which these numbers have the slots from 1 on, and these names."""
         made = cls(max_features, admit)
-        made.sketch, made.counters = sketch.copy(), counters.copy()
+        made.sketch = sketch.copy()
+        made.counters[: len(counters)] = counters
         made.born[1 : len(born) + 1] = born
         made._put(numbers)
+        if names is not None and len(names.places):
+            made._make_room_for_names(names.text.nbytes)
+            made.names.places[: len(names.places)] = names.places
+            made.names.text[: len(names.text)] = names.text
+            made.counters[FILLED] = len(names.text)
         return made
 
     def _put(self, numbers: NDArray[np.int64]) -> None:
@@ -156,9 +178,14 @@ class BudgetTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of it, which do not become more."""
+        """Bytes of it, which do not become more, but for names: these are as long as they are."""
         arrays = (self._slots, self._numbers, self._free, self.born, self.sketch, self.counters)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + self.names.nbytes
+
+    @property
+    def n_apart(self) -> int:
+        """Features of rows that were left out since it was made: their number is kept under another name."""
+        return int(self.counters[APART])
 
     @property
     def used(self) -> NDArray[np.int64]:
@@ -174,16 +201,35 @@ class BudgetTable:
         most = int(indptr[-1] - indptr[start])
         found = np.empty(len(indptr) - start, np.int64), np.empty(most, np.int32), np.empty(most, batch.values.dtype)
         weights = EVERY_WEIGHT_1 if batch.weights is None else batch.weights
-        own = self._slots, self._numbers, self.born, self._free, self.sketch, self.counters
-        reached = int(_take(indptr, batch.indices, batch.values, weights, start, fresh, self.admit, *own, *found))
+        names = batch.names or NO_NAMES
+        if batch.names is not None:
+            self._make_room_for_names(names.size)
+        own = self._slots, self._numbers, self.born, self._free, self.sketch, self.counters, self.names
+        rows = indptr, batch.indices, batch.values, names, weights, start, fresh
+        reached = int(_take(*rows, self.admit, *own, *found))
         self._top = max(self._top, 1 + int(self.max_features - self.counters[FREE]))
         return rows_of(batch.until(reached).after(start), found, len(self)), reached
 
     def known(self, batch: Batch) -> Batch:
         """Rows by the features that are kept."""
-        return known_rows(batch, self._slots, self._numbers, len(self))
+        return known_rows(batch, self._slots, self._numbers, self.names, len(self))
 
     def release(self, gone: NDArray[np.int64]) -> None:
         """These slots are free again."""
         self._numbers[gone], self.born[gone] = -1, 0
+        if len(self.names.places):
+            places = self.names.places.copy()
+            places[gone] = -1
+            self.names = KeptNames.of(*KeptNames(self.names.text, places).packed())
+            self.counters[FILLED] = len(self.names.text)
         self._settle()
+
+    def _make_room_for_names(self, more: int) -> None:
+        """Room for so many bytes of names behind those there are."""
+        if not len(self.names.places):
+            self.names = self.names._replace(places=np.full((self.max_features + 1, 3), -1, np.int64))
+        filled, text = int(self.counters[FILLED]), self.names.text
+        if filled + more > len(text):
+            room = np.empty(filled + max(more, filled // 2), np.uint8)
+            room[:filled] = text[:filled]
+            self.names = self.names._replace(text=room)

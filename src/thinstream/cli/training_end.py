@@ -44,6 +44,8 @@ def show_end(training: "Training", output: Output, run: Any, report: Any, asked:
         if isinstance(learner, BudgetLearner):
             used, most, sight = len(learner.table.used), learner.table.max_features, learner.table.admit
             print(f"{'features kept':<18} {used:,} of {most:,}, each from its sight number {sight} on")
+            if apart := learner.table.n_apart:
+                print(f"{'left out':<18} {apart:,} values of features whose number is kept under another name")
         elif isinstance(learner, CompactLearner):
             print(f"{'state':<18} {_of_state(learner)}")
         if training.model is not None:

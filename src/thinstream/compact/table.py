@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.jit import compiled, scalar
+from thinstream.spelling import NO_NAMES, KeptNames, is_another
 
 #: The slot of numbers that have none: nobody learns in it, so that it is what a feature never met is.
 NOBODY = 0
@@ -65,27 +66,38 @@ def _enter(slots: Any, numbers: Any, count: Any) -> None:
         slots[place_of(numbers[slot], slots, numbers)] = slot
 
 
-@compiled()
+@compiled("thinstream.spelling")
 def _known(
-    indptr: Any, indices: Any, values: Any, slots: Any, numbers: Any, out_indptr: Any, out_indices: Any, out_values: Any
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    names: Any,
+    slots: Any,
+    numbers: Any,
+    kept: Any,
+    out_indptr: Any,
+    out_indices: Any,
+    out_values: Any,
 ) -> None:
-    """Rows with slots for numbers, without those that have none."""
+    """Rows with slots for numbers, without those that have none, or one of another name."""
     done = np.int64(0)
     out_indptr[0] = 0
     for i in range(len(indptr) - 1):
         for k in range(indptr[i], indptr[i + 1]):
             slot = slots[place_of(np.int64(indices[k]), slots, numbers)]
-            if slot != NOBODY:
+            if slot != NOBODY and not is_another(names, k, kept, slot):
                 out_indices[done], out_values[done] = slot, values[k]
                 done += 1
         out_indptr[i + 1] = done
 
 
-def known_rows(batch: Batch, slots: NDArray[np.int32], numbers: NDArray[np.int64], n_features: int) -> Batch:
-    """Rows with slots for numbers, without those that have none."""
+def known_rows(
+    batch: Batch, slots: NDArray[np.int32], numbers: NDArray[np.int64], kept: KeptNames, n_features: int
+) -> Batch:
+    """Rows with slots for numbers, without those that have none, or one of another name."""
     indptr, most = batch.indptr.astype(np.int64, copy=False), int(batch.indptr[-1])
     found = np.empty(len(indptr), np.int64), np.empty(most, np.int32), np.empty(most, batch.values.dtype)
-    _known(indptr, batch.indices, batch.values, slots, numbers, *found)
+    _known(indptr, batch.indices, batch.values, batch.names or NO_NAMES, slots, numbers, kept, *found)
     return rows_of(batch, found, n_features)
 
 
@@ -94,7 +106,12 @@ def rows_of(rows: Batch, found: tuple[NDArray[np.int64], NDArray[np.int32], NDAr
     indptr, indices, values = found
     end = int(indptr[len(rows)])
     return replace(
-        rows, indptr=indptr[: len(rows) + 1], indices=indices[:end], values=values[:end], n_features=n_features
+        rows,
+        indptr=indptr[: len(rows) + 1],
+        indices=indices[:end],
+        values=values[:end],
+        n_features=n_features,
+        names=None,
     )
 
 
@@ -114,12 +131,14 @@ class SlotTable:
 
     def __init__(self) -> None:
         self.count = 1  # slots, nobody's included
+        self.names = KeptNames.none()
         self._slots, self._numbers = np.zeros(_SMALLEST, np.int32), np.full(_SMALLEST // 2, -1, np.int64)
 
     @classmethod
-    def of(cls, numbers: NDArray[Any]) -> Self:
-        """One in which these numbers, all different, have the slots from 1 on, in their order."""
+    def of(cls, numbers: NDArray[Any], names: KeptNames | None = None) -> Self:
+        """One in which these numbers, all different, have the slots from 1 on, in their order; and these names."""
         made = cls()
+        made.names = names or made.names
         made.count = len(numbers) + 1
         made._numbers = np.full(len(numbers) + 1, -1, np.int64)
         made._numbers[1:] = numbers
@@ -161,7 +180,7 @@ class SlotTable:
 
     def known(self, batch: Batch) -> Batch:
         """The rows by the features that have a slot."""
-        return known_rows(batch, self._slots, self._numbers, self.count)
+        return known_rows(batch, self._slots, self._numbers, self.names, self.count)
 
     def _grow(self) -> None:
         """Room for twice as many; half of the places stay free, so that searches are short."""

@@ -88,7 +88,7 @@ class OnlineClassifier(StreamClassifier):
     max_features : int or None, default=None
         Most features that are kept at any time, of however many there are: where a new one needs room, the eighth that
         matters least (`thin`) gives way. Rows are taken by the features that are kept. For names without end, hashed
-        into 2⁶² numbers (``bits=62`` of the stream), of which no two names share one.
+        into 2⁶² numbers (``bits=62`` of the stream): those of what is kept are kept exactly, no two share a weight.
     admit : int, default=2
         With ``max_features``: at which sight a feature is kept; how often others came is counted, in little room.
     calibrate : bool, default=False

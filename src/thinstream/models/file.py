@@ -32,14 +32,15 @@ from thinstream.learners import Classes
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.models import packing
 from thinstream.models.container import KEY, Arrays, canonical, digest, get, label, plain, put, storable
-from thinstream.models.model import NORMALIZED, Model, Names
+from thinstream.models.model import NORMALIZED, Model, Names, has_names, names_of_kept
+from thinstream.models.packing_budget import FORMAT_OF_NAMES
 from thinstream.models.packing_scales import FORMAT_OF_SHORT, has_short_scales, lengthened, shortened
 from thinstream.preparing import Preparation, plain_learner, prepared
 
 #: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
 #: classes that come later, thresholds and rows that the model prepares with 4, blends with 5, several vectors of
 #: weights and budgets of features with 6, scales in short with 7; what needs no more is written as 1.
-FORMAT = FORMAT_OF_SHORT
+FORMAT = FORMAT_OF_NAMES
 #: The version that thresholds came with.
 _THRESHOLDS = 4
 GRADES = ("full", "weights")
@@ -92,9 +93,9 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
         arrays = shortened(arrays, described.get("preparation", {}))
     if grade == "full":
         arrays |= {_named(name): array for name, array in model.arrays.items()}
-    arrays |= _names_out(model.names)
+    arrays |= {} if has_names(learner) else _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
-    needed = FORMAT_OF_SHORT if has_short_scales(arrays) else packing.oldest_format(learner)
+    needed = max(FORMAT_OF_SHORT if has_short_scales(arrays) else 1, packing.oldest_format(learner))
     head = described | {
         "format": max(_THRESHOLDS if model.threshold else 1, needed),
         "library": __version__,
@@ -197,7 +198,8 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
     threshold = head.get("threshold", 0.0)
     if type(threshold) is not float or not math.isfinite(threshold):
         raise ModelFileError(f"its threshold is {threshold!r}, not a finite number")
-    return Model(learner, classes, space, _names_in(arrays), extra, own, reading, report, threshold)
+    names = names_of_kept(learner) or _names_in(arrays)
+    return Model(learner, classes, space, names, extra, own, reading, report, threshold)
 
 
 def _class_weight_out(given: Any) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.blend.placing import device_of, place
 from thinstream.blend.serving import blends_of, leave_few, rows_for_few
-from thinstream.budget import ADMIT, BudgetLearner, BudgetTable, KeptLearner, budget_of, budgeted
+from thinstream.budget import ADMIT, BudgetLearner, BudgetTable, KeptLearner, budget_of, budgeted, told_apart
 from thinstream.budget import merged as merged_budgets
 from thinstream.compact import CompactLearner, begun, fitting, narrow_learner, on_common_slots, settled
 from thinstream.compact.learner import merged as merged_compact
@@ -80,6 +80,19 @@ class Names(NamedTuple):
     def as_dict(self) -> dict[int, str]:
         """Feature → name."""
         return dict(zip(self.indices.tolist(), self.texts, strict=True))
+
+
+def has_names(learner: AnyLearner) -> bool:
+    """Whether a learner of some features has names of them."""
+    return isinstance(learner, KeptLearner) and len(learner.table.names.there) > 0
+
+
+def names_of_kept(learner: AnyLearner) -> Names | None:
+    """The names that a learner of some features has of them, as people read them."""
+    if not isinstance(learner, KeptLearner) or not has_names(learner):
+        return None
+    slots = learner.table.names.there
+    return Names.of(learner.table.names.texts(slots), learner.table.numbers[slots - 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +232,9 @@ class Model:
         return budget_of(self.learner)
 
     def names_kept(self, names: Names | None) -> Names | None:
-        """Those of the features that a budget leaves; all, where there is none."""
+        """Those of the features that a budget leaves, its own where it has any; all, where there is none."""
+        if own := names_of_kept(self.learner):
+            return own
         if names is None or not isinstance(self.learner, KeptLearner):
             return names
         there = np.isin(names.indices, self.learner.table.numbers)
@@ -318,13 +333,14 @@ class Model:
         columns = sorted({name for model in (self, *others) for name in model.reading.get("columns", ())})
         numeric = set.intersection(*({*model.reading.get("numeric", ())} for model in (self, *others)))
         classes, learner = _merged([self, *others], average)
+        own = names_of_kept(learner)
         named = [model.names.as_dict() for model in (*reversed(others), self) if model.names is not None]
         names = {index: text for each in named for index, text in each.items()}
         return Model(
             learner,
             classes,
             self.feature_space,
-            Names.of(list(names.values()), list(names)) if named else None,
+            own or (Names.of(list(names.values()), list(names)) if named else None),
             reading=self.reading_options
             | {key: value for key, value in self.reading.items() if key == "layout"}
             | ({"columns": columns} if columns else {})
@@ -352,6 +368,8 @@ def _merged_alike(learners: Sequence[Any], join: Callable[[Any], Any]) -> AnyLea
     """Learners as one; compact ones by the numbers of their features."""
     if not any(isinstance(learner, CompactLearner) for learner in learners):
         return merge(learners, join)
+    if isinstance(learners[0], BudgetLearner):
+        learners = told_apart(learners)
     numbers, each = on_common_slots(learners)
     if isinstance(learners[0], BudgetLearner):
         return merged_budgets(learners, merge(each, join), numbers)

@@ -39,7 +39,7 @@ from thinstream.learners.protocol import AnyLearner
 from thinstream.learners.registry import rule_of
 from thinstream.models.container import Arrays, plain
 from thinstream.models.packing_blend import blend_of, full_blend, scales_in, scales_out
-from thinstream.models.packing_budget import budget_around, kept_numbers, pack_budget
+from thinstream.models.packing_budget import FORMAT_OF_NAMES, budget_around, kept_numbers, pack_budget
 from thinstream.models.packing_compact import in_slots, numbers_to_keep, vectors_of
 from thinstream.models.packing_one import Places, common_options, frozen_of, full, learner_of, weights
 from thinstream.one_vs_rest import OneVsRest
@@ -51,6 +51,8 @@ _BATCH, _GIVEN, _SCALES = "batch/", "given/", "scales/"
 def oldest_format(learner: AnyLearner) -> int:
     """The first version of the format that can hold it."""
     blends, kept = blends_of(learner), isinstance(learner, KeptLearner)
+    if isinstance(learner, KeptLearner) and len(learner.table.names.there):
+        return FORMAT_OF_NAMES
     several = isinstance(preparation_of(narrow_learner(learner)), Several)
     if several or kept or any(m.max_features for b in blends for m in b.record.members):
         return 6

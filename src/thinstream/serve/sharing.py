@@ -31,6 +31,7 @@ from thinstream.models.model import Model
 from thinstream.one_vs_rest import learner_of
 from thinstream.preparing import described_by, plain_learner, preparation_of, prepared
 from thinstream.preparing.scales import Scales
+from thinstream.spelling import KeptNames
 
 _ALIGNED = 64
 #: Bytes that what is said of a version may still grow by, so that its file can have the next.
@@ -65,6 +66,9 @@ class Parts(NamedTuple):
         learner = narrow_learner(whole)
         scales = [one.scales for one in preparation_of(learner).each if one.scales is not None]
         slots = [whole.table.numbers] if isinstance(whole, CompactLearner) else []
+        if isinstance(whole, KeptLearner) and len(whole.table.names.there):
+            names: KeptNames = whole.table.names
+            slots += names.at(np.arange(1, len(whole.table))).packed()
         models = list(plain_learner(learner).models)
         return cls(model.classes, whole, learner, models, scales, slots, model.threshold)
 
@@ -240,9 +244,10 @@ def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
     for scales, state in zip(scaled, arrays[many:], strict=False):  # slots may follow
         scales.state = state
     learner = prepared(_together(models, classes), preparation)
-    if len(arrays) > many + len(scaled):
-        around = kept_learner if head["kept_only"] else compact_learner
-        learner = around(learner, arrays[-1], head["numbers"], True)
+    if slots := arrays[many + len(scaled) :]:
+        numbers, *names = slots
+        around: Any = kept_learner if head["kept_only"] else compact_learner
+        learner = around(learner, numbers, head["numbers"], True, *([KeptNames.of(*names)] if names else []))
     return Snapshot(
         replace(like, learner=learner, classes=classes, threshold=head["threshold"]), head["about"] | {"t": head["t"]}
     )

@@ -60,7 +60,7 @@ class Rows(NamedTuple):
         """The rows, all of them good, with the position behind them."""
         found = self.parsed
         arrays = (found.indptr, found.indices, found.values, found.width, self.y, found.weights, found.largest)
-        return Batch(*arrays, first_row=first_row, position=position, ids=found.tags)
+        return Batch(*arrays, first_row=first_row, position=position, ids=found.tags, names=found.names)
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ class Training:
         int | None,
         option(
             "Keep no more features than this: where there is no room for a new one, the least important of those kept "
-            "give way. Names are then hashed into 2^62 numbers, of which no two names share one, unless --bits says "
-            "otherwise.",
+            "give way. The names of those kept are kept exactly, so that no two share a weight, unless --bits asks for "
+            "2^31 numbers or fewer.",
             MODEL,
             min=1,
         ),

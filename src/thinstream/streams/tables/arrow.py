@@ -291,7 +291,7 @@ class _Reading:
         )
         weights = None if weight is None else weights_of(self._numbers(records, weight), self.path, first)
         try:
-            batch = Batch.of(rows.indptr, rows.indices, rows.values, rows.width, y, weights, first)
+            batch = rows.batch(y, weights, first)
         except InvalidInputError as error:
             raise InvalidInputError(f"{self.path}: {error}") from None
         if self.stream.row_id is None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
+from thinstream.spelling import Spelled
 from thinstream.streams.class_book import ClassBook, label_of
 from thinstream.streams.crossing.declared import Cross, names_of
 from thinstream.streams.crossing.plan import Crosses
@@ -152,13 +153,30 @@ def rows_of(columns: Sequence[Column], n: int, stream: RowStream, place: str, fi
         crossed = finite(more.values, dtype, place, lambda k: f"row {first + k // more.width}, in a cross")
         indices = np.hstack([indices, more.indices.reshape(n, -1)])
         values = np.hstack([values, crossed.reshape(n, -1)])
-    if n and np.any(indices[:, 1:] < indices[:, :-1]):
+    names = _spelled(columns, n, hasher) if isinstance(hasher, Numbering) and not stream.crosses else None
+    if names is None and n and np.any(indices[:, 1:] < indices[:, :-1]):
         order = np.argsort(indices, axis=1, kind="stable")
         indices, values = np.take_along_axis(indices, order, 1), np.take_along_axis(values, order, 1)
     kept = values != 0
     indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(kept, axis=1))]).astype(np.int64)
-    found = Csr(indptr, indices[kept], values[kept], width if hasher is None else hasher.width)
+    there = names and names.at(kept.ravel())
+    found = Csr(indptr, indices[kept], values[kept], width if hasher is None else hasher.width, there)
     return stream.with_texts(found, texts, place, first) if texts else found
+
+
+def _spelled(columns: Sequence[Column], n: int, hasher: Numbering) -> Spelled | None:
+    """Names of all cells, row by row, where they travel with rows."""
+    if not hasher.spells:
+        return None
+    names, places = list[str](), np.zeros((n, len(columns)), np.int64)
+    for j, column in enumerate(columns):
+        if column.codes is None:
+            places[:, j] = len(names)
+            names.append(column.name)
+        else:
+            places[:, j] = len(names) + np.maximum(np.asarray(column.codes), 0)
+            names += [f"{column.name}={category}" for category in column.categories] or [column.name]
+    return hasher.spelled(names).at(places.ravel())
 
 
 def _cross_columns(columns: Sequence[Column], n: int, crosses: Crosses) -> Csr:

@@ -209,8 +209,7 @@ class Memory(RowStream):
         rows, chosen = self._rows(first, end), slice(first, end)
         y = None if self._y is None else self._y[chosen]
         weights = None if self._weights is None else self._weights[chosen]
-        batch = Batch.of(rows.indptr, rows.indices, rows.values, rows.width, y, weights, first)
-        return replace(batch, position=Position(offset=end, row=end))
+        return replace(rows.batch(y, weights, first), position=Position(offset=end, row=end))
 
 
 def _labels(given: Any, n: int) -> NDArray[Any]:

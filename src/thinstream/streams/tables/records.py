@@ -17,6 +17,7 @@ from thinstream.streams.stream import START
 from thinstream.streams.tables.cells import Hasher, RowStream, finite, weights_of
 from thinstream.streams.tables.columns import ABSENT, says_nothing
 from thinstream.streams.tables.texts import Csr, Texts
+from thinstream.streams.text.hashing import Numbering
 
 _Source = Iterable[Any] | Callable[[], Iterable[Any]]
 
@@ -104,15 +105,17 @@ class Records(RowStream):
 
         labels, weights = [label for _, label, _ in triples], [weight for _, _, weight in triples]
         filled = [1.0 if weight is None else weight for weight in weights]
-        rows = Csr(indptr, indices, finite(signed, self.dtype, "X", where), self._hash.width)
+        named = None
+        if isinstance(self._hash, Numbering) and self._hash.spells and not self.crosses:
+            named = self._hash.spelled(names).at(np.array(codes, np.int64))
+        rows = Csr(indptr, indices, finite(signed, self.dtype, "X", where), self._hash.width, named)
         if any(texts.values()):
             given_texts = [
                 Texts.of(name, [text for _, text in found], np.array([row for row, _ in found], np.int64))
                 for name, found in texts.items()
             ]
             rows = self.with_texts(rows, given_texts, "X", first)
-        return Batch.of(
-            *rows,
+        return rows.batch(
             None if all(label is None for label in labels) else self.coded(self._array(labels), "X", first),
             None if all(weight is None for weight in weights) else weights_of(np.array(filled), "X", first),
             first,

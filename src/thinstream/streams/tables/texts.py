@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.learners.learner import LARGEST
-from thinstream.streams.text.hashing import Hashing, encode_names, tidy_rows
+from thinstream.spelling import Spelled
+from thinstream.streams.text.hashing import Hashing, encode_names, tidy_named_rows
 from thinstream.streams.text.tokens import Feature, Runs, run_features
 from thinstream.streams.text.wording import Wording, as_range, as_stop_list
 
@@ -20,6 +22,23 @@ class Csr(NamedTuple):
     indices: NDArray[Any]
     values: NDArray[Any]
     width: int
+    names: Spelled | None = None  # of the features, where they travel with rows
+
+    def batch(self, y: Any, weights: Any, first: int, once: bool = False) -> Batch:
+        """The rows in order, equal features summed."""
+        if self.names is None:
+            return Batch.of(self.indptr, self.indices, self.values, self.width, y, weights, first)
+        tidy = tidy_named_rows(
+            self.indptr.copy(),
+            self.indices.copy(),
+            self.values.astype(np.float64),
+            self.values.dtype.name,
+            once,
+            self.names,
+        )
+        if tidy.rows < len(self.indptr) - 1:  # which tells what is wrong
+            return self._replace(names=None).batch(y, weights, first)
+        return Batch(*tidy[1:4], self.width, y, weights, tidy.largest, first, names=tidy.names)
 
 
 class Texts(NamedTuple):
@@ -88,17 +107,21 @@ class Wanted:
             return [(name + end, word, 1.0) for end, word in self.wording.features(text.decode("utf-8", "replace"))]
 
         found = run_features(buffer, runs, names, self.wording, hashing, features)
+        spelled = None
         owners = np.concatenate([each.rows for each in texts])
         of_row = np.concatenate([np.repeat(np.arange(n), np.diff(rows.indptr)), np.repeat(owners, found.counts)])
         order = np.argsort(of_row, kind="stable")
-        good, indptr, indices, values, _, _ = tidy_rows(
+        if rows.names is not None and found.names is not None:
+            spelled = Spelled.joined([rows.names, found.names]).at(order)
+        tidy = tidy_named_rows(
             np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=n))]).astype(np.int64),
             np.concatenate([rows.indices, found.indices])[order].astype(hashing.kind),
             np.concatenate([rows.values.astype(np.float64), found.values])[order],
             dtype,
             self.binary,
+            spelled,
         )
-        if good < n:
+        if (good := tidy.rows) < n:
             limit = f"|values| of a row, equal features summed, must be at most {LARGEST[dtype]:g}"
             raise InvalidInputError(f"{place}: {limit}, got more at row {first + good}")
-        return Csr(indptr, indices, values, rows.width)
+        return Csr(*tidy[1:4], rows.width, tidy.names)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from thinstream.batch import plain
 from thinstream.errors import InvalidInputError, listed, near
 from thinstream.learners.learner import LARGEST
+from thinstream.spelling import Spelled
 from thinstream.streams.class_book import label_of
 from thinstream.streams.crossing.declared import require_columns
 from thinstream.streams.crossing.spelling import Members, of_columns, spelled
@@ -30,6 +31,7 @@ from thinstream.streams.text import csv_parser as parser
 from thinstream.streams.text.csv_cells import AFTER_QUOTE, AS_IS, CODES, FINE, OPEN, blank_line, cell, read
 from thinstream.streams.text.dates import PARTS
 from thinstream.streams.text.hashed_rows import TEXTS, Class, ColumnFormat, Raw
+from thinstream.streams.text.hashing import encode_names
 from thinstream.streams.text.names import readable
 from thinstream.streams.text.protocol import Parsed, ParseError, Text
 from thinstream.streams.text.tokens import Feature, Runs, Spliced, run_features
@@ -233,8 +235,10 @@ class CSV(ColumnFormat):
             spans = spans[: raw.indptr[-1]]
             values = self.unsigned(raw.values, spans)
             members = of_columns(whole, spans, self._named, self.crosses, values, raw.indptr)
+        named = self._spelled(whole, spans[: raw.indptr[-1]]) if how.spells else None
         if texts:
-            raw, found = self._with_texts(text, cells[:texts], raw)
+            raw, found = self._with_texts(text, cells[:texts], raw, named)
+            named = found.spliced.names
             members = members and self._with_spelled_texts(members, found, raw)
         error = None if verdict == FINE else (ParseError(offset, self._message(verdict, text, offset, where)), end)
 
@@ -248,7 +252,7 @@ class CSV(ColumnFormat):
                 return readable("", self._order[column])
             return readable(f"{self._named[-column - 1]}=", _cell_text(whole, start, stop, doubled))
 
-        return self.parsed(text, raw, error, name_at, self._ids(text, raw), met=met, members=members)
+        return self.parsed(text, raw, error, name_at, self._ids(text, raw), met=met, members=members, spelled=named)
 
     def labels_in(self, text: Text) -> tuple[NDArray[np.float64], list[Any], int, bool]:
         """(places of the labels of rows up to the first bad one, all labels, bytes taken, whether one was bad).
@@ -295,7 +299,26 @@ class CSV(ColumnFormat):
             return ""
         return _cell_text(record, *parser.cell_of(record, ord(self.between), self._order.index(self.id)))
 
-    def _with_texts(self, text: Text, cells: NDArray[np.int64], raw: Raw) -> tuple[Raw, _Texts]:
+    def _spelled(self, whole: Text, spans: NDArray[np.int64]) -> Spelled:
+        """Names of numbers and categories as they travel with rows: heads of columns are behind the text."""
+        heads, ends = encode_names([f"{name}=" for name in self._named])
+        ends = np.concatenate([[0], ends]).astype(np.int64) + len(whole)
+        category = spans[:, 0] < 0
+        column = np.where(category, -1 - spans[:, 0], spans[:, 0])
+        places = [ends[column], np.where(category, ends[column + 1], ends[column])]  # of a number, nothing
+        places += [np.where(category, spans[:, 1], ends[column]), np.where(category, spans[:, 2], ends[column + 1] - 1)]
+        found = Spelled(
+            np.concatenate([whole, np.frombuffer(heads, np.uint8)]), np.stack(places, axis=1).astype(np.int32)
+        )
+        doubled = np.flatnonzero(category & (spans[:, 3] != 0))
+        if not len(doubled):
+            return found
+        cells = [bytes(whole[start:stop]).replace(b'""', b'"') for _, start, stop, *_ in spans[doubled].tolist()]
+        behind = len(found.text) + np.cumsum([0, *map(len, cells)])
+        found.spans[doubled, 2], found.spans[doubled, 3] = behind[:-1], behind[1:]
+        return found._replace(text=np.concatenate([found.text, np.frombuffer(b"".join(cells), np.uint8)]))
+
+    def _with_texts(self, text: Text, cells: NDArray[np.int64], raw: Raw, named: Spelled | None) -> tuple[Raw, _Texts]:
         """The rows with the features of the cells of text among theirs."""
         last = int(raw.ends[-1]) if len(raw.ends) else 0
         cells = cells[cells[:, 3] <= last]  # not those of a bad record
@@ -309,7 +332,7 @@ class CSV(ColumnFormat):
             return self.text_features(self._order[column], _cell_text(text, start, stop, doubled))
 
         found = run_features(plain(text), runs, self._order, self.wording, self.hashing, features)
-        spliced = Spliced(raw.indices, raw.values, runs, found)
+        spliced = Spliced(raw.indices, raw.values, runs, found, named)
         before = np.concatenate([[0], np.searchsorted(starts, raw.ends)])
         indptr = spliced.indptr(raw.indptr, before)
         raw = raw._replace(indptr=indptr, indices=spliced.indices, values=spliced.values)

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.learners.learner import LARGEST
+from thinstream.spelling import Spelled
 from thinstream.streams.crossing.declared import MARK, Cross, names_of
 from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.rows import MOST, cross_rows
 from thinstream.streams.crossing.spelling import Members
 from thinstream.streams.options import MISSING, OPTIONS, Options
-from thinstream.streams.text.hashing import Hashing, tidy_rows
+from thinstream.streams.text.hashing import Hashing, tidy_named_rows
 from thinstream.streams.text.names import Named, NameTable
 from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text
 from thinstream.streams.text.tokens import Feature
@@ -120,7 +121,8 @@ class HashedFormat(LineFormat):
 
     def room_for_spans(self, most: int) -> NDArray[np.int64]:
         """For the places of names in the text, and whether a sign was turned; none where nobody asks for them."""
-        return np.empty((0 if self.wanted is None and not self.cross else most, 5), np.int64)
+        nobody = self.wanted is None and not self.cross and not self.hashing.spells
+        return np.empty((0 if nobody else most, 5), np.int64)
 
     def unsigned(self, values: NDArray[np.float64], spans: NDArray[np.int64]) -> NDArray[np.float64]:
         """Values without the signs their hashes gave them."""
@@ -135,17 +137,21 @@ class HashedFormat(LineFormat):
         tags: list[str] | None = None,
         met: list[Any] | None = None,
         members: Members | None = None,
+        spelled: Spelled | None = None,
     ) -> Parsed:
         """The rows, crossed and made tidy; ``error`` comes with the end of its record.
 
-        ``name_at`` names a feature of ``raw``, ``members`` are these features as crosses need them.
+        ``name_at`` names a feature of ``raw``, ``members`` are these features as crosses need them, ``spelled`` as
+        they travel with rows: that crosses do not.
         """
         if members is not None:
             raw, error, name_at = self._crossed(raw, members, error, name_at)
+            spelled = None
         taken, before, dtype, names = len(text), raw.indptr.copy(), self.dtype, self.wanted
         # a copy where names are to be found by what was there, or a large array would be held by its small beginning
         own = raw.indices if names is None and raw.indices.base is None else raw.indices.copy()
-        rows, indptr, indices, values, width, largest = tidy_rows(raw.indptr, own, raw.values, dtype, self.binary)
+        tidy = tidy_named_rows(raw.indptr, own, raw.values, dtype, self.binary, spelled)
+        rows = tidy.rows
         if rows < len(raw.labels):
             message = f"|values| of a row, equal features summed, must be at most {LARGEST[dtype]:g}"
             message += f" ({dtype}: sums of squares would overflow), got more"
@@ -158,11 +164,7 @@ class HashedFormat(LineFormat):
             named = Named(raw.indices[places].tolist(), [name_at(place) for place in places])
         return Parsed(
             raw.labels[:rows],
-            indptr,
-            indices,
-            values,
-            width,
-            largest,
+            *tidy[1:6],
             int(np.count_nonzero(text[:taken] == 10)) + int(taken > 0 and text[taken - 1] != 10),
             taken,
             None if raw.weights is None else raw.weights[:rows],
@@ -172,6 +174,7 @@ class HashedFormat(LineFormat):
             met,
             raw.starts[:rows],
             "" if error is None else self.called(text[int(raw.ends[rows - 1]) if rows else 0 : taken]),
+            tidy.names,
         )
 
     def called(self, record: Text) -> str:

@@ -8,7 +8,7 @@ hashed formats agree on what they can all say.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
+from thinstream.spelling import Spelled, same_spelling
 from thinstream.streams.options import BITS, MOST_BITS, Options
 from thinstream.streams.text.digits import load_four
 from thinstream.streams.text.sorting import BLOCK, DIGITS, LONG, sort_by_digits, sort_few
@@ -134,13 +135,16 @@ class Hashing:
     ----------
     bits : int from 1 to 62
         2^bits features. Two names on the same number share a weight: take more bits than the names need. More than 31
-        are for models that keep some features only (``max_features``): of all names one meets no two share a number.
+        are for models that keep some features only (``max_features``), and their names: no two share a weight there.
         A second hash gives the bits from 32 on, and numbers take 8 bytes instead of 4.
     signed : bool
         Whether bit 31 of the hash, which no index of up to 31 bits uses, turns the sign of a value, so that what two
         names on one number add up to is unbiased.
     seed : int from 0 to 2^32 − 1
         The seed of the namespaces' hashes.
+    exact : bool
+        Whether names travel with rows, so that a model with ``max_features`` keeps them and tells two names on one
+        number apart. It is so anyway where there are more than 31 bits.
 
     Examples
     --------
@@ -152,19 +156,26 @@ class Hashing:
     bits: int = BITS
     signed: bool = False
     seed: int = 0
+    exact: bool = False
 
     def __post_init__(self) -> None:
         for name, low, high in (("bits", 1, MOST_BITS), ("seed", 0, 2**32 - 1)):
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
                 raise InvalidParameterError(f"Hashing: {name} must be an integer from {low} to {high}, got {given!r}")
-        if not isinstance(self.signed, bool):
-            raise InvalidParameterError(f"Hashing: signed must be True or False, got {self.signed!r}")
+        for name in ("signed", "exact"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidParameterError(f"Hashing: {name} must be True or False, got {getattr(self, name)!r}")
 
     @property
     def mask(self) -> int:
         """The highest index."""
         return (1 << self.bits) - 1
+
+    @property
+    def spells(self) -> bool:
+        """Whether names travel with rows."""
+        return self.exact or self.bits > 31
 
     @property
     def root(self) -> int:
@@ -190,7 +201,8 @@ class Hashing:
 
     def as_dict(self) -> dict[str, Any]:
         """All that decides an index, as JSON can hold it."""
-        return {"hash": "murmur3_x86_32", **asdict(self)}
+        found = {"hash": "murmur3_x86_32", **asdict(self)}
+        return found if self.exact else {name: value for name, value in found.items() if name != "exact"}
 
     @classmethod
     def of(cls, options: Options) -> "Hashing":
@@ -201,7 +213,7 @@ class Hashing:
     def from_dict(cls, given: Mapping[str, Any]) -> "Hashing":
         """The inverse of ``as_dict``."""
         settings = dict(given)
-        if settings.pop("hash", None) != "murmur3_x86_32" or set(settings) != {"bits", "signed", "seed"}:
+        if settings.pop("hash", None) != "murmur3_x86_32" or {*settings} - {"exact"} != {"bits", "signed", "seed"}:
             raise InvalidParameterError(
                 f"Hashing: a description must have hash='murmur3_x86_32', bits, signed and seed, got {dict(given)!r}"
             )
@@ -260,6 +272,52 @@ def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any, once
     return len(indptr) - 1, nnz, width, largest
 
 
+@compiled("thinstream.spelling", "thinstream.streams.text.sorting")
+def _collect_named(
+    indptr: Any, indices: Any, places: Any, sums: Any, values: Any, limit: Any, once: Any, names: Any, spans: Any
+) -> Any:
+    """The same where equal indices are one feature only if their names are equal; ``spans`` takes those of each."""
+    longest = 0
+    for i in range(len(indptr) - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    row, row_places = np.empty(longest, indices.dtype), np.empty(longest, places.dtype)
+    counts = np.empty(DIGITS, np.uint64)
+    start, nnz, width, largest, real = indptr[0], 0, 0, 0.0, values.dtype.type
+    for i in range(len(indptr) - 1):
+        stop, first = indptr[i + 1], nnz
+        if stop - start < LONG and stop + BLOCK <= len(indices):
+            sort_few(indices, places, start, stop, row, row_places)
+        else:
+            sort_by_digits(indices, places, start, stop, row, row_places, counts)
+        k, size = 0, stop - start
+        while k < size:
+            index, end = row[k], k + 1
+            while end < size and row[end] == index:
+                end += 1
+            while k < end:
+                place = row_places[k]
+                k += 1
+                if place < 0:
+                    continue  # it was summed before
+                total = sums[place]
+                for other in range(k, end):
+                    if row_places[other] >= 0 and same_spelling(names.text, names.spans, place, row_places[other]):
+                        total += 0.0 if once else sums[row_places[other]]
+                        row_places[other] = -1
+                if not abs(total) <= limit:
+                    return i, first, width, largest
+                kept = real(total)
+                if kept != 0:
+                    for part in range(4):
+                        spans[nnz, part] = names.spans[place, part]
+                    indices[nnz], values[nnz] = index, kept
+                    nnz, width = nnz + 1, max(width, int(index) + 1)
+                    largest = max(largest, abs(np.float64(kept)))
+        start = stop
+        indptr[i + 1] = nnz
+    return len(indptr) - 1, nnz, width, largest
+
+
 def encode_names(names: list[str]) -> tuple[bytes, NDArray[np.int64]]:
     r"""Names one behind another in UTF-8, and where each ends.
 
@@ -305,6 +363,46 @@ def tidy_rows(
     return int(rows), indptr[: rows + 1], indices[:nnz], values[:nnz], int(width), float(largest)
 
 
+class Tidy(NamedTuple):
+    """What `tidy_rows` gives, and the names of the features."""
+
+    rows: int
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]
+    values: NDArray[Any]
+    width: int
+    largest: float
+    names: Spelled | None = None
+
+
+def tidy_named_rows(
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    sums: NDArray[np.float64],
+    dtype: str,
+    once: bool,
+    names: Spelled | None,
+) -> Tidy:
+    """`tidy_rows`; where features have names those of a row are summed by name, and may have the same number.
+
+    >>> names = Spelled.of([("", "a"), ("", "b"), ("", "a")])
+    >>> found = tidy_named_rows(np.array([0, 3]), np.array([7, 7, 7]), np.ones(3), "float32", False, names)
+    >>> found.indices, found.values, found.names.texts()
+    (array([7, 7]), array([2., 1.], dtype=float32), ['a', 'b'])
+    """
+    if names is None:
+        return Tidy(*tidy_rows(indptr, indices, sums, dtype, once))
+    values, places, spans = (
+        np.empty(len(indices), dtype),
+        np.arange(len(indices), dtype=np.int32),
+        np.empty_like(names.spans),
+    )
+    how = LARGEST[dtype], once, names, spans
+    rows, nnz, width, largest = _collect_named(indptr, indices, places, sums, values, *how)
+    named = Spelled(names.text, spans[:nnz])
+    return Tidy(int(rows), indptr[: rows + 1], indices[:nnz], values[:nnz], int(width), float(largest), named)
+
+
 @dataclass(frozen=True)
 class Numbering:
     """The hasher of `ArrowFiles`, `from_memory` and dicts: ``column=category`` is a category, any other name a number.
@@ -322,6 +420,11 @@ class Numbering:
     hashing: Hashing = field(default_factory=Hashing)
 
     @property
+    def spells(self) -> bool:
+        """Whether names travel with rows."""
+        return self.hashing.spells
+
+    @property
     def width(self) -> int:
         """All numbers are below it."""
         return self.hashing.mask + 1
@@ -329,6 +432,11 @@ class Numbering:
     def as_dict(self) -> dict[str, Any]:
         """All that decides a number."""
         return self.hashing.as_dict()
+
+    def spelled(self, given: Sequence[str]) -> Spelled:
+        """The names as they travel with rows."""
+        parts = [name.partition("=") for name in given]
+        return Spelled.of((head + mark, tail) if mark else ("", head) for head, mark, tail in parts)
 
     def of_categories(self, column: str, categories: Sequence[str]) -> NDArray[Any]:
         """The numbers of ``column=category``, as of these names, without making them."""

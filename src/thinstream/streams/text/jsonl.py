@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import plain
 from thinstream.errors import meant
+from thinstream.spelling import Spelled
 from thinstream.streams.crossing.spelling import Members, spelled
 from thinstream.streams.text import jsonl_parser as parser
 from thinstream.streams.text.csv_cells import CODES
@@ -149,13 +150,14 @@ class JSONLines(ColumnFormat):
         """The rows of whole lines, up to the first bad one: compiled code takes the plain ones, Python the others."""
         text = plain(text)
         most = len(text) // 2 + 2  # a row has a character and an end of line, a feature or text more than that
-        if self.required:  # features of what is not there
-            most += len(self.required) * (int(np.count_nonzero(text == 10)) + 1)
+        lines_most = int(np.count_nonzero(text == 10)) + 1 if self.required else 0
+        most += len(self.required) * lines_most  # features of what is not there
         raw, upto = Raw.empty(most, self.hashing.kind), np.empty(most + 1, np.int64)
-        bag = np.empty(len(text) + WIDE, np.uint8)
+        spans = np.empty((most if self.hashing.spells else 0, 4), np.int32)
+        bag = np.empty(len(text) + self._names_most(len(text), lines_most) + WIDE, np.uint8)
         room, met = Runs._make(np.empty(most, np.int64) for _ in Runs._fields), np.zeros(len(self._named), np.int64)
         strange = np.zeros((parser.STRANGE + 1, 2), np.int64)
-        rows, count = parser.parse(text, self._keys, self._asked, met, strange, bag, raw, room, upto)
+        rows, count, size = parser.parse(text, self._keys, self._asked, met, strange, bag, raw, spans, room, upto)
         runs = Runs._make(part[:count] for part in room)
         features, lines = Features(self), np.flatnonzero(runs.columns < 0)
         ids: list[str] | None = None if self.id is None else []
@@ -172,7 +174,8 @@ class JSONLines(ColumnFormat):
             return self.text_features(self.text[runs.columns[k]], part)
 
         taken = run_features(bag, runs, self.text, self.wording, self.hashing, features_of)
-        spliced = Spliced(raw.indices, raw.values, runs, taken)
+        names = Spelled(bag[:size], spans[: raw.indptr[-1]]) if self.hashing.spells else None
+        spliced = Spliced(raw.indices, raw.values, runs, taken, names)
         indptr = spliced.indptr(raw.indptr, upto)
         raw = raw._replace(indptr=indptr, indices=spliced.indices, values=spliced.values)
         self.met.update(features.met, (name for name, there in zip(self._named, met, strict=True) if there))
@@ -195,7 +198,15 @@ class JSONLines(ColumnFormat):
 
         members = self._members([*chain.from_iterable(found)], features.slots, indptr) if self.crosses else None
         known = [label for _, label in features.labels] if self.grow_classes else None
-        return self.parsed(text, raw, error, name_at, ids, met=known, members=members)
+        return self.parsed(text, raw, error, name_at, ids, met=known, members=members, spelled=spliced.names)
+
+    def _names_most(self, size: int, lines: int) -> int:
+        """Bytes that names of features of a text may have, those of its words not counted."""
+        if not self.hashing.spells:
+            return 0
+        absent = sum(len(name.encode("utf-8", "surrogatepass")) + 2 for name in self.required)
+        # a key again, and a cell, or five times a key with what is behind it
+        return (8 if self.dates else 2) * size + absent * lines
 
     def _lines(
         self, text: Text, raw: Raw, rows: int, lines: list[int], features: Features, ids: list[str] | None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from thinstream.jit import compiled, scalar
 from thinstream.streams.text.csv_cells import AS_IS, AT, DAY, INDICATOR, REFUSED, date_at, read, says_nothing
+from thinstream.streams.text.dates import PARTS
 from thinstream.streams.text.decimal import number
 from thinstream.streams.text.hashing import absorbed, finished, murmur, signed_by, stirred
 from thinstream.streams.text.jsonl_values import (
@@ -39,6 +40,9 @@ _ONE, _EIGHT, _WORD, _LOW = np.uint64(1), np.uint64(8), np.uint64(32), np.uint64
 #: The category of what says nothing, and the days of the week.
 _SIGN = np.frombuffer(bytearray(b"?"), np.uint8)
 _DAYS = np.frombuffer(bytearray(b"MonTueWedThuFriSatSun"), np.uint8)
+#: What stands between the key and the name of a part of a date.
+_PARTS = np.frombuffer(bytearray("".join(f".{part}=" for part in PARTS).encode()), np.uint8)
+_PART_ENDS = np.cumsum([0, *(len(part) + 2 for part in PARTS)])
 
 
 class Keys(NamedTuple):
@@ -106,15 +110,59 @@ def _put(out: Any, nnz: Any, code: Any, asked: Any, value: Any) -> Any:
 
 
 @scalar
-def _closed(keys: Any, asked: Any, met: Any, stamp: Any, out: Any, nnz: Any) -> Any:
-    """Features with those of the keys that are not there and should be; −1 where that is an error."""
+def _copy(text: Any, start: Any, stop: Any, bag: Any, fill: Any) -> Any:
+    for k in range(start, stop):
+        bag[fill] = text[k]
+        fill += 1
+    return fill
+
+
+@scalar
+def _spell(
+    spans: Any, k: Any, bag: Any, fill: Any, text: Any, key: Any, stop: Any, name: Any, low: Any, high: Any
+) -> Any:
+    """Puts down a category's name, ``key=name``, or with no bytes of a name that of a number; where the bag ends then.
+
+    Only where there is room for spans: else nobody wants to know.
+    """
+    if len(spans) == 0:
+        return fill
+    begin, fill = fill, _copy(text, key, stop, bag, fill)
+    if low < 0:
+        spans[k, 0], spans[k, 1], spans[k, 2], spans[k, 3] = begin, begin, begin, fill
+        return fill
+    bag[fill] = _EQUALS
+    middle = fill + 1
+    fill = _copy(name, low, high, bag, middle)
+    spans[k, 0], spans[k, 1], spans[k, 2], spans[k, 3] = begin, middle, middle, fill
+    return fill
+
+
+@scalar
+def _spell_part(spans: Any, k: Any, bag: Any, fill: Any, text: Any, key: Any, stop: Any, part: Any, name: Any) -> Any:
+    """The same of a part of a date, ``key.part=name``; the name is (text, start, stop)."""
+    if len(spans) == 0:
+        return fill
+    begin, fill = fill, _copy(text, key, stop, bag, fill)
+    fill = _copy(_PARTS, _PART_ENDS[part], _PART_ENDS[part + 1], bag, fill)
+    middle = fill
+    fill = _copy(name[0], name[1], name[2], bag, fill)
+    spans[k, 0], spans[k, 1], spans[k, 2], spans[k, 3] = begin, middle, middle, fill
+    return fill
+
+
+@scalar
+def _closed(keys: Any, asked: Any, met: Any, stamp: Any, out: Any, spans: Any, nnz: Any, bag: Any, fill: Any) -> Any:
+    """Features with those of the keys that are not there and should be (−1: that is an error), and the bag's end."""
     for k in range(len(keys.required)):
         if keys.required[k] and met[k] != stamp:
             if asked.missing == REFUSED:
-                return np.int64(-1)
+                return np.int64(-1), fill
             if asked.missing == INDICATOR:
+                low = keys.ends[k - 1] if k > 0 else np.int64(0)
+                fill = _spell(spans, nnz, bag, fill, keys.text, low, keys.ends[k], _SIGN, 0, 1)
                 nnz = _put(out, nnz, keys.absent[k], asked, 1.0)
-    return nnz
+    return nnz, fill
 
 
 @scalar
@@ -170,6 +218,7 @@ def _object(
     strange: Any,
     bag: Any,
     out: Any,
+    spans: Any,
     runs: Any,
     filled: Any,
 ) -> Any:
@@ -179,7 +228,7 @@ def _object(
     bad = 0, label, weight, nnz, texts, fill
     i = blanks(text, i + 1)
     if i < len(text) and text[i] == _CLOSE:
-        nnz = _closed(keys, asked, met, stamp, out, nnz)
+        nnz, fill = _closed(keys, asked, met, stamp, out, spans, nnz, bag, fill)
         return (i + 1 if labelled and nnz >= 0 else 0), label, weight, nnz, texts, fill
     while True:
         if i >= len(text) or text[i] != _QUOTE:
@@ -190,7 +239,7 @@ def _object(
             return bad
         code = murmur(text, key, stop, asked.bare)
         count += 1
-        slot, mark = np.int64(code) & _KEYS - 1, np.int64(stamp) << 32 | np.int64(code)
+        slot, mark = np.int64(code) & _KEYS - 1, np.int64(stamp) << 32 | np.int64(code & _LOW)
         while seen[slot] >> 32 == stamp and seen[slot] != mark:
             slot = slot + 1 & _KEYS - 1
         if seen[slot] == mark or count > _KEYS // 2:
@@ -208,7 +257,7 @@ def _object(
         i = blanks(text, i + 1)
         if i >= len(text):
             return bad
-        start, value, first = fill, 0.0, i
+        start, value, first, kept = fill, 0.0, i, fill
         if text[i] == _QUOTE:
             kind = STRING
             i, fill = string(text, i + 1, bag, fill)
@@ -231,7 +280,7 @@ def _object(
                 runs.places[texts], runs.columns[texts] = nnz, column
                 runs.starts[texts], runs.stops[texts] = start, fill
                 texts += 1
-                start = fill
+                kept = fill
             elif kind != NULL and kind != FALSE:
                 return bad
         elif role == LABEL:
@@ -254,21 +303,26 @@ def _object(
             if asked.missing == REFUSED:
                 return bad
             if asked.missing == INDICATOR:
+                kept = _spell(spans, nnz, bag, kept, text, key, stop, _SIGN, 0, 1)
                 nnz = _put(out, nnz, murmur(_SIGN, 0, 1, _category(text, key, stop, asked.seed)), asked, 1.0)
         elif role == DATE:
             found, day = date_at(bag, start, fill) if kind == STRING else (0, 0)
             if found == 0:
                 return bad
+            kept = fill
             for part in range(5):
                 if part == 3 and found == DAY:  # no time, no hour
                     continue
                 seed = keys.parts[part, column]
                 if part == 4:
-                    code = murmur(_DAYS, 3 * day, 3 * day + 3, seed)
+                    code, name = murmur(_DAYS, 3 * day, 3 * day + 3, seed), (_DAYS, 3 * day, 3 * day + 3)
                 else:
-                    code = murmur(bag, start + AT[part, 0], start + AT[part, 1], seed)
+                    name = (bag, start + AT[part, 0], start + AT[part, 1])
+                    code = murmur(bag, name[1], name[2], seed)
+                kept = _spell_part(spans, nnz, bag, kept, text, key, stop, part, name)
                 nnz = _put(out, nnz, code, asked, 1.0)
         elif role == CATEGORICAL and kind == NUMBER:
+            kept = _spell(spans, nnz, bag, kept, text, key, stop, text, first, i)
             nnz = _put(out, nnz, murmur(text, first, i, _category(text, key, stop, asked.seed)), asked, 1.0)
         elif role == CATEGORICAL and kind != STRING:
             return bad
@@ -284,13 +338,16 @@ def _object(
             elif kind == TRUE:
                 value = 1.0
             if value != 0.0:
+                category = kind == STRING and role != NUMERIC
+                low = start if category else np.int64(-1)
+                kept = _spell(spans, nnz, bag, fill, text, key, stop, bag, low, fill)
                 nnz = _put(out, nnz, code, asked, value)
-        fill = start  # what is no text is not kept
+        fill = kept if len(spans) > 0 or role == TEXT else start  # what is no text is not kept, but for names
         i = blanks(text, i)
         if i >= len(text):
             return bad
         if text[i] == _CLOSE:
-            nnz = _closed(keys, asked, met, stamp, out, nnz)
+            nnz, fill = _closed(keys, asked, met, stamp, out, spans, nnz, bag, fill)
             return (i + 1 if labelled and nnz >= 0 else 0), label, weight, nnz, texts, fill
         if text[i] != _COMMA:
             return bad
@@ -301,11 +358,14 @@ _MODULES = ("csv_cells", "decimal", "digits", "hashing", "jsonl_values", "letter
 
 
 @compiled(*(f"thinstream.streams.text.{name}" for name in _MODULES))
-def parse(text: Any, keys: Any, asked: Any, met: Any, strange: Any, bag: Any, out: Any, runs: Any, upto: Any) -> Any:
-    """(rows, runs): rows without the features of their runs, which are texts in the bag or (column −1) whole lines.
+def parse(
+    text: Any, keys: Any, asked: Any, met: Any, strange: Any, bag: Any, out: Any, spans: Any, runs: Any, upto: Any
+) -> Any:
+    """(rows, runs, bytes in the bag): runs are texts in the bag or (column −1) whole lines, rows lack their features.
 
     A line's run begins at the number of its row; ``upto`` has how many runs there are up to the end of each row,
     ``met`` in which row (from 1 on) each key was met last, ``strange`` how many keys had no role and where they are.
+    ``spans`` takes the places of names in the bag, if there is room.
     """
     begin, size, rows, nnz, count, fill = 0, len(text), 0, 0, 0, 0
     seen = np.zeros(_KEYS, np.int64)
@@ -319,7 +379,7 @@ def parse(text: Any, keys: Any, asked: Any, met: Any, strange: Any, bag: Any, ou
         if text[i] == _OPEN and not asked.nothing:
             filled = nnz, count, fill
             end, label, weight, more, texts, bytes_more = _object(
-                text, i, rows + 1, keys, asked, seen, met, strange, bag, out, runs, filled
+                text, i, rows + 1, keys, asked, seen, met, strange, bag, out, spans, runs, filled
             )
             if end > 0:
                 end = blanks(text, end)
@@ -336,4 +396,4 @@ def parse(text: Any, keys: Any, asked: Any, met: Any, strange: Any, bag: Any, ou
         rows += 1
         out.indptr[rows], upto[rows] = nnz, count
         begin = end
-    return rows, count
+    return rows, count, fill

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.spelling import Spelled
 from thinstream.streams.text.names import Named
 
 Text = NDArray[np.uint8]
@@ -42,6 +43,7 @@ class Parsed(NamedTuple):
     met: list[Any] | None = None  # labels found as they came
     starts: NDArray[np.int64] | None = None  # where the records of the rows begin
     bad_id: str = ""  # what the bad record is called, where that is asked for and can be told
+    names: Spelled | None = None  # of the features, where names travel with rows
 
     def only(self, kept: NDArray[np.bool_]) -> "Parsed":
         """The rows that are marked."""
@@ -56,6 +58,7 @@ class Parsed(NamedTuple):
             weights=None if weights is None else weights[kept],
             tags=None if tags is None else [tag for tag, there in zip(tags, kept.tolist(), strict=True) if there],
             starts=None if self.starts is None else self.starts[kept],
+            names=self.names and self.names.at(among),
         )
 
 

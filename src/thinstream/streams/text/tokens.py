@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.jit import compiled, scalar
+from thinstream.spelling import Spelled
 from thinstream.streams.text.hashing import Hashing, encode_names, hashed, murmur, signed_by
 from thinstream.streams.text.letters import BITS, ODD, SPACE, WORD, decoded, encoded, letter_table
+from thinstream.streams.text.names import readable
 from thinstream.streams.text.vectors import WIDE, copy_word, first_of, fits
 from thinstream.streams.text.wording import CHARS, Wording
 
@@ -52,6 +54,7 @@ class RunFeatures(NamedTuple):
     counts: Integers  # of each run
     indices: NDArray[Any]
     values: NDArray[np.float64]
+    names: Spelled | None  # where names travel with rows
 
 
 @scalar
@@ -97,21 +100,26 @@ def _is_left_out(bag: Any, start: Any, stop: Any, how: Any) -> Any:
 
 
 @compiled(*(f"thinstream.streams.text.{name}" for name in ("digits", "hashing", "letters", "vectors")))
-def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: Any, counts: Any, out: Any) -> Any:
-    """Features of all texts, one behind another; counts are −1 of what is left to Python. Returns how many."""
+def _take_apart(
+    text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: Any, counts: Any, out: Any, bag: Any, heads: Any
+) -> Any:
+    """Features of all texts, one behind another; counts are −1 of what is left to Python. Returns (how many, bytes).
+
+    Where names are asked for, they stay in the bag, behind the ``heads`` of columns, up to the byte that is returned.
+    """
     longest = 0
     for k in range(len(counts)):
         longest = max(longest, runs.stops[k] - runs.starts[k])
-    # a character in lower case may have three bytes for two; between words there is a byte already
-    bag, begins = np.empty(2 * longest + 8 + WIDE, np.uint8), np.empty(longest + 2, np.int64)
-    (indices, values), letters, quick = out, how.letters, how.quick
-    nnz = 0
+    begins = np.empty(longest + 2, np.int64)
+    (indices, values, spans), letters, quick = out, how.letters, how.quick
+    nnz, spelled = 0, len(heads) > 0
+    kept = np.int64(heads[-1, 1, 1]) if spelled else np.int64(0)
     for k in range(len(counts)):
         counts[k] = -1
         if runs.columns[k] < 0:
             continue
         first, fine, (low, high) = nnz, True, how.words
-        i, stop, fill, begin, words = runs.starts[k], runs.stops[k], 0, 0, 0
+        i, stop, fill, begin, words = runs.starts[k], runs.stops[k], kept, kept, 0
         seed = seeds[runs.columns[k], 0]
         while high > 0:
             i, fill = _copied(text, i, stop, quick, how.lower, bag, fill)
@@ -135,6 +143,8 @@ def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: A
                         code = murmur(bag, begins[words - n], fill, seed)
                         indices[nnz] = np.int64(code & np.uint64(mask))
                         values[nnz] = signed_by(code, signed, 1.0)
+                        if spelled:
+                            _span(spans, nnz, heads, runs.columns[k], 0, begins[words - n], fill)
                         nnz += 1
                     bag[fill] = _BLANK
                     fill += 1
@@ -142,7 +152,8 @@ def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: A
             if i >= stop:
                 break
             i += size
-        i, fill, count, (low, high) = runs.starts[k], 0, 0, how.chars
+        before = fill if spelled else np.int64(0)
+        i, fill, count, (low, high) = runs.starts[k], before, 0, how.chars
         seed = seeds[runs.columns[k], 1]
         while high > 0 and fine and i < stop:
             entry, size = _entry(text, i, stop, letters)
@@ -167,11 +178,37 @@ def _take_apart(text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: A
                     code = murmur(bag, begins[start], begins[start + n], seed)
                     indices[nnz] = np.int64(code & np.uint64(mask))
                     values[nnz] = signed_by(code, signed, 1.0)
+                    if spelled:
+                        _span(spans, nnz, heads, runs.columns[k], 1, begins[start], begins[start + n])
                     nnz += 1
             counts[k] = nnz - first
+            kept = fill if spelled else kept
         else:
             nnz = first
-    return nnz
+    return nnz, kept
+
+
+@scalar
+def _span(spans: Any, k: Any, heads: Any, column: Any, kind: Any, start: Any, stop: Any) -> None:
+    """Where a name is."""
+    spans[k, 0], spans[k, 1] = heads[column, kind, 0], heads[column, kind, 1]
+    spans[k, 2], spans[k, 3] = start, stop
+
+
+@compiled()
+def _insert_spans(among: Any, places: Any, counts: Any, more: Any, out: Any) -> None:
+    """Spans of one list with runs of another before those at some places."""
+    done, taken, at = 0, 0, 0
+    for k in range(len(places) + 1):
+        last = places[k] if k < len(places) else len(among)
+        while done < last:
+            for part in range(4):
+                out[at, part] = among[done, part]
+            done, at = done + 1, at + 1
+        for _ in range(counts[k] if k < len(places) else 0):
+            for part in range(4):
+                out[at, part] = more[taken, part]
+            taken, at = taken + 1, at + 1
 
 
 @compiled()
@@ -224,12 +261,18 @@ def run_features(
     texts = runs.columns >= 0
     room = most_features(wording, (runs.stops - runs.starts)[texts])
     indices, values = np.empty(room, hashing.kind), np.empty(room)
+    spans = np.empty((room if hashing.spells else 0, 4), np.int32)
+    # a character in lower case may have three bytes for two; between words there is a byte already
+    sizes = 2 * (runs.stops - runs.starts)[texts] + 8
+    most = 2 * int(sizes.sum()) if hashing.spells else int(sizes.max(initial=0))
+    bag, heads = _with_heads(columns if hashing.spells else (), most + WIDE)
     seeds = np.array([[hashing.namespace(name), hashing.namespace(name + CHARS)] for name in columns], np.uint64)
     how, mask = _compiled_form(wording), np.uint64(hashing.mask)
-    nnz = _take_apart(text, runs, seeds.reshape(-1, 2), how, mask, hashing.signed, counts, (indices, values))
-    left = np.flatnonzero(counts < 0)
+    out = indices, values, spans
+    nnz, kept = _take_apart(text, runs, seeds.reshape(-1, 2), how, mask, hashing.signed, counts, out, bag, heads)
+    left, names = np.flatnonzero(counts < 0), Spelled(bag[:kept], spans[:nnz]) if hashing.spells else None
     if not len(left):
-        return RunFeatures(counts, indices[:nnz], values[:nnz])
+        return RunFeatures(counts, indices[:nnz], values[:nnz], names)
     asked = [odd(k) for k in left.tolist()]
     sizes = np.array([*map(len, asked)], np.int64)
     found = [feature for features in asked for feature in features]
@@ -243,7 +286,29 @@ def run_features(
     )
     before = np.concatenate([[0], np.cumsum(np.maximum(counts, 0))])[left]
     counts[left] = sizes
-    return RunFeatures(counts, *_inserted((indices[:nnz], values[:nnz]), before, sizes, (numbers, more)))
+    asked_names = Spelled.of((readable(space, ""), name) for space, name, _ in found) if hashing.spells else None
+    both = _inserted((indices[:nnz], values[:nnz]), before, sizes, (numbers, more))
+    return RunFeatures(counts, *both, _inserted_names(names, before, sizes, asked_names))
+
+
+def _with_heads(columns: Sequence[str], more: int) -> tuple[NDArray[np.uint8], Integers]:
+    """Room for names behind the heads that those of columns have: of words, and of characters."""
+    text, ends = encode_names([readable(column + end, "") for column in columns for end in ("", CHARS)])
+    bag = np.empty(len(text) + more, np.uint8)
+    bag[: len(text)] = np.frombuffer(text, np.uint8)
+    starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+    return bag, np.stack([starts, ends], axis=1).reshape(-1, 2, 2).astype(np.int64)
+
+
+def _inserted_names(among: Spelled | None, places: Integers, counts: Integers, more: Spelled | None) -> Spelled | None:
+    if among is None or more is None:
+        return None
+    if not len(among.spans) or not len(more.spans):
+        return among if len(among.spans) else more
+    both = Spelled.joined([among, more])
+    spans = np.empty_like(both.spans)
+    _insert_spans(both.spans[: len(among.spans)], places, counts, both.spans[len(among.spans) :], spans)
+    return Spelled(both.text, spans)
 
 
 def _inserted(
@@ -263,11 +328,19 @@ def _inserted(
 class Spliced:
     """Features of runs among others, and where each is then."""
 
-    def __init__(self, indices: NDArray[Any], values: NDArray[np.float64], runs: Runs, found: RunFeatures) -> None:
+    def __init__(
+        self,
+        indices: NDArray[Any],
+        values: NDArray[np.float64],
+        runs: Runs,
+        found: RunFeatures,
+        names: Spelled | None = None,
+    ) -> None:
         self.counts = found.counts
         self.before = np.concatenate([[0], np.cumsum(found.counts)])  # features of runs before each run
         self.starts = runs.places + self.before[:-1]
-        self.indices, self.values = _inserted((indices, values), runs.places, found.counts, found[1:])
+        self.indices, self.values = _inserted((indices, values), runs.places, found.counts, found[1:3])
+        self.names = _inserted_names(names, runs.places, found.counts, found.names)
 
     def indptr(self, indptr: Integers, runs: Integers) -> Integers:
         """Where rows end now, given how many runs there are up to each end before."""

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thinstream.batch import plain
 from thinstream.jit import compiled, scalar
 from thinstream.learners.learner import LARGEST
+from thinstream.spelling import Spelled
 from thinstream.streams.crossing.spelling import of_namespaces
 from thinstream.streams.text.decimal import number
 from thinstream.streams.text.hashed_rows import HashedFormat, Raw
@@ -31,7 +33,7 @@ _MESSAGES = {
     _NAME: "a feature must have a name",
     _VALUE: "a value must be a finite decimal number followed by a blank",
 }
-_SPACE, _TAB, _RETURN, _COLON, _PIPE, _QUOTE = 32, 9, 13, 58, 124, 39
+_SPACE, _TAB, _RETURN, _COLON, _PIPE, _QUOTE, _EQUALS, _CARET = 32, 9, 13, 58, 124, 39, 61, 94
 #: Of each byte whether a name is over there.
 _OVER = np.isin(np.arange(256), [_SPACE, _TAB, _COLON, _PIPE])
 
@@ -161,6 +163,32 @@ def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, t
     return _FINE, size, size, rows, weighted, tagged
 
 
+@compiled()
+def _spell_heads(text: Any, spans: Any, heads: Any, out: Any) -> Any:
+    """Namespaces with what stands behind them, one behind another; ``out`` takes the places of all names."""
+    fill, size, space = np.int64(0), len(text), np.int64(-1)
+    begin = fill
+    for k in range(len(spans)):
+        if spans[k, 0] != space:
+            space, begin = spans[k, 0], fill
+            for i in range(space, spans[k, 1]):
+                heads[fill] = text[i]
+                fill += 1
+            if fill > begin and heads[fill - 1] != _EQUALS:
+                heads[fill] = _CARET
+                fill += 1
+        out[k, 0], out[k, 1] = size + begin, size + fill
+        out[k, 2], out[k, 3] = spans[k, 2], spans[k, 3]
+    return fill
+
+
+def _spelled(text: Text, spans: NDArray[np.int64]) -> Spelled:
+    """Names as they travel with rows."""
+    heads, found = np.empty(2 * len(text) + 1, np.uint8), np.empty((len(spans), 4), np.int32)
+    size = _spell_heads(text, spans, heads, found)
+    return Spelled(np.concatenate([text, heads[:size]]), found)
+
+
 @dataclass
 class VW(HashedFormat):
     r"""Vowpal Wabbit's text format. Labels above 0 are positive; importances are weights; initial values are ignored.
@@ -210,7 +238,8 @@ class VW(HashedFormat):
         if self.crosses:
             spans = spans[: raw.indptr[-1]]
             members = of_namespaces(text, spans, self.crosses, self.unsigned(raw.values, spans), raw.indptr)
-        return self.parsed(text, raw, error, name_at, named, members=members)
+        spelled = _spelled(text, spans[: raw.indptr[-1]]) if self.hashing.spells else None
+        return self.parsed(text, raw, error, name_at, named, members=members, spelled=spelled)
 
     def called(self, record: Text) -> str:
         """The tag of a bad line, if it has one."""
