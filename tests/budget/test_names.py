@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import thinstream as ts
 from tests.budget.naive import NaiveNamedBudget
 from thinstream.batch import Batch
 from thinstream.budget.table import APART
+from thinstream.errors import InvalidInputError
 from thinstream.learners import Classes
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
@@ -249,3 +251,10 @@ def test_names_of_features_that_gave_way_are_dropped():
     assert len(names.there) == len(model.learner.table.used) <= 50
     assert len(names.text) < 200 * 50
     assert len(kept_names(model)) == len(names.there)
+
+
+def test_rows_with_names_are_for_models_with_a_budget():
+    rows = [({"a": 1.0, "b": 2.0}, 1), ({"c": 1.0}, 0)]
+    for hashing in (Hashing(bits=1, exact=True), Hashing(bits=62)):
+        with pytest.raises(InvalidInputError, match="are for models with max_features, and this one has none"):
+            ts.AROW().fit_stream(from_memory(rows, hasher=Numbering(hashing)))

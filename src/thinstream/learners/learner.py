@@ -123,6 +123,11 @@ def make_rows(
     weights: NDArray[np.float64] = _EVERY_WEIGHT_0,
 ) -> Rows:
     """The rows start:stop as the loop takes them, copied only where the model's precision, or indices', is another."""
+    if batch.names is not None:  # two of which may have one number
+        raise InvalidInputError(
+            "rows whose names travel with them (Hashing with exact=True or more than 31 bits) are for models with "
+            "max_features, and this one has none"
+        )
     indptr = batch.indptr[start : stop + 1].astype(np.int64, copy=False)
     indices, values = batch.indices, batch.values
     if not _is_ready(batch, dtype):

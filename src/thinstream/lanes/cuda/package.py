@@ -25,7 +25,9 @@ _INSTALL = "pip install 'thinstream[cuda]'"
 if importlib.util.find_spec("numba_cuda") is None:
     raise MissingPackageError(f"device='cuda' needs the package numba-cuda, which is not installed: {_INSTALL}")
 
-from numba import config, cuda  # noqa: E402
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of a newer numpy, for what numba-cuda does with it
+    from numba import config, cuda
 
 __all__ = ["SIMULATED", "cuda", "free_memory", "kernel", "processors", "require_device", "tell_cuda", "unfused"]
 
