@@ -369,12 +369,14 @@ def _learn(
     if len(numbers) == out.shape[1] and numbers == list(range(out.shape[1])):
         block.learn(rows, y, weights, largest, out)
         return
+    # as a slice, where it is one: numpy copies that without holding other threads
+    which = slice(numbers[0], numbers[-1] + 1) if numbers[-1] - numbers[0] == len(numbers) - 1 else numbers
     own_y, own_weights = (
-        given if given.shape[1] == 1 else np.ascontiguousarray(given[:, numbers]) for given in (y, weights)
+        given if given.shape[1] == 1 else np.ascontiguousarray(given[:, which]) for given in (y, weights)
     )
     scores = np.empty((len(out), len(numbers)), out.dtype)
     block.learn(rows, own_y, own_weights, largest, scores)
-    out[:, numbers] = scores
+    out[:, which] = scores
 
 
 def _labels(given: Any, rows: int, lanes: int) -> NDArray[np.int8]:
