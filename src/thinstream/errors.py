@@ -11,6 +11,10 @@ class InvalidInputError(ThinstreamError, ValueError):
     """Data that cannot be learned from; the model is exactly as it was before the call."""
 
 
+class TooWideError(InvalidInputError, AttributeError):
+    """A number for each feature, where there is no room for so many: to whoever looks at an estimator it has none."""
+
+
 class NumericalError(ThinstreamError, ArithmeticError):
     """Numbers that would not be finite: a row that cannot be learned, and was not, or a model that cannot be used."""
 

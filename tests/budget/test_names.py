@@ -258,3 +258,17 @@ def test_rows_with_names_are_for_models_with_a_budget():
     for hashing in (Hashing(bits=1, exact=True), Hashing(bits=62)):
         with pytest.raises(InvalidInputError, match="are for models with max_features, and this one has none"):
             ts.AROW().fit_stream(from_memory(rows, hasher=Numbering(hashing)))
+
+
+def test_estimators_show_names_and_can_be_looked_at():
+    """A number for each of 2^62 features has no room: to those who look there is no such attribute."""
+    rows = [({f"word{k % 7}": 1.0, f"once{k}": 1.0}, int(k % 7 < 3)) for k in range(300)]
+    model = ts.AROW(max_features=20).fit_stream(from_memory(rows, hasher=Hashing(bits=62)))
+    assert {f"word{k}" for k in range(7)} <= {*model.kept_names_.values()}
+    assert "predict" in dir(model)
+    assert not hasattr(model, "coef_")
+    assert "AROW" in model._repr_html_()
+    with pytest.raises(InvalidInputError, match=r"a number for each of .* features takes"):
+        _ = model.coef_
+    with pytest.raises(AttributeError, match="that needs max_features"):
+        _ = ts.AROW().fit([[1.0], [2.0]], [0, 1]).kept_names_

@@ -33,6 +33,10 @@ def test_the_words_that_tell_are_kept(mail, thin):
     assert model.budget == {"max_features": 40, "admit": 2}
     assert {f"text^w{k}" for k in range(20)} <= {*model.names.texts}
     assert len(model.names.texts) <= 40
+    used = len(model.learner.table.used)
+    assert f"budget               {used} of 40 features are kept, each from its sight" in thin("inspect", "m.ts")
+    told = json.loads(thin("inspect", "m.ts", "--json"))
+    assert told["budget"] == {"kept": used, "max_features": 40, "admit": 2}
     thin("train", "mail.jsonl", "--from", "m.ts", "-q", "-m", "on.ts")
     assert read("on.ts").learner.t == 800
     assert len(read("on.ts").learner.table.used) <= 40

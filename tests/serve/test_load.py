@@ -56,3 +56,11 @@ def test_nobody_answers(rows, capsys, monkeypatch):
     with pytest.raises(InvalidParameterError, match="URL must be http"):
         Load("localhost")
     assert [*batched([b"a", b"b", b"c"], 2)] == [[b"a", b"b"], [b"c"]]
+
+
+def test_names_of_columns_are_no_row(tmp_path):
+    from thinstream.cli.commands.load import _lines
+
+    for name, lines in (("a.csv", 2), ("a.tsv", 2), ("a.jsonl", 3)):
+        (tmp_path / name).write_bytes(b"y,x\r\n1,2\r\n0,3\r\n")
+        assert list(_lines(str(tmp_path / name))) == [b"y,x", b"1,2", b"0,3"][-lines:]

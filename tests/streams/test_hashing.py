@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import compiled
-from thinstream.streams.text.hashing import Hashing, Numbering, absorbed, finished, hashed, murmur, tidy_rows
+from thinstream.streams.text.hashing import Hashing, Numbering, absorbed, finished, hashed, murmur
+from thinstream.streams.text.tidying import tidy_rows
 
 M = 2**32 - 1
 

@@ -260,7 +260,7 @@ BAD = {
     "text labels": (lambda: from_memory(X, [*"aba"], look=0), r"labels like 'a' need classes=\(negative, positive\)"),
     "one label": (lambda: from_memory(X, ["a", "a", "a"]), "two classes are needed at least, all .* are 'a'"),
     "third class": (lambda: from_memory(X, [*"abc"], classes=("a", "b")), "must be 'a' or 'b', got 'c' at row 2"),
-    "no hasher": (lambda: from_memory([{"a": 1}]), "need a hasher, got none"),
+    "no hasher": (lambda: from_memory([{"a": 1}]), r"need a hasher \(Numbering\(\), of .*\), got none"),
     "dicts and y": (lambda: from_memory([{"a": 1}], [1], hasher=CRC), "dicts come with their labels"),
     "not a dict": (lambda: from_memory(iter([3]), hasher=CRC), r"must be a dict, .* got 3 at row 0"),
     "strange value": (lambda: from_memory([{"a": {1}}], hasher=CRC), "feature 'a' must be .* got .1. at row 0"),

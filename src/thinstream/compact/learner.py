@@ -10,7 +10,7 @@ from thinstream.batch import Batch
 from thinstream.compact.moving import moved, touched_features
 from thinstream.compact.sizes import require_room
 from thinstream.compact.table import SlotTable
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, TooWideError
 from thinstream.learners.learner import require_range
 from thinstream.learners.limits import physical_memory
 from thinstream.learners.protocol import AnyLearner, OneModel, ReadsOnce
@@ -128,7 +128,7 @@ class CompactLearner(ReadsOnce):
         """Values of slots as values of numbers, nobody's for all others."""
         size, have = values.itemsize * self.n_weights, physical_memory()
         if size > 0.7 * have:
-            raise InvalidInputError(
+            raise TooWideError(
                 f"a number for each of {self.n_features:,} features takes {size / 1e9:,.1f} GB, this machine has "
                 f"{have / 1e9:,.1f} GB; sparse weights have those that are not 0 only (sparsify(), thinstream export)"
             )

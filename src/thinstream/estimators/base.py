@@ -27,6 +27,7 @@ from thinstream.learners.registry import unknown_parameter
 from thinstream.models import Model, Names, write
 from thinstream.models.container import plain
 from thinstream.models.file import grade_of
+from thinstream.models.model import names_of_kept
 
 #: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
 _KINDS = "biufUO"
@@ -317,6 +318,17 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         """Share of the weights that are not zero."""
         learner = self._fitted("density_")
         return learner.nnz / learner.n_weights
+
+    @property
+    def kept_names_(self) -> dict[int, str]:
+        """With ``max_features``, the names of the features that are kept, by number; those that travel with rows."""
+        found = names_of_kept(self._fitted("kept_names_"))
+        if found is None:
+            raise AttributeError(
+                f"{self._algorithm} has no names of what it keeps: that needs max_features, and names that travel with "
+                "rows (Hashing(bits=62))"
+            )
+        return found.as_dict()
 
     @property
     def variance_(self) -> NDArray[Any]:

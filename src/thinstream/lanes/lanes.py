@@ -13,6 +13,7 @@ from thinstream.engine.rows import Rows
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.lanes.block import Block
+from thinstream.lanes.columns import labels_of, weights_of
 from thinstream.lanes.devices import device_for, stays_on_cpu
 from thinstream.lanes.lane import Lane, make_lanes, require_alike
 from thinstream.lanes.single import SingleLane, keeps_own_array
@@ -186,8 +187,8 @@ class Lanes:
         labels = batch.y if y is None else y
         if labels is None:
             raise InvalidInputError("a batch to learn from needs labels")
-        each = _labels(labels, len(batch), len(self))
-        importance = _weights(batch.weights if weights is None else weights, len(batch), len(self))
+        each = labels_of(labels, len(batch), len(self))
+        importance = weights_of(batch.weights if weights is None else weights, len(batch), len(self))
         require_range(batch, self.dtype)
         self._widen(batch.n_features)
         return self._run(batch, each, importance, scores)
@@ -377,30 +378,3 @@ def _learn(
     scores = np.empty((len(out), len(numbers)), out.dtype)
     block.learn(rows, own_y, own_weights, largest, scores)
     out[:, which] = scores
-
-
-def _labels(given: Any, rows: int, lanes: int) -> NDArray[np.int8]:
-    """Labels ±1 as the loop takes them: a column per lane, or one for all."""
-    found = np.asarray(given)
-    _require_shape("labels", found, rows, lanes)
-    if found.dtype != np.int8:
-        found = np.where(found > 0, np.int8(1), np.int8(-1))
-    return np.ascontiguousarray(found.reshape(rows, -1) if rows else np.empty((0, 1), np.int8))
-
-
-def _weights(given: Any, rows: int, lanes: int) -> NDArray[np.float64]:
-    """Weights, finite and not negative; None: all are 1."""
-    if given is None:
-        return np.ones((rows, 1))
-    found = np.asarray(given, dtype=np.float64)
-    _require_shape("weights", found, rows, lanes)
-    bad = ~((found >= 0) & (found < np.inf))
-    if bad.any():
-        row = int(np.argmax(bad.reshape(rows, -1).any(axis=1)))
-        raise InvalidInputError(f"weights must be finite and ≥ 0, got {found[bad][0]} in row {row}")
-    return np.ascontiguousarray(found.reshape(rows, -1) if rows else np.empty((0, 1)))
-
-
-def _require_shape(what: str, found: NDArray[Any], rows: int, lanes: int) -> None:
-    if found.shape not in ((rows,), (rows, lanes)):
-        raise InvalidInputError(f"{what} must have shape ({rows},) or ({rows}, {lanes}), got {found.shape}")

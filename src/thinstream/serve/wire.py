@@ -93,6 +93,8 @@ def msgpack_as(kind: Any) -> Callable[[bytes], Any]:
 def _decoded(decode: Callable[[bytes], Any], named: str, raw: bytes) -> Any:
     try:
         return decode(raw)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(f"the body is {named}, but not what is asked for (see /docs): {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInputError(f"the body is not {named} as it must be: {error}") from None
 

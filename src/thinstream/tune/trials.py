@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from thinstream.engine.loop import Costs
-from thinstream.lanes.devices import chosen_device, gpu_room
+from thinstream.lanes.devices import chosen_device, gpu_room, require_gpu
 from thinstream.learners.limits import physical_memory
 
 
@@ -34,7 +34,10 @@ class StudyConfig(NamedTuple):
 
     def placed(self, models: int) -> "StudyConfig":
         """The same with a device that is chosen for so many models, where none was."""
-        return self._replace(device=chosen_device(self.device, models * self.n_lanes, self.threads))
+        device = chosen_device(self.device, models * self.n_lanes, self.threads)
+        if device == "cuda":
+            require_gpu()
+        return self._replace(device=device)
 
     @property
     def limit(self) -> int:

@@ -62,6 +62,8 @@ def inspect(
         print(f"\n{_line(names, wide)}")
     for feature in features:
         print(printable(_line(feature, wide)))
+    if features and found.feature_space.get("hashing") and not any(feature["name"] for feature in features):
+        print("\nnames of hashed features were not kept: train with --names N, or with --max-features N")
     if plot is not None:
         print(f"\nthe picture is in {plot}")
 
@@ -93,6 +95,7 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         **counts,
         "progressive_error": (model.report or {}).get("error"),
         "features": linear.n_features,
+        "budget": _budget(model),
         "feature_space": model.feature_space,
         **{name: kind for name, kind in model.preparation.kinds.items() if kind is not None},
         "vectors": ", ".join(vector.words for vector in linear.vectors) if linear.beside else None,
@@ -101,6 +104,17 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         "intercept": intercepts[0] if linear.is_binary else intercepts,
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _budget(model: "Model") -> dict[str, int] | None:
+    """Of a model that keeps some features: how many there are, at most, and at which sight one is admitted."""
+    from thinstream.budget.learner import BudgetLearner
+
+    learner = model.learner
+    if not isinstance(learner, BudgetLearner):
+        return None
+    table = learner.table
+    return {"kept": len(table.used), "max_features": table.max_features, "admit": table.admit}
 
 
 def _for_people(model: "Model", facts: dict[str, Any]) -> dict[str, str]:
@@ -112,6 +126,9 @@ def _for_people(model: "Model", facts: dict[str, Any]) -> dict[str, str]:
     shares = ("progressive_error", "sparsity", "hash_space_sparsity")
     found = {name: f"{percent(facts[name])} %" for name in shares if name in facts}
     found |= {"threshold": threshold_in_words(model)} if "threshold" in facts else {}
+    if budget := facts.get("budget"):
+        kept, most, sight = budget["kept"], budget["max_features"], budget["admit"]
+        found["budget"] = f"{kept:,} of {most:,} features are kept, each from its sight number {sight} on"
     intercepts = facts["intercept"] if isinstance(facts["intercept"], list) else [facts["intercept"]]
     space = in_words(model.feature_space) if model.feature_space else "column numbers, from 0"
     found |= {"grade": GRADES[facts["grade"]], "top_by": ORDERS[facts["top_by"]]}

@@ -1,5 +1,7 @@
 """``thinstream load``: a load test of a server, for its owner."""
 
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Annotated
 
 from thinstream.cli.declared import argument, option
@@ -8,7 +10,10 @@ from thinstream.cli.tokens import TokenFile, advice_for, token_of
 
 def load(
     url: Annotated[str, argument("The server: http://127.0.0.1:8000.")],
-    data: Annotated[list[str], argument("Files of lines: libsvm, VW or JSON Lines, as the model takes them.")],
+    data: Annotated[
+        list[str],
+        argument("Files of lines: libsvm, VW, JSON Lines, CSV, as the model takes them; .csv and .tsv have a header."),
+    ],
     rate: Annotated[
         float | None, option("Requests a second (default: as fast as answers come).", None, min=0.01)
     ] = None,
@@ -27,10 +32,9 @@ def load(
     """
     from thinstream.cli.render import say, show_json
     from thinstream.serve.load import FINAL, Load, batched, require_some
-    from thinstream.streams.lines.textlines import text_rows
 
     sender = Load(url, "/predict" if predict else "/learn", model, token_of(token), connections, rate)
-    lines = (line.rstrip(b"\r") for some in text_rows(data, None, 1 << 28, None) for line in some)
+    lines = chain.from_iterable(_lines(path) for path in data)
     outcome = require_some(sender.run(batched(lines, batch)))
     found = outcome.as_dict()
     if json:
@@ -52,3 +56,12 @@ def load(
         f"{first.reason} ({first.status}){advice_for(first.status)}"
     )
     return 1
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    """The rows of a file, without the names of columns."""
+    from thinstream.streams.formats import format_of
+    from thinstream.streams.lines.textlines import text_rows
+
+    lines = (line.rstrip(b"\r") for some in text_rows([path], None, 1 << 28, None) for line in some)
+    return islice(lines, 1 if format_of(path) in ("csv", "tsv") else 0, None)

@@ -14,7 +14,7 @@ from thinstream.jit.versions import sources_of, surroundings
 #: Where code of every kernel comes from, beside the engine's; an edit there compiles it again.
 _COMMON = tuple(
     f"thinstream.lanes.{name}"
-    for name in ("access", "loop", "cuda.kernels", "cuda.package", "cuda.team", "cuda.counting")
+    for name in ("access", "loop", "cuda.kernels", "cuda.package", "cuda.team", "cuda.tiles", "cuda.counting")
 )
 
 

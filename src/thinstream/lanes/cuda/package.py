@@ -44,8 +44,9 @@ def require_device() -> None:
     """Raises unless there is a GPU to run on."""
     if not cuda.is_available():
         raise MissingPackageError(
-            "device='cuda' needs an NVIDIA GPU with its driver and the CUDA libraries, and numba-cuda finds none "
-            f"(numba -s says more); {_INSTALL} brings the libraries, device='cpu' needs none of it"
+            "device='cuda' needs an NVIDIA GPU with its driver and the CUDA libraries, and numba-cuda does not find "
+            f"them all here (numba -s says which); {_INSTALL} brings the libraries. Without a GPU: device='cpu', "
+            "--device cpu"
         )
 
 

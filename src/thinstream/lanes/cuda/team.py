@@ -66,13 +66,12 @@ from thinstream.lanes.access import (
 )
 from thinstream.lanes.cuda.kernels import GROUP
 from thinstream.lanes.cuda.package import cuda, kernel
+from thinstream.lanes.cuda.tiles import U0, U4, U8, added, fetched, put, sum_of
 from thinstream.lanes.loop import uses_confidence
 
 #: Bytes of a tile: the non-zeros of a row that are in shared memory at a time.
 TILE = 512
 LANES = np.uint64(GROUP)
-# Numbers within a row are of 32 bits and have no sign: those of 64 take two instructions, those with one a comparison.
-U0, U1, U4, U8, U12, U16 = (np.uint32(number) for number in (0, 1, 4, 8, 12, 16))
 
 
 def shape_of(groups: int, processors: int) -> tuple[int, int]:
@@ -90,53 +89,6 @@ def can_share(rule: Any) -> bool:
     """Whether a team can run a rule: it asks for nothing that has to be done in the order of the row."""
     plain = getattr(rule, "Remembering", rule)
     return all(getattr(plain, name).__name__ == "<lambda>" for name in ("tally", "settle"))
-
-
-@scalar
-def _added(total: Any, terms: Any, me: Any, first: Any, size: Any) -> Any:
-    """The sum with every fourth of a tile's terms, from the first; what is left of a row goes to sum 0."""
-    k, grouped = np.uint32(first), np.uint32(size // U4 * U4)
-    while k + U12 < grouped:  # four are on their way at a time; they are added one by one
-        t0, t1 = terms[k, me], terms[np.uint32(k + U4), me]
-        t2, t3 = terms[np.uint32(k + U8), me], terms[np.uint32(k + U12), me]
-        total = (((total + t0) + t1) + t2) + t3
-        k = np.uint32(k + U16)
-    while k < grouped:
-        total += terms[k, me]
-        k = np.uint32(k + U4)
-    if first == U0:
-        k = grouped
-        while k < size:
-            total += terms[k, me]
-            k = np.uint32(k + U1)
-    return total
-
-
-@scalar
-def _sum(sums: Any, first: Any, me: Any) -> Any:
-    second, third, fourth = np.uint32(first + 1), np.uint32(first + 2), np.uint32(first + 3)
-    return (sums[first, me] + sums[second, me]) + (sums[third, me] + sums[fourth, me])
-
-
-@scalar
-def _fetched(rows: Any, a: Any, k: Any, length: Any) -> Any:
-    """Index and value of number k of the row that begins at a, if it has so many; the constant has neither."""
-    zero = rows.values.dtype.type(0)
-    if k >= length or k < np.uint32(rows.offset):
-        return U0, zero
-    place = np.uint64(a + np.int64(k) - rows.offset)
-    return np.uint32(rows.indices[place]), rows.values[place]
-
-
-@scalar
-def _put(
-    places: Any, numbers: Any, here: Any, start: Any, thread: Any, index: Any, value: Any, rows: Any, length: Any
-) -> None:
-    """Puts coordinate and value of number start + thread down in shared memory; behind a row's end the value is 0."""
-    one, k = rows.values.dtype.type(1), np.uint32(start + thread)
-    constant, inside = k < np.uint32(rows.offset), k < length
-    places[here, thread] = np.uint32(index + rows.offset) if inside and not constant else U0
-    numbers[here, thread] = one if inside and constant else value
 
 
 @scalar
@@ -161,8 +113,8 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
         if length > tile:
             cuda.syncthreads()
             if thread < tile:
-                index, value = _fetched(rows, a, np.uint32(start + thread), length)
-                _put(places, numbers, here, start, thread, index, value, rows, length)
+                index, value = fetched(rows, a, np.uint32(start + thread), length)
+                put(places, numbers, here, start, thread, index, value, rows, length)
             cuda.syncthreads()
 
     @scalar
@@ -302,14 +254,14 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
         template = begin(read_rule(p, tables.reals, tables.wholes, lane), 1, read_totals(p, memory.totals, lane))
         if thread < tile:
             length = np.uint32(c - b + rows.offset)
-            index, value = _fetched(rows, b, thread, length)
-            _put(places, numbers, U0, U0, thread, index, value, rows, length)
+            index, value = fetched(rows, b, thread, length)
+            put(places, numbers, U0, U0, thread, index, value, rows, length)
         for i in range(n):
             # what comes next is asked for here, and looked at when this row is done: nobody waits for it
             a, b, c, d = b, c, d, rows.indptr[np.uint64(min(i + 3, n))]
             length, here, other = np.uint32(b - a + rows.offset), np.uint32(i & 1), np.uint32(~i & 1)
             ahead = np.uint32(c - b + rows.offset) if i + 1 < n else U0
-            index, value = _fetched(rows, b, thread, ahead)
+            index, value = fetched(rows, b, thread, ahead)
             if worker == U0 and i + 1 < n:
                 following = np.uint64(i + 1)
                 importance, label = columns.weights[following, weight_of], columns.y[following, label_of]
@@ -341,11 +293,11 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
                         k = np.uint32(k + four)
                     cuda.syncthreads()
                     if worker < U4:
-                        mine = _added(mine, terms, me, worker, size)
+                        mine = added(mine, terms, me, worker, size)
                         sums[worker, me] = mine
                     cuda.syncthreads()
                     start = np.uint32(start + tile)
-                v, mine = _sum(sums, U0, me) if length else zero, zero
+                v, mine = sum_of(sums, U0, me) if length else zero, zero
             start = U0
             while start < length:
                 k, size = worker, min(np.uint32(length - start), tile)
@@ -359,17 +311,17 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
                     k = np.uint32(k + four)
                 cuda.syncthreads()
                 if worker < U4:
-                    mine = _added(mine, terms, me, worker, size)
+                    mine = added(mine, terms, me, worker, size)
                     sums[worker, me] = mine
                 elif both and worker < U8:
-                    mine = _added(mine, others, me, np.uint32(worker - U4), size)
+                    mine = added(mine, others, me, np.uint32(worker - U4), size)
                     sums[worker, me] = mine
                 cuda.syncthreads()
                 start = np.uint32(start + tile)
             if both and length:
-                v = _sum(sums, U4, me)
+                v = sum_of(sums, U4, me)
             if worker == U0:
-                s = _sum(sums, U0, me) if length else zero
+                s = sum_of(sums, U0, me) if length else zero
                 decide(p, q, template, rows, i, largest, memory, group, s, v, work, work64, counts, me)
                 if there and scores.size:
                     scores[i, lane] = s if counts[FAILED, me] < 0 else real(np.nan)
@@ -390,7 +342,7 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
                     k = np.uint32(k + four)
                 start = np.uint32(start + tile)
             if thread < tile:
-                _put(places, numbers, other, U0, thread, index, value, rows, ahead)
+                put(places, numbers, other, U0, thread, index, value, rows, ahead)
         if worker == U0 and there:
             failed[lane] = counts[FAILED, me]
             for row in range(5):

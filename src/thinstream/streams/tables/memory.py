@@ -29,7 +29,7 @@ from thinstream.streams.tables.cells import (
 from thinstream.streams.tables.columns import Column
 from thinstream.streams.tables.records import Records
 from thinstream.streams.tables.texts import Csr, Texts
-from thinstream.streams.text.hashing import Numbering
+from thinstream.streams.text.hashing import Hashing, Numbering
 
 _Rows = Callable[[int, int], Csr]
 _SAMPLE = 1000  # rows a fingerprint looks at
@@ -42,7 +42,7 @@ def from_memory(
     y: Any = None,
     weights: Any = None,
     *,
-    hasher: Hasher | None = None,
+    hasher: Hasher | Hashing | None = None,
     classes: Sequence[Any] | None = None,
     grow_classes: bool = False,
     dtype: str = "float32",
@@ -108,6 +108,8 @@ def from_memory(
         "missing": missing,
         **texts,
     }
+    if isinstance(hasher, Hashing):
+        hasher = Numbering(hasher)
     if look and _is_frame(X) and isinstance(hasher, Numbering):
         shared |= _kinds_in(X, look, texts)
     if not hasattr(X, "shape") and not _is_nested(X):

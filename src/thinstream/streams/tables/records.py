@@ -42,7 +42,9 @@ class Records(RowStream):
 
     def __init__(self, source: _Source, hasher: Hasher | None, *, rows_per_batch: int = 1 << 12, **shared: Any) -> None:
         if hasher is None:
-            raise InvalidParameterError("dicts have names for features, which need a hasher, got none")
+            raise InvalidParameterError(
+                "dicts have names for features, which need a hasher (Numbering(), of thinstream.streams), got none"
+            )
         if not callable(source) and not isinstance(source, Iterable):
             raise InvalidInputError(f"X must be an iterable of dicts, or a function that returns one, got {source!r}")
         super().__init__(hasher, rows_per_batch=rows_per_batch, **shared)

@@ -10,7 +10,8 @@ from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.learners.learner import LARGEST
 from thinstream.spelling import Spelled
-from thinstream.streams.text.hashing import Hashing, encode_names, tidy_named_rows
+from thinstream.streams.text.hashing import Hashing, encode_names
+from thinstream.streams.text.tidying import tidy_named_rows
 from thinstream.streams.text.tokens import Feature, Runs, run_features
 from thinstream.streams.text.wording import Wording, as_range, as_stop_list
 

@@ -15,9 +15,10 @@ from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.rows import MOST, cross_rows
 from thinstream.streams.crossing.spelling import Members
 from thinstream.streams.options import MISSING, OPTIONS, Options
-from thinstream.streams.text.hashing import Hashing, tidy_named_rows
+from thinstream.streams.text.hashing import Hashing
 from thinstream.streams.text.names import Named, NameTable
 from thinstream.streams.text.protocol import LineFormat, Parsed, ParseError, Text
+from thinstream.streams.text.tidying import tidy_named_rows
 from thinstream.streams.text.tokens import Feature
 from thinstream.streams.text.wording import Range, Wording, as_range
 
