@@ -53,7 +53,9 @@ def of_classes(batch, rng, classes):
     return batch if classes == 2 else batch.labelled(rng.integers(classes, size=len(batch)).astype(np.int32), None)
 
 
-@pytest.mark.parametrize(("classes", "dtype"), [(2, "float32"), (2, "float64"), (3, "float32")])
+@pytest.mark.parametrize(
+    ("classes", "dtype"), [(2, "float32"), pytest.param(2, "float64", marks=pytest.mark.slow), (3, "float32")]
+)
 def test_ranks_and_classes_are_those_of_the_cpu(classes, dtype):
     """Bins of scores and counts by class, learned and held out, pass after pass; models know their mistakes."""
     found = []
@@ -84,7 +86,15 @@ def test_ranks_and_classes_are_those_of_the_cpu(classes, dtype):
         assert weights[0] == weights[1]
 
 
-@pytest.mark.parametrize(("name", "classes"), [("error", 2), ("auc", 2), ("f1", 3), ("average_precision", 3)])
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("error", 2),
+        ("average_precision", 3),
+        pytest.param("auc", 2, marks=pytest.mark.slow),
+        pytest.param("f1", 3, marks=pytest.mark.slow),
+    ],
+)
 def test_a_search_finds_the_same(name, classes):
     rng, found = np.random.default_rng(2), []
     batch = of_classes(stream(rng, 40 if classes == 2 else 24), rng, classes)

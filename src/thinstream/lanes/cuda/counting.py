@@ -16,7 +16,7 @@ class Held:
 
     def __init__(self, *arrays: NDArray[Any]) -> None:
         self._arrays = [cuda.to_device(array) for array in arrays]
-        self._sent: dict[str, tuple[Any, Array]] = {}
+        self._sent: dict[bytes, Array] = {}
 
     def fetch(self) -> list[NDArray[Any]]:
         """What they are by now."""
@@ -31,22 +31,25 @@ class Held:
         ``roles``.
         """
         threads = 1 if SIMULATED else 64
-        which = self._once("models", models), self._once("role_of", role_of)
+        which = _once(self._sent, models), _once(self._sent, role_of)
         launch(
             _counting(function), -(-len(models) // threads), threads, scores, y, roles, *which, *self._arrays, option
         )
 
-    def _once(self, name: str, numbers: Any) -> Array:
-        """Numbers on the device, sent again only if they are others."""
-        if name not in self._sent or not np.array_equal(self._sent[name][0], numbers):
-            self._sent[name] = numbers, cuda.to_device(np.ascontiguousarray(numbers, np.int64))
-        return self._sent[name][1]
+
+def _once(sent: dict[bytes, Array], numbers: Any) -> Array:
+    """Numbers on the device, where they were sent before or are now: whoever sends waits for all kernels."""
+    array = np.ascontiguousarray(numbers, np.int64)
+    if (key := array.tobytes()) not in sent:
+        sent[key] = cuda.to_device(array)
+    return sent[key]
 
 
 class HeldBins:
     """Counts of scores in bins, [age, model, …], in memory of the device."""
 
     def __init__(self, shape: tuple[int, ...], bins: NDArray[np.int64] | None) -> None:
+        self._sent: dict[bytes, Array] = {}
         if bins is None:
             self._ages = [cuda.device_array(shape[1:], np.int64) for _ in range(shape[0])]
             self.forget()
@@ -58,8 +61,8 @@ class HeldBins:
     ) -> None:
         """Counts rows as ``function(bits, y, roles, bins, role)`` would; the rest as of `Held.count`."""
         threads = 1 if SIMULATED else 64
-        sent = [cuda.to_device(np.ascontiguousarray(each, np.int64)) for each in (models, role_of)]
-        launch(_binning(function), -(-len(models) // threads), threads, bits, y, roles, *sent, self._ages[-1], role)
+        which = _once(self._sent, models), _once(self._sent, role_of)
+        launch(_binning(function), -(-len(models) // threads), threads, bits, y, roles, *which, self._ages[-1], role)
 
     def of(self, model: int) -> NDArray[np.int64]:
         """Those of a model, of all ages."""

@@ -43,7 +43,7 @@ def sort_pairs(indices: Any, values: Any, start: Any, stop: Any, spare: Any, spa
 def goes_before(indices: Any, i: Any, index: Any, earlier: Any) -> Any:
     """A bit for each of the `BLOCK` indices from ``indices[i]`` on: 1 where it is lower, or equal and ``earlier``."""
     block = indices[int(i) : int(i) + BLOCK].tolist()
-    return np.uint64(sum(1 << n for n, other in enumerate(block) if other < index + (int(earlier) >> n & 1)))
+    return np.uint64(sum(1 << n for n, other in enumerate(block) if other < int(index) + (int(earlier) >> n & 1)))
 
 
 @lowers(goes_before, "uint64")
