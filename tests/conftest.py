@@ -8,7 +8,7 @@ from hypothesis import settings
 settings.register_profile("fast", max_examples=60, deadline=None, derandomize=True)
 settings.register_profile("tenfold", max_examples=1000, deadline=None)
 settings.register_profile("slow", max_examples=2000, deadline=None)
-settings.register_profile("interpreted", max_examples=30, deadline=None, derandomize=True)
+settings.register_profile("interpreted", max_examples=20, deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("THINSTREAM_HYPOTHESIS", "fast"))
 
 _by_worker = {}

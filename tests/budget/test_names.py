@@ -144,6 +144,7 @@ def as_csv(rows, y):
     return out.getvalue()
 
 
+@pytest.mark.slow  # compiles every parser once more
 def test_formats_agree_on_names():
     rows, y = rows_of(5)
     nested = [
@@ -193,6 +194,7 @@ def test_dates_and_what_says_nothing_have_their_names():
     assert found == parsed(JSONLines(**options, columns=["d", "x"]), lines.replace(b'"d":null,', b""))
 
 
+@pytest.mark.slow  # compiles every parser once more
 def test_plain_lines_are_read_by_compiled_code_with_any_number_of_bits(monkeypatch):
     lines = "".join(json.dumps({"label": 1, "a": k, "b": "x", "c": k % 3}) + "\n" for k in range(300)).encode()
     monkeypatch.setattr(JSONLines, "_row", None)

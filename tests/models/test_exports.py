@@ -294,7 +294,11 @@ def test_onnx_stays_sparse_and_says_what_it_is():
 
 
 @pytest.mark.parametrize(
-    "name", ["m.txt", "m.tsv", "m.json", "m.onnx", "m.h", "m.H", "m.js", "m.sql", "m.png", "m.svg"]
+    "name",
+    [
+        *("m.txt", "m.tsv", "m.json", "m.onnx", "m.h", "m.H", "m.js", "m.sql", "m.svg"),
+        pytest.param("m.png", marks=pytest.mark.slow),
+    ],
 )
 def test_the_same_model_gives_the_same_bytes(name, tmp_path):
     linear = made(np.random.default_rng(2).standard_normal(80), names={3: "drei", 1: "eins"})

@@ -176,8 +176,17 @@ def test_models_of_other_columns(folder):
 
 
 @pytest.mark.parametrize("grow", [False, True])
-@pytest.mark.parametrize("name", ["arow", "fgm"])
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix, np.ndarray.tolist])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (np.asarray, "arow"),
+        (sp.csr_matrix, "arow"),
+        (np.ndarray.tolist, "arow"),
+        (sp.csr_matrix, "fgm"),
+        pytest.param(np.asarray, "fgm", marks=pytest.mark.slow),
+        pytest.param(np.ndarray.tolist, "fgm", marks=pytest.mark.slow),
+    ],
+)
 def test_a_matrix_has_no_names(kind, name, grow, folder):
     own = {"grow": grow} if name == "arow" else {}
     model = ts.make(name, **own).fit_stream(ts.open_stream("d.csv", classes=("no", "yes"), bits=10))

@@ -29,7 +29,7 @@ def curves():
     return study_costs(streamed(X, Y), StudyConfig("fsol"), Trial({}), (0.1, 0.5, 0.9))
 
 
-@pytest.mark.parametrize("kind", ["png", "svg", "html"])
+@pytest.mark.parametrize("kind", ["svg", "html", pytest.param("png", marks=pytest.mark.slow)])
 def test_files_begin_as_they_should_and_are_the_same_again(kind, path, curves, tmp_path):
     head = {"png": b"\x89PNG", "svg": b"<?xml", "html": b"<!doctype html>"}[kind]
     draws = {
