@@ -6,6 +6,8 @@ WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 GALLERY ?= all
+# where tests are that run without jit: looking for them in all others takes ten seconds (tests/test_marks.py)
+TWINS = tests/rules $(shell grep -rlE 'mark\.(twin|interpreted)' tests --include='test_*.py')
 # hundreds of processes are started: each would compile every module it imports to bytecode again
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -38,14 +40,14 @@ compiled: $(VENV)/ready-test
 
 interpreted: $(VENV)/ready-test
 	@# lanes on a GPU, too, in numba's simulator
-	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m '(twin or interpreted) and not (gpu and slow)' tests
+	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m '(twin or interpreted) and not (gpu and slow)' $(TWINS)
 
 test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests with fresh random examples, chosen by the commit's hash (SEED)
 	$(BIN)/python -m tests.slow_slice --workers $(WORKERS) --seconds $(SLICE_SECONDS) $(if $(SEED),--seed $(SEED))
 
 test-slow: $(VENV)/ready-test ## everything on one machine, with more than ten times as many random streams
 	THINSTREAM_HYPOTHESIS=tenfold $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not services and not browser and not ray and not spark'
-	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m 'gpu and slow' tests/lanes/cuda
+	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m 'gpu and slow' tests/lanes/cuda tests/tune/test_study_on_device.py
 
 test-faults: $(VENV)/ready-test ## every write, fsync and rename of models, checkpoints, caches and shuffles fails once; full disks
 	$(BIN)/python -m pytest -n $(WORKERS) -m faults tests/faults

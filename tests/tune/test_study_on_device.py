@@ -89,8 +89,8 @@ def test_ranks_and_classes_are_those_of_the_cpu(classes, dtype):
 @pytest.mark.parametrize(
     ("name", "classes"),
     [
-        ("error", 2),
         ("average_precision", 3),
+        pytest.param("error", 2, marks=pytest.mark.slow),
         pytest.param("auc", 2, marks=pytest.mark.slow),
         pytest.param("f1", 3, marks=pytest.mark.slow),
     ],

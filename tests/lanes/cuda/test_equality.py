@@ -71,8 +71,15 @@ def test_teams(name, choice, dtype, monkeypatch):
     compare(name, choice, dtype, SIMULATED)
 
 
-@pytest.mark.parametrize("name", ["AROW", "SSOL"])
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize(
+    ("name", "fit_intercept"),
+    [
+        ("AROW", True),
+        ("SSOL", False),
+        pytest.param("AROW", False, marks=pytest.mark.slow),
+        pytest.param("SSOL", True, marks=pytest.mark.slow),
+    ],
+)
 def test_teams_take_rows_longer_than_a_tile(name, fit_intercept, monkeypatch):
     """Rows of up to several tiles, of just one, and empty ones, one after another."""
     require_device()
