@@ -48,7 +48,7 @@ class Group(Lanes):
             return
         out = self.out()[list(lanes)]
         models, rows = [self[k] for k in lanes], [self.failed.get(k, 0) for k in lanes]
-        self._lanes, self.failed = [self._lanes[k] for k in lanes], {}
+        self._lanes, self._failed = [self._lanes[k] for k in lanes], {}
         self._build()
         self.put([model.memory for model in models])
         for k in np.flatnonzero(out).tolist():

@@ -180,10 +180,6 @@ class Share(Group):
         rows = self.pool.lanes.failed
         return {k: rows[number] for k, number in enumerate(self.numbers) if number in rows}
 
-    @failed.setter
-    def failed(self, rows: dict[int, int]) -> None:
-        raise NotImplementedError("models of a pool fail there")
-
 
 class Pools:
     """The pools of blends, each given by its stations, in which shares take the place of groups."""

@@ -282,10 +282,6 @@ class Lanes:
             self._note_failed(0)
         return self._failed
 
-    @failed.setter
-    def failed(self, rows: dict[int, int]) -> None:
-        self._failed = rows
-
     def _note_failed(self, first: int) -> None:
         for block, numbers in self._pairs():
             failed = block.failed[: len(numbers)]

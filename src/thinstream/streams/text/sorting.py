@@ -118,6 +118,15 @@ def sort_by_digits(indices: Any, values: Any, start: Any, stop: Any, to: Any, to
 
 
 @scalar
+def sort_row(indices: Any, values: Any, start: Any, stop: Any, to: Any, to_values: Any, counts: Any) -> None:
+    """The same in the way that is faster for so many."""
+    if stop - start < LONG and stop + BLOCK <= len(indices):
+        sort_few(indices, values, start, stop, to, to_values)
+    else:
+        sort_by_digits(indices, values, start, stop, to, to_values, counts)
+
+
+@scalar
 def _put_in_order(
     indices: Any, values: Any, start: Any, to: Any, to_values: Any, begin: Any, count: Any, shift: Any, counts: Any
 ) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from thinstream.jit import compiled
 from thinstream.learners.learner import LARGEST
 from thinstream.spelling import Spelled, same_spelling
-from thinstream.streams.text.sorting import BLOCK, DIGITS, LONG, sort_by_digits, sort_few
+from thinstream.streams.text.sorting import DIGITS, sort_row
 
 _ONE = np.uint64(1)
 
@@ -24,10 +24,7 @@ def _collect(indptr: Any, indices: Any, sums: Any, values: Any, limit: Any, once
     start, nnz, width, largest, real = indptr[0], np.uint64(0), 0, 0.0, values.dtype.type
     for i in range(len(indptr) - 1):
         stop, first = indptr[i + 1], nnz
-        if stop - start < LONG and stop + BLOCK <= len(indices):
-            sort_few(indices, sums, start, stop, row, row_sums)
-        else:
-            sort_by_digits(indices, sums, start, stop, row, row_sums, counts)
+        sort_row(indices, sums, start, stop, row, row_sums, counts)
         size = np.uint64(stop - start)
         row[size] = -1  # no index: it ends the last one
         total, again = 0.0, False
@@ -61,10 +58,7 @@ def _collect_named(
     start, nnz, width, largest, real = indptr[0], 0, 0, 0.0, values.dtype.type
     for i in range(len(indptr) - 1):
         stop, first = indptr[i + 1], nnz
-        if stop - start < LONG and stop + BLOCK <= len(indices):
-            sort_few(indices, places, start, stop, row, row_places)
-        else:
-            sort_by_digits(indices, places, start, stop, row, row_places, counts)
+        sort_row(indices, places, start, stop, row, row_places, counts)
         k, size = 0, stop - start
         while k < size:
             index, end = row[k], k + 1
