@@ -24,6 +24,7 @@ _PLACES = (
     "learners",
     "rules",
     "engine",
+    "spelling",
 )
 
 
