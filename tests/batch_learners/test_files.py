@@ -152,6 +152,40 @@ def test_damaged_files_are_refused(data, tmp_path):
         ts.BCW().save(tmp_path / "n")
 
 
+FORGED = {
+    "indptr": [
+        np.array([0, 7, 14, 21, 28, 10**6, 0]),
+        np.array([0, 7, 14, 21, 28, 10**6, 42]),
+        np.array([7, 7, 14, 21, 28, 35, 42]),
+        np.array([0, 7, 14, 21, 28, 35, 41]),
+        np.array([0, 7, 14, 21, 28, 35, 42], np.int32),
+        np.empty(0, np.int64),
+        np.zeros((7, 1), np.int64),
+    ],
+    "indices": [np.full(42, 7), np.full(42, -1), np.zeros(41, np.int64), np.zeros(42)],
+    "values": [np.ones(41), np.full(42, np.nan), np.ones(42, np.int64)],
+    "y": [np.ones(5, np.int8), np.zeros(6, np.int8), np.ones(6, np.int64)],
+    "weights": [np.ones(7), np.full(6, -1.0), np.ones(6, np.float32)],
+}
+
+
+@pytest.mark.parametrize("part", FORGED)
+@pytest.mark.parametrize("matrix", ["waiting", "rows"])
+def test_forged_matrices_are_refused(matrix, part, tmp_path):
+    """No matrix of a model file may point outside its arrays, even if the checksum is correct."""
+    if matrix == "rows" and part in ("y", "weights"):
+        pytest.skip("rows of a covariance have neither labels nor weights")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6, 7)), np.arange(6) % 2
+    model = ts.BCW(batch_size=50 if matrix == "waiting" else 6, dtype="float64")
+    model.partial_fit(sp.csr_matrix(X), y, classes=[0, 1])
+    for array in FORGED[part]:
+        model.save(tmp_path / "m")
+        reforged(tmp_path / "m", {f"batch/{matrix}.{part}": array})
+        with pytest.raises(ModelFileError, match=rf"{matrix}"):
+            ts.load(tmp_path / "m")
+
+
 @fewer
 @given(streams())
 def test_merged_precisions_are_those_of_all_rows(stream):

@@ -11,6 +11,8 @@ from thinstream.batch import Batch
 from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.rows import Arrays, Examples, csr_arrays, csr_of_arrays, of_width, stack
 from thinstream.engine.loop import POSITIVES, T
+from thinstream.errors import ModelFileError
+from thinstream.learners.frozen import require_array
 from thinstream.learners.protocol import Reads
 
 
@@ -138,4 +140,9 @@ class Buffer:
         self.pieces = []
         if "waiting.y" in arrays:
             X = csr_of_arrays(arrays, "waiting", width)
-            self.pieces = [Examples(X, arrays["waiting.y"], arrays["waiting.weights"])]
+            rows = (X.shape[0],)
+            y = require_array(arrays, "waiting.y", rows, np.dtype(np.int8))
+            weights = require_array(arrays, "waiting.weights", rows, np.dtype(np.float64))
+            if not (np.all(np.abs(y) == 1) and np.all(weights >= 0)):
+                raise ModelFileError("its waiting rows must have labels -1 or 1 and weights of at least 0")
+            self.pieces = [Examples(X, y, weights)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.batch_learners.devices import is_device_array, like, to_host
 from thinstream.engine.loop import Costs
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.learners.learner import LARGEST
 
 #: Bytes of a block of dense rows: they are made, used and forgotten block by block.
@@ -168,10 +168,30 @@ def csr_arrays(X: Any, name: str) -> Arrays:
 
 
 def csr_of_arrays(arrays: Arrays, name: str, width: int) -> Any:
-    """The CSR matrix of that name, checked."""
+    """Return the CSR matrix of that name from a model file, after checking it."""
     import scipy.sparse as sp
 
     indptr, indices, values = (arrays[f"{name}.{part}"] for part in ("indptr", "indices", "values"))
-    X = sp.csr_matrix((values, indices, indptr), shape=(len(indptr) - 1, width))
-    X.check_format(full_check=True)
-    return X
+    require_csr(name, indptr, indices, values, width)
+    return sp.csr_matrix((values, indices, indptr), shape=(len(indptr) - 1, width))
+
+
+def require_csr(name: str, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], width: int) -> None:
+    """Raise ModelFileError unless the arrays are a CSR matrix with ``width`` columns and finite values.
+
+    scipy skips most of its own checks if the last row pointer is 0, so a forged matrix could reach memory outside
+    its arrays.
+    """
+    if any(array.ndim != 1 for array in (indptr, indices, values)):
+        raise ModelFileError(f"its matrix {name!r} must have arrays of one dimension")
+    if indptr.dtype != np.int64 or indices.dtype != np.int64 or values.dtype.name not in LARGEST:
+        kinds = f"{indptr.dtype}, {indices.dtype} and {values.dtype}"
+        raise ModelFileError(f"its matrix {name!r} must have int64 indptr and indices and float values, got {kinds}")
+    if len(indices) != len(values):
+        raise ModelFileError(f"its matrix {name!r} has {len(indices)} indices but {len(values)} values")
+    if len(indptr) == 0 or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] != len(indices):
+        raise ModelFileError(f"its array '{name}.indptr' must rise from 0 to the number of indices, {len(indices)}")
+    if len(indices) and (indices.min() < 0 or indices.max() >= width):
+        raise ModelFileError(f"its array '{name}.indices' must be between 0 and {width - 1}")
+    if not np.isfinite(values).all():
+        raise ModelFileError(f"its array '{name}.values' has numbers that are not finite")
