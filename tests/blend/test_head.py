@@ -33,7 +33,8 @@ def twin(scores, y, weights, costs, later=math.inf, flat=0.01):
         p = 1 / (1 + math.exp(-z[-1]))
         loss += c * np.logaddexp(0.0, -sign * z[-1])  # −log p(y): 1 − p itself may be 0
         c *= 1 + len(seen) / later
-        g, h = c * (p - (sign > 0)), c * max(p * (1 - p), flat)
+        floor = flat if later == math.inf else min(flat, (n[1] + 1) / (n[1] + n[-1] + 2))
+        g, h = c * (p - (sign > 0)), c * max(p * (1 - p), floor)
         P = P - h * np.outer(P @ x, P @ x) / (1 + h * x @ P @ x)
         w = w - g * P @ x
         seen.append(np.where(out, 0.0, s))
@@ -98,6 +99,17 @@ def test_learns_whom_to_trust():
     assert np.mean((z[late] > 0) != (y[late] > 0)) < alone
     assert head.coefficients()[0] > 0 > head.coefficients()[2]
     assert head.share()[1] < 0.05
+
+
+def test_probabilities_of_rare_positives_are_calibrated():
+    """A floor of the curvature above the rate of positives must not hold probabilities above that rate."""
+    rng = np.random.default_rng(3)
+    s = rng.normal(size=200_000) - 6.5
+    true = 1 / (1 + np.exp(-1.5 * s))
+    y = np.where(rng.random(len(s)) < true, 1, -1).astype(np.int8)
+    p = 1 / (1 + np.exp(-Head(1, counting=COUNTING).learn(s[:, np.newaxis], y)))
+    late = slice(100_000, None)
+    assert 0.5 < p[late].mean() / true[late].mean() < 2.0  # with a floor of 0.003: above 3
 
 
 def test_probabilities_are_calibrated():

@@ -7,8 +7,9 @@ Specification §15. Row t has the scores s₁ … s_K its models gave before the
     P ← P − h·(Px)(Px)ᵀ/(1 + h·xᵀPx);   w ← w − g·Px
 
 c is the cost of the row's class times its weight. With our own portfolio c has a factor 1 + n/128, n being the rows
-before: what models said when they knew little counts less and less; and the floor of the curvature is 0.003. A model
-that once had a score that is not finite is out: its x is 0 from then on.
+before: what models said when they knew little counts less and less; and the floor of the curvature is the smaller of
+0.003 and the rate of positives, (n₊ + 1)/(n + 2), counted with row t. A model that once had a score that is not finite
+is out: its x is 0 from then on.
 """
 
 import math
@@ -32,7 +33,7 @@ class Counting(NamedTuple):
     """How much a row counts beside its cost and weight."""
 
     later: float  # after so many rows one counts twice as much as the first, after twice as many three times
-    flat: float  # the least curvature p(1 − p) that counts
+    flat: float  # the floor of the curvature p(1 − p); lower for rare positives if ``later`` is finite
 
 
 #: The specification's: all rows count alike.
@@ -83,7 +84,10 @@ def _learn(
         p = 1.0 / (1.0 + math.exp(-total)) if total > -700.0 else 0.0
         loss[0] += c * (max(-total if positive else total, 0.0) + math.log1p(math.exp(-abs(total))))
         c *= 1.0 + n / counting.later
-        g, h = c * (p - positive), c * max(p * (1.0 - p), counting.flat)
+        flat = counting.flat
+        if counting.later < math.inf:  # a floor above the rate of positives would hold p far above that rate
+            flat = min(flat, (counts[POSITIVES] + 1.0) / (counts[ROWS] + 2.0))
+        g, h = c * (p - positive), c * max(p * (1.0 - p), flat)
         u[:] = 0.0
         for k in range(models):
             for j in range(models):
