@@ -11,6 +11,7 @@ from tests.blend.test_head import state, twin
 from thinstream.batch import Batch
 from thinstream.blend import group as grouping
 from thinstream.blend import learner as blending
+from thinstream.blend import reading
 from thinstream.blend.learner import Blend
 from thinstream.blend.member import Member
 from thinstream.blend.portfolio import PORTFOLIO
@@ -280,3 +281,33 @@ def test_names_what_it_is_made_of():
     assert str(PORTFOLIO[0]) == "SCW"
     assert str(PORTFOLIO[2]) == "AROW covariance=full"
     assert str(PORTFOLIO[4]) == "AROW r=0.1 scale=rms normalize=l2"
+
+
+@pytest.mark.parametrize("at", ["fold", "learn"])
+def test_weights_read_while_another_thread_learns_are_not_kept(at, monkeypatch):
+    """Weights that were folded before or while rows were learned must not be returned afterward."""
+    blend, plain = (Blend(FEW, n_features=FEATURES) for _ in range(2))
+    for one in (blend, plain):
+        one.learn(rows(1, 50))
+    plain.learn(rows(2, 50))
+    if at == "fold":  # a reader has folded the weights; rows are learned before it stores them
+        fold = reading.vectors_of
+
+        def vectors_of(*arguments):
+            vectors = fold(*arguments)
+            monkeypatch.setattr(reading, "vectors_of", fold)
+            blend.learn(rows(2, 50))
+            return vectors
+
+        monkeypatch.setattr(reading, "vectors_of", vectors_of)
+        blend.linear()
+    else:  # a reader folds and stores the weights while the members have learned and the head has not
+        learn = blend.head.learn
+
+        def learn_late(*arguments):
+            blend.linear()
+            return learn(*arguments)
+
+        monkeypatch.setattr(blend.head, "learn", learn_late)
+        blend.learn(rows(2, 50))
+    assert blend.weights().tobytes() == plain.weights().tobytes()

@@ -152,10 +152,13 @@ class Blend(ReadsOnce, Readable):
         require_signs(batch)
         require_range(batch, self.dtype)
         self.version += 1
-        self._widen(batch.n_features)
-        self._leave()
-        found = [self._learn(rows) for wide in self._by_width(batch) for rows in self._pieces(wide)]
-        return np.concatenate(found).astype(self.dtype) if scores else np.empty(0, self.dtype)
+        try:
+            self._widen(batch.n_features)
+            self._leave()
+            learned = [self._learn(rows) for wide in self._by_width(batch) for rows in self._pieces(wide)]
+        finally:
+            self.version += 1  # weights that another thread computed meanwhile are out of date
+        return np.concatenate(learned).astype(self.dtype) if scores else np.empty(0, self.dtype)
 
     def _learn(self, rows: Batch) -> NDArray[np.float64]:
         y, before, gone = require_signs(rows), self.t, self.head.gone.copy()
@@ -272,6 +275,7 @@ class Blend(ReadsOnce, Readable):
         self.parts = [part for part in self.parts if part.stations]
         self.head, self.weak = self.head.keep(models), self.weak[models]
         self.record.keep(models, self.t, too_wide)
+        self.version += 1
 
     def _counts(self) -> NDArray[np.int64]:
         return self.counts

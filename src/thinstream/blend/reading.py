@@ -85,19 +85,27 @@ class Readable(SingleModel):
 
     def linear(self) -> Any:
         """What it predicts with: a model of weights, a vector for each kind of rows one after another."""
-        if self._linear[0] != self.version:
+        return self._cached_linear()[2]
+
+    def _cached_linear(self) -> tuple[int, Any, Any]:
+        """Return the version, the vectors and the linear model made of them, computed if the blend has changed.
+
+        The version is read first: if another thread learns meanwhile, what was computed here is computed again.
+        """
+        cached, version = self._linear, self.version
+        if cached[0] != version:
             every, kinds = AllFeatures(self.n_features), preparation_of_kinds([self.parts], self.n_features)
             vectors = vectors_of(self.parts, self.head.coefficients(), every, self.dtype, self.most)
-            self._linear = self.version, vectors, prepared(frozen(self, vectors), kinds)
-        return self._linear[2]
+            cached = self._linear = version, vectors, prepared(frozen(self, vectors), kinds)
+        return cached
 
     def vector_of(self, kind: Kind) -> tuple[NDArray[Any], float]:
         """Weights and intercept of the part for rows of a kind, zeros where it has none."""
-        self.linear()
-        found: dict[Kind, tuple[NDArray[Any], float]] = {
-            part.kind: vector for part, vector in zip(self.parts, self._linear[1], strict=True)
+        vectors = self._cached_linear()[1]
+        by_kind: dict[Kind, tuple[NDArray[Any], float]] = {
+            part.kind: vector for part, vector in zip(self.parts, vectors, strict=True)
         }
-        return found.get(kind, (np.zeros(self.n_features, self.dtype), 0.0))
+        return by_kind.get(kind, (np.zeros(self.n_features, self.dtype), 0.0))
 
     def squares_of(self, kind: Kind) -> NDArray[np.float64]:
         """Σx_j² of rows of a kind."""
