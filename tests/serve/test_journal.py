@@ -113,12 +113,12 @@ def test_it_is_cut_a_piece_at_a_time(path):
     with journal.transaction():
         for _ in range(5):
             journal.append(b"x", 1)
-        journal.refuse(2, 0)
+        journal.quarantine(2, 0, "too large", b"")
     for left, more in ((3, True), (1, True), (1, False)):
         with journal.transaction():
             assert journal.cut(4, most=2) is more
         assert len(entries(path)) == left
-    assert journal.refusals == 0
+    assert journal.n_quarantined == 1  # which stays known after its entry is gone
     journal.close()
 
 

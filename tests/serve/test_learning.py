@@ -1,5 +1,6 @@
 """A model learns its journal: with the bits of one run over the same rows, however often it is stopped."""
 
+import sys
 import threading
 
 import numpy as np
@@ -9,10 +10,13 @@ from tests.serve.rows import random_rows
 from thinstream.batch import Batch
 from thinstream.errors import InvalidParameterError
 from thinstream.learners import Classes
+from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.serve.keeper import Keeper
+from thinstream.serve.learning import Learning
 from thinstream.serve.packed import pack
+from thinstream.serve.publishing import Publisher
 from thinstream.serve.reading import RowReader
 from thinstream.serve.registering import register
 from thinstream.serve.settings import Limits, Settings
@@ -31,11 +35,15 @@ def made(places, name="m", algorithm="arow", **options):
     return model
 
 
-def ask(keeper, **asked):
+def answer_to(keeper, **asked):
     done, found = threading.Event(), []
     keeper.ask(Ask(0, model=keeper.name, **asked), lambda answer: (found.append(answer), done.set()))
     assert done.wait(60)
-    status, answer = found[0]
+    return found[0]
+
+
+def ask(keeper, **asked):
+    status, answer = answer_to(keeper, **asked)
     assert status == 200, answer
     return answer
 
@@ -46,7 +54,7 @@ def teach(keeper, reader, rows, labels, request=None):
 
 def until_learned(keeper):
     for _ in range(3000):
-        if keeper.status()["version"] == keeper._committer.journal.newest:  # published, too
+        if keeper.status()["version"] == keeper._open._committer.journal.newest:  # published, too
             return
         threading.Event().wait(0.01)
     raise AssertionError(keeper.status())
@@ -177,23 +185,184 @@ def test_no_room_for_new_weights(places, monkeypatch):
     keeper.close()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_model_that_cannot_go_on(places, monkeypatch):
-    """It is told, so that a fresh process begins where this one ended; what was acknowledged is there."""
-    made(places)
-    reader, failed = RowReader(read(places.model("m")), Limits()), threading.Event()
-    keeper = Keeper("m", places, SETTINGS, failed.set)
+def until(is_true):
+    for _ in range(3000):
+        if is_true():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it took too long")
+
+
+def test_a_model_that_fails_is_tried_again_and_others_learn(places, monkeypatch, capfd):
+    """An error that is not ours stops one model: it predicts, refuses to learn, and recovers by itself."""
+    made(places), made(places, "other")
+    reader = RowReader(read(places.model("m")), Limits())
+    keeper, other = Keeper("m", places, SETTINGS), Keeper("other", places, SETTINGS)
     rows, labels = random_rows(3)
+    monkeypatch.setattr("thinstream.serve.learning.FIRST_PAUSE", 0.3)
     with monkeypatch.context() as patched:
-        patched.setattr("thinstream.serve.publishing.Parts.of", lambda model: 1 / 0)
+        failing = keeper._open._learning.publisher
+        real = Publisher.__call__
+        patched.setattr(Publisher, "__call__", lambda own, *a, **k: 1 / 0 if own is failing else real(own, *a, **k))
         teach(keeper, reader, rows, labels)
-        assert failed.wait(60)
-    assert keeper.status()["failure"] == "ZeroDivisionError"
+        until(lambda: keeper.failure)
+        assert keeper.status()["failure"] == "ZeroDivisionError"
+        assert keeper.status()["ready"]
+        status, answer = answer_to(keeper, what="learn", data=pack(reader.rows(rows), labels))
+        assert status == 503
+        assert answer["error"] == "the model 'm' has stopped learning: ZeroDivisionError"
+        teach(other, reader, rows, labels)
+        until_learned(other)
+    until(lambda: keeper.failure is None)
+    until_learned(keeper)
+    assert keeper.status()["rows"] == 3
+    keeper.close(), other.close()
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_rows_that_cannot_be_learned_are_skipped_in_place(places, tmp_path, monkeypatch):
+    """Many of them cost one replay, not one each, and versions never go backwards."""
+    model = made(places, algorithm="fsol")
+    reader = RowReader(model, Limits())
+    rows, labels = random_rows(60)
+    began, versions = [], []
+    begin, publish = Learning._begin, Publisher.__call__
+    monkeypatch.setattr(Learning, "_begin", lambda own, *a, **k: (began.append(1), begin(own, *a, **k))[1])
+    monkeypatch.setattr(
+        Publisher, "__call__", lambda own, *a, version: (versions.append(version), publish(own, *a, version=version))[1]
+    )
+    keeper = Keeper("m", places, Settings(checkpoint_seconds=1000))
+    for k in range(30):
+        teach(keeper, reader, rows[k : k + 1], labels[k : k + 1])
+    until_learned(keeper)
+    bad = [{"1": 3e38}]
+    teach(keeper, reader, bad * 50, [1] * 50)
+    for k in range(30, 60):
+        teach(keeper, reader, [*bad, rows[k], *bad], [1, labels[k], 1])
+    until_learned(keeper)
+    assert keeper.status()["refused"] == 110
+    assert len(began) == 2
+    assert versions == sorted(versions)
     keeper.close()
-    again = Keeper("m", places, SETTINGS)
-    until_learned(again)
-    assert again.status()["rows"] == 3
-    again.close()
+    alone = model.copy()
+    alone.learner.learn(reader.rows(rows).labelled(np.array(labels, np.int8)))
+    assert state_of(read(places.folder("m") / "checkpoint.ts"), tmp_path) == state_of(alone, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["two", "three", "auto"])
+def test_memory_that_runs_out_costs_one_row(places, tmp_path, monkeypatch, kind):
+    """Any error puts its row into quarantine, whatever rows came with it; all others are learned."""
+    classes = Classes("a", "b", "c") if kind == "three" else Classes(-1, 1)
+    model = Model.fresh("auto" if kind == "auto" else "arow", classes, grow=True, fit_intercept=True)
+    places.folder("m").mkdir()
+    write(places.model("m"), model)
+    learn, width = Model.learn, 1000
+
+    def short_of_memory(own, batch, *arguments, **options):
+        if batch.n_features >= width:
+            raise MemoryError
+        return learn(own, batch, *arguments, **options)
+
+    monkeypatch.setattr(Model, "learn", short_of_memory)
+    rows, labels = random_rows(40)
+    labels = [classes[k % len(classes)] for k in range(40)]
+    reader, keeper = RowReader(model, Limits()), Keeper("m", places, Settings(checkpoint_seconds=1000))
+    teach(keeper, reader, rows[:10], labels[:10])
+    teach(keeper, reader, [*rows[10:20], {str(width): 1.0}, *rows[20:30]], [*labels[10:20], labels[0], *labels[20:30]])
+    teach(keeper, reader, rows[30:], labels[30:])
+    until_learned(keeper)
+    assert keeper.failure is None
+    found = keeper.quarantine()
+    assert found["count"] == 1
+    assert [(row["number"], row["row"], row["reason"]) for row in found["rows"]] == [(2, 10, "MemoryError")]
+    keeper.close()
+    alone = model.copy()
+    coded = classes.coded(labels)
+    alone.learner.learn(reader.rows(rows).labelled(coded))
+    assert state_of(read(places.folder("m") / "checkpoint.ts"), tmp_path) == state_of(alone, tmp_path)
+
+
+def test_no_memory_for_a_copy(places, tmp_path, monkeypatch):
+    """Rows are learned one by one, and learning starts again without the one that fails."""
+    model = made(places, algorithm="fsol")
+    reader = RowReader(model, Limits())
+    rows, labels = random_rows(20)
+    keeper = Keeper("m", places, Settings(checkpoint_seconds=1000))
+    copy, calls = Model.copy, []
+
+    def no_copy(own):
+        if sys._getframe(1).f_code.co_name == "_take_carefully":
+            calls.append(1)
+            raise MemoryError
+        return copy(own)
+
+    monkeypatch.setattr(Model, "copy", no_copy)
+    teach(keeper, reader, [*rows[:10], {"1": 3e38}, *rows[10:]], [*labels[:10], 1, *labels[10:]])
+    until_learned(keeper)
+    assert calls
+    assert keeper.status()["refused"] == 1
+    keeper.close()
+    alone = copy(model)
+    alone.learner.learn(reader.rows(rows).labelled(np.array(labels, np.int8)))
+    assert state_of(read(places.folder("m") / "checkpoint.ts"), tmp_path) == state_of(alone, tmp_path)
+
+
+def test_a_row_cannot_be_replaced_while_it_waits(places):
+    """The same row again changes nothing; another one under its id is a conflict."""
+    model = made(places)
+    keeper, reader = Keeper("m", places, SETTINGS), RowReader(model, Limits())
+
+    def keep(ids, rows):
+        data = pack(reader.rows(rows), [None] * len(rows), np.zeros(len(rows), np.float32))
+        return answer_to(keeper, what="keep", ids=ids, data=data)
+
+    assert keep(["a"], [{"1": 1.0}]) == (200, {"kept": 1})
+    assert keep(["b", "a"], [{"2": 1.0}, {"1": 1.0}]) == (200, {"kept": 2})
+    status, answer = keep(["c", "a"], [{"2": 1.0}, {"1": 2.0}])
+    assert status == 409
+    assert answer["error"].startswith("id 'a': another row waits for its label under this id")
+    assert keep(["d", "d"], [{"2": 1.0}, {"1": 2.0}])[0] == 409
+    assert keeper.status()["waiting"] == 2
+    assert ask(keeper, what="label", ids=["a", "b", "c"], labels=[1, -1, 1])["unknown"] == ["c"]
+    until_learned(keeper)
+    assert keeper.status()["rows"] == 2
+    keeper.close()
+
+
+def test_an_idempotency_key_is_of_one_request(places):
+    """The same request gets its answer again; another one under its key is refused."""
+    model = made(places)
+    keeper, reader = Keeper("m", places, SETTINGS), RowReader(model, Limits())
+    data = pack(reader.rows([{"1": 1.0}]), [1])
+    first = ask(keeper, what="learn", data=data, request="k", fingerprint="one")
+    assert ask(keeper, what="learn", data=data, request="k", fingerprint="one") == first | {"again": True}
+    for asked in ({"what": "learn", "data": data}, {"what": "label", "ids": ["a"], "labels": [1]}):
+        status, answer = answer_to(keeper, request="k", fingerprint="two", **asked)
+        assert status == 422
+        assert "was used before for another request" in answer["error"]
+    until_learned(keeper)
+    assert keeper.status()["rows"] == 1
+    keeper.close()
+
+
+def test_requests_in_parallel_keep_to_the_limit_of_classes(places):
+    """Each alone would be allowed; together they make too many classes."""
+    model = Model.fresh("arow", GrowingClasses("a"), grow=True)
+    places.folder("m").mkdir()
+    write(places.model("m"), model)
+    reader, settings = RowReader(model, Limits()), Settings(classes=50)
+    statuses = []
+    for part in (range(5), range(5, 10)):
+        keeper = Keeper("m", places, settings)
+        for k in part:
+            labels = [f"c{20 * k + j}" for j in range(20)]
+            asked = Ask(0, what="learn", data=pack(reader.rows([{"1": 1.0}] * 20), labels))
+            keeper.ask(asked, lambda answer: statuses.append(answer[0]))
+        until(lambda: len(statuses) == part.stop)  # noqa: B023
+        until_learned(keeper)
+        keeper.close()
+    assert sorted(statuses) == [200] * 2 + [422] * 8
+    assert len(read(places.folder("m") / "checkpoint.ts").classes) == 41
 
 
 def test_readers_see_one_version_or_the_next(tmp_path):

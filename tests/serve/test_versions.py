@@ -129,7 +129,7 @@ def test_a_challenger_learns_along_and_takes_over(served, places, tmp_path):
     change(served.keeper, "challenge", name="rival", algorithm="ssol", parameters={"eta": 0.5})
     served.teach(120)
     served.settle()
-    served.keeper._learning.telling.hurry()
+    served.keeper._open._learning.telling.hurry()
     (told,) = until(lambda: [each for each in served.keeper.rivals()["challengers"] if each["progressive"]])
     assert (told["name"], told["algorithm"], told["out"]) == ("rival", "SSOL", None)
     assert told["progressive"]["rows"] == told["champion"]["rows"] == 120
@@ -282,7 +282,7 @@ def test_a_challenger_that_fails_is_out_and_the_champion_goes_on(served, tmp_pat
     change(served.keeper, "challenge", name="rival", algorithm="fsol", parameters={"eta": 1e38})
     served.teach(100)
     served.settle()
-    served.keeper._learning.telling.hurry()
+    served.keeper._open._learning.telling.hurry()
     told = until(lambda: [each for each in served.keeper.rivals()["challengers"] if each["out"]])[0]
     assert "'rival' is out" in change(served.keeper, "promote", status=422, name="rival")["error"]
     served.again()

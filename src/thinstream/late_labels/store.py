@@ -4,7 +4,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Literal
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
@@ -34,6 +34,8 @@ class RowStore:
         Of a file of SQLite, in which rows outlive the process; None: in memory. In an open connection's tables, what is
         done inside a transaction of its owner is a part of that.
     clock : callable, default=time.time
+    keep_bytes : int or None, default=None
+        Bytes that rows may have together; of more the oldest expire. None: any number.
 
     Examples
     --------
@@ -56,19 +58,23 @@ class RowStore:
         seconds: float | None = None,
         path: str | os.PathLike[str] | sqlite3.Connection | None = None,
         clock: Callable[[], float] = time.time,
+        keep_bytes: int | None = None,
     ) -> None:
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise InvalidParameterError(f"keep must be a whole number ≥ 1, got {keep!r}")
         if seconds is not None and not seconds > 0:
             raise InvalidParameterError(f"seconds must be a number > 0 or None, got {seconds!r}")
-        self.keep, self.seconds, self._clock = keep, seconds, clock
+        if keep_bytes is not None and keep_bytes < 1:
+            raise InvalidParameterError(f"keep_bytes must be a whole number ≥ 1 or None, got {keep_bytes!r}")
+        self.keep, self.seconds, self._clock, self.keep_bytes = keep, seconds, clock, keep_bytes
         self._tables = path if isinstance(path, sqlite3.Connection) else _opened(path)
-        self._many = 0
+        self._many = self._bytes = 0
         self.count()
 
     def count(self) -> None:
         """Counts the rows that wait, which is too slow for every call: after a transaction that was taken back."""
-        self._many = self._tables.execute("SELECT count(*) FROM waiting").fetchone()[0]
+        query = "SELECT count(*), coalesce(sum(length(row)), 0) FROM waiting"
+        self._many, self._bytes = self._tables.execute(query).fetchone()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -102,29 +108,53 @@ class RowStore:
         with self._transaction() as tables:
             keys = [(each,) for each in pairs]
             tables.executemany("DELETE FROM gone WHERE id IS ?", keys)
-            replaced = max(tables.executemany("DELETE FROM waiting WHERE id IS ?", keys).rowcount, 0)
+            old = [row for row in map(self.row, pairs) if row is not None]
+            if old:
+                tables.executemany("DELETE FROM waiting WHERE id IS ?", keys)
             values = ((each, at, row) for each, (at, row) in pairs.items())
             tables.executemany("INSERT INTO waiting (id, at, row) VALUES (?, ?, ?)", values)
-            many = self._expire(tables, self._many + len(pairs) - replaced, now)
-        self._many = many
-        return replaced + len(ids) - len(pairs)
+            size = self._bytes + sum(len(row) for _, row in pairs.values()) - sum(map(len, old))
+            many, size = self._expire(tables, self._many + len(pairs) - len(old), size, now)
+        self._many, self._bytes = many, size
+        return len(old) + len(ids) - len(pairs)
 
-    def _expire(self, tables: sqlite3.Connection, many: int, now: float) -> int:
-        """Of so many rows those too old or too many go; the newest ids of them are remembered. How many are left."""
+    def row(self, each: Id) -> bytes | None:
+        """The row that waits under an id; None if there is none."""
+        found = self._tables.execute("SELECT row FROM waiting WHERE id IS ?", (each,)).fetchone()
+        return None if found is None else found[0]
+
+    def _expire(self, tables: sqlite3.Connection, many: int, size: int, now: float) -> tuple[int, int]:
+        """Expire rows that are too old or too many; the newest ids of them are remembered.
+
+        ``many`` and ``size`` are the rows and bytes in the table; returns those that are left.
+        """
         old: list[tuple[str, float]] = []
         if many > self.keep:
             first = "number <= (SELECT number FROM waiting ORDER BY number LIMIT 1 OFFSET ?)"
             old.append((first, many - self.keep - 1))
+        if self.keep_bytes is not None and size > self.keep_bytes:
+            old.append(("number <= ?", self._last_beyond(tables, size - self.keep_bytes)))
         if self.seconds is not None:
             old.append(("at < ?", now - self.seconds))
         if not old:
-            return many
+            return many, size
         which, values = " OR ".join(condition for condition, _ in old), [value for _, value in old]
         gone = f"INSERT OR REPLACE INTO gone (id, status) SELECT id, 'expired' FROM waiting WHERE {which}"
         tables.execute(gone, values)
+        sizes = tables.execute(f"SELECT coalesce(sum(length(row)), 0) FROM waiting WHERE {which}", values)
+        size -= sizes.fetchone()[0]
         went = tables.execute(f"DELETE FROM waiting WHERE {which}", values).rowcount
         self._forget(tables)
-        return many - went
+        return many - went, size
+
+    @staticmethod
+    def _last_beyond(tables: sqlite3.Connection, size: int) -> int:
+        """The number of the row up to which the oldest rows have ``size`` bytes together."""
+        last = -1
+        with closing(tables.execute("SELECT number, length(row) FROM waiting ORDER BY number")) as rows:
+            while size > 0 and (row := rows.fetchone()) is not None:
+                last, size = row[0], size - row[1]
+        return last
 
     def _forget(self, tables: sqlite3.Connection) -> None:
         tables.execute("DELETE FROM gone WHERE number <= (SELECT max(number) FROM gone) - ?", (self.keep,))
@@ -132,8 +162,8 @@ class RowStore:
     def statuses(self, ids: Sequence[Id]) -> list[Status]:
         """What became of ids."""
         with self._transaction() as tables:
-            many = self._expire(tables, self._many, self._clock())
-        self._many = many
+            many, size = self._expire(tables, self._many, self._bytes, self._clock())
+        self._many, self._bytes = many, size
         found: list[Status] = []
         for each in ids:
             waits = self._tables.execute("SELECT 1 FROM waiting WHERE id IS ?", (each,)).fetchone()
@@ -146,11 +176,13 @@ class RowStore:
         """The rows of ids that all wait, to be learned: then they are labelled; after an error they still wait."""
         keys = [(each,) for each in ids]
         with self._transaction() as tables:
-            yield [tables.execute("SELECT row FROM waiting WHERE id IS ?", key).fetchone()[0] for key in keys]
+            rows = [tables.execute("SELECT row FROM waiting WHERE id IS ?", key).fetchone()[0] for key in keys]
+            yield rows
             tables.executemany("DELETE FROM waiting WHERE id IS ?", keys)
             tables.executemany("INSERT OR REPLACE INTO gone (id, status) VALUES (?, 'labelled')", keys)
             self._forget(tables)
         self._many -= len(keys)
+        self._bytes -= sum(map(len, rows))
 
     def __len__(self) -> int:
         return self._many

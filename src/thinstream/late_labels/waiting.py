@@ -4,7 +4,7 @@ import os
 import sqlite3
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.errors import InvalidInputError
 from thinstream.late_labels.store import Id, RowStore
+
+
+class ReplacedRowError(InvalidInputError):
+    """Another row waits for its label under the same id."""
 
 
 class Labelled(NamedTuple):
@@ -55,8 +60,9 @@ class Waiting:
         seconds: float | None = None,
         path: str | os.PathLike[str] | sqlite3.Connection | None = None,
         clock: Callable[[], float] = time.time,
+        keep_bytes: int | None = None,
     ) -> None:
-        self.store = RowStore(keep, seconds, path, clock)
+        self.store = RowStore(keep, seconds, path, clock, keep_bytes)
         self.counts = dict.fromkeys(("predicted", "replaced", *Labelled._fields), 0)
 
     def put(
@@ -70,6 +76,19 @@ class Waiting:
         """Keeps rows and their scores; ``times`` are those of the rows, by default now."""
         self.counts["replaced"] += self.store.put(ids, _packed(batch, scores, dtype), times)
         self.counts["predicted"] += len(ids)
+
+    def are_stored(self, ids: Sequence[Id], batch: Batch, dtype: np.dtype[Any]) -> list[bool]:
+        """Return which rows wait already under their ids; `ReplacedRowError` if another row waits under one."""
+        own = _features(_packed(batch, np.empty((len(batch), 0)), dtype))
+        stored = [row if row is None else next(_features([row])) for row in map(self.store.row, ids)]
+        rows = dict[Id, Any]()
+        for each, row, known in zip(ids, own, stored, strict=True):
+            if (known or rows.setdefault(each, row)) != row:
+                raise ReplacedRowError(
+                    f"id {each!r:.60}: another row waits for its label under this id; send its label first, or use "
+                    "another id"
+                )
+        return [known is not None for known in stored]
 
     def look(self, ids: Sequence[Id]) -> tuple[Labelled, list[int]]:
         """What is known of ids that have got a label, and the places of those whose rows wait; nothing is counted."""
@@ -117,6 +136,14 @@ def _packed(batch: Batch, scores: NDArray[Any], dtype: np.dtype[Any]) -> Iterato
     many = _MANY.pack(own.shape[1])
     for k, (a, b) in enumerate(zip(batch.indptr[:-1], batch.indptr[1:], strict=True)):
         yield head + many + own[k].tobytes() + indices[a:b].tobytes() + values[a:b].tobytes()
+
+
+def _features(rows: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The bytes of each packed row without its scores, which depend on the version of the model."""
+    for row in rows:
+        kind = np.dtype(_HEAD.unpack_from(row)[1].decode().lower())
+        place = _HEAD.size + _MANY.size
+        yield row[_HEAD.size - 1 : _HEAD.size], row[place + _MANY.unpack_from(row, _HEAD.size)[0] * kind.itemsize :]
 
 
 def _unpacked(rows: Sequence[bytes], n_features: int) -> tuple[Batch, list[NDArray[Any]]]:

@@ -9,7 +9,7 @@ from thinstream.batch import Batch, Position
 from thinstream.models.model import Model
 from thinstream.serve.journal import Reader
 from thinstream.serve.journal_stream import ROWS, Bell, JournalStream
-from thinstream.serve.packed import change_of
+from thinstream.serve.packed import change_of, is_sound
 from thinstream.streams.stream import START
 
 
@@ -62,7 +62,7 @@ class _Segment(JournalStream):
         try:
             while entries := reader.after(number, ROWS, self._until):
                 number = entries[-1].number
-                entries = [entry for entry in entries if change_of(entry.data) is None]
+                entries = [entry for entry in entries if is_sound(entry.data) and change_of(entry.data) is None]
                 if not entries:
                     continue
                 batch = self._batch(entries, reader)

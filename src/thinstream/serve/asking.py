@@ -41,6 +41,7 @@ class Said(NamedTuple):
 
     body: Any
     kind: str
+    raw: bytes  # all of it, as it was sent
 
     @property
     def model(self) -> str | None:
@@ -78,15 +79,15 @@ def read_body(raw: bytes, content_type: str) -> Said:
     """The body of a request."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in MSGPACK:
-        return Said(_packed(raw), MSGPACK[0])
+        return Said(_packed(raw), MSGPACK[0], raw)
     if kind in ("", JSON, "application/x-www-form-urlencoded") and raw.lstrip()[:1] == b"{":  # what curl says
-        return Said(_body(raw), JSON)
+        return Said(_body(raw), JSON, raw)
     if kind.startswith("text/") or kind == "application/x-www-form-urlencoded":
         try:
             raw.decode()
         except UnicodeDecodeError as error:
             raise InvalidInputError(f"the text must be UTF-8, byte {error.start} is not") from None
-        return Said(raw, TEXT)
+        return Said(raw, TEXT, raw)
     raise InvalidInputError(
         f"the body must be a JSON object ({JSON}), MessagePack ({MSGPACK[0]}) or lines of text ({TEXT}), "
         f"got {kind or 'no Content-Type'!r:.60} and {raw[:20]!r}"

@@ -41,8 +41,8 @@ class Challenger:
         try:
             self.model, own = self.model.learn(rows, self.model.classes)
             self.own.update(own, y, rows.weights)
-        except ThinstreamError as error:
-            self.out = str(error)
+        except Exception as error:  # whatever it is, the champion learns on
+            self.out = str(error) if isinstance(error, ThinstreamError) else type(error).__name__
             return
         self.champion.update(scores, y, rows.weights)
 

@@ -45,14 +45,14 @@ class Changes:
 
     # Asked for ----------------------------------------------------------------------------------------------------
 
-    def work(self, raw: bytes, request: str | None) -> Callable[[Journal], dict[str, Any]]:
+    def work(self, raw: bytes, request: str | None, fingerprint: str = "") -> Callable[[Journal], dict[str, Any]]:
         """What puts a change into the journal; raises where it cannot be made."""
         size = int.from_bytes(raw[:4], "little")
         change = Change(json.loads(raw[4 : 4 + size]), raw[4 + size :])
         change = self._checked(change)
 
         def work(journal: Journal) -> dict[str, Any]:
-            return journal.once(request, lambda: self._append(change, journal))
+            return journal.once(request, lambda: self._append(change, journal), fingerprint)
 
         return work
 

@@ -73,8 +73,8 @@ class Child:
         if self.code is None:
             self._process.send_signal(signal.SIGTERM)
 
-    def stop(self, seconds: float = GRACE) -> None:
-        """Ends it, in order if it can."""
+    def stop(self, seconds: float = GRACE) -> int:
+        """End it, in order if it can, and return its exit code."""
         self.ask_to_stop()
         try:
             self._process.wait(seconds)
@@ -83,3 +83,4 @@ class Child:
             self._process.wait()
         assert self._process.stdin is not None
         self._process.stdin.close()
+        return self._process.returncode

@@ -51,6 +51,7 @@ class Committer:
         self._written, self._waiting = written, deque[tuple[Work, Tell]]()
         self._some = threading.Condition()
         self._closing = False
+        self.trouble: str | None = None  # why the last transaction failed
         self._thread = threading.Thread(target=self._run, name=f"journal {journal.path.parent.name}", daemon=True)
         self._thread.start()
 
@@ -112,9 +113,11 @@ class Committer:
                 for kind, some in groupby(works, type):  # rows of one request after another go in together
                     alike: list[Any] = [*some]
                     found += self.journal.teach(alike) if kind is Taught else map(self._one, alike)
-                return found
         except JournalError as error:
+            self.trouble = str(error)
             return [error] * len(works)
+        self.trouble = None
+        return found
 
     def _one(self, work: Callable[[Journal], Any]) -> Any:
         try:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.errors import ThinstreamError
+from thinstream.errors import InvalidInputError, ThinstreamError
 from thinstream.late_labels.store import TABLES, Id
 from thinstream.late_labels.stream import scores_by_class
 from thinstream.late_labels.waiting import Labelled, Waiting
@@ -23,8 +25,13 @@ from thinstream.serve.packed import pack
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, rows INTEGER, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, answer TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS refused (number INTEGER, row INTEGER, PRIMARY KEY (number, row)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS requests (
+    number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, fingerprint TEXT NOT NULL, answer TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS quarantine (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, row INTEGER NOT NULL, at REAL NOT NULL,
+    reason TEXT NOT NULL, data BLOB NOT NULL, UNIQUE (number, row)
+);
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS changes ON entries (number) WHERE rows = 0;
 """
@@ -32,10 +39,31 @@ CREATE INDEX IF NOT EXISTS changes ON entries (number) WHERE rows = 0;
 REMEMBERED = 1_000_000
 #: Entries that go in one transaction, which others wait for.
 CUT = 2000
+#: In quarantine in place of a row: all of the entry.
+WHOLE_ENTRY = -1
+#: Rows that stay in quarantine after their entry was cut.
+QUARANTINED = 10_000
 
 
 class JournalError(ThinstreamError, OSError):
     """A journal that cannot be written or read; what was not acknowledged is not in it."""
+
+
+class JournalMismatchError(InvalidInputError):
+    """A journal and a checkpoint that are not of the same moment."""
+
+
+class ReusedKeyError(InvalidInputError):
+    """An idempotency key that was sent before with another request."""
+
+
+class Quarantined(NamedTuple):
+    """A row that could not be learned."""
+
+    number: int  # of its entry
+    row: int  # its place in the entry, or WHOLE_ENTRY
+    at: float  # seconds since 1970
+    reason: str
 
 
 class Entry(NamedTuple):
@@ -51,6 +79,7 @@ class Taught(NamedTuple):
     data: bytes  # see `packed`
     rows: int
     request: str | None = None
+    fingerprint: str = ""  # of the request: one with the same name must have the same
 
 
 class Journal:
@@ -60,7 +89,7 @@ class Journal:
     ----------
     path : path
         Of the file, made if need be.
-    keep, seconds
+    keep, seconds, keep_bytes
         Of the rows that wait, see `late_labels.RowStore`.
     remembered : int
         Requests whose answers are kept.
@@ -75,17 +104,33 @@ class Journal:
         seconds: float | None = None,
         remembered: int = REMEMBERED,
         clock: Callable[[], float] | None = None,
+        keep_bytes: int | None = None,
     ) -> None:
         self.path, self.remembered = path, remembered
         with self.explained("opened"):
-            self._tables = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60.0)
+            self._tables = connect(path)
             self._tables.execute("PRAGMA journal_mode=WAL")
             self._tables.execute("PRAGMA synchronous=FULL")
             self._tables.execute("PRAGMA wal_autocheckpoint=4000")
             self._tables.executescript(_TABLES + TABLES)
-            self.waiting = Waiting(keep, seconds, self._tables, clock or SteadyClock(self._latest()))
+            self._inode, self._log_inode = path.stat().st_ino, cast("int | None", None)
+            self.waiting = Waiting(keep, seconds, self._tables, clock or SteadyClock(self._latest()), keep_bytes)
             self.newest = self.last  # entry, written or about to be
             self._new: list[Entry] = []
+
+    def _require_files(self) -> None:
+        """Raise if the file or its log was deleted or replaced: what is written now is lost with this process."""
+        log = Path(f"{self.path}-wal")
+        try:
+            if self._log_inode is None:  # there is none before the first transaction
+                self._log_inode = log.stat().st_ino
+            if (self.path.stat().st_ino, log.stat().st_ino) == (self._inode, self._log_inode):
+                return
+        except FileNotFoundError:
+            pass
+        raise sqlite3.OperationalError(
+            "its file was deleted or replaced while the server ran; stop the server and start it with --recover"
+        )
 
     def _latest(self) -> float:
         found = self._tables.execute("SELECT max(at) FROM waiting").fetchone()[0]
@@ -103,11 +148,14 @@ class Journal:
     def transaction(self) -> Iterator[None]:
         """What is done in the block is on disk at its end, all of it; after an error none of it is there."""
         with self.explained("written"):
+            if self._log_inode is not None:
+                self._require_files()
             self._tables.execute("BEGIN IMMEDIATE")
             before = self.newest
             try:
                 yield
                 self._tables.execute("COMMIT")
+                self._require_files()
             except BaseException:
                 self._forget(before)
                 if self._tables.in_transaction:
@@ -143,38 +191,42 @@ class Journal:
 
     # In a transaction -------------------------------------------------------------------------------------------------
 
-    def once(self, request: str | None, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def once(self, request: str | None, work: Callable[[], dict[str, Any]], fingerprint: str = "") -> dict[str, Any]:
         """The answer to a request; one that was answered before gets the same answer, and nothing is done again."""
         if request is None:
             return work()
-        known = self._tables.execute("SELECT answer FROM requests WHERE id = ?", (request,)).fetchone()
-        if known is not None:
-            found: dict[str, Any] = json.loads(known[0])
-            return found | {"again": True}
+        known = self._answers([(request,)])
+        if request in known:
+            return _answered(request, fingerprint, known[request])
         answer = work()
         last = self._tables.execute(
-            "INSERT INTO requests (id, answer) VALUES (?, ?)", (request, json.dumps(answer))
+            "INSERT INTO requests (id, fingerprint, answer) VALUES (?, ?, ?)",
+            (request, fingerprint, json.dumps(answer)),
         ).lastrowid
         self._tables.execute("DELETE FROM requests WHERE number <= ?", ((last or 0) - self.remembered,))
         return answer
 
-    def teach(self, taught: Sequence[Taught]) -> list[dict[str, Any]]:
+    def teach(self, taught: Sequence[Taught]) -> list[dict[str, Any] | ReusedKeyError]:
         """Rows of several requests, in order; the answer to each, which of one that was answered before is the same."""
         names = [(each.request,) for each in taught if each.request is not None]
         known = self._answers(names)
-        entries, named, answers = list[Any](), list[Any](), list[dict[str, Any]]()
-        for data, rows, request in taught:
-            if request in known:
-                answers.append(known[request] | {"again": True})
+        entries, named, answers = list[Any](), list[Any](), list[dict[str, Any] | ReusedKeyError]()
+        for data, rows, request, fingerprint in taught:
+            if request is not None and request in known:
+                try:
+                    answers.append(_answered(request, fingerprint, known[request]))
+                except ReusedKeyError as error:
+                    answers.append(error)
                 continue
             number = self.newest + 1 + len(entries)
             entries.append((number, rows, data))
-            answers.append({"rows": rows, "entry": number})
+            answer = {"rows": rows, "entry": number}
+            answers.append(answer)
             if request is not None:
-                known[request] = answers[-1]
-                named.append((request, json.dumps(answers[-1])))
+                known[request] = fingerprint, answer
+                named.append((request, fingerprint, json.dumps(answer)))
         self._insert("entries (number, rows, data)", entries)
-        self._insert("requests (id, answer)", named)
+        self._insert("requests (id, fingerprint, answer)", named)
         if named:
             self._tables.execute(
                 "DELETE FROM requests WHERE number <= (SELECT max(number) FROM requests) - ?", (self.remembered,)
@@ -183,13 +235,14 @@ class Journal:
         self.newest += len(entries)
         return answers
 
-    def _answers(self, names: list[tuple[str]]) -> dict[str | None, dict[str, Any]]:
-        """The answers that requests of these names have got."""
-        found: dict[str | None, dict[str, Any]] = {}
+    def _answers(self, names: list[tuple[str]]) -> dict[str, tuple[str, dict[str, Any]]]:
+        """The fingerprints of requests of these names, and the answers that they have got."""
+        known: dict[str, tuple[str, dict[str, Any]]] = {}
         for part in _parts(names):
-            query = f"SELECT id, answer FROM requests WHERE id IN ({', '.join('?' * len(part))})"
-            found |= {name: json.loads(answer) for name, answer in self._tables.execute(query, [n for (n,) in part])}
-        return found
+            query = f"SELECT id, fingerprint, answer FROM requests WHERE id IN ({', '.join('?' * len(part))})"
+            for name, fingerprint, answer in self._tables.execute(query, [n for (n,) in part]):
+                known[name] = fingerprint, json.loads(answer)
+        return known
 
     def _insert(self, into: str, rows: list[Any]) -> None:
         """Many rows by few statements: other threads run during each, and have to be waited for after it."""
@@ -203,9 +256,20 @@ class Journal:
         self.teach([Taught(data, rows)])
         return self.newest
 
+    def append_answer(self, taught: Taught) -> dict[str, Any]:
+        """Rows to learn; the answer to their request."""
+        return {"rows": taught.rows, "entry": self.append(taught.data, taught.rows)}
+
     def keep(self, ids: Sequence[Id], batch: Batch, scores: Any) -> None:
-        """Rows that were predicted wait for their labels."""
-        self.waiting.put(ids, batch, scores, batch.values.dtype)
+        """Stores rows that were predicted until their labels come.
+
+        A row that waits under its id is not replaced: the same row again changes nothing, another one raises
+        `ReplacedRowError`.
+        """
+        dtype = batch.values.dtype
+        new = [k for k, is_stored in enumerate(self.waiting.are_stored(ids, batch, dtype)) if not is_stored]
+        if new:
+            self.waiting.put([ids[k] for k in new], batch.take(np.array(new)), scores[new], dtype)
 
     def label(self, ids: Sequence[Id], labels: Sequence[Any], weights: Any, n_features: int) -> Labelled:
         """Labels come: the rows that wait for them go into the journal, in this order."""
@@ -218,15 +282,21 @@ class Journal:
         self.waiting.count(outcome)
         return outcome
 
-    def refuse(self, number: int, row: int) -> None:
-        """A row of an entry cannot be learned: it is left out from now on."""
-        self._tables.execute("INSERT OR IGNORE INTO refused VALUES (?, ?)", (number, row))
+    def quarantine(self, number: int, row: int, reason: str, data: bytes) -> None:
+        """Leaves a row of an entry, or all of it, out of learning from now on."""
+        self._tables.execute(
+            "INSERT OR IGNORE INTO quarantine (number, row, at, reason, data) VALUES (?, ?, ?, ?, ?)",
+            (number, row, time.time(), reason, data),
+        )
 
     def cut(self, number: int, most: int = CUT) -> bool:
         """Entries up to this one are in a checkpoint: the first of them go. Whether there are more."""
         first = "SELECT number FROM entries WHERE number <= ? ORDER BY number LIMIT ?"
         gone = self._tables.execute(f"DELETE FROM entries WHERE number IN ({first})", (number, most)).rowcount
-        self._tables.execute("DELETE FROM refused WHERE number <= ?", (number,))
+        self._tables.execute(
+            "DELETE FROM quarantine WHERE number <= ? AND id <= (SELECT max(id) FROM quarantine) - ?",
+            (number, QUARANTINED),
+        )
         return gone == most
 
     def note(self, name: str, value: Any) -> None:
@@ -248,17 +318,77 @@ class Journal:
     @property
     def last(self) -> int:
         """The number of the last entry there ever was; 0 before the first."""
-        found = self._tables.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
-        return 0 if found is None else int(found[0])
+        return self._sequence("entries")
+
+    def _sequence(self, table: str) -> int:
+        row = self._tables.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+        return 0 if row is None else int(row[0])
 
     @property
-    def refusals(self) -> int:
-        """Rows that could not be learned, of the entries that are here."""
-        return int(self._tables.execute("SELECT count(*) FROM refused").fetchone()[0])
+    def n_quarantined(self) -> int:
+        """Rows that were ever put into quarantine."""
+        return self._sequence("quarantine")
+
+    def require_checkpoint(self, saved: int, name: str | None) -> None:
+        """Raise unless this journal continues a checkpoint whose last entry is ``saved``.
+
+        The checkpoint of a journal has all entries that were cut from it. A folder that was copied file by file while
+        the server ran may have a journal and a checkpoint of different moments.
+
+        Parameters
+        ----------
+        saved : int
+            The last entry that the checkpoint has; 0 without a checkpoint.
+        name : str or None
+            The name of the journal it was written for; None without a checkpoint.
+
+        """
+        own, first = self.fact("name"), self._first()
+        if name is not None and own != name:
+            raise JournalMismatchError(
+                f"the checkpoint belongs to another journal than journal.sqlite (its name is {name}, this one's is "
+                f"{own or 'not set: it is new'})"
+            )
+        if self.last < saved:
+            raise JournalMismatchError(
+                f"the journal is older than the checkpoint: its last entry is {self.last}, the checkpoint has entries "
+                f"up to {saved}. New rows would get the numbers of rows that the checkpoint has"
+            )
+        if first > max(saved, self.fact("missing") or 0) + 1:
+            raise JournalMismatchError(
+                f"the journal is newer than the checkpoint: the checkpoint has entries up to {saved}, the journal "
+                f"starts at {first}. Entries {saved + 1} to {first - 1} are missing"
+            )
+
+    def _first(self) -> int:
+        """The number of the oldest entry here; the next one if there is none."""
+        row = self._tables.execute("SELECT min(number) FROM entries").fetchone()
+        return self.last + 1 if row[0] is None else int(row[0])
+
+    def continue_after(self, saved: int, name: str | None) -> None:
+        """Number new entries after ``saved``, as the journal of this name; entries up to it are in a checkpoint."""
+        self.note("missing", self._first() - 1)
+        self.cut(saved, -1)
+        if self.last < saved:
+            self._tables.execute("DELETE FROM sqlite_sequence WHERE name = 'entries'")
+            self._tables.execute("INSERT INTO sqlite_sequence VALUES ('entries', ?)", (saved,))
+            self.newest = saved
+        if name is not None:
+            self.note("name", name)
 
     def close(self) -> None:
         """Lets go of the file; what its log has is put into it."""
         self._tables.close()
+
+
+def _answered(request: str, fingerprint: str, known: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """The answer that a request of this name has got; raises if that was another request."""
+    if fingerprint != known[0]:
+        raise ReusedKeyError(
+            f"the idempotency key {request!r:.60} was used before for another request (path or body differ); send each "
+            "request with its own key"
+        )
+    return known[1] | {"again": True}
 
 
 def _parts(rows: list[Any], most: int = 256) -> Iterator[list[Any]]:
@@ -270,12 +400,26 @@ def _parts(rows: list[Any], most: int = 256) -> Iterator[list[Any]]:
         place += size
 
 
+def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
+    """Open the file of a journal."""
+    tables = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60.0)
+    if read_only:
+        tables.execute("PRAGMA query_only=ON")
+    return tables
+
+
+def copy_database(path: Path, target: Path) -> None:
+    """Copy a journal that another process may be writing, as it is after its last transaction."""
+    with closing(connect(path, read_only=True)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode=WAL")
+
+
 class Reader:
     """Entries of a journal, read beside the thread that writes it."""
 
     def __init__(self, path: Path) -> None:
-        self._tables = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60.0)
-        self._tables.execute("PRAGMA query_only=ON")
+        self._tables = connect(path, read_only=True)
 
     def after(self, number: int, rows: int, until: int | None = None) -> list[Entry]:
         """The entries that follow a number, about so many rows of them."""
@@ -291,12 +435,17 @@ class Reader:
         return found
 
     def refused(self, first: int, last: int) -> dict[int, set[int]]:
-        """Rows that are left out, by entry."""
-        found: dict[int, set[int]] = {}
-        query = "SELECT number, row FROM refused WHERE number BETWEEN ? AND ?"
+        """Rows in quarantine, by entry."""
+        rows: dict[int, set[int]] = {}
+        query = "SELECT number, row FROM quarantine WHERE number BETWEEN ? AND ?"
         for number, row in self._tables.execute(query, (first, last)):
-            found.setdefault(number, set()).add(row)
-        return found
+            rows.setdefault(number, set()).add(row)
+        return rows
+
+    def quarantined(self, most: int = 100) -> list[Quarantined]:
+        """The newest rows in quarantine."""
+        query = "SELECT number, row, at, reason FROM quarantine ORDER BY id DESC LIMIT ?"
+        return [Quarantined(*row) for row in self._tables.execute(query, (most,))]
 
     def waiting_since(self) -> float | None:
         """When the oldest of the rows that wait for their labels was predicted, in seconds since 1970."""

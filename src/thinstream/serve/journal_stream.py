@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
+from thinstream.errors import InvalidInputError
 from thinstream.models.model import Model
 from thinstream.serve.journal import Entry, Reader
-from thinstream.serve.packed import Change, change_of, n_rows, unpack
+from thinstream.serve.packed import Change, change_of, is_sound, n_rows, pack, unpack
 from thinstream.streams.class_book import ClassBook
 from thinstream.streams.stream import START
 from thinstream.training.stopping import Interrupted
@@ -28,6 +29,17 @@ HELD = 1 << 26
 TICK = 0.05
 #: Seconds that what is written may still take to be learned when a server ends.
 GRACE = 10.0
+
+
+class DamagedEntryError(InvalidInputError):
+    """An entry whose checksum does not match."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"entry {number} of the journal is damaged: its checksum does not match. Entries before it are learned, "
+            "nothing new is accepted. Stop the server and start it with --recover to set this entry aside"
+        )
+        self.number = number
 
 
 class Bell:
@@ -69,6 +81,17 @@ class Bell:
         """What is written is still learned, if it takes no longer than this, and nothing after it."""
         self._until = time.monotonic() + seconds
         self.ring()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the server ends."""
+        return self._until is not None
+
+    def wait_closed(self, seconds: float) -> None:
+        """Wait until the bell is closed, at most so long."""
+        until = time.monotonic() + seconds
+        while not self.is_closed and (rest := until - time.monotonic()) > 0:
+            self.wait(min(rest, TICK))
 
     def over(self, rest: bool) -> bool:
         """Whether it is time to end, ``rest`` telling whether something is left."""
@@ -116,10 +139,11 @@ class JournalStream:
     ) -> None:
         self._path, self._name, self._bell, self._tick, self._happens = path, name, bell, tick, happens
         self._classes, self._book = model.classes, ClassBook(model.classes) if model.classes.grow else None
+        self._is_numbered = "hashing" not in model.feature_space
         self.feature_space, self.dtype = model.feature_space, model.learner.dtype.name
         self._scores: deque[NDArray[Any] | None] = deque()
-        self.careful, self.at = False, 0  # whether rows come one by one, and which it is
         self._places: list[tuple[int, tuple[int, int]]] = []  # of the rows of the last batch
+        self._entries: list[Entry] = []  # of the last batch
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -141,21 +165,16 @@ class JournalStream:
         reader, position = Reader(self._path), start
         try:
             while True:
-                number, rows = position.offset, 1 if self.careful else ROWS
-                entries = self._bell.after(number, rows) or reader.after(number, rows)
+                number = position.offset
+                entries = self._bell.after(number, ROWS) or reader.after(number, ROWS)
                 if self._bell.over(bool(entries)):
                     raise Interrupted(signal.SIGTERM)
-                for change, some in _between_changes(entries):
+                for change, some in _between_changes(entries, reader):
                     if change is not None:
                         self._happens(change, some[0].number)
                     batch = self._batch(some, reader) if change is None else self._empty()
                     position = Position(offset=some[-1].number, row=position.row + len(batch))
-                    pieces = [batch]
-                    if self.careful and len(batch):
-                        pieces = [_measured(batch.until(k + 1).after(k)) for k in range(len(batch))]
-                    for self.at, piece in enumerate(pieces):
-                        last = self.at == len(pieces) - 1
-                        yield replace(piece, position=position) if last else piece
+                    yield replace(batch, position=position)
                 if entries:
                     continue
                 if self._tick():
@@ -171,28 +190,63 @@ class JournalStream:
         return Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0, self._coded([]))
 
     def _batch(self, entries: list[Entry], reader: Reader) -> Batch:
+        entries = [entry for entry in entries if is_sound(entry.data)]
+        if not entries:
+            return self._empty()
+        self._entries = entries
         batch, labels, scores = unpack([entry.data for entry in entries])
         self._places = kept_places(entries, reader)
         if len(self._places) < len(batch):
             kept = np.array([place for place, _ in self._places], np.int64)
-            batch = batch.take(kept)
+            batch = replace(batch.take(kept), checked=False).check()
             labels, scores = [labels[k] for k in kept], [scores[k] for k in kept]
         self._scores = deque(scores)
-        return batch.labelled(self._coded(labels), batch.weights) if len(batch) else self._empty()
+        if not len(batch):
+            return self._empty()
+        return self._with_own_width(batch).labelled(self._coded(labels), batch.weights)
+
+    def measured(self, batch: Batch) -> Batch:
+        """Return rows with their own width and largest value, whatever rows came with them.
+
+        A row that makes the model too wide, or has too large a value, must fail alone.
+        """
+        return replace(self._with_own_width(batch), checked=False).check()
+
+    def _with_own_width(self, batch: Batch) -> Batch:
+        if not self._is_numbered:
+            return batch
+        return replace(batch, n_features=int(batch.indices[: batch.indptr[-1]].max(initial=-1)) + 1)
 
     def taken(self, many: int) -> list[NDArray[Any] | None]:
         """The scores that the next rows of the last batch got when they were predicted; None of those never were."""
         return [self._scores.popleft() for _ in range(many)]
 
-    def place(self, row: int) -> tuple[int, int]:
-        """The entry of a row of the last batch, and its place there."""
-        return self._places[row][1]
+    def scores(self) -> tuple[NDArray[Any] | None, ...]:
+        """The scores at prediction of the rows of the last batch that were not taken yet."""
+        return tuple(self._scores)
+
+    def restore_scores(self, scores: Iterable[NDArray[Any] | None]) -> None:
+        """Rows are taken again, from those with these scores on."""
+        self._scores = deque(scores)
+
+    def entry_of(self, row: int) -> tuple[int, int, bytes]:
+        """The entry of a row of the last batch, its place there, and the row as an entry of its own."""
+        number, place = self._places[row][1]
+        batch, labels, _ = unpack([entry.data for entry in self._entries if entry.number == number])
+        return number, place, pack(batch.until(place + 1).after(place), labels[place : place + 1])
 
 
-def _between_changes(entries: list[Entry]) -> Iterator[tuple[Change | None, list[Entry]]]:
-    """Entries of rows that follow each other, and each change alone."""
+def _between_changes(entries: list[Entry], reader: Reader) -> Iterator[tuple[Change | None, list[Entry]]]:
+    """Entries of rows that follow each other, and each change alone; `DamagedEntryError` at one that is damaged."""
     rows = list[Entry]()
     for entry in entries:
+        if not is_sound(entry.data):
+            if not reader.refused(entry.number, entry.number):
+                if rows:
+                    yield None, rows
+                raise DamagedEntryError(entry.number)
+            rows.append(entry)
+            continue
         change = change_of(entry.data)
         if change is None:
             rows.append(entry)
@@ -203,11 +257,6 @@ def _between_changes(entries: list[Entry]) -> Iterator[tuple[Change | None, list
         yield change, [entry]
     if rows:
         yield None, rows
-
-
-def _measured(batch: Batch) -> Batch:
-    """A part of a batch, with the largest value of its own."""
-    return replace(batch, checked=False).check()
 
 
 def kept_places(entries: Sequence[Entry], reader: Reader) -> list[tuple[int, tuple[int, int]]]:

@@ -20,10 +20,10 @@ from thinstream.serve.wire import Ask, Frames, Told, framed, from_json
 
 
 class House:
-    """All models of a server, those that are loaded; ``failed`` is called if one cannot go on learning."""
+    """All models of a server, those that are loaded."""
 
-    def __init__(self, places: Places, settings: Settings, failed: Callable[[], object] = lambda: None) -> None:
-        self._places, self._settings, self._failed = places, settings, failed
+    def __init__(self, places: Places, settings: Settings) -> None:
+        self._places, self._settings = places, settings
         self.keepers: dict[str, Keeper] = {}
         self._changing = threading.Lock()
         self._closing = False
@@ -35,7 +35,7 @@ class House:
         with self._changing:
             try:
                 if name not in self.keepers:
-                    self.keepers[name] = Keeper(name, self._places, self._settings, self._failed)
+                    self.keepers[name] = Keeper(name, self._places, self._settings)
             except ThinstreamError as error:
                 said = str(error).replace(f"{self._places.data}{os.sep}", "")  # where it is, is nobody's business
                 return 422, {"error": f"{name!r} cannot be loaded: {said}"}
@@ -72,6 +72,8 @@ class House:
             tell((404, {"error": f"no model {asked.model!r} is loaded"}))
         elif asked.what == "rivals":
             tell((200, keeper.rivals()))
+        elif asked.what == "quarantine":
+            tell((200, keeper.quarantine()))
         elif asked.what == "change":  # which may compile: others are answered meanwhile
             threading.Thread(target=lambda: keeper.ask(asked, tell), daemon=True).start()
         else:
@@ -112,10 +114,10 @@ class Door(asyncio.Protocol):
             self._transport.write(b"".join(out))
 
 
-async def learn(places: Places, settings: Settings, names: list[str], ended: asyncio.Event) -> None:
-    """Serves until the event, or a model cannot go on (a fresh process may), then writes checkpoints."""
+async def learn(places: Places, settings: Settings, names: list[str], ended: asyncio.Event) -> bool:
+    """Serve until the event, then write checkpoints; return whether all models could learn to the end."""
     loop = asyncio.get_running_loop()
-    house = House(places, settings, lambda: loop.call_soon_threadsafe(ended.set))
+    house = House(places, settings)
     server: asyncio.Server | None = None
     for name in names:
         status, answer = house.load(name)
@@ -132,28 +134,31 @@ async def learn(places: Places, settings: Settings, names: list[str], ended: asy
             server.close()
         await asyncio.to_thread(house.close)
         places.door.unlink(missing_ok=True)
+    return all(keeper.failure is None for keeper in house.keepers.values())
 
 
-async def _main(places: Places, settings: Settings, names: list[str]) -> None:
+async def _main(places: Places, settings: Settings, names: list[str]) -> bool:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     loop.add_reader(sys.stdin.fileno(), ended.set)  # closed: the process that started this one is gone
-    await learn(places, settings, names, ended)
+    return await learn(places, settings, names, ended)
 
 
-def run(places: Places, settings: Settings, names: list[str]) -> None:
-    """The process. One that was started before it, and is about to end, is waited for.
+def run(places: Places, settings: Settings, names: list[str]) -> bool:
+    """The process; whether all models could learn to the end.
+
+    One that was started before it, and is about to end, is waited for.
 
     Whoever started this one may be gone by then: it gives way to the next, or a server that is killed again and again
     would wait for all that were to learn for those before it.
     """
     with locked(places.learning):
         if _is_orphan():
-            return
+            return True
         places.door.unlink(missing_ok=True)
         with asyncio.Runner(loop_factory=fast_loop) as runner:
-            runner.run(_main(places, settings, names))
+            return runner.run(_main(places, settings, names))
 
 
 def _is_orphan() -> bool:

@@ -1,8 +1,11 @@
 """A model that learns its journal: after a stop it goes on from its last checkpoint, with the bits it would have."""
 
+import itertools
 import secrets
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -21,9 +24,10 @@ from thinstream.models.model import Model
 from thinstream.serve.archive import Archive
 from thinstream.serve.changing import KEEPING, Changes
 from thinstream.serve.committing import Busy, Committer
-from thinstream.serve.journal_stream import Bell, JournalStream
+from thinstream.serve.journal_stream import Bell, DamagedEntryError, JournalStream
 from thinstream.serve.packed import Change
 from thinstream.serve.publishing import Marks, Publisher
+from thinstream.serve.sharing import version_of
 from thinstream.serve.versions import NoVersion
 from thinstream.training.checkpoint import Checkpoints
 from thinstream.training.drift import DriftWatch
@@ -34,16 +38,26 @@ from thinstream.training.stopping import Interrupted
 CHECKPOINT, ROWS = 60.0, 1_000_000
 #: Seconds between two versions of the weights at least, and the share of time that publishing may take.
 FRESH, SHARE = 0.05, 0.1
+#: Seconds until learning is tried again after a failure, at first and at most.
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 #: Told where the error rises.
 MONITORS = ("adwin",)
 
 
 class Unlearnable(Exception):
-    """Rows that cannot be learned, and why."""
+    """Rows that cannot be learned; the model may have learned a part of them.
 
-    def __init__(self, error: ThinstreamError) -> None:
-        super().__init__(str(error))
-        self.row = error.row if isinstance(error, NumericalError) else None
+    Parameters
+    ----------
+    error : Exception
+    row : int or None
+        The row of the last batch, if it is known which one cannot be learned.
+
+    """
+
+    def __init__(self, error: Exception, row: int | None = None) -> None:
+        super().__init__(reason_of(error))
+        self.row = row
 
 
 class JournalRun(Run):
@@ -65,6 +79,10 @@ class JournalRun(Run):
         super().__init__(stream, model, **options)
         self.journal, self._committer, self._archive, self._marks = stream, committer, archive, marks
         self._changes, self._own = changes, np.empty(0)
+        self.careful = False  # whether a copy of the model is made before each batch, to undo it
+        self._n_refused = 0  # rows since the last checkpoint that could not be learned
+        self.refuse: Callable[[int, str], object] = lambda row, reason: None  # leaves a row of the last batch out
+        self.replaced: Callable[[], object] = lambda: None  # called when a copy took the place of the model
         self.saved = -1  # the last entry of the checkpoint on disk
         self.trouble: str | None = None  # why there is no checkpoint
 
@@ -101,12 +119,55 @@ class JournalRun(Run):
         return scores_by_class(rows, scores.shape)
 
     def _take(self, rows: Batch) -> None:
+        if self.careful:
+            self._take_carefully(rows)
+            return
         try:
-            super()._take(rows)
-        except ThinstreamError as error:
+            self._take_all(rows)
+        except Exception as error:
             raise Unlearnable(error) from error
+
+    def _take_all(self, rows: Batch) -> None:
+        super()._take(rows)
         self._marks.add(rows.indices[: rows.indptr[-1]], self.state.model.learner.n_features)
         self._changes.challengers.take(rows, self._own)
+
+    def _take_carefully(self, rows: Batch) -> None:
+        """Learn the rows except those that cannot be learned after all accepted rows before them.
+
+        The model is copied first. If something fails, the copy takes its place, and smaller parts are tried.
+        """
+        parts = [rows]
+        while parts:
+            part, state, scores = self.journal.measured(parts.pop()), self.state, self.journal.scores()
+            try:
+                undo = state.model.copy()
+            except MemoryError:
+                self._take_singly(part)
+                continue
+            try:
+                self._take_all(part)
+            except Exception as error:
+                self.state = state._replace(model=undo)
+                self.journal.restore_scores(scores)
+                self.replaced()
+                row = error.row - part.first_row if isinstance(error, NumericalError) else -1
+                if row == 0 or len(part) == 1:
+                    self.journal.taken(1)
+                    self.refuse(part.first_row, reason_of(error))
+                    self._n_refused, cuts = self._n_refused + 1, [1]
+                else:
+                    cuts = [0, row, row + 1] if 0 < row < len(part) else [0, len(part) // 2]
+                pieces = [part.until(b).after(a) for a, b in itertools.pairwise([*cuts, len(part)]) if a < b]
+                parts += reversed(pieces)
+
+    def _take_singly(self, rows: Batch) -> None:
+        """Learn rows one by one, if there is no memory for a copy of the model."""
+        for k in range(len(rows)):
+            try:
+                self._take_all(self.journal.measured(rows.until(k + 1).after(k)))
+            except Exception as error:
+                raise Unlearnable(error, rows.first_row + k) from error
 
     def save(self) -> None:
         """A checkpoint now, whether or not rows have come since the last."""
@@ -123,6 +184,7 @@ class JournalRun(Run):
             self._changes.challengers.save(self.state.position.offset)
             super()._checkpoint()
             self.saved = self.state.position.offset
+            self.careful, self._n_refused = self.careful and self._n_refused > 0, 0
             self.cut()
         except (FileWriteError, MissingPackageError, OSError) as error:
             self.trouble = f"no checkpoint can be written: {error.strerror if isinstance(error, OSError) else error}"
@@ -183,8 +245,6 @@ class Learning(NullObserver):
         What happens to the model beside rows.
     seconds : float
         Between two checkpoints.
-    failed : callable
-        Is called if the thread ends though nobody asked it to.
 
     """
 
@@ -198,7 +258,6 @@ class Learning(NullObserver):
         archive: Archive,
         changes: Changes,
         seconds: float = CHECKPOINT,
-        failed: Callable[[], object] = lambda: None,
     ) -> None:
         self._model, self._folder, self._weights = model, folder, weights
         self.publisher = Publisher(weights)
@@ -208,14 +267,15 @@ class Learning(NullObserver):
         committer.do(changes.pin)
         self._published = -1
         self._next = 0.0  # when the next version may be published
-        self.refused = 0
+        self._floor = version_of(weights, model)  # versions before this one are not published
+        self.refused: int = committer.do(lambda journal: journal.n_quarantined)
         self.told: dict[str, Any] = {}  # of the last version
         self.telling = Telling()
         self.challengers: list[dict[str, Any]] = []
         self.trouble: str | None = None  # why there is no newer one
         self.mishap: str | None = None  # a change that could not be made after all
-        self.failure: BaseException | None = None
-        self._failed = failed
+        self.failure: str | None = None  # why it does not learn
+        self._failed_at = 0  # the entry at which it failed
         self.run: JournalRun
         self._begin()
         self.run.prepare()
@@ -244,12 +304,15 @@ class Learning(NullObserver):
         return self.run.state.position.offset
 
     def _begin(self, careful: bool = False) -> None:
-        """A run from the last checkpoint on, or from the beginning."""
+        """Start a run from the last checkpoint on, or from the beginning.
+
+        ``careful``: a row could not be learned, so the model is copied before each batch until a checkpoint is written
+        without another such row. Learning starts at the checkpoint once, not for each of these rows.
+        """
         self.publisher.forget()
         checkpoints = Regular(self._folder / "checkpoint.ts", self._seconds)
         path = self._folder / "journal.sqlite"
         stream = JournalStream(path, self._name, self._model, self._bell, self._tick, self._happens)
-        stream.careful = careful
         self.run = checkpoints.run = JournalRun(
             stream,
             self._model.copy(),
@@ -261,6 +324,7 @@ class Learning(NullObserver):
             watch=self,
             drift=DriftWatch(MONITORS),
         )
+        self.run.careful, self.run.refuse, self.run.replaced = careful, self._refuse, self.publisher.forget
         self.run.resume()
         model = replace(self.run.state.model, reading=self._model.reading, names=self._model.names)
         self.run.state = self.run.state._replace(model=_growing(model))
@@ -307,26 +371,48 @@ class Learning(NullObserver):
         )
 
     def _learn(self) -> None:
-        while True:
+        pause, careful, is_begun = FIRST_PAUSE, False, True
+        while not self._bell.is_closed or is_begun:
             try:
+                if not is_begun:
+                    self._begin(careful)
+                    is_begun = True
                 self.run.run()
             except Interrupted:
                 return
-            except Unlearnable as error:  # one row in millions: all since the checkpoint again, without it
-                stream = self.run.journal
-                row = stream.at if error.row is None and stream.careful else error.row
-                if row is not None:
-                    self._refuse(*stream.place(row))
-                self._begin(careful=row is None)  # row by row, to find out which
-            except BaseException as error:
-                self.failure = error
-                self._failed()
-                raise
+            except Unlearnable as error:
+                if error.row is not None:
+                    self._refuse(error.row, str(error))
+                careful, is_begun = True, False
+            except Exception as error:
+                self._fail(error)
+                careful, is_begun = False, False
+                self._bell.wait_closed(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _refuse(self, number: int, row: int) -> None:
-        """A row is left out, now and whenever the journal is learned again."""
-        self._committer.do(lambda journal: journal.refuse(number, row))
+    def _fail(self, error: Exception) -> None:
+        """Learning stops here: predictions continue with the last version, and it is tried again later."""
+        reason = reason_of(error)
+        if isinstance(error, DamagedEntryError):  # all before it is learned
+            self._failed_at = error.number
+            self.publish()
+        else:
+            self._failed_at = min(self.done + 1, self._committer.journal.newest)
+        if reason != self.failure:
+            sys.stderr.write(f"thinstream: the model {self._folder.name!r} does not learn: {reason}\n")
+            if not isinstance(error, ThinstreamError):
+                traceback.print_exception(error, file=sys.stderr)
+        self.failure = reason
+
+    def _refuse(self, row: int, reason: str) -> None:
+        """Put a row of the last batch into quarantine: it is left out now and when the journal is learned again."""
+        number, place, data = self.run.journal.entry_of(row)
+        self._committer.do(lambda journal: journal.quarantine(number, place, reason, data))
         self.refused += 1
+        sys.stderr.write(
+            f"thinstream: the model {self._folder.name!r} cannot learn row {place} of entry {number}, which is in "
+            f"quarantine now: {reason}\n"
+        )
 
     def moved(self, step: Step) -> None:
         """After each batch: a new version, if it is time for one."""
@@ -344,17 +430,25 @@ class Learning(NullObserver):
         self.challengers = self._changes.challengers.told()
 
     def publish(self) -> None:
-        """The weights of now become the ones that are predicted with; where memory is full, later."""
+        """The weights of now become the ones that are predicted with; where memory is full, later.
+
+        A version that is older than one that was published is not.
+        """
         began, row = time.monotonic(), self.run.state.position.row
+        if self.done < self._floor and self.told:
+            return
         try:
-            nnz = self.publisher(self.state, version=self.done)
+            is_new = self.done >= self._floor
+            nnz = self.publisher(self.state, version=self.done) if is_new else int(self.state.learner.nnz)
         except OSError as error:
             self.trouble = f"weights cannot be published: {error.strerror}"
             if not self.told:
                 raise FileWriteError(f"{self._weights}: cannot be written: {error.strerror}") from error
             self._next = time.monotonic() + 1.0
             return
-        self._published, self.trouble, drift = row, None, self.run.drift
+        self._published, self._floor, self.trouble, drift = row, max(self._floor, self.done), None, self.run.drift
+        if self.done >= self._failed_at:
+            self.failure = None
         self.told = {
             "version": self.done,
             "rows": self.run.state.progress.rows,
@@ -366,6 +460,11 @@ class Learning(NullObserver):
         }
         now = time.monotonic()
         self._next = now + max(FRESH, (now - began) / SHARE)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something failed, as it may be shown to anyone."""
+    return str(error) if isinstance(error, ThinstreamError) else type(error).__name__
 
 
 def _growing(model: Model) -> Model:
@@ -382,6 +481,8 @@ def _fixed(model: Model) -> bool:
 
 def _name(journal: Any) -> str:
     """What tells this journal from all others."""
-    name: str = journal.fact("name") or secrets.token_hex(16)
-    journal.note("name", name)
+    name: str | None = journal.fact("name")
+    if name is None:
+        name = secrets.token_hex(16)
+        journal.note("name", name)
     return name

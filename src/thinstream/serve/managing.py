@@ -10,7 +10,7 @@ from thinstream.serve.desk import Desk
 from thinstream.serve.refusals import Refused
 from thinstream.serve.versions import NoVersion
 from thinstream.serve.web import Request, Route
-from thinstream.serve.wire import from_json, to_json
+from thinstream.serve.wire import fingerprint, from_json, to_json
 
 #: Seconds that a request waits for its change to be answered with, and between two looks.
 PATIENCE, LOOK = 30.0, 0.01
@@ -27,6 +27,7 @@ def routes(desk: Desk) -> list[Route]:
         desk.route(f"{model}/versions", managing.keep, "admin"),
         desk.route(f"{model}/versions/{{version}}/rollback", managing.rollback, "admin"),
         desk.route(f"{model}/versions/{{version}}/compare/{{other}}", managing.compare, "read", ("GET",)),
+        desk.route(f"{model}/quarantine", managing.quarantine, "read", ("GET",)),
         desk.route(f"{model}/challengers", managing.challengers, "read", ("GET",)),
         desk.route(f"{model}/challengers/{{challenger}}", managing.challenge, "admin"),
         desk.route(f"{model}/challengers/{{challenger}}", managing.withdraw, "admin", ("DELETE",)),
@@ -49,6 +50,11 @@ class _Managing:
         served, _ = self._desk.models(request.path_params["name"])
         found = await self._desk.link.ask("rivals", served.name)
         return {"model": served.name, "challengers": found["challengers"]}
+
+    async def quarantine(self, request: Request) -> dict[str, Any]:
+        """Rows that could not be learned: how many there ever were, and the newest with the reason for each."""
+        served, _ = self._desk.models(request.path_params["name"])
+        return {"model": served.name, **await self._desk.link.ask("quarantine", served.name)}
 
     async def compare(self, request: Request) -> dict[str, Any]:
         """Two versions, weight by weight; "now" is the one that answers."""
@@ -102,7 +108,8 @@ class _Managing:
         head = to_json(what)
         raw = len(head).to_bytes(4, "little") + head + data
         key = request.headers.get("idempotency-key")
-        found = await self._desk.link.ask("change", served.name, request=key, data=raw)
+        own = fingerprint(request.path, request.scope["query_string"], raw)
+        found = await self._desk.link.ask("change", served.name, request=key, data=raw, fingerprint=own)
         until = time.monotonic() + PATIENCE
         while (version := served.snapshot().about["version"]) < found["entry"] and time.monotonic() < until:
             await asyncio.sleep(LOOK)

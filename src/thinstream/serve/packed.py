@@ -87,10 +87,20 @@ def _joined(parts: list[tuple[np.dtype[Any], bytes]]) -> NDArray[Any]:
     return np.concatenate([np.frombuffer(raw, kind) for kind, raw in parts])
 
 
+def is_sound(data: bytes) -> bool:
+    """Whether the checksum of an entry matches its bytes."""
+    return len(data) >= _HEAD.size and int.from_bytes(data[:8], "little") == xxh3_64_intdigest(data[8:])
+
+
 def n_rows(data: bytes) -> int:
     """How many rows were packed."""
     found: int = _HEAD.unpack_from(data)[5]
     return found
+
+
+def labels_of(data: bytes) -> list[Any]:
+    """The labels of packed rows, or none of a change."""
+    return [] if change_of(data) is not None else from_json(_parts(data).labels)
 
 
 class _Parts(NamedTuple):
@@ -113,7 +123,7 @@ _INDICES: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int6
 
 
 def _parts(data: bytes) -> _Parts:
-    if len(data) < _HEAD.size or int.from_bytes(data[:8], "little") != xxh3_64_intdigest(data[8:]):
+    if not is_sound(data):
         raise InvalidInputError("rows of the journal are damaged: their checksum does not fit")
     _, version, kind, size, weighted, rows, nnz, n_features, many = _HEAD.unpack_from(data)
     if version != _VERSION:
@@ -152,7 +162,7 @@ def change_of(data: bytes) -> Change | None:
     """The change that an entry is; None if it is rows."""
     if data[8] != _CHANGE:
         return None
-    if int.from_bytes(data[:8], "little") != xxh3_64_intdigest(data[8:]):
+    if not is_sound(data):
         raise InvalidInputError("a change in the journal is damaged: its checksum does not fit")
     until = _HEAD.size + _HEAD.unpack_from(data)[6]
     return Change(from_json(data[_HEAD.size : until]), data[until:])

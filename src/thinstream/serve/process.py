@@ -22,7 +22,8 @@ def main() -> int:
         if order["role"] == "learner":
             from thinstream.serve import learner
 
-            learner.run(places, Settings(**order["settings"]), order["names"])
+            if not learner.run(places, Settings(**order["settings"]), order["names"]):
+                return 1
         else:
             from thinstream.serve import predictor
 

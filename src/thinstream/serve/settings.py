@@ -27,3 +27,6 @@ class Settings(NamedTuple):
     version_rows: int | None = None  # learned between two versions that are kept
     version_seconds: float | None = 600.0
     versions: int = 10  # that are kept
+    keep_bytes: int = 1 << 30  # of all rows together that wait for their labels
+    classes: int = 1000  # of a model whose classes come later
+    recover: bool = False  # whether to continue with a journal and a checkpoint of different moments

@@ -214,6 +214,14 @@ class Shared:
         return self._snapshot
 
 
+def version_of(path: Path, like: Model) -> int:
+    """The version that is published there; 0 if there is none."""
+    try:
+        return int(Shared(path, bare(like))().about["version"])
+    except FileNotFoundError:
+        return 0
+
+
 def _looked_at(path: Path) -> tuple[int, mmap.mmap] | None:
     """The file that has the name now, and its memory; None if it lost the name before it was locked.
 

@@ -13,6 +13,7 @@ from thinstream.serve.refusals import Refused
 from thinstream.serve.served import Served, answers, scores_of
 from thinstream.serve.sharing import Snapshot
 from thinstream.serve.web import Request, Route
+from thinstream.serve.wire import fingerprint
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -33,13 +34,15 @@ class _Short:
         said = read_body(await self._desk.body(request), request.headers.get("content-type", ""))
         return said, *self._desk.models(request.query_params.get("model") or said.model)
 
-    def _request_id(self, request: Request, said: Said) -> str | None:
-        found = request.headers.get("idempotency-key") or getattr(said.body, "request", None)
-        if found is not None and not 1 <= len(found) <= self._desk.limits.id:
-            raise InvalidInputError(
-                f"an Idempotency-Key may have 1 to {self._desk.limits.id} letters, got {len(found)}"
-            )
-        return found
+    def _identity(self, request: Request, said: Said) -> dict[str, str]:
+        """The idempotency key of a request, if it has one, and what tells the request from others with that key."""
+        key = request.headers.get("idempotency-key") or getattr(said.body, "request", None)
+        if key is None:
+            return {}
+        if not 1 <= len(key) <= self._desk.limits.id:
+            raise InvalidInputError(f"an Idempotency-Key may have 1 to {self._desk.limits.id} letters, got {len(key)}")
+        own = fingerprint(request.path, request.scope["query_string"], said.raw)
+        return {"request": key, "fingerprint": own}
 
     async def predict(self, request: Request) -> dict[str, Any]:
         """Labels and scores; with ids the rows are kept, on disk, until their labels come."""
@@ -48,6 +51,7 @@ class _Short:
         scores = scores_of(model, batch)
         given = request.query_params.get("id") if said.kind == TEXT else said.body.id
         if given is not None:
+            self._desk.require(request, "learn")  # what is stored will be learned
             ids = ids_of(given, len(batch), one, self._desk.limits)
             kept = batch if batch.weights is None else replace(batch, weights=None)
             data = pack(kept, [None] * len(batch), scores)
@@ -62,7 +66,7 @@ class _Short:
         if weights is not None:
             batch = replace(batch, weights=np.array(weights))
         data = pack(batch, served.known(labels or [], model.classes))
-        answer = await self._desk.link.ask("learn", served.name, request=self._request_id(request, said), data=data)
+        answer = await self._desk.link.ask("learn", served.name, data=data, **self._identity(request, said))
         return {"model": served.name, **answer}
 
     async def label(self, request: Request) -> dict[str, Any]:
@@ -79,6 +83,6 @@ class _Short:
         labels = served.known(listed_for(body.y, many, one, "y"), model.classes)
         weights = None if body.weight is None else weights_of(listed_for(body.weight, many, one, "weight"))
         answer = await self._desk.link.ask(
-            "label", served.name, request=self._request_id(request, said), ids=ids, labels=labels, weights=weights
+            "label", served.name, ids=ids, labels=labels, weights=weights, **self._identity(request, said)
         )
         return {"model": served.name, **answer}

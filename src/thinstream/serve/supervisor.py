@@ -97,8 +97,11 @@ class Supervisor:
         scheme = "http" if self._listening.certificate is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
-    def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Serves; ``ready`` is called when it does."""
+    def run(self, ready: Callable[[], None] = lambda: None) -> int:
+        """Serve until a signal comes, and return an exit code: 1 if a model could not learn to the end.
+
+        ``ready`` is called when it serves.
+        """
         with self._signals():
             learner = Post(self._learner, partial(self._say, LEARNER))
             posts = [learner]
@@ -112,7 +115,8 @@ class Supervisor:
                     for post in posts:
                         post.watch()
             finally:
-                self._stop(learner.child, [post.child for post in posts[1:]])
+                code = self._stop(learner.child, [post.child for post in posts[1:]])
+        return int(code != 0)
 
     def _say(self, kind: str, child: Child) -> None:
         """A process has ended: in the log, and for Prometheus."""
@@ -121,7 +125,8 @@ class Supervisor:
         tell_ends(self._places.metrics, self._ends)
 
     def _learner(self) -> Child:
-        return Child.learner(self._places, self._settings, self._names)
+        settings, self._settings = self._settings, self._settings._replace(recover=False)  # once, when it starts
+        return Child.learner(self._places, settings, self._names)
 
     def _predictor(self) -> Child:
         listening, number = self._listening, self._socket.fileno()
@@ -136,15 +141,16 @@ class Supervisor:
             order[name] = None if order[name] is None else str(order[name])
         return Child(order, (number,))
 
-    def _stop(self, learner: Child, predictors: list[Child]) -> None:
-        """First requests end, then what was learned is written down."""
+    def _stop(self, learner: Child, predictors: list[Child]) -> int:
+        """First requests end, then what was learned is written down; the learner's exit code."""
         for child in predictors:
             child.ask_to_stop()
         for child in predictors:
             child.stop(self._listening.grace + 5)
-        learner.stop()
+        code = learner.stop()
         self._socket.close()
         self._places.clear()
+        return code
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

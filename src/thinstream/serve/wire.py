@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from xxhash import xxh3_128_hexdigest
 
 from thinstream.errors import InvalidInputError
 
@@ -26,6 +27,12 @@ class Ask(msgspec.Struct, array_like=True):
     labels: list[Any] = []
     weights: list[float] | None = None
     data: bytes = b""  # rows, see `packed`
+    fingerprint: str = ""  # of a request that has an idempotency id: its path and body
+
+
+def fingerprint(path: str, query: bytes, body: bytes) -> str:
+    """What tells a request from another one that has the same idempotency key."""
+    return xxh3_128_hexdigest(b"\0".join([path.encode("utf-8", "surrogatepass"), query, body]))
 
 
 class Told(msgspec.Struct, array_like=True):

@@ -78,12 +78,25 @@ def serve(
         float | None,
         option("Seconds that a row may wait for its label (default: for ever).", DURABLE, "--wait-seconds", min=0.001),
     ] = None,
+    keep_bytes: Annotated[
+        int,
+        option("Bytes of all rows together that wait for their labels.", DURABLE, min=1, show_default=True),
+    ] = 1 << 30,
+    recover: Annotated[
+        bool,
+        option(
+            "Continue with a journal and a checkpoint that don't match, for example after a restored copy, and set "
+            "damaged entries aside. The old journal stays next to the new one.",
+            DURABLE,
+            "--recover",
+        ),
+    ] = False,
     body: Annotated[int, option("Bytes of a request.", LIMITS, "--max-body", min=1, show_default=True)] = 16 << 20,
     rows: Annotated[int, option("Rows of a request.", LIMITS, "--max-rows", min=1, show_default=True)] = 10_000,
     features: Annotated[
         int, option("Features of a row.", LIMITS, "--max-features", min=1, show_default=True)
     ] = 1_000_000,
-) -> None:
+) -> int:
     """Serve models over HTTP: predictions now, labels now or later; what is acknowledged is on disk, and learned once.
 
     POST /predict, /learn and /label take JSON, MessagePack or lines of text; /v2 is the Open Inference Protocol; /docs
@@ -106,8 +119,12 @@ def serve(
         sources = by_model(source or [], names)
         settings = Settings(keep, wait, checkpoint_seconds=checkpoint, archive=archive, sources=sources)
         settings = settings._replace(
-            versions=versions, version_rows=version_rows, version_seconds=version_seconds or None
+            versions=versions,
+            version_rows=version_rows,
+            version_seconds=version_seconds or None,
+            keep_bytes=keep_bytes,
+            recover=recover,
         )
         server = Supervisor(places, names, listening, settings, Limits(body, rows, features))
         told = f"serving {', '.join(names) or 'no model yet'} on {server.address}"
-        server.run(lambda: print(told, flush=True))
+        return server.run(lambda: print(told, flush=True))

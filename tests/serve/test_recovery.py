@@ -1,0 +1,250 @@
+"""A journal and a checkpoint of different moments are found, recovered and avoided; a full disk is survived."""
+
+import shutil
+import sqlite3
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tests.serve.rows import random_rows
+from tests.serve.test_learning import answer_to, made, state_of, teach, until, until_learned
+from thinstream.cli.app import run
+from thinstream.errors import InvalidInputError
+from thinstream.models.file import read
+from thinstream.serve import keeper as keeping
+from thinstream.serve.journal import Journal, JournalError, JournalMismatchError
+from thinstream.serve.keeper import Keeper
+from thinstream.serve.packed import pack
+from thinstream.serve.reading import RowReader
+from thinstream.serve.recovery import back_up
+from thinstream.serve.settings import Limits, Settings
+from thinstream.serve.sharing import version_of
+
+OFTEN, SELDOM = Settings(checkpoint_seconds=0.05), Settings(checkpoint_seconds=1000)
+RECOVER = SELDOM._replace(recover=True)
+ROWS, LABELS = random_rows(300)
+
+
+class Served:
+    """A model with a journal; rows are taught one by one, in order."""
+
+    def __init__(self, places):
+        self.places, self.model = places, made(places)
+        self.folder, self.reader, self.n_rows = places.folder("m"), RowReader(self.model, Limits()), 0
+
+    def learn(self, keeper, many):
+        for _ in range(many):
+            k = self.n_rows
+            teach(keeper, self.reader, ROWS[k : k + 1], LABELS[k : k + 1])
+            self.n_rows += 1
+        until_learned(keeper)
+
+    def open(self, settings=SELDOM):
+        """As by a new server, which has nothing in shared memory."""
+        self.places.weights("m").unlink(missing_ok=True)
+        return Keeper("m", self.places, settings)
+
+    def session(self, many, settings=SELDOM):
+        """Learn some rows; a checkpoint is written at the end."""
+        keeper = self.open(settings)
+        self.learn(keeper, many)
+        keeper.close()
+
+    def alone(self, rows):
+        model = self.model.copy()
+        model.learner.learn(self.reader.rows([ROWS[k] for k in rows]).labelled(np.array(LABELS, np.int8)[[*rows]]))
+        return model
+
+
+@pytest.fixture
+def served(places):
+    return Served(places)
+
+
+def copied(path, target):
+    """The files of a journal."""
+    for file in path.parent.glob(f"{path.name}*"):
+        shutil.copy(file, target / file.name)
+
+
+def test_a_journal_older_than_its_checkpoint(served, tmp_path, capfd):
+    """It is refused; recovered, every row that was ever acknowledged is learned once."""
+    served.session(30)
+    (tmp_path / "old").mkdir()
+    copied(served.folder / "journal.sqlite", tmp_path / "old")
+    served.session(70)
+    for file in served.folder.glob("journal*"):
+        file.unlink()
+    copied(tmp_path / "old" / "journal.sqlite", served.folder)
+    with pytest.raises(JournalMismatchError, match=r"older than the checkpoint: its last entry is 30, .* up to 100"):
+        served.open()
+    served.session(50, RECOVER)
+    assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(150)), tmp_path)
+    assert "Learning continues after entry 100" in capfd.readouterr().err
+    assert [*served.folder.glob("journal.2*.sqlite")]
+    served.session(10)  # and it is as any other again
+
+
+def test_a_journal_newer_than_its_checkpoint(served, tmp_path):
+    """Entries are missing: it is refused, and recovered without them, also if it is killed at once."""
+    served.session(30)
+    shutil.copy(served.folder / "checkpoint.ts", tmp_path)
+    served.session(20)
+    keeper = served.open()
+    served.learn(keeper, 10)
+    (tmp_path / "new").mkdir()
+    copied(served.folder / "journal.sqlite", tmp_path / "new")  # as after a kill: 10 rows are in the journal alone
+    keeper.close()
+    copied(tmp_path / "new" / "journal.sqlite", served.folder)
+    shutil.copy(tmp_path / "checkpoint.ts", served.folder)
+    with pytest.raises(JournalMismatchError, match="Entries 31 to 50 are missing"):
+        served.open()
+    (served.folder / "checkpoint.ts").rename(tmp_path / "checkpoint.ts")
+    with pytest.raises(JournalMismatchError, match="Entries 1 to 50 are missing"):
+        served.open()
+    (tmp_path / "checkpoint.ts").rename(served.folder / "checkpoint.ts")
+    for settings in (RECOVER, SELDOM):
+        keeper = served.open(settings)
+        until_learned(keeper)
+        keeper._open._learning.run.checkpoints.wrote = lambda: None
+        keeper.close()
+        rows = [*range(30), *range(50, 60)]
+        assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(rows), tmp_path)
+
+
+@pytest.mark.parametrize("what", ["deleted", "damaged"])
+def test_a_journal_that_is_gone(served, tmp_path, what):
+    """The checkpoint is not learned over; recovered, the next rows follow it."""
+    served.session(30)
+    for file in served.folder.glob("journal*"):
+        file.unlink()
+    if what == "deleted":
+        with pytest.raises(JournalMismatchError, match="belongs to another journal"):
+            served.open()
+    else:
+        (served.folder / "journal.sqlite").write_bytes(b"no database" * 1000)
+        keeper = served.open()
+        assert "file is not a database" in keeper.failure
+        keeper.close()
+    served.session(30, RECOVER)
+    served.session(5)
+    assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(65)), tmp_path)
+
+
+def test_a_damaged_entry(served, tmp_path, monkeypatch):
+    """What is before it is learned, it is named, nothing new is accepted; recovered, it is in quarantine."""
+    monkeypatch.setattr("thinstream.serve.learning.FIRST_PAUSE", 0.05)
+    keeper = served.open()
+    with monkeypatch.context() as patched:
+        patched.setattr("thinstream.serve.learning.JournalRun._checkpoint", lambda run: None)
+        served.learn(keeper, 30)
+        keeper.close()
+    with sqlite3.connect(served.folder / "journal.sqlite") as tables:
+        (data,) = tables.execute("SELECT data FROM entries WHERE number = 11").fetchone()
+        tables.execute("UPDATE entries SET data = ? WHERE number = 11", (data[:60] + b"?" + data[61:],))
+    tables.close()
+    keeper = served.open()
+    until(lambda: keeper.failure)
+    assert keeper.failure.startswith("entry 11 of the journal is damaged")
+    time.sleep(0.3)  # it is tried again, and nothing changes
+    assert keeper.status()["ready"]
+    status, answer = answer_to(keeper, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
+    assert status == 503
+    assert "entry 11" in answer["error"]
+    assert version_of(served.places.weights("m"), served.model) == 10
+    keeper.close()
+    keeper = served.open(RECOVER)
+    until_learned(keeper)
+    assert keeper.failure is None
+    assert [(row["number"], row["row"]) for row in keeper.quarantine()["rows"]] == [(11, -1)]
+    served.learn(keeper, 5)
+    keeper.close()
+    served.session(5)
+    rows = [*range(10), *range(11, 40)]
+    assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(rows), tmp_path)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_a_journal_deleted_while_it_is_written(served, tmp_path, suffix):
+    """Nothing is acknowledged any more; what was, is in the checkpoint, and is not lost."""
+    keeper = served.open()
+    served.learn(keeper, 10)
+    (served.folder / f"journal.sqlite{suffix}").unlink()
+    for _ in range(2):
+        status, _ = answer_to(keeper, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
+        assert status == 503
+    assert "deleted or replaced while the server ran" in keeper.status()["trouble"]
+    keeper.close()
+    if not suffix:
+        served.session(10, RECOVER)
+        assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(20)), tmp_path)
+
+
+def test_a_full_disk_at_the_start(served, tmp_path, monkeypatch, capfd):
+    """The model predicts with its checkpoint, refuses to learn, and learns once there is room."""
+    served.session(30)
+    monkeypatch.setattr(keeping, "AGAIN", 0.05)
+    with monkeypatch.context() as patched:
+
+        def full(*arguments, **options):
+            raise JournalError("the journal 'm' cannot be opened: database or disk is full")
+
+        patched.setattr("thinstream.serve.recovery.Journal", full)
+        keeper = served.open()
+        assert "disk is full" in keeper.failure
+        assert keeper.status()["ready"]
+        assert version_of(served.places.weights("m"), served.model) == 30
+        status, answer = answer_to(keeper, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
+        assert status == 503
+        assert answer["error"].startswith("the model 'm' predicts but does not learn now: the journal 'm' cannot be")
+        assert keeper.rivals() == {"versions": [], "challengers": []}
+        time.sleep(0.2)
+    until(lambda: keeper.failure is None)
+    served.learn(keeper, 10)
+    keeper.close()
+    assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(40)), tmp_path)
+    assert "learns again" in capfd.readouterr().err
+
+
+def test_backups_of_a_model_that_learns(served, tmp_path):
+    """Taken at any moment, each opens as it is, and has the bits of a run over the rows until then."""
+    keeper, stop = served.open(OFTEN), threading.Event()
+    served.learn(keeper, 5)
+
+    def learn_on():
+        while not stop.is_set() and served.n_rows < len(ROWS):
+            served.learn(keeper, 1)
+
+    thread = threading.Thread(target=learn_on)
+    thread.start()
+    before = []
+    for k in range(5):
+        before.append(served.n_rows)
+        assert back_up(served.places, tmp_path / f"backup{k}") == ["m"]
+        time.sleep(0.1)
+    stop.set()
+    thread.join()
+    keeper.close()
+    for k, many in enumerate(before):
+        shutil.rmtree(served.folder)
+        shutil.copytree(tmp_path / f"backup{k}" / "m", served.folder)
+        keeper = served.open()
+        until_learned(keeper)
+        rows = keeper.status()["rows"]
+        assert many <= rows <= len(ROWS)
+        keeper.close()
+        alone = served.alone(range(rows))
+        assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(alone, tmp_path)
+
+
+def test_backup_by_command(served, tmp_path, capsys):
+    """A new folder is needed, and one of a server."""
+    served.session(10)
+    assert run(["backup", str(served.places.data), str(tmp_path / "copy")]) == 0
+    assert "backed up m to " in capsys.readouterr().out
+    assert Journal(tmp_path / "copy" / "m" / "journal.sqlite").last == 10
+    with pytest.raises(InvalidInputError, match="is not empty; a backup needs a new folder"):
+        back_up(served.places, tmp_path / "copy")
+    assert not [*tmp_path.glob(".*")]
