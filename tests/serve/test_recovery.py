@@ -133,6 +133,19 @@ def test_a_journal_that_is_gone(served, tmp_path, what):
     assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(65)), tmp_path)
 
 
+def test_a_journal_that_is_gone_before_the_first_rows_are_saved(served, monkeypatch):
+    """Its name is in the checkpoint that is written when the model is opened."""
+    keeper = served.open()
+    with monkeypatch.context() as patched:
+        patched.setattr("thinstream.serve.learning.JournalRun._checkpoint", lambda run: None)  # as if killed
+        served.learn(keeper, 10)
+        keeper.close()
+    for file in served.folder.glob("journal*"):
+        file.unlink()
+    with pytest.raises(JournalMismatchError, match="belongs to another journal"):
+        served.open()
+
+
 def test_a_damaged_entry(served, tmp_path, monkeypatch):
     """What is before it is learned, it is named, nothing new is accepted; recovered, it is in quarantine."""
     monkeypatch.setattr("thinstream.serve.learning.FIRST_PAUSE", 0.05)

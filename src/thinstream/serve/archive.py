@@ -73,5 +73,6 @@ class _Segment(JournalStream):
 
     def fingerprint(self) -> dict[str, Any]:
         """Which entries of which journal, and how the model's files are read, so that it goes on with these, too."""
-        how = self._model.reading_options | {"classes": list(self._model.classes)}
+        how = {"missing": "as-is"} | self._model.reading_options  # as a model reads that says nothing of it
+        how |= {"classes": list(self._model.classes)}
         return how | super().fingerprint() | {"after": self._after, "until": self._until}

@@ -269,6 +269,7 @@ class Learning(NullObserver):
         self._next = 0.0  # when the next version may be published
         self._floor = version_of(weights, model)  # versions before this one are not published
         self.refused: int = committer.do(lambda journal: journal.n_quarantined)
+        self._next_report = 0.0  # when the next row in quarantine may be reported
         self.told: dict[str, Any] = {}  # of the last version
         self.telling = Telling()
         self.challengers: list[dict[str, Any]] = []
@@ -278,6 +279,8 @@ class Learning(NullObserver):
         self._failed_at = 0  # the entry at which it failed
         self.run: JournalRun
         self._begin()
+        if self.run.saved < 0:
+            self.run.save()  # it has the journal's name: a journal that is deleted later is missed
         self.run.prepare()
         self.publish()
         self._sample()
@@ -409,10 +412,12 @@ class Learning(NullObserver):
         number, place, data = self.run.journal.entry_of(row)
         self._committer.do(lambda journal: journal.quarantine(number, place, reason, data))
         self.refused += 1
-        sys.stderr.write(
-            f"thinstream: the model {self._folder.name!r} cannot learn row {place} of entry {number}, which is in "
-            f"quarantine now: {reason}\n"
-        )
+        if time.monotonic() >= self._next_report:  # not a line for each of thousands
+            self._next_report = time.monotonic() + 1.0
+            sys.stderr.write(
+                f"thinstream: the model {self._folder.name!r} cannot learn row {place} of entry {number}, which is in "
+                f"quarantine now: {reason} ({self.refused:,} rows so far)\n"
+            )
 
     def moved(self, step: Step) -> None:
         """After each batch: a new version, if it is time for one."""
