@@ -44,6 +44,19 @@ def test_scopes(guarded):
     assert guarded.get("/metrics")[0] == 401
 
 
+def test_rows_with_ids_need_the_scope_learn(guarded):
+    """They are learned later: a token that may only read must not decide what is learned."""
+    row = {"x": {"1": 1.0}, "id": "order 1"}
+    for path, kind, body in (
+        ("/predict", "application/json", b'{"x": {"1": 1.0}, "id": "order 1"}'),
+        ("/predict?id=order", "text/plain", b"1:1.0"),
+    ):
+        for token, expected in ((READ, 403), (LEARN, 200)):
+            assert guarded.ask(path, body, kind=kind, Authorization=f"Bearer {token}")[0] == expected
+    assert guarded.post("/predict", row | {"x": {"1": 2.0}}, Authorization=f"Bearer {LEARN}")[0] == 409
+    assert guarded.post("/label", {"id": "order 1", "y": "ham"}, Authorization=f"Bearer {LEARN}")[1]["learned"] == 1
+
+
 def test_the_log_has_no_bodies(guarded):
     """A line for each request, and nothing of what it said: no row, no id, no token, no query."""
     guarded.ask(

@@ -1,5 +1,6 @@
 """A journal and a checkpoint of different moments are found, recovered and avoided; a full disk is survived."""
 
+import json
 import shutil
 import sqlite3
 import threading
@@ -9,10 +10,13 @@ import numpy as np
 import pytest
 
 from tests.serve.rows import random_rows
+from tests.serve.servers import Server
 from tests.serve.test_learning import answer_to, made, state_of, teach, until, until_learned
 from thinstream.cli.app import run
 from thinstream.errors import InvalidInputError
-from thinstream.models.file import read
+from thinstream.learners import Classes
+from thinstream.models.file import read, write
+from thinstream.models.model import Model
 from thinstream.serve import keeper as keeping
 from thinstream.serve.journal import Journal, JournalError, JournalMismatchError
 from thinstream.serve.keeper import Keeper
@@ -261,3 +265,41 @@ def test_backup_by_command(served, tmp_path, capsys):
     with pytest.raises(InvalidInputError, match="is not empty; a backup needs a new folder"):
         back_up(served.places, tmp_path / "copy")
     assert not [*tmp_path.glob(".*")]
+
+
+def test_a_server_with_a_model_that_fails(tmp_path):
+    """The other model learns, the reason is reported, the exit code shows it, and --recover helps."""
+    for name in ("bad", "good"):
+        write(tmp_path / f"{name}.ts", Model.fresh("nag", Classes(-1, 1), grow=True))
+    server = Server(tmp_path / "data", tmp_path / "bad.ts", tmp_path / "good.ts", "--checkpoint-seconds", "600")
+    server.until_ready()
+
+    def learn(model, rows, **options):
+        return server.post(f"/learn?model={model}", {"x": rows, "y": [1] * len(rows), **options})
+
+    def status_of(name):
+        lines = server.get("/metrics")[1].decode().splitlines()
+        return {line.split("{")[0]: float(line.split()[-1]) for line in lines if f'model="{name}"' in line}
+
+    assert learn("bad", [{"1": 1e14}, {"1": 1.0}], weight=[1e29, 1.0])[0] == 200
+    until(lambda: status_of("bad")["thinstream_rows_refused_total"] == 1)
+    found = json.loads(server.get("/v2/models/bad/quarantine")[1])
+    assert (found["model"], found["count"], found["rows"][0]["row"]) == ("bad", 1, 0)
+    assert "cannot be learned" in found["rows"][0]["reason"]
+    server.kill()
+    with sqlite3.connect(tmp_path / "data" / "bad" / "journal.sqlite") as tables:
+        tables.execute("UPDATE entries SET data = CAST(data || 'x' AS BLOB)")
+    tables.close()
+    server.start()
+    until(lambda: learn("bad", [{"1": 1.0}])[0] == 503)
+    assert "entry 1 of the journal is damaged" in learn("bad", [{"1": 1.0}])[1]["error"]
+    assert server.post("/predict?model=bad", {"x": {"1": 1.0}})[0] == 200
+    assert learn("good", [{"1": 1.0}])[0] == 200
+    until(lambda: status_of("good")["thinstream_rows_learned_total"] == 1)
+    assert server.get("/v2/health/ready")[0] == 200
+    assert server.stop() == 1
+    server._arguments.append("--recover")
+    server.start()
+    until(lambda: learn("bad", [{"1": 1.0}])[0] == 200)
+    assert server.stop() == 0
+    assert "entry 1 of the journal is damaged; it is in quarantine" in (tmp_path / "log.txt").read_text()

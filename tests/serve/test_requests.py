@@ -93,6 +93,14 @@ def test_requests_sent_again(server):
     assert again == first | {"again": True}
     other = server.post("/learn?model=two", {"x": ROW, "y": "ham", "request": "k2"})[1]
     assert other["entry"] == first["entry"] + 1
+    for path, body in (
+        ("/learn?model=two", {"x": ROW, "y": "spam"}),
+        ("/label?model=two", {"id": "a", "y": "ham"}),
+        ("/learn?model=fresh", {"x": {"a": 1}, "y": "ham"}),
+    ):
+        status, answer = server.post(path, body, Idempotency_Key="k1")
+        assert (status, answer.get("again")) == ((422, None) if "two" in path else (200, None))
+        assert "fresh" in path or "was used before for another request" in answer["error"]
 
 
 BAD = {

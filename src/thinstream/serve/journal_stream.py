@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.models.model import Model
-from thinstream.serve.journal import Entry, Reader
+from thinstream.serve.journal import WHOLE_ENTRY, Entry, Reader
 from thinstream.serve.packed import Change, change_of, is_sound, n_rows, pack, unpack
 from thinstream.streams.class_book import ClassBook
 from thinstream.streams.stream import START
@@ -241,7 +241,7 @@ def _between_changes(entries: list[Entry], reader: Reader) -> Iterator[tuple[Cha
     rows = list[Entry]()
     for entry in entries:
         if not is_sound(entry.data):
-            if not reader.refused(entry.number, entry.number):
+            if WHOLE_ENTRY not in reader.refused(entry.number, entry.number).get(entry.number, ()):
                 if rows:
                     yield None, rows
                 raise DamagedEntryError(entry.number)

@@ -100,7 +100,7 @@ def _set_damaged_aside(journal: Journal, folder: Path) -> None:
             damaged += [entry for entry in entries if not is_sound(entry.data)]
         known = reader.refused(0, number)
     for entry in damaged:
-        if entry.number not in known:
+        if WHOLE_ENTRY not in known.get(entry.number, ()):
             with journal.transaction():
                 journal.quarantine(entry.number, WHOLE_ENTRY, "its checksum does not match", entry.data)
             _report(folder, f"entry {entry.number} of the journal is damaged; it is in quarantine and is not learned")
