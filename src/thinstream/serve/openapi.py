@@ -47,7 +47,7 @@ _TENSORS: dict[str, Any] = {
 }
 _CALLS = (
     _Call(
-        "post", "/predict", "read", "Labels and scores; with ids the rows wait, on disk, for their labels.",
+        "post", "/predict", "read", "Labels and scores. Rows with ids are stored until their labels come (scope learn).",
         _object(["x"], x=_ROW, id=_ID, model=_MODEL),
         {"x": {"size": 3, "sender": "ann"}, "id": "mail 1"},
         {"model": "spam", "version": 17, "label": "ham", "score": -0.4}, (_JSON, _MSGPACK, _TEXT),
@@ -87,6 +87,7 @@ _CALLS = (
         "get", "/v2/models/{name}/versions/{version}/compare/{other}", "read",
         "Two versions, weight by weight; \"now\" is the one that answers.",
     ),
+    _Call("get", "/v2/models/{name}/quarantine", "read", "Rows that could not be learned, with the reason for each."),
     _Call("get", "/v2/models/{name}/challengers", "read", "How challengers do, and the champion on the same rows."),
     _Call(
         "post", "/v2/models/{name}/challengers/{challenger}", "admin",
@@ -112,9 +113,9 @@ _REFUSALS = {
     "401": "No token, or an unknown one.",
     "403": "The token is for something else.",
     "404": "No such model is loaded.",
-    "409": "The model was saved with its weights only and cannot learn.",
+    "409": "The model was saved with its weights only, or another row waits for its label under the same id.",
     "413": "The body is too long.",
-    "422": "What was sent cannot be taken; nothing was learned.",
+    "422": "The request is not valid, or its idempotency key was used for another request; nothing was learned.",
     "429": "Too much waits; try again after Retry-After seconds.",
     "503": "The learning process is starting, or its disk fails; try again with the same id.",
 }
