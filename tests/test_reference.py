@@ -1,7 +1,6 @@
 """The reference results: equal code gives equal results, and a difference in one bit is found."""
 
 import numpy as np
-
 from tools.reference import main
 
 
