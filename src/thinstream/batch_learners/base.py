@@ -150,7 +150,17 @@ class BatchLearner(SingleModel):
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x of each row; unknown columns count nothing."""
-        return self.row_scores(Examples.of(batch.check(), self.n_features).X)
+        return self.finite(self.row_scores(Examples.of(batch.check(), self.n_features).X))
+
+    def finite(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Return the scores of rows; raise if one is not finite."""
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise NumericalError(
+                f"{self.algorithm.name}: the score of row {row} is not finite in {self.dtype.name}; "
+                f"{remedy(self.dtype)}"
+            )
+        return scores
 
     def row_scores(self, X: Any) -> NDArray[Any]:
         """w·x of each row of a numpy array, a scipy matrix, or an array on a device."""
@@ -165,12 +175,6 @@ class BatchLearner(SingleModel):
             found = np.asarray(of_width(X, self.n_features).astype(self.dtype, copy=False) @ weights)
         with np.errstate(over="ignore"):
             scores: NDArray[Any] = (found + self.intercept).astype(self.dtype, copy=False)
-        if not np.isfinite(scores).all():
-            row = int(np.argmin(np.isfinite(scores)))
-            raise NumericalError(
-                f"{self.algorithm.name}: the score of row {row} is not finite in {self.dtype.name}; "
-                f"{remedy(self.dtype)}"
-            )
         return scores
 
     def weights(self) -> NDArray[Any]:
