@@ -115,10 +115,10 @@ class SharedLock:
         """Hold the lock alone."""
         me = threading.get_ident()
         with self._lock:
-            if self._writer != me and (self._writer or self._readers or self._due):
+            if self._writer != me and not self._is_free_for(me):
                 self._waiting_writers += 1
                 try:
-                    self._changed.wait_for(lambda: not (self._writer or self._readers or self._due))
+                    self._changed.wait_for(lambda: self._is_free_for(me))
                 finally:
                     self._waiting_writers -= 1
                     self._changed.notify_all()
@@ -132,3 +132,7 @@ class SharedLock:
                     self._writer, self._due = 0, self._waiting_readers
                     if self._waiting_readers or self._waiting_writers:
                         self._changed.notify_all()
+
+    def _is_free_for(self, me: int) -> bool:
+        """Whether no other thread holds the lock, or is to have it first."""
+        return not (self._writer or self._due or len(self._readers) > (me in self._readers))
