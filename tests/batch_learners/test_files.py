@@ -14,7 +14,14 @@ from sklearn.exceptions import NotFittedError
 import thinstream as ts
 from tests.batch_learners.streams import fewer, state, streams
 from tests.models.test_models import reforged
-from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError, ModelFileError, WeightsOnlyError
+from thinstream.errors import (
+    InvalidInputError,
+    InvalidParameterError,
+    MergeError,
+    ModelFileError,
+    NumericalError,
+    WeightsOnlyError,
+)
 from thinstream.models import read
 
 SMALL = {"SBCW": {"group_size": 2, "n_groups": 3}, "FGM": {"group_size": 2, "n_groups": 3}}
@@ -184,6 +191,31 @@ def test_forged_matrices_are_refused(matrix, part, tmp_path):
         reforged(tmp_path / "m", {f"batch/{matrix}.{part}": array})
         with pytest.raises(ModelFileError, match=rf"{matrix}"):
             ts.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("part", "array"),
+    [
+        ("features", np.zeros((2, 1), np.int64)),
+        ("features", np.zeros(2)),
+        ("sizes", np.array([-1, 3])),
+        ("sizes", np.array([[2]])),
+    ],
+)
+def test_forged_groups_are_refused(part, array, data, tmp_path):
+    X, y = data
+    ts.FGM(group_size=2, n_groups=1).fit(X, y).save(tmp_path / "m")
+    reforged(tmp_path / "m", {f"batch/groups.{part}": array})
+    with pytest.raises(ModelFileError, match="groups"):
+        ts.load(tmp_path / "m")
+
+
+def test_scores_that_are_not_finite_raise(data, tmp_path):
+    X, y = data
+    ts.BCW().fit(X, y).save(tmp_path / "m")
+    reforged(tmp_path / "m", {"batch/w": np.full(X.shape[1], 3e38, np.float32)})
+    with pytest.raises(NumericalError, match="score of row 1 is not finite"):
+        ts.load(tmp_path / "m").predict(np.vstack([np.zeros(X.shape[1]), np.ones(X.shape[1])]))
 
 
 @fewer

@@ -1,7 +1,9 @@
 """Bad data and wrong command lines: one line that tells, an exit code, nothing half-written."""
 
 import gzip
+import json
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -197,3 +199,29 @@ def test_full_outputs(data, model, thin):
 def test_an_unwritable_folder_is_found_out_first(data, thin):
     os.mkdir("locked", 0o500)
     assert "is not writable" in thin("train", data, "-m", "locked/m.ts", code=1).errors
+
+
+def garbage(seed):
+    """Random bytes, or random characters that formats are made of, after the first bytes of compressed files or not."""
+    rng = random.Random(seed)
+    size = rng.choice([0, 1, 10, 100, 1000, 10_000, 100_000])
+    alphabets = [bytes(range(256)), b'ab,"\n', b"0123456789.,e-+\n", b'{}[]:,"\\ 01ae\n', b"1 :-|.\n"]
+    start = rng.choice([b""] * 4 + [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"PAR1"])
+    name = "rows" + rng.choice([".csv", ".tsv", ".jsonl", ".vw", ".svm", ".txt", ""])
+    return name, start + bytes(rng.choices(rng.choice(alphabets), k=size))
+
+
+def test_garbage_is_refused_without_a_traceback(there, capsys):
+    for seed in range(80):
+        name, content = garbage(seed)
+        Path(name).write_bytes(content)
+        assert run(["train", name, "-q"]) in (0, 1, 2), seed
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_many_bad_records_before_the_first_good_one(there, thin):
+    """Pieces that are inspected for labels get larger, but not beyond the file."""
+    Path("rows.csv").write_text("label,a\n" + "1,2,3\n" * 80 + "1,2\n0,3\n" * 5)
+    assert "line 2" in thin("train", "rows.csv", "-q", code=1).errors
+    out = thin("train", "rows.csv", "-a", "arow", "--on-error", "skip", "--json")
+    assert json.loads(out.splitlines()[-1])["rows"] == 10

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import thinstream
-from thinstream.jit import INTERPRETED
+from thinstream.errors import ThinstreamWarning
+from thinstream.jit import INTERPRETED, keeping
 from thinstream.jit.keeping import Kept
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled when jit is disabled")
@@ -142,6 +143,89 @@ def test_code_of_another_function_is_refused(tmp_path, monkeypatch):
     first, second = sorted(tmp_path.rglob("*.code"))
     second.write_bytes(first.read_bytes())
     assert (one.find(), other.find()) == (b"code of one", None)
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """Code in a cache of its own: what finds it, the code, and its file."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(keeping, "_warned", set())
+    kept = Kept("loop", "here", "sources")
+    with kept.locked() as folder:
+        kept.write(folder, b"code")
+    (file,) = tmp_path.rglob("*.code")
+    return kept, b"code", file
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither modes nor pipes in folders")
+
+
+@posix
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
+def test_our_own_cache_is_used_whatever_the_umask_is(umask, tmp_path, monkeypatch, recwarn):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "new"))
+    before = os.umask(umask)
+    try:
+        kept = Kept("loop", "here", "sources")
+        with kept.locked() as folder:
+            kept.write(folder, b"code")
+        assert kept.find() == b"code"
+    finally:
+        os.umask(before)
+    for path in (folder, *folder.glob("*.code")):
+        assert path.stat().st_mode & 0o022 == 0
+        assert path.stat().st_mode & 0o044 == 0o044 & ~umask  # a cache of root is for all users
+    assert not recwarn
+
+
+@posix
+@pytest.mark.parametrize("which", ["folder", "file"])
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o757])
+def test_a_cache_that_others_can_write_to_is_not_used(which, mode, cached):
+    kept, _, file = cached
+    (file if which == "file" else file.parent).chmod(mode)
+    with pytest.warns(ThinstreamWarning, match=rf"other users \(mode {mode:o}\).* chmod -R go-w .*NUMBA_CACHE_DIR"):
+        assert kept.find() is None
+    assert kept.find() is None  # without another warning
+    with kept.locked() as folder:
+        assert (folder is None) == (which == "folder")
+
+
+@posix
+@pytest.mark.parametrize("which", ["folder", "file"])
+def test_a_cache_of_another_user_is_not_used(which, cached, monkeypatch):
+    kept, code, file = cached
+    other = file.stat().st_uid + 1
+    statuses = {"folder": (keeping.Path, "stat"), "file": (keeping.os, "fstat")}
+    module, name = statuses[which]
+    real = getattr(module, name)
+
+    def foreign(given, **options):
+        found = list(real(given, **options))
+        if given != keeping.PACKAGE:
+            found[4] = other
+        return os.stat_result(found)
+
+    monkeypatch.setattr(module, name, foreign)
+    with pytest.warns(ThinstreamWarning, match=f"belongs to another user \\(user id {other}\\)"):
+        assert kept.find() is None
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    assert kept.find() == code
+    other = 0  # root's is everyone's
+    assert kept.find() == code
+
+
+@posix
+def test_pipes_and_links_in_the_cache_are_passed_over(cached):
+    kept, code, file = cached
+    moved = file.rename(file.with_name("moved"))
+    os.mkfifo(file)
+    assert kept.find() is None  # and does not wait for somebody to write
+    file.unlink()
+    file.symlink_to(moved)
+    assert kept.find() is None
+    kept.write(file.parent, code)
+    assert kept.find() == code
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+import thinstream as ts
 from thinstream.batch import Batch
 from thinstream.compact import narrow_learner
 from thinstream.engine.loop import Costs
@@ -419,6 +420,48 @@ def test_sizes_of_own_arrays_and_of_all_classes_are_not_believed(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_declared_numbers_allocate_nothing_that_the_file_does_not_have(tmp_path):
+    """A small file with a correct checksum must not get gigabytes, virtual memory included."""
+    X, y = sp.identity(8, format="csr"), np.arange(8) % 2
+    forged = {}
+    for name, model in {
+        "own": ts.SOFS(B=2),
+        "sketch": ts.AROW(max_features=4),
+        "P": ts.Auto(portfolio=["fsol"]),
+    }.items():
+        model.fit(X, y).save(tmp_path / name)
+        forged[name] = load_file(tmp_path / name)
+    rows = {"indices": np.arange(2, dtype=np.int32), "state": forged["own"]["state"][:2]}
+    rows["clocks"] = forged["own"]["clocks"][:2]
+    reforged(tmp_path / "own", rows, n_features=10**9, parameters={"B": 10**9})
+    reforged(tmp_path / "sketch", budget={"max_features": 2**29, "admit": 2})
+    members = [{"learner": "fsol", "parameters": {}, "scale": None, "normalize": None}] * 3000
+    record = {name: array for name, array in forged["P"].items() if name.startswith("record/")}
+    noted = {"record/noted": (0, 2), "record/noted_mistakes": (0, 3000), "record/noted_shares": (0, 3000)}
+    record = {n: np.zeros(noted.get(n, (3000, *array.shape[1:])), array.dtype) for n, array in record.items()}
+    record["record/places"] = np.arange(3000, dtype=record["record/places"].dtype)
+    reforged(tmp_path / "P", record, members=members)
+    tracemalloc.start()
+    try:
+        for name in forged:
+            with pytest.raises(ModelFileError, match=f"its array .*{name}'"):
+                read(tmp_path / name)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_members_of_a_blend_that_left_it_are_checked(tmp_path):
+    ts.Auto(portfolio=["fsol", "arow"]).fit(np.eye(4), [0, 1, 0, 1]).save(tmp_path / "m")
+    wrong = {"learner": 7, "parameters": {}, "scale": None, "normalize": None}
+    model = read(tmp_path / "m").learner
+    model.keep(np.array([0]))
+    write(tmp_path / "m", Model(model, Classes("a", "b")))
+    reforged(tmp_path / "m", members=[model.record.members[0].described, wrong])
+    with pytest.raises(ModelFileError, match="can load"):
+        read(tmp_path / "m")
 
 
 def test_a_text_in_a_file_makes_it_no_file_of_a_batch_method(tmp_path):

@@ -1,6 +1,7 @@
 """Files of models that prepare their rows: the same bytes after going on, weights only, what older versions wrote."""
 
 import json
+import tracemalloc
 import zlib
 from dataclasses import replace
 
@@ -8,18 +9,19 @@ import numpy as np
 import pytest
 
 import thinstream as ts
+from tests.models.test_models import reforged
 from tests.models.test_prepared_exports import KINDS, WIDTH, rows, trained
 from thinstream.blend.head import ALIKE
 from thinstream.blend.portfolio import COUNTING
 from thinstream.blend.serving import served
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
 from thinstream.learners import Classes
-from thinstream.models import packing
+from thinstream.models import packing, packing_scales
 from thinstream.models.container import get
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 from thinstream.models.packing_blend import full_blend
-from thinstream.models.packing_scales import lengthened
+from thinstream.models.packing_scales import SMALL, lengthened
 from thinstream.preparing.unit_rows import unit_rows
 
 
@@ -159,13 +161,67 @@ def test_scales_of_thin_models_are_short_and_nothing_is_lost(kind, several, tmp_
     np.testing.assert_allclose(short, exact, rtol=1e-7)
 
 
-def test_short_scales_that_are_damaged_are_refused(tmp_path):
-    arrays = {"scales/squares.short": np.frombuffer(b"no zlib", np.uint8)}
-    with pytest.raises(ModelFileError, match="cannot be read"):
-        lengthened(arrays)
-    arrays = {"scales/squares.short": np.frombuffer(zlib.compress(b"12345"), np.uint8)}
-    with pytest.raises(ModelFileError, match="none of scales"):
-        lengthened(arrays)
+UNIT = {"scale": "rms", "normalize": "l2"}
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "message"),
+    [
+        ("scales/squares.short", b"no zlib", "cannot be read"),
+        ("scales/squares.short", zlib.compress(bytes(20))[:-1], "incomplete"),
+        ("scales/squares.short", zlib.compress(b"12345"), "20 bytes per feature"),
+        ("scales/0/squares.short", zlib.compress(bytes(20)), "does not belong"),
+        ("scales/counts.short", zlib.compress(bytes(20)), "does not belong"),
+        ("scales/squares.short", zlib.compress(bytes(80)), "more than 60 bytes"),
+    ],
+)
+def test_short_scales_that_are_damaged_are_refused(key, content, message):
+    with pytest.raises(ModelFileError, match=message):
+        lengthened({key: np.frombuffer(content, np.uint8)}, {"n_features": 3, "preparation": UNIT})
+
+
+def zeros(mebibytes):
+    """Compressed zeros, about a thousandth of their size."""
+    stream = zlib.compressobj(9)
+    return b"".join([*(stream.compress(bytes(1 << 20)) for _ in range(mebibytes)), stream.flush()])
+
+
+@pytest.mark.parametrize("several", [1, 4])
+@pytest.mark.parametrize("n_features", [0, 1000, 2**40])
+def test_decompressed_scales_are_bounded_whatever_the_header_declares(n_features, several, tmp_path):
+    """A small file must not need gigabytes, even if its checksum is correct and its header declares many features."""
+    bomb = np.frombuffer(zeros(256), np.uint8)
+    described = UNIT if several == 1 else {"several": [UNIT] * several}
+    keys = ["scales/squares.short"] if several == 1 else [f"scales/{k}/squares.short" for k in range(several)]
+    ts.AROW(**UNIT).fit(np.eye(4), [0, 1, 0, 1]).save(tmp_path / "m", weights_only=True)
+    reforged(tmp_path / "m", dict.fromkeys(keys, bomb), n_features=n_features, preparation=described)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match="when decompressed"):
+            ts.load(tmp_path / "m")
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * SMALL
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_bomb_without_a_header_is_refused(tmp_path):
+    ts.AROW(**UNIT).fit(np.eye(4), [0, 1, 0, 1]).save(tmp_path / "m", weights_only=True)
+    reforged(tmp_path / "m", {"scales/squares.short": np.frombuffer(zeros(1), np.uint8)}, preparation=None)
+    with pytest.raises(ModelFileError, match="its preparation of rows is None"):
+        ts.load(tmp_path / "m")
+
+
+def test_scales_that_compress_too_well_are_stored_uncompressed(tmp_path, monkeypatch):
+    """What is written can be read: the writer observes the limits of the reader."""
+    X = np.eye(4000, dtype=np.float32)
+    small = ts.AROW(**UNIT).fit(X, np.arange(4000) % 2).thin(50)
+    small.save(tmp_path / "compressed", weights_only=True)
+    monkeypatch.setattr(packing_scales, "SMALL", 1000)
+    with pytest.raises(ModelFileError, match="when decompressed"):
+        ts.load(tmp_path / "compressed")
+    small.save(tmp_path / "long", weights_only=True)
+    assert "scales/squares" in get(tmp_path / "long")[1]
+    assert ts.load(tmp_path / "long").decision_function(X).tobytes() == small.decision_function(X).tobytes()
 
 
 def test_how_much_rows_count_in_a_head_is_kept(tmp_path):

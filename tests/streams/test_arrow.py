@@ -17,6 +17,8 @@ from tests.streams.sources import Crc, Told, batch_of, naive_row, resumes, rows,
 from thinstream.batch import Position
 from thinstream.errors import InvalidInputError, InvalidParameterError, MissingPackageError
 from thinstream.streams.cache.mapped import write_cache
+from thinstream.streams.opening import look_at
+from thinstream.streams.options import Options
 from thinstream.streams.tables.arrow import ArrowFiles
 
 CRC = Crc(bits=6, signed=True)  # so narrow that features collide
@@ -351,3 +353,21 @@ def test_no_code_comes_out_of_a_file(name, tmp_path):
     pa.feather.write_feather(table, path) if name == "feather" else pa.parquet.write_table(table, path)
     assert sum(map(len, ArrowFiles(path).batches())) == 2
     assert not (tmp_path / "attacked").exists()
+
+
+@pytest.mark.parametrize("rows", [60, 1200])
+@pytest.mark.parametrize("name", WRITERS)
+def test_column_types_do_not_depend_on_row_groups_or_record_batches(name, rows, tmp_path):
+    columns = {
+        "subject": [("free offer" if k % 2 else "see you") + f" number {k}" for k in range(rows)],
+        "day": [f"2024-0{5 + k % 2}-{k % 28 + 1:02}" for k in range(rows)],
+        "code": [None if k < 150 < rows else f"{k % 7}" for k in range(rows)],
+        "label": [k % 2 for k in range(rows)],
+    }
+    inferred = []
+    for block in (rows, 99, 50, 1):
+        WRITERS[name](pa.table(columns), tmp_path / name, block)
+        inferred.append(look_at(tmp_path / name, Options()))
+    found = inferred[0].options
+    assert (found.text, found.dates, found.categorical) == (("subject",), ("day",), ("code",))
+    assert all(each == inferred[0] for each in inferred)

@@ -16,9 +16,9 @@ from thinstream.batch_learners.devices import in_precision, is_device_array, lik
 from thinstream.batch_learners.rows import Arrays, Examples, of_width
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, Costs, T
 from thinstream.engine.rule import Algorithm, register
-from thinstream.errors import InvalidInputError, MergeError
+from thinstream.errors import InvalidInputError, MergeError, NumericalError
 from thinstream.learners.frozen import refuse_learning, require_array
-from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, require_range
+from thinstream.learners.learner import EQUAL_COSTS, SingleModel, dtype_of, remedy, require_range
 from thinstream.learners.merging import require_mergeable
 from thinstream.learners.protocol import Reads
 from thinstream.learners.registry import rule_of
@@ -150,7 +150,17 @@ class BatchLearner(SingleModel):
 
     def scores(self, batch: Batch) -> NDArray[Any]:
         """w·x of each row; unknown columns count nothing."""
-        return self.row_scores(Examples.of(batch.check(), self.n_features).X)
+        return self.finite(self.row_scores(Examples.of(batch.check(), self.n_features).X))
+
+    def finite(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Return the scores of rows; raise if one is not finite."""
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise NumericalError(
+                f"{self.algorithm.name}: the score of row {row} is not finite in {self.dtype.name}; "
+                f"{remedy(self.dtype)}"
+            )
+        return scores
 
     def row_scores(self, X: Any) -> NDArray[Any]:
         """w·x of each row of a numpy array, a scipy matrix, or an array on a device."""
@@ -163,7 +173,9 @@ class BatchLearner(SingleModel):
             found = np.concatenate([np.empty(0), *(block @ w for _, block in rows.blocks(np.float64))])
         else:
             found = np.asarray(of_width(X, self.n_features).astype(self.dtype, copy=False) @ weights)
-        return (found + self.intercept).astype(self.dtype, copy=False)
+        with np.errstate(over="ignore"):
+            scores: NDArray[Any] = (found + self.intercept).astype(self.dtype, copy=False)
+        return scores
 
     def weights(self) -> NDArray[Any]:
         """w, dense, without the intercept."""

@@ -64,7 +64,8 @@ class GroupLearner(BatchLearner):
         """Weights, counters and groups."""
         super().restore_weights(arrays)
         sizes, features = arrays["groups.sizes"], arrays["groups.features"]
-        inside = len(features) == 0 or (features.min() >= 0 and features.max() < len(self.w))
-        if not inside or sizes.sum() != len(features):
+        vectors = all(array.ndim == 1 and array.dtype == np.int64 for array in (sizes, features))
+        inside = vectors and (len(features) == 0 or (features.min() >= 0 and features.max() < len(self.w)))
+        if not inside or sizes.min(initial=0) < 0 or sizes.sum() != len(features):
             raise ModelFileError("its groups of features contradict each other")
         self.groups = np.split(features, np.cumsum(sizes)[:-1]) if len(sizes) else []

@@ -8,7 +8,6 @@ came once, long ago, is forgotten, and the sketch never fills up.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thinstream.jit import scalar
 
@@ -17,9 +16,9 @@ _ODD = (np.uint64(0x9E3779B1), np.uint64(0x85EBCA77), np.uint64(0xC2B2AE3D), np.
 _LOW, _15, _32 = np.uint64(2**32 - 1), np.uint64(15), np.uint64(32)
 
 
-def make_sketch(features: int) -> NDArray[np.uint8]:
-    """One for a budget of so many features: four to eight counters in a row for each."""
-    return np.zeros((DEPTH, 1 << max(4 * features - 1, 15).bit_length()), np.uint8)
+def sketch_shape(features: int) -> tuple[int, int]:
+    """Return the shape of the sketch for a budget of ``features``: four to eight counters per feature in each row."""
+    return DEPTH, 1 << max(4 * features - 1, 15).bit_length()
 
 
 @scalar

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.budget.sketch import MOST, count, count_of, halve, make_sketch
+from thinstream.budget.sketch import MOST, count, count_of, halve, sketch_shape
 from thinstream.compact.table import NOBODY, known_rows, place_of, rows_of
 from thinstream.errors import InvalidParameterError
 from thinstream.jit import compiled
@@ -123,7 +123,7 @@ class BudgetTable:
                 raise InvalidParameterError(f"{name} must be an integer from 1 to {most}, got {given!r}")
         self.max_features, self.admit = int(max_features), int(admit)
         self.born = np.zeros(self.max_features + 1, np.int64)
-        self.sketch = make_sketch(self.max_features)
+        self.sketch = np.zeros(sketch_shape(self.max_features), np.uint8)
         self.counters = np.zeros(5, np.int64)
         self.names = KeptNames.none()
         self._put(np.empty(0, np.int64))

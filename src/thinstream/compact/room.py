@@ -7,7 +7,7 @@ from thinstream.compact.learner import CompactLearner, compacted
 from thinstream.compact.sizes import needed
 from thinstream.errors import InvalidParameterError
 from thinstream.learners.limits import physical_memory
-from thinstream.learners.memory import is_full
+from thinstream.learners.memory import extra_size, is_full
 from thinstream.learners.protocol import AnyLearner
 from thinstream.one_vs_rest import OneVsRest
 from thinstream.preparing import plain_learner
@@ -78,4 +78,4 @@ def can_be_compact(learner: AnyLearner) -> bool:
 
 def is_plain(rule: Any) -> bool:
     """Whether a rule moves each coordinate by itself, whatever its number is and however many there are."""
-    return not (rule.needs_dimension() or is_full(rule) or len(rule.extra()))
+    return not (rule.needs_dimension() or is_full(rule) or extra_size(rule))

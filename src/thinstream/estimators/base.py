@@ -2,10 +2,12 @@
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from functools import wraps
+from typing import Any, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,6 +26,7 @@ from thinstream.learners import Classes, find
 from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.learners.protocol import AnyLearner
 from thinstream.learners.registry import unknown_parameter
+from thinstream.locks import SharedLock
 from thinstream.models import Model, Names, write
 from thinstream.models.container import plain
 from thinstream.models.file import grade_of
@@ -33,29 +36,96 @@ from thinstream.models.model import names_of_kept
 _KINDS = "biufUO"
 
 
-#: Of estimators that are learning, or have been; scikit-learn forbids attributes that are no parameters.
-_locks: "WeakKeyDictionary[BaseEstimator, threading.RLock]" = WeakKeyDictionary()
+class _Locks:
+    """The locks of one estimator: one thread learns at a time, and none reads while the model changes."""
+
+    def __init__(self) -> None:
+        self.learning, self.model = threading.RLock(), SharedLock()
+
+
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
+#: Of each estimator in use; scikit-learn forbids attributes that are no parameters.
+_locks: "WeakKeyDictionary[BaseEstimator, _Locks]" = WeakKeyDictionary()
 _making = threading.Lock()
 
 
+def _locks_of(estimator: BaseEstimator) -> _Locks:
+    found = _locks.get(estimator)
+    if found is None:
+        with _making:
+            found = _locks.setdefault(estimator, _Locks())
+    return found
+
+
+def _unlock_all() -> None:
+    """Forget all locks, which threads may have held that a forked process does not have."""
+    global _making
+    _making = threading.Lock()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_unlock_all)
+
+
 @contextmanager
-def as_before_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Takes back what was set on the estimator (its width, its feature names) if a call fails; one thread at a time."""
-    with _making:
-        lock = _locks.setdefault(estimator, threading.RLock())
-    with lock:
+def as_before_on_error(estimator: BaseEstimator, *, in_place: bool = True) -> Iterator[None]:
+    """Restore the attributes of the estimator (its width, its feature names) if a call that learns fails.
+
+    One thread at a time learns. If it changes the model ``in_place``, threads that read wait meanwhile; otherwise they
+    read the model before, until `ModelClassifier._adopt` replaces it.
+    """
+    locks = _locks_of(estimator)
+    with locks.learning, locks.model.writing() if in_place else nullcontext():
         before = vars(estimator).copy()
         try:
             yield
         except BaseException:
-            vars(estimator).clear()
-            vars(estimator).update(before)
+            with locks.model.writing():
+                vars(estimator).clear()
+                vars(estimator).update(before)
             raise
+
+
+@contextmanager
+def replacing(estimator: Estimator) -> Iterator[Estimator]:
+    """Yield a copy to fit from scratch, which then replaces the estimator.
+
+    Meanwhile other threads read the old model.
+    """
+    with as_before_on_error(estimator, in_place=False):
+        fitted = copy(estimator)
+        yield fitted
+        with _locks_of(estimator).model.writing():
+            estimator.__dict__ = fitted.__dict__
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def reads(method: Method) -> Method:
+    """Make a method of an estimator wait while another thread changes the model."""
+
+    @wraps(method)
+    def wrapped(self: BaseEstimator, *arguments: Any, **options: Any) -> Any:
+        lock = _locks_of(self).model
+        lock.acquire_read()
+        try:
+            return method(self, *arguments, **options)
+        finally:
+            lock.release_read()
+
+    return cast(Method, wrapped)
 
 
 def attribute_of_learner(name: str, text: str) -> Any:
     """The property ``name_`` of an estimator: what its learner has under the name."""
-    return property(lambda self: self._by_class(getattr(self._fitted(f"{name}_"), name)), doc=text)
+
+    @reads
+    def read(self: Any) -> Any:
+        return self._by_class(getattr(self._fitted(f"{name}_"), name))
+
+    return property(read, doc=text)
 
 
 class ModelClassifier(ClassifierMixin, BaseEstimator):
@@ -106,7 +176,10 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     def _adopt(self, model: Model) -> Self:
         """Becomes the face of the model."""
-        if model is not getattr(self, "_model", None):
+        if model is getattr(self, "_model", None):
+            self.n_features_in_ = model.learner.n_features
+            return self
+        with _locks_of(self).model.writing():
             extra = model.extra.get(KEY, {})
             self._model, self.classes_ = model, _labels(model.classes, extra.get("classes"))
             self._order = np.argsort(self.classes_) if model.classes.grow else None
@@ -115,7 +188,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__.pop("feature_names_in_", None)
             if extra.get("named") and model.names is not None:
                 self.feature_names_in_ = np.array(model.names.texts, dtype=object)
-        self.n_features_in_ = model.learner.n_features
+            self.n_features_in_ = model.learner.n_features
         return self
 
     def _by_class(self, values: Any, axis: int = 0) -> Any:
@@ -237,6 +310,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
     # Predicting and saving --------------------------------------------------------------------------------------------
 
+    @reads
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row: of two the second if the score is above ``threshold_``, of more that of highest score.
 
@@ -245,6 +319,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self._chosen_labels(self._scores(X))
 
+    @reads
     def decision_function(self, X: Any) -> NDArray[Any]:
         """w·x of each row; positive means the second class. Of more than two classes a column for each."""
         check_is_fitted(self)
@@ -267,6 +342,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         self._sparse_coef = False
         return self
 
+    @reads
     def save(self, path: str | os.PathLike[str], *, weights_only: bool | None = None) -> None:
         """Writes the fitted model to a file, replacing it in one step; ``thinstream.load`` reads it.
 
@@ -279,6 +355,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
     # Reading, on demand and without touching the state ----------------------------------------------------------------
 
     @property
+    @reads
     def coef_(self) -> Any:
         """The weights, 1×d, or K×d of K > 2 classes; read-only, computed once after each update.
 
@@ -297,6 +374,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         return known[1]
 
     @property
+    @reads
     def intercept_(self) -> NDArray[Any]:
         """Weights of the constant feature; 0 without ``fit_intercept``."""
         learner = self._fitted("intercept_")
@@ -314,12 +392,14 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
     )
 
     @property
+    @reads
     def density_(self) -> float:
         """Share of the weights that are not zero."""
         learner = self._fitted("density_")
         return learner.nnz / learner.n_weights
 
     @property
+    @reads
     def kept_names_(self) -> dict[int, str]:
         """With ``max_features``, the names of the features that are kept, by number; those that travel with rows."""
         found = names_of_kept(self._fitted("kept_names_"))
@@ -331,6 +411,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         return found.as_dict()
 
     @property
+    @reads
     def variance_(self) -> NDArray[Any]:
         """Variance σ of each weight."""
         learner = self._fitted("variance_")

@@ -17,7 +17,7 @@ from thinstream.batch_learners.base import BatchLearner
 from thinstream.batch_learners.devices import is_device_array
 from thinstream.batch_learners.rows import Examples, require_finite
 from thinstream.errors import InvalidInputError
-from thinstream.estimators.base import as_before_on_error, attribute_of_learner
+from thinstream.estimators.base import as_before_on_error, attribute_of_learner, replacing
 from thinstream.estimators.inputs import labels_of, weights_of
 from thinstream.estimators.streams import StreamClassifier
 from thinstream.learners import Classes, find
@@ -63,27 +63,31 @@ class BatchClassifier(StreamClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from scratch from all rows."""
-        with as_before_on_error(self):
-            self._check_common_parameters()
-            rows = self._rows(X, reset=True)
-            labels = labels_of(y, rows.shape[0])
-            check_classification_targets(labels)
-            classes = Classes.of(labels).require_two(self._algorithm)
-            examples = self._examples(rows, classes, labels, sample_weight)
-            if not examples.weights.any():
-                raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
-            columns = getattr(self, "feature_names_in_", None)
-            model = self._fresh_model(classes, rows.shape[1], np.unique(labels), columns)
-            learner: Any = model.learner
-            learner.learn_rows(self._in_order(examples), last=True)
-            if not getattr(learner, "converged", True):
-                warnings.warn(
-                    f"{self._algorithm} stopped before its subproblems were solved; a smaller C, or rows of "
-                    "unit length, make them easier",
-                    ConvergenceWarning,
-                    stacklevel=2,
-                )
-            return self._adopt(model)
+        with replacing(self) as fitted:
+            fitted._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        self._check_common_parameters()
+        rows = self._rows(X, reset=True)
+        labels = labels_of(y, rows.shape[0])
+        check_classification_targets(labels)
+        classes = Classes.of(labels).require_two(self._algorithm)
+        examples = self._examples(rows, classes, labels, sample_weight)
+        if not examples.weights.any():
+            raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
+        columns = getattr(self, "feature_names_in_", None)
+        model = self._fresh_model(classes, rows.shape[1], np.unique(labels), columns)
+        learner: Any = model.learner
+        learner.learn_rows(self._in_order(examples), last=True)
+        if not getattr(learner, "converged", True):
+            warnings.warn(
+                f"{self._algorithm} stopped before its subproblems were solved; a smaller C, or rows of "
+                "unit length, make them easier",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self._adopt(model)
 
     def _scores(self, X: Any) -> NDArray[Any]:
         found = batch_like(self._model, X)
@@ -93,7 +97,7 @@ class BatchClassifier(StreamClassifier):
         scores = learner.row_scores(rows)
         if not np.all(np.isfinite(scores)):
             require_finite(Examples(rows, np.empty(0, np.int8), np.empty(0)))
-        return scores
+        return learner.finite(scores)
 
     def _fresh_model(
         self, classes: Classes, n_features: int = 0, labels: Any = None, columns: Any = None, **more: Any
@@ -199,8 +203,9 @@ class BufferedClassifier(BatchClassifier):
 
     def flush(self) -> Self:
         """Learns from the rows that wait, as a batch smaller than the others."""
-        check_is_fitted(self)
-        self._model.learner.finish()
+        with as_before_on_error(self):
+            check_is_fitted(self)
+            self._model.learner.finish()
         return self
 
     n_waiting_: int = attribute_of_learner("n_waiting", "Examples that wait until their batch is full.")

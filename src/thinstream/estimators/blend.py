@@ -7,6 +7,7 @@ from warnings import warn
 from joblib import effective_n_jobs
 
 from thinstream.blend.serving import blends_of
+from thinstream.estimators.base import reads
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.learners import Classes
 from thinstream.models import Model
@@ -33,6 +34,7 @@ class BlendClassifier(OnlineClassifier):
     _gives_probabilities = True
 
     @property
+    @reads
     def lanes_(self) -> list[dict[str, Any]]:
         """A line for each model: learner, parameters, progressive error, share, why it is out where it is.
 

@@ -15,7 +15,7 @@ from thinstream.batch import Batch
 from thinstream.blend.placing import check_device, place
 from thinstream.budget import ADMIT
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.base import as_before_on_error
+from thinstream.estimators.base import as_before_on_error, replacing
 from thinstream.estimators.inputs import csr_of, feature_names, labels_of, weights_of
 from thinstream.estimators.remembered import KEY
 from thinstream.estimators.streams import StreamClassifier
@@ -134,8 +134,9 @@ class OnlineClassifier(StreamClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from scratch, in ``n_passes`` passes over the rows."""
-        with as_before_on_error(self):
-            return self._fit(X, y, sample_weight)
+        with replacing(self) as fitted:
+            fitted._fit(X, y, sample_weight)
+        return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._check_common_parameters()

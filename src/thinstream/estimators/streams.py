@@ -8,14 +8,15 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.estimators.base import as_before_on_error
+from thinstream.estimators.base import as_before_on_error, reads
 from thinstream.estimators.thinning import ThinnableClassifier
 from thinstream.learners import Classes
 from thinstream.models import Model
 from thinstream.streams.opening import open_like, options_of
 from thinstream.streams.stream import Stream
-from thinstream.training import learn_stream, require_stream, score_stream
+from thinstream.training import learn_stream, require_stream
 
 
 class StreamClassifier(ThinnableClassifier):
@@ -34,7 +35,7 @@ class StreamClassifier(ThinnableClassifier):
         given = self.get_params(deep=False)
         if given.get("shuffle"):
             raise InvalidParameterError(f"{self._algorithm}: a stream is taken in its order, shuffle must be False")
-        with as_before_on_error(self):
+        with as_before_on_error(self, in_place=False):
             self._check_common_parameters()
             return self._adopt(learn_stream(self._model_of_stream(stream, classes), stream, given.get("n_passes", 1)))
 
@@ -45,7 +46,7 @@ class StreamClassifier(ThinnableClassifier):
         An error leaves the model as it was, so that nothing is learned twice when the stream is mended. Rows that wait
         for their batch at the end of the stream (BCW, SBCW) are learned as a smaller one.
         """
-        with as_before_on_error(self):
+        with as_before_on_error(self, in_place=False):
             if not self.__sklearn_is_fitted__():
                 self._check_common_parameters()
                 return self._adopt(learn_stream(self._model_of_stream(stream, classes), stream))
@@ -66,8 +67,13 @@ class StreamClassifier(ThinnableClassifier):
     def predict_stream(self, stream: Stream) -> Iterator[NDArray[Any]]:
         """Predictions for a stream, an array per batch; unknown columns count nothing."""
         check_is_fitted(self)
-        scored = score_stream(self._model, stream)
-        return (self._chosen_labels(scores) for _, scores in scored)
+        require_stream(stream)
+        self._model.require_features(stream.feature_space, "the data")
+        return map(self._predict_batch, stream.batches())
+
+    @reads
+    def _predict_batch(self, batch: Batch) -> NDArray[Any]:
+        return self._chosen_labels(self._model.learner.scores(batch))
 
     def open_stream(self, paths: Any, format: str | None = None, **options: Any) -> Stream:  # noqa: A002
         r"""A stream of files, read as the data this model has learned from was.

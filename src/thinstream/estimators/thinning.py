@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidParameterError
+from thinstream.estimators.base import reads
 from thinstream.estimators.deciding import DecidingClassifier
 from thinstream.estimators.inputs import csr_of, labels_of
 from thinstream.streams.at_hand import batch_like
@@ -16,6 +17,7 @@ from thinstream.thinning import importance, measured, require_count, thin
 class ThinnableClassifier(DecidingClassifier):
     """A classifier of which a small copy can be made that predicts."""
 
+    @reads
     def thin(self, n: int | None = None, *, X: Any = None, y: Any = None) -> Self:
         """A new estimator of the most important weights only: it predicts, and cannot go on learning.
 

@@ -88,13 +88,14 @@ def not_finite(model: Any, row: int, left: str = "the model is as the rows befor
     """What is said of a row that cannot be learned."""
     error = NumericalError(
         f"{model.algorithm.name}: row {row} cannot be learned, it would leave numbers that are not finite in "
-        f"{model.dtype.name}; {left}; {_remedy(model.dtype)}"
+        f"{model.dtype.name}; {left}; {remedy(model.dtype)}"
     )
     error.row = row
     return error
 
 
-def _remedy(dtype: np.dtype[Any]) -> str:
+def remedy(dtype: np.dtype[Any]) -> str:
+    """Return what a user can do about numbers that are not finite."""
     wider = ", dtype='float64'" if dtype.itemsize == 4 else ""
     return f"features scaled to about 1, unit rows (normalize='l2'){wider}, smaller weights or parameters help"
 
@@ -295,7 +296,7 @@ class Learner(ReadsOnce, SingleModel):
                 row = batch.first_row + start - 1 - found
                 raise NumericalError(
                     f"{self.algorithm.name}: the score of row {row} is not finite in {self.dtype.name}; "
-                    f"{_remedy(self.dtype)}"
+                    f"{remedy(self.dtype)}"
                 )
         return out
 
@@ -386,7 +387,7 @@ class Learner(ReadsOnce, SingleModel):
         frozen = self.memory._replace(counts=self.memory.counts.copy(), totals=self.memory.totals.copy())
         if self._run(unit_vectors(coordinates, self.dtype), frozen, out) < 0:
             raise NumericalError(
-                f"{self.algorithm.name}: a weight is not finite in {self.dtype.name}; {_remedy(self.dtype)}"
+                f"{self.algorithm.name}: a weight is not finite in {self.dtype.name}; {remedy(self.dtype)}"
             )
         return out
 

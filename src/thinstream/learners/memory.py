@@ -58,6 +58,11 @@ def is_full(rule: Any) -> bool:
     return getattr(rule, "covariance", DIAGONAL) == FULL
 
 
+def extra_size(rule: Any) -> int:
+    """Return the length of a rule's own array; rules whose parameters set it compute it without making the array."""
+    return int(rule.extra_size()) if hasattr(rule, "extra_size") else len(rule.extra())
+
+
 def widen_covariance(rule: Any, packed: NDArray[Any], width: int) -> NDArray[Any]:
     """The packed matrix for ``width`` coordinates at least, those that are new uncorrelated and of a fresh variance."""
     return Matrix(packed).grown(width, float(rule.variance(rule.fresh()))).packed

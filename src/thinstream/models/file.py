@@ -118,7 +118,8 @@ def read(path: str | os.PathLike[str]) -> Model:
     try:
         _require_file(path)
         text, arrays = get(path)
-        return _model(_head(text, arrays), lengthened(arrays))
+        head = _head(text, arrays)
+        return _model(head, lengthened(arrays, head))
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except OSError as error:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thinstream.blend.head import ALIKE, Counting
 from thinstream.blend.learner import Blend
-from thinstream.blend.member import Member
+from thinstream.blend.member import members_of
 from thinstream.blend.record import Record
 from thinstream.engine.full import Matrix
 from thinstream.errors import ModelFileError
@@ -61,13 +61,14 @@ def full_blend(blend: Blend, places: Places | None = None) -> Arrays:
 
 def blend_of(head: dict[str, Any], arrays: Arrays) -> Blend:
     """The blend of a full model."""
-    common, members = common_options(head), [Member.from_description(each) for each in head["members"]]
+    common, members = common_options(head), members_of(head["members"])
     record = Record(members)
     for name, array in record.arrays().items():
         shape = arrays[f"record/{name}"].shape if name.startswith(("noted", "places")) else array.shape
         setattr(record, name, require_array(arrays, f"record/{name}", shape, array.dtype).copy())
     _check(record)
     present = [members[k] for k in record.places]
+    require_array(arrays, "head/P", (len(present), len(present)), np.dtype(np.float64))  # before there is room for it
     options = {name: value for name, value in common.items() if name != "algorithm"}
     parameters = {name: value for name, value in head["parameters"].items() if name != "portfolio"}
     blend = Blend(present, **options, **parameters)

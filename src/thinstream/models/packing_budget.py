@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thinstream.batch import plain
 from thinstream.budget import BudgetLearner, BudgetTable, KeptLearner, budgeted
 from thinstream.budget.learner import kept_learner, names_of
-from thinstream.budget.sketch import make_sketch
+from thinstream.budget.sketch import sketch_shape
 from thinstream.budget.table import ADMITTED, COUNTED
 from thinstream.errors import ModelFileError
 from thinstream.learners.frozen import require_array
@@ -63,7 +63,7 @@ def budget_around(inner: AnyLearner, head: dict[str, Any], arrays: Arrays) -> Ke
     BudgetTable(1, admit)  # which checks it, before there is room for all
     if type(most) is not int or not len(numbers) <= most < 2**30:
         raise ModelFileError(f"it keeps {len(numbers)} features, and says that {most!r} is the most")
-    sketch = require_array(arrays, f"{_OWN}sketch", make_sketch(most).shape, np.dtype(np.uint8))
+    sketch = require_array(arrays, f"{_OWN}sketch", sketch_shape(most), np.dtype(np.uint8))
     born = require_array(arrays, f"{_OWN}born", numbers.shape, _LONG)
     ever, counted = require_array(arrays, f"{_OWN}counters", (2,), _LONG).tolist()
     if born.min(initial=0) < 0 or born.max(initial=-1) >= ever or not 0 <= counted < sketch.shape[1]:

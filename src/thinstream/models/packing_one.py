@@ -12,7 +12,15 @@ from thinstream.errors import ModelFileError
 from thinstream.learners import Frozen, Learner, find, make_learner
 from thinstream.learners.frozen import require_array
 from thinstream.learners.learner import dtype_of
-from thinstream.learners.memory import field_names, is_full, kept_width, record_views, require_room, touched_coordinates
+from thinstream.learners.memory import (
+    extra_size,
+    field_names,
+    is_full,
+    kept_width,
+    record_views,
+    require_room,
+    touched_coordinates,
+)
 from thinstream.learners.registry import rule_of
 from thinstream.models.container import Arrays
 
@@ -88,7 +96,7 @@ def _stored_coordinates(common: dict[str, Any], parameters: dict[str, Any], arra
     if is_full(rule):
         require_array(arrays, "own", (Matrix.size(width),), dtype)
     else:
-        own = rule.extra_size() if hasattr(rule, "extra_size") else len(rule.extra())
+        own = extra_size(rule)
         require_array(arrays, "own", (own,), np.dtype(np.float64))
         width = max(width, own)
     where = checked_indices(arrays, width) if "indices" in arrays else slice(None)

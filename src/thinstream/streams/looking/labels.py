@@ -66,7 +66,7 @@ def _in_text(form: TextFormat, text: Text, whole: bool, left: int | None) -> Ite
     while at < end and bad < _BAD and left != 0:
         stop = min(at + size, end)
         stop = end if stop == end else at + form.records(text[at:stop])
-        size *= 2
+        size = min(2 * size, end)  # bad records end a piece early: there may be many pieces
         if stop == at:
             continue
         labels, known, taken, is_bad = _labels_of(form, text[at:stop])

@@ -35,16 +35,22 @@ def objects_in(files: list[str], records: int) -> tuple[list[Record], bool]:
 
 
 def rows_in(stream: Any, records: int) -> tuple[list[Record], bool]:
-    """The first rows of a table of columns that have names, those of lists left out; and whether these are all."""
+    """Return the first rows of a table with named columns, without columns of lists, and whether these are all rows.
+
+    Row groups and record batches make no difference: rows are gathered from as many as necessary.
+    """
     part = stream.part(0)
     if {stream.indices, stream.values} <= {*part.columns}:
         return [], True
-    for batch in part.records(part.columns, 0, min(records, RECORDS)):
+    rows: list[Record] = []
+    limit = min(records, RECORDS)
+    for batch in part.records(part.columns, 0, limit):
         kinds = [(field.name, str(field.type)) for field in batch.schema]
         names = [name for name, kind in kinds if not kind.startswith(("list", "large_list", "struct", "map"))]
-        rows: list[Record] = batch.select(names).to_pylist()
-        return rows, len(stream.places) == 1 and len(rows) == part.count()
-    return [], True
+        rows += batch.select(names).slice(0, limit - len(rows)).to_pylist()
+        if len(rows) == limit:
+            break
+    return rows, len(stream.places) == 1 and (len(rows) < limit or len(rows) == part.count())
 
 
 def kinds_in(records: Sequence[Record]) -> list[tuple[Column, str | None]]:
