@@ -126,6 +126,7 @@ class RowReader:
 
     def csr(self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]) -> Batch:
         """The same of arrays, whole numbers and real ones."""
+        indptr, indices = _signed(indptr, "indptr"), _signed(indices, "indices")
         rows = len(indptr) - 1
         self._require_rows(rows)
         if len(indices) != len(values) or indptr[-1] != len(indices):
@@ -272,6 +273,15 @@ def _is_matrix(value: Any) -> bool:
 
 def _is_numbers(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(each) in (int, float) for each in value)
+
+
+def _signed(numbers: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return the numbers as signed integers, which all checks expect."""
+    if numbers.dtype.kind != "u":
+        return numbers
+    if numbers.dtype.itemsize == 8 and numbers.max(initial=0) >= 2**63:
+        raise InvalidInputError(f"{name}: numbers must be below 2^63, got {numbers.max()}")
+    return numbers.astype(np.int64)
 
 
 def _array(given: Any, name: str, dtype: Any) -> NDArray[Any]:

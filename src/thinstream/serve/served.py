@@ -19,7 +19,8 @@ from thinstream.serve.reading import RowReader
 from thinstream.serve.refusals import Refused
 from thinstream.serve.settings import Limits
 from thinstream.serve.sharing import Shared, Snapshot, bare
-from thinstream.serve.versions import Versions
+from thinstream.serve.versions import NoVersion, Versions
+from thinstream.serve.web import is_whole_number
 
 #: Classes that a message names; of more some.
 _SHOWN = 10
@@ -109,6 +110,7 @@ class ServedModels:
 
     def version(self, name: str, version: str) -> Snapshot:
         """A version that is kept, read from its file if it was not lately; `NoVersion` if it is not."""
+        require_version(version)
         versions = Versions(self._places.folder(name))
         key = name, version, versions.path(version)
         found = self._versions.pop(key, None) or Snapshot(versions.read(version), {"version": int(version)})
@@ -137,6 +139,12 @@ class ServedModels:
             self._known.pop(name, None)
             self._require_living()
             raise Refused(404, f"no model {name!r} is loaded; {meant(name, self.names())}") from None
+
+
+def require_version(version: str) -> None:
+    """Raise `NoVersion` if the text is not the number of any version."""
+    if not is_whole_number(version):
+        raise NoVersion(f"versions are whole numbers, got {version!r:.40}")
 
 
 def scores_of(model: Model, batch: Batch) -> NDArray[Any]:
