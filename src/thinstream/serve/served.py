@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.compact.room import widest
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed, meant
 from thinstream.learners import Classes
 from thinstream.learners.growing_classes import kind_of
@@ -37,8 +38,9 @@ class Served:
         self.name, self._limits = name, limits
         self._labels = {label: label for label in like.classes}  # 1, 1.0 and true are one
         self._shared = Shared(places.weights(name), like)
-        self.reader = RowReader(like, limits._replace(width=max(limits.width, whole.learner.n_features)))
         self.learns = not whole.learner.weights_only
+        width = widest(whole.learner, limits.model_bytes, limits.width) if self.learns else limits.width
+        self.reader = RowReader(like, limits._replace(width=max(width, whole.learner.n_features)))
 
     def snapshot(self) -> Snapshot:
         """The newest version."""
