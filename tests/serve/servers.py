@@ -110,3 +110,11 @@ class Server:
         self.process.stdout.close()
         self.log.close()
         return code
+
+
+def tokens_in(folder, text):
+    """A file of tokens that nobody else may read."""
+    path = folder / "tokens"
+    path.write_text(text)
+    path.chmod(0o600)
+    return path

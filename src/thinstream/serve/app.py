@@ -97,6 +97,7 @@ def create_app(
     *,
     new: Iterable[str] = (),
     tokens: str | os.PathLike[str] | None = None,
+    hosts: Iterable[str] = (),
     limits: Limits | None = None,
     settings: Settings | None = None,
     log: bool = False,
@@ -112,7 +113,10 @@ def create_app(
     new : iterable of str
         Fresh models, ``"NAME:ALGORITHM"`` or ``"NAME:ALGORITHM:NEG,POS"``.
     tokens : path or None
-        A file with a line for each token: scopes (read, learn, admin), a blank, the token. None: everybody may.
+        A file with a line for each token: scopes (read, learn, admin), a blank, the token. None: requests that call
+        this machine localhost or 127.0.0.1 need none, and others are refused.
+    hosts : iterable of str
+        Other names, without ports, that requests without tokens may call this machine by, such as ``"testserver"``.
     limits : Limits or None
         What a request may be.
     settings : Settings or None
@@ -122,7 +126,7 @@ def create_app(
 
     """
     places, chosen = Places(Path(data)), settings or Settings()
-    guard = Guard() if tokens is None else Guard.read(Path(tokens))
+    guard = Guard(local=True, hosts=hosts) if tokens is None else Guard.read(Path(tokens))
     files, fresh = list(models), list(new)
 
     @asynccontextmanager
