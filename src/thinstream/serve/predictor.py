@@ -70,7 +70,7 @@ class Connections:
     def __init__(self, most: int, limits: Limits) -> None:
         self.most, self.limits = most, limits
         self.per_address = limits.per_address or max(most // 2, 1)
-        self.waiting: dict[Protocol, float] = {}  # since when, the longest first
+        self.waiting: dict[Protocol, float] = {}  # the longest first, and since when; 0: since the last look
         self.by_address: dict[str, int] = {}
 
     def add(self, connection: "Protocol", total: int) -> None:
@@ -84,7 +84,7 @@ class Connections:
                 oldest.leave()
             else:
                 connection.app = _TOO_MANY_OF_ADDRESS if of_address else _TOO_MANY
-        self.waiting[connection] = connection.loop.time()
+        self.waiting[connection] = 0.0
 
     def remove(self, connection: "Protocol") -> None:
         """Forgets a connection that is closed."""
@@ -116,10 +116,11 @@ class Protocol(HttpToolsProtocol):
 
     def __init__(self, connections_: Connections, **options: Any) -> None:
         super().__init__(**options)
-        self._all, self._limits = connections_, connections_.limits
+        self._all, self._limits, self._waiting = connections_, connections_.limits, connections_.waiting
+        self._most_bytes, self._most_headers = self._limits.head, self._limits.headers
         self.address, self.has_left, self._is_large = "", False, False
         self._overhead = 0  # bytes of the request that are not its body: the head, and what is between chunks
-        self._began, self._received = 0.0, 0  # when the head was complete, and bytes of the body since
+        self._began, self._received = 0.0, 0  # the first look at the body, and bytes of it until now
         self._unsent, self._stalled = 0, 0  # bytes at the last look, and looks since they became fewer
 
     def connection_made(self, transport: Any) -> None:
@@ -147,64 +148,69 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parses what came, unless the head (or what is between chunks) becomes too large."""
         self._overhead += len(data)
-        super().data_received(data)
-        if self._overhead > self._limits.head or (self.headers and len(self.headers) > self._limits.headers):
+        HttpToolsProtocol.data_received(self, data)
+        if self._overhead > self._most_bytes or (self.headers and len(self.headers) > self._most_headers):
             self._refuse(431, self._too_large)
 
     @property
     def _too_large(self) -> str:
-        return f"a request may have {self._limits.headers} headers and {self._limits.head:,} bytes before its body"
+        return f"a request may have {self._most_headers} headers and {self._most_bytes:,} bytes before its body"
 
     def on_headers_complete(self) -> None:
         """Begins to answer, if the head is not too large."""
-        limits = self._limits
         if (
-            len(self.headers) > limits.headers
+            len(self.headers) > self._most_headers
             or len(self.pipeline) >= _PIPELINED
-            or (self._overhead > limits.head and _size(self.url, self.headers) > limits.head)
+            or (self._overhead > self._most_bytes and _size(self.url, self.headers) > self._most_bytes)
         ):
             self._is_large = True
             raise ValueError(self._too_large)  # becomes a parser error: see `send_400_response`
-        self._all.waiting.pop(self, None)
-        self._began, self._received = self.loop.time(), 0
-        super().on_headers_complete()
+        self._waiting.pop(self, None)
+        self._began, self._received = 0.0, 0
+        HttpToolsProtocol.on_headers_complete(self)
 
     def on_body(self, body: bytes) -> None:
         """Passes on a part of the body."""
         size = len(body)
         self._received += size
-        self._overhead = max(self._overhead - 2 * size, -self._limits.head)  # chunks have a head of their own
-        super().on_body(body)
+        self._overhead -= 2 * size  # chunks have heads, too
+        if self._overhead < -self._most_bytes:
+            self._overhead = -self._most_bytes
+        HttpToolsProtocol.on_body(self, body)
 
     def on_message_complete(self) -> None:
         """The next byte is of another request."""
         self._overhead = 0
-        super().on_message_complete()
+        HttpToolsProtocol.on_message_complete(self)
 
     def on_response_complete(self) -> None:
-        """The connection waits again, unless another request is there already."""
-        if not self.pipeline:
-            self._all.waiting[self] = self.loop.time()
-        super().on_response_complete()
+        """The connection waits again, unless another request is there already; `look` is its timer."""
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._waiting[self] = 0.0
 
     def look(self, now: float) -> None:
         """Ends the connection if its client is too slow, be it to send or to receive."""
         unsent = self.transport.get_write_buffer_size()
         self._stalled = self._stalled + 1 if 0 < self._unsent <= unsent else 0
-        self._unsent, since = unsent, self._all.waiting.get(self)
+        self._unsent, since = unsent, self._waiting.get(self)
         if self._stalled >= self._limits.receive_seconds:
             self.transport.abort()
         elif self.transport.is_closing():
             return
         elif since is not None:
-            if now - since > self._limits.head_seconds:
+            self._waiting[self] = since or now
+            if since and now - since > self._limits.head_seconds:
                 if self._overhead > 0:
                     self._refuse(408, f"the head of a request must be there within {self._limits.head_seconds:g} s")
                 else:
                     self.transport.close()
         elif self.cycle.more_body and not self.pipeline:
-            allowed = self._limits.body_seconds + self._received / self._limits.body_rate
-            if now - self._began > allowed:
+            self._began = self._began or now
+            if now - self._began > self._limits.body_seconds + self._received / self._limits.body_rate:
                 rate, seconds = self._limits.body_rate, self._limits.body_seconds
                 self._refuse(408, f"a body must come at {rate:,} bytes per second or faster, after {seconds:g} s")
 

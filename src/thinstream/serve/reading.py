@@ -1,7 +1,7 @@
 """Rows of requests, prepared as those a model has learned from; what is read the same way is set up once."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -50,6 +50,8 @@ class RowReader:
         self._of_table = "columns" in model.reading or LAYOUT in model.reading
         self._first = 0 if model.feature_space.get("zero_based") else 1
         self._streams: dict[tuple[str, bool], Any] = {}
+        #: What n-grams and crosses may make of a request, checked before the memory for it is allocated.
+        self._few = AtMost(limits.request_features)
 
     def _stream(self, kind: str, labelled: bool) -> Any:
         """What reads lines, set up once."""
@@ -86,7 +88,7 @@ class RowReader:
             self._require_rows(len(lines))
             if all(line.startswith(b"{") for line in lines):
                 joined = b"\n".join(line.replace(b"\n", b" ").replace(b"\r", b" ") for line in lines)
-                with self._few():
+                with self._few:
                     batch = self._stream("jsonl", False).rows_of(joined + b"\n")
                 return self._checked(batch, len(lines)), one
         if not self.named and (one or text[1:].lstrip().startswith(b"{")):
@@ -115,7 +117,7 @@ class RowReader:
             return self._dense(found)
         if all(isinstance(row, str) for row in found) and self.named:
             return self._unlabelled([" ".join(row.splitlines()).encode("utf-8", "surrogatepass") for row in found])
-        with self._few():
+        with self._few:
             batch = batch_like(self._model, found)
         if batch is None:
             raise InvalidInputError(
@@ -216,7 +218,7 @@ class RowReader:
         if not labelled and self.named:
             return self._unlabelled(lines), None
         stream, joined = self._stream(self._kind(lines), labelled), bytearray().join(line + b"\n" for line in lines)
-        with self._few():
+        with self._few if self.named else nullcontext():
             batch, labels = stream.labelled_rows_of(joined) if labelled else (stream.rows_of(joined), None)
         return self._checked(batch, len(lines)), labels
 
@@ -239,7 +241,7 @@ class RowReader:
     def _unlabelled(self, lines: list[bytes]) -> Batch:
         """Lines for a model of named features, read as they are with labels."""
         batch: Batch | None
-        with self._few():
+        with self._few:
             if self._of_table and not _are_objects(lines):  # cells, or texts where that is its one column
                 batch = batch_like(self._model, [line.decode("utf-8", "surrogatepass") for line in lines])
             else:
@@ -248,10 +250,6 @@ class RowReader:
         return self._checked(batch, len(lines))
 
     # Limits -----------------------------------------------------------------------------------------------------------
-
-    def _few(self) -> AtMost:
-        """Limits what n-grams and crosses make of a request, before the memory for it is allocated."""
-        return AtMost(self._limits.request_features)
 
     def _require_rows(self, many: int) -> None:
         if not 1 <= many <= self._limits.rows:
