@@ -113,10 +113,13 @@ _REFUSALS = {
     "403": "The token is for something else.",
     "404": "No such model is loaded.",
     "409": "The model was saved with its weights only and cannot learn.",
+    "408": "The request came too slowly.",
     "413": "The body is too long.",
     "422": "What was sent cannot be taken; nothing was learned.",
-    "429": "Too much waits; try again after Retry-After seconds.",
-    "503": "The learning process is starting, or its disk fails; try again with the same id.",
+    "429": "Too much waits, or this address has too many connections; try again after Retry-After seconds.",
+    "431": "The request line and headers are too large.",
+    "503": "The learning process is starting, does not answer, or has too much to do, its disk fails, or all "
+    "connections are busy; try again after Retry-After seconds, with the same id.",
 }
 
 
