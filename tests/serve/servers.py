@@ -113,7 +113,7 @@ class Server:
 
 
 def tokens_in(folder, text):
-    """A file of tokens that nobody else may read."""
+    """Write a file of tokens that no other user may access."""
     path = folder / "tokens"
     path.write_text(text)
     path.chmod(0o600)

@@ -85,11 +85,11 @@ def test_what_killed_servers_leave_in_memory(tmp_path):
     with one.held(), two.held():
         for places in (one, two):
             places.weights("m").write_bytes(b"weights")
-    with two.held():  # one was killed, as far as anybody can see
+    with two.held():  # the lock of one is free, as after a kill
         assert not one.weights("m").exists()
         two.weights("m").write_bytes(b"weights")
         with three.held():
-            assert not one.shared.exists()  # nor is any of its processes left by now
+            assert not one.shared.exists()  # removed by the second start
             assert two.weights("m").exists()
         with one.held():
             assert one.metrics.exists()

@@ -195,7 +195,7 @@ def test_what_the_learning_process_has_not_read_is_bounded(tmp_path):
 
 
 def test_predictions_while_the_learning_process_hangs(tmp_path):
-    """They are answered; whoever asks whether the server is ready, or for metrics, is answered soon."""
+    """Predictions continue, and health checks and metrics are answered soon."""
     made(tmp_path / "m.ts", "ham", "spam")
     server = WholeServer(tmp_path / "data", tmp_path / "m.ts")
     server.until_ready()

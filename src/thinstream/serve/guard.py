@@ -48,13 +48,13 @@ class Guard:
 
     @classmethod
     def read(cls, path: Path) -> "Guard":
-        """The tokens of a file: on each line scopes with commas, blanks, and the token; nobody else may access it."""
+        """Read a file of tokens that no other user may access: on each line scopes with commas, blanks, and a token."""
         with path.open(encoding="utf-8") as file:
             about = os.fstat(file.fileno())
             if about.st_mode & 0o077 or about.st_uid not in (0, os.getuid()):
                 raise InvalidInputError(
-                    f"{path}: a file of tokens must belong to the server's user (or root), and others may not access "
-                    f"it; its mode is {about.st_mode & 0o777:o} and its owner has the id {about.st_uid}. Run: "
+                    f"{path}: only the server's user may access a file of tokens, which must belong to that user or "
+                    f"root; its mode is {about.st_mode & 0o777:o} and its owner has the id {about.st_uid}. Run: "
                     f"chmod 600 {path}"
                 )
             return cls.of(file.read(), path.name)

@@ -129,7 +129,7 @@ class Link:
             self._line = None
 
     async def ask(self, what: str, model: str = "", **more: Any) -> dict[str, Any]:
-        """Return the answer; raise `Refused` if there is none in time, `ClientDisconnect` if nobody waits for it."""
+        """Return the answer; raise `Refused` if none comes in time, `ClientDisconnect` if the client left."""
         line, limits = self._line, self._limits
         if line is None or line.lost.is_set():
             raise Refused(503, _GONE, retry_after=1)

@@ -128,9 +128,9 @@ class Places:
         raise InvalidInputError(f"{self.data} is served by another process")
 
     def _remove_leftovers(self) -> None:
-        """Remove the contents of shared folders whose servers were killed, so that no process holds their locks.
+        """Remove the contents of shared folders whose servers were killed: no process holds their locks.
 
-        A folder that is empty already goes, too: processes of a killed server may need theirs for a moment.
+        The folder itself is removed by a later start, because the server's other processes may use it for a moment.
         """
         if (own := _locked(self.shared / _LOCK)) is not None:  # although it is held: a file system without locks
             os.close(own)

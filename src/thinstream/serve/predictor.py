@@ -1,6 +1,7 @@
 """A predicting process: uvicorn on a socket that several of them share."""
 
 import asyncio
+import ipaddress
 import resource
 import socket
 import sys
@@ -126,7 +127,7 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Counts the connection."""
         super().connection_made(Gathering(transport))  # type: ignore[arg-type]
-        self.address = self.client[0] if self.client else ""
+        self.address = _network(self.client[0]) if self.client else ""
         self._all.add(self, len(self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -173,7 +174,7 @@ class Protocol(HttpToolsProtocol):
         """Passes on a part of the body."""
         size = len(body)
         self._received += size
-        self._overhead -= 2 * size  # chunks have heads, too
+        self._overhead -= 2 * size  # twice: each chunk has a head
         if self._overhead < -self._most_bytes:
             self._overhead = -self._most_bytes
         HttpToolsProtocol.on_body(self, body)
@@ -229,6 +230,18 @@ class Protocol(HttpToolsProtocol):
         head = f"content-type: application/json\r\ncontent-length: {len(raw)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head.encode() + raw)
         self.transport.close()
+
+
+def _network(address: str) -> str:
+    """Return an address, of version 6 its network: a client may have all addresses of one.
+
+    >>> _network("10.0.0.1"), _network("::ffff:10.0.0.1"), _network("2001:db8::1"), _network("2001:db8::2")
+    ('10.0.0.1', '10.0.0.1', '2001:db8::', '2001:db8::')
+    """
+    if ":" not in address:
+        return address
+    found = ipaddress.IPv6Address(address)
+    return str(found.ipv4_mapped or ipaddress.IPv6Address(int(found) >> 64 << 64))
 
 
 def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
