@@ -178,7 +178,7 @@ class Client:
             found = json.loads(raw)
         except ValueError:
             found = {"error": "the answer is no JSON"}
-        return answer.status, found, float(retry) if retry.isdigit() else 0.0
+        return answer.status, found, float(retry) if retry.isascii() and retry.isdigit() else 0.0
 
     def close(self) -> None:
         """Ends the connection."""

@@ -11,7 +11,7 @@ import pytest
 from tests.dashboard.browsing import Looked, chromium
 from tests.serve.conftest import made
 from tests.serve.rows import random_rows
-from tests.serve.servers import SOURCE, Server
+from tests.serve.servers import SOURCE, Server, tokens_in
 from tests.serve.test_dashboard import metrics
 from thinstream.client import Client
 
@@ -103,7 +103,7 @@ def test_it_is_live_and_comes_back_after_a_restart(server, looked):
 
 def test_it_asks_for_a_token(tmp_path, looked):
     made(tmp_path / "m.ts", -1, 1)
-    (tmp_path / "tokens").write_text("read a-token-of-somebody\n")
+    tokens_in(tmp_path, "read a-token-of-somebody\n")
     server = Server(tmp_path / "data", tmp_path / "m.ts", "--tokens", tmp_path / "tokens")
     try:
         seen = looked().open(server.url)

@@ -171,9 +171,8 @@ class Target:
         from thinstream.serve import Limits, create_app
 
         self.folder, self.entries, self.asked, self.statuses = folder, 0, 0, {}
-        self._app = create_app(
-            made(folder), folder / "data", new=["named:arow:ham,spam"], limits=Limits(body=20_000, rows=50, width=4096)
-        )
+        limits = Limits(body=20_000, rows=50, width=4096)
+        self._app = create_app(made(folder), folder / "data", new=["named:arow:ham,spam"], hosts=["x"], limits=limits)
         self._loop, self._first = asyncio.new_event_loop(), 0
         self._alive = self._app.router.lifespan_context(self._app)
 

@@ -110,3 +110,11 @@ class Server:
         self.process.stdout.close()
         self.log.close()
         return code
+
+
+def tokens_in(folder, text):
+    """Write a file of tokens that no other user may access."""
+    path = folder / "tokens"
+    path.write_text(text)
+    path.chmod(0o600)
+    return path

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.serve.conftest import made
+from thinstream.errors import InvalidInputError
 from thinstream.models.file import read
 from thinstream.serve import Limits, create_app
 from thinstream.serve.places import Places
@@ -15,7 +16,7 @@ from thinstream.serve.served import ServedModels
 from thinstream.serve.sharing import publish
 
 
-async def ask(app, path, body):
+async def ask(app, path, body, host="localhost:8000"):
     """One request, as a server passes it on."""
     sent = []
 
@@ -26,7 +27,8 @@ async def ask(app, path, body):
         sent.append(message)
 
     scope = {
-        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": [],
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+        "headers": [(b"host", host.encode())],
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "scheme": "http", "http_version": "1.1",
         "root_path": "",
     }  # fmt: skip
@@ -58,7 +60,7 @@ def test_a_process_of_a_server_that_was_killed(tmp_path):
 
 def test_any_server_that_speaks_asgi(tmp_path):
     made(tmp_path / "m.ts", "ham", "spam")
-    app = create_app([tmp_path / "m.ts"], data=tmp_path / "data")
+    app = create_app([tmp_path / "m.ts"], data=tmp_path / "data", hosts=["models.example"])
 
     async def live():
         async with app.router.lifespan_context(app):
@@ -69,6 +71,39 @@ def test_any_server_that_speaks_asgi(tmp_path):
                 await asyncio.sleep(0.02)
             assert (status, answer["entry"]) == (200, 1)
             assert (await ask(app, "/predict", {"x": {"1": 2.0}}))[1]["label"] in ("ham", "spam")
+            assert (await ask(app, "/predict", {"x": {"1": 2.0}}, "models.example"))[0] == 200
+            status, answer = await ask(app, "/predict", {"x": {"1": 2.0}}, "evil.example")
+            assert (status, "not as 'evil.example'" in answer["error"]) == (403, True)
 
     asyncio.run(live())
     assert read(tmp_path / "data" / "m" / "checkpoint.ts").learner.t == 61
+
+
+def test_what_killed_servers_leave_in_memory(tmp_path):
+    """Any server of the user removes it when it starts; what running servers have stays."""
+    one, two, three = (Places(tmp_path / name) for name in ("one", "two", "three"))
+    with one.held(), two.held():
+        for places in (one, two):
+            places.weights("m").write_bytes(b"weights")
+    with two.held():  # the lock of one is free, as after a kill
+        assert not one.weights("m").exists()
+        two.weights("m").write_bytes(b"weights")
+        with three.held():
+            assert not one.shared.exists()  # removed by the second start
+            assert two.weights("m").exists()
+        with one.held():
+            assert one.metrics.exists()
+            assert two.weights("m").exists()
+    for places in (one, two, three):
+        places.clear()
+
+
+def test_a_folder_whose_lock_was_removed(tmp_path, monkeypatch):
+    """It is served nevertheless: the lock in shared memory is still there."""
+    monkeypatch.setattr("thinstream.serve.places._PATIENCE", 0.1)
+    places = Places(tmp_path / "data")
+    with places.held():
+        places.lock.unlink()
+        with pytest.raises(InvalidInputError, match="is served by another process"), Places(places.data).held():
+            pass
+        places.clear()

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from tests.serve.conftest import made
-from tests.serve.servers import Server
+from tests.serve.servers import Server, tokens_in
 
 
 def events(server, many, **headers):
@@ -69,7 +69,7 @@ def test_samples_are_told_once(server):
 
 def test_events_need_a_token_where_others_do(tmp_path):
     made(tmp_path / "m.ts", "ham", "spam")
-    (tmp_path / "tokens").write_text("read a-token-of-somebody\nlearn another-token-of-somebody\n")
+    tokens_in(tmp_path, "read a-token-of-somebody\nlearn another-token-of-somebody\n")
     server = Server(tmp_path / "data", tmp_path / "m.ts", "--tokens", tmp_path / "tokens")
     try:
         assert server.ask("/")[0] == 200  # the page, which asks for the token

@@ -1,9 +1,11 @@
 """Who may ask what, and what is never shown."""
 
+import os
+
 import pytest
 
 from tests.serve.conftest import made
-from tests.serve.servers import Server
+from tests.serve.servers import Server, tokens_in
 from thinstream.cli.app import run
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.serve.guard import Guard, require_safe
@@ -18,7 +20,7 @@ ROW = {"x": {"1": 1.0}}
 def guarded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     made(folder / "m.ts", "ham", "spam")
-    (folder / "tokens").write_text(TOKENS)
+    tokens_in(folder, TOKENS)
     server = Server(folder / "data", folder / "m.ts", "--tokens", folder / "tokens", "--log")
     server.until_ready()
     yield server
@@ -108,6 +110,33 @@ def test_wider_binding_needs_tokens():
 def test_bad_files_of_tokens(text):
     with pytest.raises(InvalidInputError, match="tokens, line 1: must be scopes"):
         Guard.of(text, "tokens")
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602, 0o610])
+def test_tokens_that_others_may_access(tmp_path, mode):
+    """Refused, with what to do about it; the server does not start."""
+    path = tokens_in(tmp_path, TOKENS)
+    Guard.read(path)
+    path.chmod(mode)
+    with pytest.raises(InvalidInputError, match=rf"its mode is {mode:o} .* Run: chmod 600 {path}"):
+        Guard.read(path)
+
+
+def test_tokens_of_another_user(tmp_path, monkeypatch):
+    path, about = tokens_in(tmp_path, TOKENS), os.stat_result
+    monkeypatch.setattr(os, "fstat", lambda file: about((0o100600, 0, 0, 1, os.getuid() + 1, 0, 0, 0, 0, 0)))
+    with pytest.raises(InvalidInputError, match=f"its owner has the id {os.getuid() + 1}"):
+        Guard.read(path)
+
+
+def test_hosts_without_tokens():
+    """Local ones, and those that are named."""
+    guard = Guard(local=True, hosts=["TestServer"])
+    for host in ("testserver", "TESTSERVER:80", "localhost:1", None):
+        guard.require_host(host)
+    for host in ("evil.example", "testserver.evil.example", "x.testserver"):
+        with pytest.raises(Refused, match="not as"):
+            guard.require_host(host)
 
 
 def test_no_tokens_at_all():

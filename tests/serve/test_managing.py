@@ -14,7 +14,7 @@ import pytest
 
 from tests.serve.conftest import made
 from tests.serve.rows import random_rows
-from tests.serve.servers import SOURCE, Server
+from tests.serve.servers import SOURCE, Server, tokens_in
 from tests.serve.test_kill import Load
 from thinstream.client import Client, ServerError
 from thinstream.models.file import read
@@ -114,7 +114,7 @@ def test_the_command_line(managed, tmp_path):
 
 def test_changes_need_the_scope_admin(tmp_path):
     made(tmp_path / "m.ts", "ham", "spam")
-    (tmp_path / "tokens").write_text("read,learn a-token-of-somebody\nread,admin another-token-of-somebody\n")
+    tokens_in(tmp_path, "read,learn a-token-of-somebody\nread,admin another-token-of-somebody\n")
     server = Server(tmp_path / "data", tmp_path / "m.ts", "--tokens", tmp_path / "tokens")
     try:
         server.until_ready()

@@ -8,10 +8,14 @@ import pytest
 from thinstream.errors import InvalidInputError
 from thinstream.learners import Classes
 from thinstream.learners.growing_classes import GrowingClasses
+from thinstream.models.file import write
 from thinstream.models.model import Model
 from thinstream.serve.asking import read_body
+from thinstream.serve.places import Places
 from thinstream.serve.reading import RowReader
+from thinstream.serve.served import ServedModels
 from thinstream.serve.settings import Limits
+from thinstream.serve.sharing import publish
 from thinstream.serve.v2 import rows_of
 from thinstream.streams.opening import open_stream
 from thinstream.training import learn_stream
@@ -124,3 +128,58 @@ def test_indices_beyond_the_limit_are_refused_at_once():
 )
 def test_labels_that_nobody_knew(text, space):
     assert reader(GrowingClasses(), space).lines(text, labelled=True)[1] == [7, 2.5]
+
+
+WORDS = " ".join(f"w{k}" for k in range(40))
+CROSSED = HASHED | {"text": ["a", "b"], "cross": [["a", "b"]]}
+CHARS = HASHED | {"text": ["a"], "chars": [2, 6]}
+
+
+def in_every_form(read, rows):
+    """The rows as JSON, values, lines, and lines with labels."""
+    lines = b"\n".join(json.dumps(row).encode() for row in rows)
+    yield lambda: read.raw(json.dumps(rows).encode())
+    yield lambda: read.some(rows)
+    yield lambda: read.lines(lines, labelled=False)
+    yield lambda: read.lines(b"\n".join(json.dumps({"label": 1, **row}).encode() for row in rows), labelled=True)
+
+
+@pytest.mark.parametrize(
+    ("space", "size", "features"), [(CROSSED, 20, 20 * (80 + 1600)), (CHARS, 5, 5 * 5 * len(WORDS))]
+)
+def test_features_are_counted_before_there_are_any(space, size, features):
+    """Crosses and n-grams of short rows may be many: refused with the numbers, and before memory is allocated."""
+    row = {"a": WORDS, "b": WORDS} if "cross" in space else {"a": WORDS}
+    read = reader(Classes(0, 1), space, request_features=features - 1)
+    for read_rows in in_every_form(read, [row] * (size - 1)):
+        assert read_rows()
+    for read_rows in in_every_form(read, [row] * size):
+        with pytest.raises(InvalidInputError, match=rf"{features - 1:,} features in all, with their .* {features:,}"):
+            read_rows()
+
+
+def test_features_of_a_request():
+    """Those of all rows together."""
+    read = reader(Classes(0, 1), request_features=5)
+    assert len(read.lines(b"1:1 2:1\n3:1 4:1 5:1", labelled=False)[0]) == 2
+    with pytest.raises(InvalidInputError, match="may have 5 features in all, got 6"):
+        read.lines(b"1:1 2:1 6:1\n3:1 4:1 5:1", labelled=False)
+    with pytest.raises(InvalidInputError, match="may have 5 features in all, got 6"):
+        read.dense(np.ones((2, 3)))
+
+
+def test_a_model_that_would_become_too_large(tmp_path):
+    """A full covariance has a number for each pair of features; other models keep the features that occur."""
+    places = Places(tmp_path / "data")
+    with places.held():
+        for name, covariance in (("full", "full"), ("plain", "diagonal")):
+            model = Model.fresh("arow", Classes(0, 1), covariance=covariance)
+            places.folder(name).mkdir()
+            write(places.model(name), model)
+            publish(places.weights(name), model, version=1)
+        models = ServedModels(places, Limits(model_bytes=1 << 20))
+        assert models("full")[0].reader.rows({"700": 1.0}).n_features == 700
+        with pytest.raises(InvalidInputError, match=r"numbers up to 72\d here, got 16,777,216; a higher one could"):
+            models("full")[0].reader.rows({"16777216": 1.0})
+        assert models("plain")[0].reader.rows({"16777216": 1.0}).n_features == 1 << 24
+        places.clear()

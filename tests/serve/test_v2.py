@@ -1,6 +1,7 @@
 """The Open Inference Protocol, in JSON and with the binary extension."""
 
 import json
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -123,6 +124,30 @@ def test_bad_tensors(server, body, message):
     status, answer = server.post("/v2/models/two/infer", body)
     assert status == 422
     assert message in answer["error"]
+
+
+@pytest.mark.parametrize("number", ["1" * 5000, "²", "١", "-1", "0x0", "1e3"])
+def test_numbers_that_are_not_plain_digits(server, number):
+    """In a header, or as a version: refused, and nothing fails."""
+    header = number.encode().decode("latin-1") if number != "²" else number
+    status, raw, _ = server.ask("/v2/models/pair/infer", b"{}", Inference_Header_Content_Length=header)
+    assert (status, b"must be the length of the JSON" in raw) == (422, True)
+    for path in ("versions/%s", "versions/%s/compare/now", "versions/now/compare/%s"):
+        status, raw = server.get(f"/v2/models/pair/{path % quote(number)}")
+        assert (status, b"version" in raw) == (404, True)
+    status, answer = server.post(f"/v2/models/pair/versions/{quote(number)}/rollback", {})
+    assert (status, "versions are whole numbers" in answer["error"]) == (404, True)
+
+
+def test_unsigned_tensors(server, scores):
+    """They may be any that fit."""
+    inputs = [tensor("indptr", "UINT64", [0, 3, 4]), tensor("indices", "UINT64", [0, 2, 4, 3]), CSR[2]]
+    found, _ = infer(server, "pair", inputs)
+    np.testing.assert_array_equal(found["score"].astype(np.float32), scores["pair"])
+    for name, large in (("indices", [0, 2, 4, 2**64 - 1]), ("indptr", [2**64 - 1, 3, 4])):
+        bad = [each for each in inputs if each["name"] != name] + [tensor(name, "UINT64", np.array(large, np.uint64))]
+        status, answer = server.post("/v2/models/pair/infer", {"inputs": bad})
+        assert (status, answer["error"]) == (422, f"{name}: numbers must be below 2^63, got 18446744073709551615")
 
 
 def test_tensors_come_back(server):

@@ -1,5 +1,6 @@
 """When a learner keeps state for the features that occur only: foreseen, before the memory is taken."""
 
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
@@ -74,6 +75,16 @@ def can_be_compact(learner: AnyLearner) -> bool:
             for blend in blends
         )
     return is_plain(inner._rule if isinstance(inner, OneVsRest) else inner.rule)
+
+
+def widest(learner: AnyLearner, most_bytes: int, most: int) -> int:
+    """Return the largest width, up to ``most``, whose state fits into some bytes.
+
+    A learner that can be compact only keeps state for features that occur, so any width fits.
+    """
+    if isinstance(learner, CompactLearner) or can_be_compact(learner):
+        return most
+    return max(bisect_right(range(most + 1), most_bytes, key=lambda width: needed(learner, width)) - 1, 0)
 
 
 def is_plain(rule: Any) -> bool:

@@ -3,9 +3,10 @@
 from typing import Any
 
 from thinstream.engine.forgetting import declared
+from thinstream.engine.full import Matrix
 from thinstream.errors import InvalidInputError
 from thinstream.learners.limits import physical_memory
-from thinstream.learners.memory import field_names
+from thinstream.learners.memory import field_names, is_full
 from thinstream.learners.protocol import AnyLearner
 from thinstream.one_vs_rest import OneVsRest
 from thinstream.preparing import plain_learner, preparation_of
@@ -22,6 +23,7 @@ def needed(learner: AnyLearner, n_features: int) -> int:
         rule = inner._rule if isinstance(inner, OneVsRest) else inner.rule
         fields, clocks = field_names(declared(type(rule)).coordinate)
         each = n_features * (len(fields) * learner.dtype.itemsize + 8 * len(clocks))
+        each += Matrix.size(n_features) * learner.dtype.itemsize if is_full(rule) else 0
     return models * each + n_features * (8 * scales.width if scales is not None else 0)
 
 

@@ -17,6 +17,7 @@ from thinstream.serve.logging import RequestLog
 from thinstream.serve.metrics import CONTENT_TYPE, Metrics
 from thinstream.serve.openapi import description, page
 from thinstream.serve.places import Places
+from thinstream.serve.refusals import Refused
 from thinstream.serve.registering import register
 from thinstream.serve.served import ServedModels
 from thinstream.serve.settings import Limits, Settings
@@ -44,7 +45,7 @@ def predicting_app(
     places: Places, guard: Guard, limits: Limits, log: RequestLog, around: Around = nullcontext
 ) -> Application:
     """An application that predicts, and asks the learning process to learn."""
-    link, models = Link(places.door), ServedModels(places, limits)
+    link, models = Link(places.door, limits), ServedModels(places, limits)
     desk = Desk(models, link, guard, limits, Metrics(places.metrics), log)
 
     @asynccontextmanager
@@ -60,7 +61,11 @@ def predicting_app(
             await link.close()
 
     async def metrics(request: Request) -> Reply:
-        return Reply(desk.metrics.text(await link.ask("status")), CONTENT_TYPE)
+        try:
+            models = await link.ask("status")
+        except Refused:  # the numbers of this process are known nevertheless
+            models = None
+        return Reply(desk.metrics.text(models), CONTENT_TYPE)
 
     async def openapi(request: Request) -> Any:
         return description()
@@ -92,6 +97,7 @@ def create_app(
     *,
     new: Iterable[str] = (),
     tokens: str | os.PathLike[str] | None = None,
+    hosts: Iterable[str] = (),
     limits: Limits | None = None,
     settings: Settings | None = None,
     log: bool = False,
@@ -107,7 +113,10 @@ def create_app(
     new : iterable of str
         Fresh models, ``"NAME:ALGORITHM"`` or ``"NAME:ALGORITHM:NEG,POS"``.
     tokens : path or None
-        A file with a line for each token: scopes (read, learn, admin), a blank, the token. None: everybody may.
+        A file with a line for each token: scopes (read, learn, admin), a blank, the token. None: requests that call
+        this machine localhost or 127.0.0.1 need none, and others are refused.
+    hosts : iterable of str
+        Other names, without ports, that requests without tokens may call this machine by, such as ``"testserver"``.
     limits : Limits or None
         What a request may be.
     settings : Settings or None
@@ -117,7 +126,7 @@ def create_app(
 
     """
     places, chosen = Places(Path(data)), settings or Settings()
-    guard = Guard() if tokens is None else Guard.read(Path(tokens))
+    guard = Guard(local=True, hosts=hosts) if tokens is None else Guard.read(Path(tokens))
     files, fresh = list(models), list(new)
 
     @asynccontextmanager

@@ -9,13 +9,13 @@ from typing import Any
 from thinstream.errors import InvalidInputError, InvalidParameterError, NumericalError
 from thinstream.serve.asking import MSGPACK
 from thinstream.serve.guard import Guard
-from thinstream.serve.link import Link
+from thinstream.serve.link import Link, current_scope
 from thinstream.serve.logging import RequestLog
 from thinstream.serve.metrics import Metrics
 from thinstream.serve.refusals import Refused
 from thinstream.serve.served import ServedModels
 from thinstream.serve.settings import Limits
-from thinstream.serve.web import ClientDisconnect, Reply, Request, Route
+from thinstream.serve.web import ClientDisconnect, Reply, Request, Route, is_whole_number
 from thinstream.serve.wire import to_json, to_msgpack
 
 #: A handler of requests: what it answers goes out as JSON, unless it is a reply (or a response of Starlette) already.
@@ -57,7 +57,7 @@ class Desk:
     async def body(self, request: Request) -> bytes:
         """The body of a request, as far as it may be long."""
         most, given = self.limits.body, request.headers.get("content-length", "0")
-        if given.isdigit() and int(given) > most:
+        if is_whole_number(given) and int(given) > most:
             raise _too_long(most)
         pieces, size = list[bytes](), 0
         while True:
@@ -83,6 +83,7 @@ class Endpoint:
         """Answers a request."""
         began, request, desk = time.perf_counter(), Request(scope, receive), self._desk
         reply: Any
+        current_scope.set(scope)
         try:
             if self._scope is not None:
                 desk.require(request, self._scope)
@@ -97,6 +98,7 @@ class Endpoint:
         except Exception:  # what it was is for whoever runs the server
             traceback.print_exc(file=sys.stderr)
             reply = refusal(Refused(500, "the request failed; nothing was learned"))
+        current_scope.set(None)  # events are sent after this: others listen to what one of them asks
         seconds = time.perf_counter() - began
         desk.metrics.answered(self._path, reply.status_code, seconds)
         desk.log.answered(request, reply.status_code, seconds)

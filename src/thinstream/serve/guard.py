@@ -3,6 +3,8 @@
 import hashlib
 import hmac
 import ipaddress
+import os
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +25,8 @@ class Guard:
     local : bool
         Whether without tokens only those may who call this machine by a name of its own: a page in a browser may have
         had its host's name changed to this machine's address.
+    hosts : iterable of str
+        Other names, without ports, that requests may call this machine by; for ``local``.
 
     Examples
     --------
@@ -34,16 +38,26 @@ class Guard:
 
     """
 
-    def __init__(self, tokens: dict[bytes, frozenset[str]] | None = None, local: bool = False) -> None:
-        self._tokens, self._local = tokens or {}, local
+    def __init__(
+        self, tokens: dict[bytes, frozenset[str]] | None = None, local: bool = False, hosts: Iterable[str] = ()
+    ) -> None:
+        self._tokens, self._local, self._hosts = tokens or {}, local, frozenset(map(str.lower, hosts))
 
     def __bool__(self) -> bool:
         return bool(self._tokens)
 
     @classmethod
     def read(cls, path: Path) -> "Guard":
-        """The tokens of a file: on each line scopes with commas, blanks, and the token."""
-        return cls.of(path.read_text(encoding="utf-8"), path.name)
+        """Read a file of tokens that no other user may access: on each line scopes with commas, blanks, and a token."""
+        with path.open(encoding="utf-8") as file:
+            about = os.fstat(file.fileno())
+            if about.st_mode & 0o077 or about.st_uid not in (0, os.getuid()):
+                raise InvalidInputError(
+                    f"{path}: only the server's user may access a file of tokens, which must belong to that user or "
+                    f"root; its mode is {about.st_mode & 0o777:o} and its owner has the id {about.st_uid}. Run: "
+                    f"chmod 600 {path}"
+                )
+            return cls.of(file.read(), path.name)
 
     @classmethod
     def of(cls, text: str, named: str) -> "Guard":
@@ -66,8 +80,9 @@ class Guard:
 
     def require_host(self, host: str | None) -> None:
         """Raises 403, without tokens, on a request that calls this machine by another name than its own."""
-        if self._local and not self._tokens and host and not is_local(host):
-            raise Refused(403, f"without --tokens this server answers as localhost or 127.0.0.1, not as {host!r:.60}")
+        if not self._local or self._tokens or not host or is_local(host) or _name_of(host).lower() in self._hosts:
+            return
+        raise Refused(403, f"without --tokens this server answers as localhost or 127.0.0.1, not as {host!r:.60}")
 
     def require(self, authorization: str | None, scope: str) -> None:
         """Raises 401 without a known token, 403 with one that is for something else."""
@@ -101,12 +116,17 @@ def is_local(host: str) -> bool:
     >>> [is_local(host) for host in ("localhost:8000", "127.0.0.1", "[::1]:80", "::1", "example.org", "127.0.0.1.org")]
     [True, True, True, True, False, False]
     """
-    name = host[1:].partition("]")[0] if host.startswith("[") else host
-    name = name if name.count(":") > 1 else name.partition(":")[0]
+    name = _name_of(host)
     try:
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def _name_of(host: str) -> str:
+    """Return a host without its port."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host
+    return name if name.count(":") > 1 else name.partition(":")[0]
 
 
 def require_safe(host: str, guard: Guard) -> None:

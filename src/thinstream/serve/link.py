@@ -2,15 +2,31 @@
 
 import asyncio
 import itertools
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from thinstream.serve.refusals import Refused
+from thinstream.serve.settings import Limits
+from thinstream.serve.web import ClientDisconnect
 from thinstream.serve.wire import Ask, Frames, Told, framed
 
 _GONE = "the learning process is starting; predictions go on, try again in a second"
+_LATE = (
+    "the learning process has not answered within %g s; it is not known whether the request was written, so send it "
+    "again with the same Idempotency-Key"
+)
 #: Seconds between two attempts to reach it.
 _AGAIN = 0.1
+#: Seconds to wait for the answer to some questions, instead of `Limits.answer_seconds`: health checks must be fast, and
+#: changes of a model may replay its journal or compile code.
+_SECONDS = {"status": 2.0, "load": 600.0, "unload": 600.0, "change": 600.0}
+#: Bytes that may wait to be sent to the learning process.
+_UNSENT = 64 << 20
+#: The ASGI scope of the current request, and the key of the function in it that drops the request's question.
+current_scope: ContextVar[dict[str, Any] | None] = ContextVar("current_scope", default=None)
+DROP = "thinstream.drop"
 
 
 class _Line(asyncio.Protocol):
@@ -21,6 +37,19 @@ class _Line(asyncio.Protocol):
         self._transport: Any = None
         self._out: list[bytes] = []
         self.lost = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the learning process has not read yet."""
+        size: int = self._transport.get_write_buffer_size()
+        return size
+
+    def forget(self, number: int) -> None:
+        """Stops waiting for the answer to a question."""
+        self._waiting.pop(number, None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The learning process is there."""
@@ -65,11 +94,13 @@ class Link:
     ----------
     door : path
         Of its socket.
+    limits : Limits or None
+        How many questions may wait, and how long.
 
     """
 
-    def __init__(self, door: Path) -> None:
-        self._door, self._numbers = door, itertools.count()
+    def __init__(self, door: Path, limits: Limits | None = None) -> None:
+        self._door, self._numbers, self._limits = door, itertools.count(), limits or Limits()
         self._line: _Line | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -98,11 +129,30 @@ class Link:
             self._line = None
 
     async def ask(self, what: str, model: str = "", **more: Any) -> dict[str, Any]:
-        """The answer; `Refused` where there is none."""
-        line = self._line
+        """Return the answer; raise `Refused` if none comes in time, `ClientDisconnect` if the client left."""
+        line, limits = self._line, self._limits
         if line is None or line.lost.is_set():
             raise Refused(503, _GONE, retry_after=1)
-        told = await line.ask(Ask(next(self._numbers), what, model, **more))
+        if what != "status" and (len(line) >= limits.questions or line.unsent > _UNSENT):
+            raise Refused(
+                503, f"{len(line)} requests already wait for the learning process; try again later", retry_after=1
+            )
+        number, seconds = next(self._numbers), _SECONDS.get(what, limits.answer_seconds)
+        future, scope = line.ask(Ask(number, what, model, **more)), current_scope.get()
+        timer = asyncio.get_running_loop().call_later(seconds, _end, future, seconds)
+        if scope is not None:
+            scope[DROP] = partial(_end, future)
+        try:
+            told = await future
+        finally:
+            timer.cancel()
+            line.forget(number)
         if told.status != 200:
             raise Refused(told.status, told.answer["error"], retry_after=1 if told.status in (429, 503) else None)
         return told.answer
+
+
+def _end(future: asyncio.Future[Told], seconds: float | None = None) -> None:
+    """Ends the wait for an answer: after some seconds, or because the client is gone."""
+    if not future.done():
+        future.set_exception(ClientDisconnect() if seconds is None else Refused(503, _LATE % seconds, retry_after=1))

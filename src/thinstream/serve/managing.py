@@ -8,6 +8,7 @@ from thinstream.errors import InvalidInputError
 from thinstream.serve.comparing import compare
 from thinstream.serve.desk import Desk
 from thinstream.serve.refusals import Refused
+from thinstream.serve.served import require_version
 from thinstream.serve.versions import NoVersion
 from thinstream.serve.web import Request, Route
 from thinstream.serve.wire import fingerprint, from_json, to_json
@@ -80,6 +81,10 @@ class _Managing:
 
     async def rollback(self, request: Request) -> dict[str, Any]:
         """Goes back to a version: it answers, and learns what comes; what was learned since is kept as a version."""
+        try:
+            require_version(request.path_params["version"])
+        except NoVersion as none:
+            raise Refused(404, str(none)) from None
         return await self._change(request, {"what": "rollback", "version": request.path_params["version"]})
 
     async def challenge(self, request: Request) -> dict[str, Any]:

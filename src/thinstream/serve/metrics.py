@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from thinstream.serve.ends import ends_told
@@ -91,11 +91,14 @@ class Metrics:
                 found[path, status] = [one + other for one, other in zip(known, tally, strict=True)]
         return found
 
-    def text(self, models: dict[str, dict[str, Any]]) -> bytes:
-        """All there is to tell; ``models`` are their statuses."""
+    def text(self, models: dict[str, dict[str, Any]] | None) -> bytes:
+        """All there is to tell; ``models`` are their statuses, None if the learning process does not answer."""
         told = CollectorRegistry()
         told.register(_Requests(self._all()))
-        told.register(_Models(models))
+        Gauge("thinstream_learner_up", "1 if the learning process answers, else 0", registry=told).set(
+            models is not None
+        )
+        told.register(_Models(models or {}))
         told.register(_Processes(ends_told(self._folder)))
         return generate_latest(told)
 

@@ -113,11 +113,14 @@ _REFUSALS = {
     "401": "No token, or an unknown one.",
     "403": "The token is for something else.",
     "404": "No such model is loaded.",
+    "408": "The request came too slowly.",
     "409": "The model was saved with its weights only, or another row waits for its label under the same id.",
     "413": "The body is too long.",
     "422": "The request is not valid, or its idempotency key was used for another request; nothing was learned.",
-    "429": "Too much waits; try again after Retry-After seconds.",
-    "503": "The learning process is starting, or its disk fails; try again with the same id.",
+    "429": "Too much waits, or this address has too many connections; try again after Retry-After seconds.",
+    "431": "The request line and headers are too large.",
+    "503": "The learning process is starting, does not answer, or has too much to do, its disk fails, or all "
+    "connections are busy; try again after Retry-After seconds, with the same id.",
 }
 
 

@@ -6,13 +6,18 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.locks import locked
+from thinstream.locks import locked, try_lock
 
+#: A file in the shared folder, whose lock a running server holds.
+_LOCK = "lock"
+#: Seconds to wait for that lock: servers that look for leftovers hold it for a moment.
+_PATIENCE = 5.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -102,19 +107,70 @@ class Places:
                 stack.enter_context(locked(self.lock, wait=False))
             except BlockingIOError:
                 raise InvalidInputError(f"{self.data} is served by another process") from None
-            self._prepare()
+            stack.callback(os.close, self._lock_shared())
+            self._remove_leftovers()
+            _empty(self.shared)
+            self.metrics.mkdir()
+            self.mark = os.stat(self.metrics).st_ino
             yield
 
-    def _prepare(self) -> None:
-        self.shared.mkdir(mode=0o700, exist_ok=True)
-        found = os.lstat(self.shared)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise InvalidInputError(f"{self.shared} is not a folder of this user alone; remove it")
-        for path in self.shared.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        self.metrics.mkdir()
-        self.mark = os.stat(self.metrics).st_ino
+    def _lock_shared(self) -> int:
+        """Lock the shared folder, until the file that is returned is closed, so that other servers leave it alone."""
+        until = time.monotonic() + _PATIENCE
+        while time.monotonic() < until:
+            self.shared.mkdir(mode=0o700, exist_ok=True)
+            if not _is_own(self.shared):
+                raise InvalidInputError(f"{self.shared} is not a folder of this user alone; remove it")
+            with suppress(FileNotFoundError):  # another server has just removed it
+                if (handle := _locked(self.shared / _LOCK, os.O_CREAT)) is not None:
+                    return handle
+            time.sleep(0.01)
+        raise InvalidInputError(f"{self.data} is served by another process")
+
+    def _remove_leftovers(self) -> None:
+        """Remove the contents of shared folders whose servers were killed: no process holds their locks.
+
+        The folder itself is removed by a later start, because the server's other processes may use it for a moment.
+        """
+        if (own := _locked(self.shared / _LOCK)) is not None:  # although it is held: a file system without locks
+            os.close(own)
+            return
+        for folder in self.shared.parent.glob(f"thinstream-{os.getuid()}-*"):
+            with suppress(OSError):  # it has no lock, or another server removes it
+                if folder == self.shared or not _is_own(folder) or (handle := _locked(folder / _LOCK)) is None:
+                    continue
+                try:
+                    if not _empty(folder):
+                        shutil.rmtree(folder)
+                finally:
+                    os.close(handle)
 
     def clear(self) -> None:
         """The server is over: nothing stays in memory."""
         shutil.rmtree(self.shared, ignore_errors=True)
+
+
+def _empty(folder: Path) -> bool:
+    """Remove all but the lock from a shared folder; return whether there was anything."""
+    found = [path for path in folder.iterdir() if path.name != _LOCK]
+    for path in found:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return bool(found)
+
+
+def _is_own(folder: Path) -> bool:
+    """Return whether it is a folder that this user alone may access."""
+    found = os.lstat(folder)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+def _locked(path: Path, more: int = 0) -> int | None:
+    """Open and lock a file, which is not removed meanwhile; None if another process has its lock."""
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | more, 0o600)
+    try:
+        if try_lock(handle) and os.path.samestat(os.fstat(handle), os.lstat(path)):
+            return handle
+    except FileNotFoundError:
+        pass
+    os.close(handle)
+    return None

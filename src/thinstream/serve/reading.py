@@ -1,7 +1,7 @@
 """Rows of requests, prepared as those a model has learned from; what is read the same way is set up once."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -15,6 +15,7 @@ from thinstream.models.model import Model
 from thinstream.serve.settings import Limits
 from thinstream.serve.wire import Raw, from_json, json_as
 from thinstream.streams.at_hand import batch_like, cells_like, opened_like, without_label
+from thinstream.streams.expansion import AtMost
 from thinstream.streams.options import LAYOUT
 
 _texts, _numbers, _lists_of_numbers = json_as(list[Raw]), json_as(dict[str, float]), json_as(list[dict[str, float]])
@@ -49,6 +50,8 @@ class RowReader:
         self._of_table = "columns" in model.reading or LAYOUT in model.reading
         self._first = 0 if model.feature_space.get("zero_based") else 1
         self._streams: dict[tuple[str, bool], Any] = {}
+        #: What n-grams and crosses may make of a request, checked before the memory for it is allocated.
+        self._few = AtMost(limits.request_features)
 
     def _stream(self, kind: str, labelled: bool) -> Any:
         """What reads lines, set up once."""
@@ -85,7 +88,9 @@ class RowReader:
             self._require_rows(len(lines))
             if all(line.startswith(b"{") for line in lines):
                 joined = b"\n".join(line.replace(b"\n", b" ").replace(b"\r", b" ") for line in lines)
-                return self._checked(self._stream("jsonl", False).rows_of(joined + b"\n"), len(lines)), one
+                with self._few:
+                    batch = self._stream("jsonl", False).rows_of(joined + b"\n")
+                return self._checked(batch, len(lines)), one
         if not self.named and (one or text[1:].lstrip().startswith(b"{")):
             with suppress(InvalidInputError):  # matrices, and what is wrong, are looked at below
                 return self._plainly_numbered([_numbers(text)] if one else _lists_of_numbers(text)), one
@@ -112,7 +117,8 @@ class RowReader:
             return self._dense(found)
         if all(isinstance(row, str) for row in found) and self.named:
             return self._unlabelled([" ".join(row.splitlines()).encode("utf-8", "surrogatepass") for row in found])
-        batch = batch_like(self._model, found)
+        with self._few:
+            batch = batch_like(self._model, found)
         if batch is None:
             raise InvalidInputError(
                 f"x must be rows of one kind: objects of features, lines of text, or lists of numbers; got {x!r:.60}"
@@ -126,6 +132,7 @@ class RowReader:
 
     def csr(self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]) -> Batch:
         """The same of arrays, whole numbers and real ones."""
+        indptr, indices = _signed(indptr, "indptr"), _signed(indices, "indices")
         rows = len(indptr) - 1
         self._require_rows(rows)
         if len(indices) != len(values) or indptr[-1] != len(indices):
@@ -211,7 +218,8 @@ class RowReader:
         if not labelled and self.named:
             return self._unlabelled(lines), None
         stream, joined = self._stream(self._kind(lines), labelled), bytearray().join(line + b"\n" for line in lines)
-        batch, labels = stream.labelled_rows_of(joined) if labelled else (stream.rows_of(joined), None)
+        with self._few if self.named else nullcontext():
+            batch, labels = stream.labelled_rows_of(joined) if labelled else (stream.rows_of(joined), None)
         return self._checked(batch, len(lines)), labels
 
     def _kind(self, lines: list[bytes]) -> str:
@@ -232,11 +240,13 @@ class RowReader:
 
     def _unlabelled(self, lines: list[bytes]) -> Batch:
         """Lines for a model of named features, read as they are with labels."""
-        if self._of_table and not _are_objects(lines):  # cells, or texts where that is its one column
-            batch = batch_like(self._model, [line.decode("utf-8", "surrogatepass") for line in lines])
-            assert batch is not None
-        else:
-            batch = self._stream(self._kind(lines), False).rows_of(b"\n".join(lines) + b"\n")
+        batch: Batch | None
+        with self._few:
+            if self._of_table and not _are_objects(lines):  # cells, or texts where that is its one column
+                batch = batch_like(self._model, [line.decode("utf-8", "surrogatepass") for line in lines])
+            else:
+                batch = self._stream(self._kind(lines), False).rows_of(b"\n".join(lines) + b"\n")
+        assert batch is not None
         return self._checked(batch, len(lines))
 
     # Limits -----------------------------------------------------------------------------------------------------------
@@ -247,16 +257,24 @@ class RowReader:
 
     def _width(self, width: int) -> int:
         if width > self._most:
-            raise InvalidInputError(f"x: features may have numbers up to {self._most:,} here, got {width:,}")
+            raise InvalidInputError(
+                f"x: features may have numbers up to {self._most:,} here, got {width:,}; a higher one could make the "
+                "model too large for the server"
+            )
         return width
 
     def _checked(self, batch: Batch, rows: int) -> Batch:
         if len(batch) != rows:
             raise InvalidInputError(f"x: each line must be one row, got {rows} lines and {len(batch)} rows")
-        if batch.nnz > self._limits.features:
+        if batch.nnz > min(self._limits.features, self._limits.request_features):
             most = int(np.diff(batch.indptr).max(initial=0))
             if most > self._limits.features:
                 raise InvalidInputError(f"x: a row may have {self._limits.features:,} features, got {most:,}")
+            if batch.nnz > self._limits.request_features:
+                raise InvalidInputError(
+                    f"x: the rows of a request may have {self._limits.request_features:,} features in all, got "
+                    f"{batch.nnz:,}; send fewer rows at a time"
+                )
         if not self.named:
             self._width(batch.n_features)
         return batch
@@ -272,6 +290,15 @@ def _is_matrix(value: Any) -> bool:
 
 def _is_numbers(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(each) in (int, float) for each in value)
+
+
+def _signed(numbers: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return the numbers as signed integers, which all checks expect."""
+    if numbers.dtype.kind != "u":
+        return numbers
+    if numbers.dtype.itemsize == 8 and numbers.max(initial=0) >= 2**63:
+        raise InvalidInputError(f"{name}: numbers must be below 2^63, got {numbers.max()}")
+    return numbers.astype(np.int64)
 
 
 def _array(given: Any, name: str, dtype: Any) -> NDArray[Any]:

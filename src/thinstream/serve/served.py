@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.compact.room import widest
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed, meant
 from thinstream.learners import Classes
 from thinstream.learners.growing_classes import kind_of
@@ -19,7 +20,8 @@ from thinstream.serve.reading import RowReader
 from thinstream.serve.refusals import Refused
 from thinstream.serve.settings import Limits
 from thinstream.serve.sharing import Shared, Snapshot, bare
-from thinstream.serve.versions import Versions
+from thinstream.serve.versions import NoVersion, Versions
+from thinstream.serve.web import is_whole_number
 
 #: Classes that a message names; of more some.
 _SHOWN = 10
@@ -36,8 +38,9 @@ class Served:
         self.name, self._limits = name, limits
         self._labels = {label: label for label in like.classes}  # 1, 1.0 and true are one
         self._shared = Shared(places.weights(name), like)
-        self.reader = RowReader(like, limits._replace(width=max(limits.width, whole.learner.n_features)))
         self.learns = not whole.learner.weights_only
+        width = widest(whole.learner, limits.model_bytes, limits.width) if self.learns else limits.width
+        self.reader = RowReader(like, limits._replace(width=max(width, whole.learner.n_features)))
 
     def snapshot(self) -> Snapshot:
         """The newest version."""
@@ -109,6 +112,7 @@ class ServedModels:
 
     def version(self, name: str, version: str) -> Snapshot:
         """A version that is kept, read from its file if it was not lately; `NoVersion` if it is not."""
+        require_version(version)
         versions = Versions(self._places.folder(name))
         key = name, version, versions.path(version)
         found = self._versions.pop(key, None) or Snapshot(versions.read(version), {"version": int(version)})
@@ -137,6 +141,12 @@ class ServedModels:
             self._known.pop(name, None)
             self._require_living()
             raise Refused(404, f"no model {name!r} is loaded; {meant(name, self.names())}") from None
+
+
+def require_version(version: str) -> None:
+    """Raise `NoVersion` if the text is not the number of any version."""
+    if not is_whole_number(version):
+        raise NoVersion(f"versions are whole numbers, got {version!r:.40}")
 
 
 def scores_of(model: Model, batch: Batch) -> NDArray[Any]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError, listed
+from thinstream.serve.web import is_whole_number
 from thinstream.serve.wire import from_json, to_json
 
 #: Types of the protocol → numpy's.
@@ -22,7 +23,7 @@ def split(raw: bytes, header: str | None) -> tuple[dict[str, Any], bytes]:
     """The JSON of a request, and the bytes behind it."""
     size = len(raw)
     if header is not None:
-        if not header.isdigit() or int(header) > len(raw):
+        if not is_whole_number(header) or int(header) > len(raw):
             raise InvalidInputError(f"{HEADER} must be the length of the JSON, 0 to {len(raw)}, got {header!r:.40}")
         size = int(header)
     found = from_json(raw[:size])

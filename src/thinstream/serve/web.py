@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 __all__ = [
     "ClientDisconnect", "PlainTextResponse", "Reply", "Request", "Response", "Route", "Starlette", "StreamingResponse",
+    "is_whole_number",
 ]  # fmt: skip
 
 JSON = "application/json"
@@ -61,6 +62,15 @@ class Request:
         """Who asks, if that is known."""
         client = self.scope.get("client")
         return None if client is None else client[0]
+
+
+def is_whole_number(text: str) -> bool:
+    """Return whether a text is a whole number of at most 18 ASCII digits: other digits, and longer ones, break `int`.
+
+    >>> [is_whole_number(text) for text in ("17", "", "-1", "²", "1" * 5000)]
+    [True, False, False, False, False]
+    """
+    return len(text) <= 18 and text.isascii() and text.isdigit()
 
 
 @lru_cache(256)

@@ -96,6 +96,38 @@ def serve(
     features: Annotated[
         int, option("Features of a row.", LIMITS, "--max-features", min=1, show_default=True)
     ] = 1_000_000,
+    request_features: Annotated[
+        int,
+        option(
+            "Features of all rows of a request, with their n-grams and crosses.",
+            LIMITS,
+            "--max-request-features",
+            min=1,
+            show_default=True,
+        ),
+    ] = 4_000_000,
+    model_bytes: Annotated[
+        int,
+        option(
+            "Bytes that a model may need for the highest feature number of a request.",
+            LIMITS,
+            "--max-model-bytes",
+            min=1,
+            show_default=True,
+        ),
+    ] = 1 << 30,
+    connections: Annotated[
+        int, option("Connections of a process.", LIMITS, "--max-connections", min=1, show_default=True)
+    ] = 1000,
+    per_address: Annotated[
+        int | None,
+        option(
+            "Connections of a process that one client address may have (default: half of all).",
+            LIMITS,
+            "--max-per-address",
+            min=1,
+        ),
+    ] = None,
 ) -> int:
     """Serve models over HTTP: predictions now, labels now or later; what is acknowledged is on disk, and learned once.
 
@@ -115,7 +147,7 @@ def serve(
     places = Places(data)
     with places.held():
         names = register(places, models or (), new or (), bits)
-        listening = Listening(host, port, workers, tokens, certificate, key, log)
+        listening = Listening(host, port, workers, tokens, certificate, key, log, connections=connections)
         sources = by_model(source or [], names)
         settings = Settings(keep, wait, checkpoint_seconds=checkpoint, archive=archive, sources=sources)
         settings = settings._replace(
@@ -125,6 +157,7 @@ def serve(
             keep_bytes=keep_bytes,
             recover=recover,
         )
-        server = Supervisor(places, names, listening, settings, Limits(body, rows, features))
+        limits = Limits(body, rows, features, request_features, model_bytes, per_address=per_address)
+        server = Supervisor(places, names, listening, settings, limits)
         told = f"serving {', '.join(names) or 'no model yet'} on {server.address}"
         return server.run(lambda: print(told, flush=True))

@@ -9,6 +9,7 @@ from thinstream.jit import compiled, scalar
 from thinstream.streams.crossing.declared import MARK
 from thinstream.streams.crossing.plan import Crosses
 from thinstream.streams.crossing.spelling import Members
+from thinstream.streams.expansion import require_few
 from thinstream.streams.text.hashing import absorbed, finished, signed_by, stirred
 
 #: Crosses of one row at most: more would be a mistake, and fill the memory.
@@ -45,6 +46,7 @@ def cross_rows(
     indptr, hashing = np.zeros(len(members.indptr), np.int64), crosses.hashing
     rows = _sizes(members.indptr, members.slots, crosses.plan, plain[0], len(crosses.names), MOST, indptr)
     indptr, size = indptr[: rows + 1], int(indptr[rows])
+    require_few(size, "crosses")
     indices, values = np.empty(size, np.int32), np.empty(size, np.float64)
     parts = np.full((size if traced else 0, max(crosses.widest, 1)), -1, np.int64)
     made = np.zeros(len(crosses.wanted), np.int64)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from thinstream.streams.class_book import label_of
+from thinstream.streams.expansion import require_few
 from thinstream.streams.options import NOTHING
 from thinstream.streams.text import jsonl_parser as parser
 from thinstream.streams.text.csv_cells import read, truth_at
@@ -93,6 +94,7 @@ class Features:
         self.found += features
         if self.form.crosses:
             self.slots += [self.form.crosses.slots(key)] * len(features)
+            require_few(len(self.slots), "crosses")
 
     def take(self, key: str, value: Any) -> None:
         """What an entry of an object gives."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thinstream.jit import compiled, scalar
 from thinstream.spelling import Spelled
+from thinstream.streams.expansion import require_few
 from thinstream.streams.text.hashing import Hashing, encode_names, hashed, murmur, signed_by
 from thinstream.streams.text.letters import BITS, ODD, SPACE, WORD, decoded, encoded, letter_table
 from thinstream.streams.text.names import readable
@@ -21,6 +22,8 @@ from thinstream.streams.text.vectors import WIDE, copy_word, first_of, fits
 from thinstream.streams.text.wording import CHARS, Wording
 
 _BLANK = 32
+#: Room for features is made for words of one letter; usual texts need a third of it.
+_ROOMY = 3
 #: (namespace, name, value)
 Feature = tuple[str, str, float]
 Integers = NDArray[np.int64]
@@ -260,6 +263,7 @@ def run_features(
     counts = np.empty(len(runs.places), np.int64)
     texts = runs.columns >= 0
     room = most_features(wording, (runs.stops - runs.starts)[texts])
+    require_few(room // (1 if wording.chars else _ROOMY), "words or n-grams")
     indices, values = np.empty(room, hashing.kind), np.empty(room)
     spans = np.empty((room if hashing.spells else 0, 4), np.int32)
     # a character in lower case may have three bytes for two; between words there is a byte already
