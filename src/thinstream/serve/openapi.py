@@ -47,7 +47,7 @@ _TENSORS: dict[str, Any] = {
 }
 _CALLS = (
     _Call(
-        "post", "/predict", "read", "Labels and scores. Rows with ids are stored until their labels come (scope learn).",
+        "post", "/predict", "read", "Labels and scores. Rows with ids (scope learn) wait for their labels.",
         _object(["x"], x=_ROW, id=_ID, model=_MODEL),
         {"x": {"size": 3, "sender": "ann"}, "id": "mail 1"},
         {"model": "spam", "version": 17, "label": "ham", "score": -0.4}, (_JSON, _MSGPACK, _TEXT),
