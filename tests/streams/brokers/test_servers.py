@@ -327,6 +327,28 @@ def test_members_of_a_group_are_told_of_a_gap(tmp_path):
         server.kill()
 
 
+@pytest.mark.parametrize("group", [{}, {"group": "g", "consumer": "a"}])
+def test_redis_stream_that_was_made_again(tmp_path, group):
+    server = Redis(tmp_path)
+    try:
+        server.put(ROWS[:20])
+        position = read(server.url(**group))[-1].position
+        server.client.delete("clicks")
+        server.put(ROWS[:5])
+        with pytest.raises(SourceGapError, match=r"20 entries were read, .* --on-gap continue"):
+            read(server.url(**group), position)
+        stream = opened(server.url(**group), on_gap="continue", idle_seconds=60.0)
+        batches = (batch for _, batch in batches_from(stream, position))
+        assert len(next(batch for batch in batches if len(batch))) == 5
+        server.put(ROWS[:5])
+        server.client.xtrim("clicks", maxlen=2, approximate=False)
+        assert len(next(batch for batch in batches if len(batch))) == 2
+        assert stream.lost == 3
+        stream.close()
+    finally:
+        server.kill()
+
+
 def test_redis_that_does_not_count(tmp_path, monkeypatch):
     """Servers before 7.0 cannot tell what they removed: that is an error unless gaps are allowed."""
     server = Redis(tmp_path)

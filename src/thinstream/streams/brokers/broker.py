@@ -87,6 +87,13 @@ def gap(
     return error
 
 
+def unknown_gap(text: str, *, counted: int = 0) -> SourceGapError:
+    """Return the error if nobody knows whether messages are missing."""
+    error = SourceGapError(text)
+    error.lost, error.counted = None, counted
+    return error
+
+
 def reason_of(error: Exception) -> str:
     """Describe an unexpected error in one line.
 

@@ -21,12 +21,12 @@ from thinstream.streams.brokers.broker import (
     Message,
     Place,
     SourceError,
-    SourceGapError,
     SourceLostError,
     gap,
     missing,
     reason_of,
     require_long,
+    unknown_gap,
 )
 
 PORT, SECONDS = 6379, 5.0
@@ -124,12 +124,10 @@ class RedisStream:
     def seek(self, place: Place, taken: int = 0, first: int | None = None) -> None:
         """Goes on after an entry."""
         about, at = self._about(), _id(place)
-        last, added = _place(about["last-generated-id"]), int(about.get("entries-added", taken))
+        last = _place(about["last-generated-id"])
         require_long(self._address, last < place, _id(last), at)
         self._next, self._pending, self._ahead, self._count = at, self._group is not None, [], taken
-        if self._group is None:
-            require_long(self._address, added < taken, f"entry number {added:,}", f"entry number {taken:,}")
-        else:
+        if self._group is not None:
             self._join(place)
             self._count += self._count_pending(place)
 
@@ -203,12 +201,20 @@ class RedisStream:
                 return
             read = int(group.get("entries-read") or 0)
             count = max(count, read) if alone else read
-        length, (first, last) = int(about["length"]), (about[f"{name}-entry"] for name in ("first", "last"))
+        added, length = int(about["entries-added"]), int(about["length"])
+        first, last = (about[f"{name}-entry"] for name in ("first", "last"))
         if not length or (alone and _place(last[0]) <= place):
             length = 0  # all entries that are there were read
         elif _place(first[0]) <= place:
             return  # no entry after the place was trimmed
-        lost = int(about["entries-added"]) - count - length
+        lost = added - count - length
+        if lost < 0 and alone and not self._started:
+            self._count = count + lost
+            raise unknown_gap(
+                f"{self._address}: {count:,} entries were read, and the stream has had {added - length:,} before the "
+                "next one: it was made again or has lost entries, and an unknown number of messages may be missing",
+                counted=lost,
+            )
         if self._started:
             self._started = False
             counted, self._count = count + lost - self._count, count + lost
@@ -225,12 +231,10 @@ class RedisStream:
         """Raise once if the server is too old to count entries."""
         if self._counts:
             self._counts = False
-            error = SourceGapError(
+            raise unknown_gap(
                 f"{self._address}: the server is older than Redis 7.0 and does not count the entries it removes, so "
                 "missing messages cannot be detected"
             )
-            error.lost = None
-            raise error
 
     def _message(self, name: bytes, fields: dict[bytes, bytes]) -> Message:
         try:
