@@ -208,24 +208,21 @@ class RedisStream:
         elif _place(first[0]) <= place:
             return  # no entry after the place was trimmed
         lost = added - count - length
-        if lost < 0 and alone and not self._started:
-            self._count = count + lost
+        if not alone and lost > 0 and not self._started:
+            self._reported = place
+            raise gap(self._address, lost, _id(place), exact=False)
+        counted, self._count = added - length - self._count, added - length
+        if self._started:  # others are missing since before this run
+            self._started = False
+            raise gap(self._address, 0, _id(place), counted=counted)
+        if lost > 0:
+            raise gap(self._address, lost, _id(place), counted=counted)
+        if lost < 0 and alone:
             raise unknown_gap(
                 f"{self._address}: {count:,} entries were read, and the stream has had {added - length:,} before the "
                 "next one: it was made again or has lost entries, and an unknown number of messages may be missing",
-                counted=lost,
+                counted=counted,
             )
-        if self._started:
-            self._started = False
-            counted, self._count = count + lost - self._count, count + lost
-            raise gap(self._address, 0, _id(place), counted=counted)
-        if lost <= 0:
-            return
-        if not alone:
-            self._reported = place
-            raise gap(self._address, lost, _id(place), exact=False)
-        self._count = count + lost
-        raise gap(self._address, lost, _id(place), counted=lost)
 
     def _require_counts(self) -> None:
         """Raise once if the server is too old to count entries."""
