@@ -77,6 +77,14 @@ class SourceLostError(SourceError):
     """A broker that cannot be reached at the moment."""
 
 
+class SourceGapError(SourceError):
+    """Messages that the broker has removed before they were read."""
+
+    lost: int | None = 0  # messages, at most; None: nobody knows how many
+    place: tuple[int, ...] | None = None  # where reading continues, if that is known before the next message
+    counted: int = 0  # to add to the number of messages before the position
+
+
 class ThinstreamWarning(UserWarning):
     """Base of every warning this library gives."""
 

@@ -38,6 +38,8 @@ def train(*arguments, code=0):
         (["redis://h/s", "b.svm"], "one source at a time, got redis://h/s, b.svm"),
         (["redis://h/s", "--format", "parquet"], "the format of messages must be 'libsvm'"),
         (["a.svm", "--idle-seconds", "3"], "--idle-seconds is for messages of redis://, nats:// and kafka://"),
+        (["a.svm", "--on-gap", "stop"], "--on-gap is for messages of redis://, nats:// and kafka://"),
+        (["redis://h/s", "--on-gap", "skip"], "on_gap (--on-gap) must be 'stop' or 'continue', got 'skip'"),
         (["redis://h/s", "--resume"], "checkpoints need a place: give --model or --checkpoint"),
     ],
 )
@@ -177,3 +179,22 @@ def test_no_message_that_can_be_read(server, tmp_path):
     assert "--resume" not in errors
     assert len((tmp_path / "m.ts.dead-letters").read_text().splitlines()) == 2
     assert not (tmp_path / "m.ts").exists()
+
+
+@pytest.mark.services
+def test_messages_that_are_missing(server, tmp_path):
+    """A run stops at a gap, and keeps what it has learned; it continues if that is asked for, and reports the gap."""
+    import redis
+
+    options = [server.url("gappy"), "-m", tmp_path / "m.ts", "--idle-seconds", 0.5, "--classes", "-1,1"]
+    put(server, ROWS[:50], "gappy")
+    train(*options)
+    put(server, ROWS[50:100], "gappy")
+    redis.Redis(port=server.port, password=SECRET).xtrim("gappy", maxlen=20, approximate=False)
+    for _ in range(2):
+        _, errors = train(*options, "--resume", code=1)
+        assert "the broker has removed 30 messages after " in errors
+        assert "--on-gap continue" in errors
+    _, errors = train(*options, "--resume", "--on-gap", "continue")
+    assert "; continuing (30 messages are missing so far)" in errors
+    assert read(tmp_path / "m.ts").learner.t == 70

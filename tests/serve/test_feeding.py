@@ -1,7 +1,9 @@
 """Servers fed by a broker, both killed with SIGKILL under flow: every message is learned exactly once, in order."""
 
 import json
+import os
 import random
+import threading
 import time
 
 import numpy as np
@@ -9,14 +11,19 @@ import pytest
 
 from tests.serve.servers import Server
 from tests.streams.brokers.servers import Flow, Redis, libsvm_rows
+from tests.streams.brokers.test_stream import Listed
 from thinstream.errors import InvalidParameterError
 from thinstream.learners import Classes
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
-from thinstream.serve.feeding import by_model
+from thinstream.serve import feeding
+from thinstream.serve.committing import Committer
+from thinstream.serve.feeding import Feed, by_model
+from thinstream.serve.journal import Journal, Reader
+from thinstream.streams.brokers import opening
 from thinstream.streams.opening import open_stream
 
-ROWS, KILLS = 3_000, 4
+ROWS, KILLS = 3_000, int(os.environ.get("THINSTREAM_KILLS", "4"))
 
 
 def told(server, name):
@@ -47,7 +54,7 @@ def test_a_server_that_is_fed_and_killed(tmp_path):
     server = Server(tmp_path / "data", tmp_path / "m.ts", "--source", source, "--checkpoint-seconds", "0.2")
     try:
         server.until_ready()
-        flow = Flow(redis, rows[1:], per_second=ROWS / 6)
+        flow = Flow(redis, rows[1:], per_second=ROWS / (1.5 * KILLS))
         for kill in range(KILLS):
             time.sleep(dice.uniform(0.3, 1.0))
             if kill == 1:
@@ -106,8 +113,8 @@ def test_a_source_that_goes_away_and_comes_back(tmp_path):
 
 def test_which_model_a_source_feeds():
     pytest.importorskip("redis")
-    assert by_model(["redis://localhost/s?field=a=b"], ["m"]) == {"m": "redis://localhost/s?field=a=b"}
-    assert by_model(["b=redis://localhost/s"], ["a", "b"]) == {"b": "redis://localhost/s"}
+    assert by_model(["redis://localhost/s?field=a=b"], ["m"]) == {"m": ("redis://localhost/s?field=a=b", "stop")}
+    assert by_model(["b=redis://localhost/s"], ["a", "b"], "continue") == {"b": ("redis://localhost/s", "continue")}
 
 
 @pytest.mark.parametrize(
@@ -124,3 +131,112 @@ def test_sources_that_are_refused(sources, names, message):
     with pytest.raises(InvalidParameterError, match=message) as raised:
         by_model(sources, names)
     assert "secret" not in str(raised.value)
+
+
+class Fed:
+    """A feed whose broker is a list, with its journal in a folder."""
+
+    def __init__(self, monkeypatch, folder, broker, on_gap="stop"):
+        monkeypatch.setattr(opening, "open_broker", lambda address: broker)
+        monkeypatch.setattr(feeding, "FIRST", 0.01)
+        monkeypatch.setattr(feeding, "MOST", 0.02)
+        model = Model.fresh("arow", Classes(-1, 1), grow=True, fit_intercept=True)
+        self.folder, self.committer = folder, Committer(Journal(folder / "journal.sqlite"))
+        self.feed = Feed(("redis://localhost/s", on_gap), model, self.committer, folder, lambda: 0)
+
+    def until(self, seconds=10.0, **wanted):
+        """Wait for a status, which is returned."""
+        end = time.monotonic() + seconds
+        while not wanted.items() <= self.feed.status().items():
+            assert time.monotonic() < end, self.feed.status()
+            time.sleep(0.005)
+        return self.feed.status()
+
+    def written(self):
+        reader = Reader(self.folder / "journal.sqlite")
+        entries = reader.after(0, 10**9)
+        reader.close()
+        return len(entries)
+
+    def letters(self):
+        return [json.loads(line) for line in (self.folder / "dead-letters.jsonl").read_text().splitlines()]
+
+    def close(self):
+        self.feed.close()
+        self.committer.close()
+
+
+def test_any_number_of_bad_messages(monkeypatch, tmp_path, capsys):
+    """A server makes progress, and shows what is wrong."""
+    messages = [b"1 1:1"] * 5 + [b"oops"] * 5000
+    fed = Fed(monkeypatch, tmp_path, broker := Listed([messages], [3000] * 9))
+    status = fed.until(rows=5, set_aside=5000)
+    assert (status["up"], status["lost"]) == (True, 0)
+    assert "none of the last 5,000 messages could be read, they are in dead-letters.jsonl; " in status["trouble"]
+    assert capsys.readouterr().err.count("messages could be read, they are in dead-letters.jsonl") == 1
+    assert len(fed.letters()) == 5000
+    broker.parts[0].extend([b"-1 2:1"] * 5)
+    assert fed.until(rows=10)["trouble"] is None
+    fed.close()
+    assert broker.acknowledged[-1] == (5010,)
+    again = Fed(monkeypatch, tmp_path, broker)  # it continues after them, and knows how many there were
+    again.until(up=True, set_aside=5000, rows=0)
+    again.close()
+
+
+def test_a_feed_survives_any_failure(monkeypatch, tmp_path, capsys):
+    """It is opened again, that is logged, no message is lost, and no count falls."""
+    messages = [f"{1 if k % 2 else -1} 1:{k}".encode() if k % 4 else b"oops" for k in range(40)]
+    broker = Listed([messages], [3] * 100)
+    read, counts, calls = broker.read, [], iter(range(1000))
+
+    def fails(most, seconds):
+        counts.append(fed.feed.status()["set_aside"])
+        if (call := next(calls)) % 3 == 2:
+            read(most, seconds)  # what it returns is lost on the way
+            raise (RecursionError("deep"), KeyError("x"), MemoryError())[call % 9 // 3]
+        return read(most, seconds)
+
+    monkeypatch.setattr(broker, "read", lambda most, seconds: [])
+    fed = Fed(monkeypatch, tmp_path, broker)
+    monkeypatch.setattr(broker, "read", fails)
+    fed.until(rows=30, set_aside=10)
+    fed.close()
+    assert counts == sorted(counts)
+    assert [letter["place"] for letter in fed.letters()] == [f"0:{k}" for k in range(0, 40, 4)]
+    said = capsys.readouterr().err
+    assert "thinstream: redis://localhost/s: RecursionError: deep; trying again" in said
+    assert "thinstream: redis://localhost/s: KeyError: 'x'; trying again" in said
+    assert "thinstream: redis://localhost/s can be read again" in said
+
+
+@pytest.mark.parametrize("on_gap", ["stop", "continue"])
+def test_a_gap_in_a_source(monkeypatch, tmp_path, capsys, on_gap):
+    broker, lock = Listed([[b"1 1:1"] * 4]), threading.Lock()
+    read = broker.read
+
+    def locked(most, seconds):
+        time.sleep(0.001)
+        with lock:
+            return read(most, seconds)
+
+    monkeypatch.setattr(broker, "read", locked)
+    fed = Fed(monkeypatch, tmp_path, broker, on_gap)
+    fed.until(rows=4)
+    with lock:
+        broker.trimmed = 7
+        broker.parts[0] += [b"-1 2:1"] * 6
+    if on_gap == "stop":
+        status = fed.until(up=False)
+        assert "has removed 3 messages" in status["trouble"]
+        assert "--on-gap continue" in status["trouble"]
+        time.sleep(0.1)
+        assert fed.feed.status()["rows"] == 4  # it stays so
+    else:
+        assert fed.until(rows=7)["lost"] == 3
+        assert capsys.readouterr().err.endswith("; continuing (3 messages are missing so far)\n")
+    fed.close()
+    again = Fed(monkeypatch, tmp_path, broker, "continue")
+    again.until(lost=3, up=True, rows=3 if on_gap == "stop" else 0)
+    again.close()
+    assert again.written() == 2

@@ -22,6 +22,8 @@ pytestmark = [
 ROWS, POISON = 8_000, 40
 #: Kills of the learner and restarts of the server; Kafka's cluster is a part of the test, which cannot restart it.
 KINDS = {"redis": (Redis, 10, 2), "redis-group": (Redis, 10, 2), "nats": (Nats, 20, 4), "kafka": (Kafka, 5, 0)}
+#: The number of kills with each broker, if others are asked for.
+KILLS = int(os.environ.get("THINSTREAM_KILLS", "0"))
 SOURCE = str(Path(__file__).parents[2] / "src")
 
 
@@ -78,6 +80,7 @@ def killed_again_and_again(server, url, tmp_path, dice, kills, restarts):
 @pytest.mark.parametrize("kind", KINDS)
 def test_kills(kind, tmp_path):
     start, kills, restarts = KINDS[kind]
+    kills = KILLS or kills
     dice = random.Random(kind)
     (tmp_path / "server").mkdir()
     server = start(tmp_path / "server")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from thinstream.cli.declared import option
 from thinstream.cli.options import Reading
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams.brokers import Following, is_address, shown
+from thinstream.streams.brokers import ON_GAP, Following, is_address, shown
 
 if TYPE_CHECKING:
     from thinstream.streams.brokers.stream import MessageStream
@@ -42,6 +42,16 @@ class Source:
             metavar="FILE|stream:NAME",
         ),
     ] = None
+    on_gap: Annotated[
+        str,
+        option(
+            "If the broker has removed messages before they were read: stop with an error (default), or continue "
+            "without them and report how many are missing.",
+            _PANEL,
+            metavar="stop|continue",
+            values=lambda: ON_GAP,
+        ),
+    ] = "stop"
 
     def check(self, given: Any, data: list[str]) -> bool:
         """Whether rows are messages of a broker; raises where options do not go with that."""
@@ -57,6 +67,7 @@ class Source:
             if name in given:
                 flag = "labels" if name == "label_file" else name
                 raise InvalidParameterError(f"--{flag} is not for messages of a broker: {why}")
+        self.following(None).check()
         return True
 
     def as_asked(self, data: list[str], reading: Reading) -> Reading:
@@ -69,7 +80,7 @@ class Source:
     def following(self, model: Path | None) -> Following:
         """The same, dead letters beside the model where nothing else is said."""
         letters = self.dead_letters or (f"{model}.dead-letters" if model is not None else None)
-        return Following(self.rows, self.idle_seconds, letters)
+        return Following(self.rows, self.idle_seconds, letters, self.on_gap)
 
     def look_first(self, data: list[str], reading: Reading, *, quiet: bool) -> Reading:
         """The options with what is found by looking at the first messages, and says what that is."""

@@ -31,6 +31,7 @@ _OF_MODELS = (
     ("source_up", ("source", "up"), False, "1 while the source can be read, else 0"),
     ("source_lag", ("source", "lag"), False, "Messages of the source that were not read yet"),
     ("source_set_aside", ("source", "set_aside"), True, "Messages of the source that could not be read"),
+    ("source_lost", ("source", "lost"), True, "Messages that the broker removed before they were read"),
     ("weights", ("nnz",), False, "Weights that are not zero"),
     ("features", ("features",), False, "Width of the model"),
     ("progressive_error", ("progressive", "error"), False, "Share of rows called wrong before they were learned"),

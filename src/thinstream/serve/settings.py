@@ -34,7 +34,8 @@ class Settings(NamedTuple):
     lag: int = 1_000_000  # requests that may be written and not yet learned
     checkpoint_seconds: float = 60.0
     archive: bool = False  # whether what is cut from the journal is kept
-    sources: dict[str, str] = {}  # noqa: RUF012 (never changed) of models that a broker feeds: its address
+    #: The address of the source that feeds a model, and what to do at a gap ("stop" or "continue"), by model.
+    sources: dict[str, tuple[str, str]] = {}  # noqa: RUF012 (never changed)
     version_rows: int | None = None  # learned between two versions that are kept
     version_seconds: float | None = 600.0
     versions: int = 10  # that are kept

@@ -21,7 +21,8 @@ def open_stream(paths: Any, format: str | None = None, *, cache: bool = False, *
     paths : path, list of paths or address
         Text may be compressed (.gz, .bz2, .xz, .zst). An address is that of a stream of messages, which has no end:
         ``redis://``, ``nats://`` or ``kafka://`` (see docs/sources.md); it also takes the options ``rows`` and
-        ``idle_seconds``, after which it ends, and ``dead_letters``, where messages go that cannot be read.
+        ``idle_seconds``, after which it ends, ``dead_letters``, where messages go that cannot be read, and ``on_gap``:
+        "stop" (default) raises an error if the broker has removed messages before they were read, "continue" doesn't.
     format : {"libsvm", "vw", "csv", "tsv", "jsonl", "parquet", "arrow", "cache"} or None
         None: the ending tells, and a file without one of these is libsvm. Messages are libsvm unless they are said to
         be something else.

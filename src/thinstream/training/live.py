@@ -7,7 +7,7 @@ run that was killed goes on exactly where its last checkpoint is, whatever it ha
 from typing import Any
 
 from thinstream.batch import Position
-from thinstream.errors import NumericalError
+from thinstream.errors import NumericalError, SourceError
 from thinstream.models.model import Model
 from thinstream.streams.brokers.stream import MessageStream
 from thinstream.streams.stream import START
@@ -30,6 +30,7 @@ class LiveRun(Run):
         super().__init__(stream, model, **options)
         self.stopped: Interrupted | None = None  # by a signal
         self._trouble: str | None = None
+        self._gap = ""  # the last one that was reported
         self._kept: Position | None = None  # by the last checkpoint
 
     def run(self) -> Model:
@@ -45,6 +46,10 @@ class LiveRun(Run):
         except Interrupted as stopped:
             self.stopped = stopped
             return self._finished()
+        except SourceError:  # all that was learned stays: the broker may not keep these messages for long
+            if self.checkpoints is not None:
+                self._checkpoint()
+            raise
         finally:
             self.stream.close()
 
@@ -84,4 +89,7 @@ class LiveRun(Run):
             self._trouble = self.stream.trouble
             again = f"{self.stream.address} is there again"
             self.watch.said(again if self._trouble is None else f"{self._trouble}; trying again")
+        if self.stream.known.gap != self._gap:
+            self._gap = self.stream.known.gap
+            self.watch.said(f"{self._gap}; continuing ({self.stream.lost:,} messages are missing so far)")
         super()._learn(batch, asked)

@@ -7,8 +7,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Interrupted(Exception):
-    """The run was asked to stop by a signal, and has."""
+class Interrupted(BaseException):
+    """The run was asked to stop by a signal, and has.
+
+    It is not an `Exception`: code that handles any error of a message must not handle the signal.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

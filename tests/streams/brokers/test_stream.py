@@ -7,22 +7,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinstream.errors import InvalidInputError, InvalidParameterError, SourceError, SourceLostError
+from thinstream.errors import InvalidInputError, InvalidParameterError, SourceError, SourceGapError, SourceLostError
 from thinstream.learners import Classes
 from thinstream.models.model import Model
-from thinstream.streams.brokers import opening
-from thinstream.streams.brokers.broker import Message
+from thinstream.streams.brokers import Address, opening
+from thinstream.streams.brokers.broker import Message, gap
+from thinstream.streams.brokers.redis import row_of
+from thinstream.streams.brokers.stream import MessageStream
 from thinstream.streams.opening import open_stream
 from thinstream.streams.stream import START, batches_from
 from thinstream.training import Checkpoints
 from thinstream.training.live import LiveRun
+from thinstream.training.stopping import Interrupted
 
 
 class Listed:
-    """Messages of two parts, each in its order; reads are as long as told, and fail where told."""
+    """Messages of two parts, each in its order; reads are as long as told, and fail where told.
 
-    def __init__(self, parts, sizes=(), failures=()):
-        self.parts, self._sizes, self._failures = parts, iter(sizes), iter(failures)
+    ``trimmed`` is the number of messages of the first part that are removed before it is read, if they were not.
+    """
+
+    def __init__(self, parts, sizes=(), failures=(), trimmed=0):
+        self.parts, self._sizes, self._failures, self.trimmed = parts, iter(sizes), iter(failures), trimmed
         self.acknowledged, self.aside, self._first = [], [], None
 
     def identity(self):
@@ -37,6 +43,9 @@ class Listed:
     def read(self, most, seconds):
         if next(self._failures, False):
             raise SourceLostError("the list is away")
+        if (lost := self.trimmed - self._at[0]) > 0:
+            self._at[0] = self.trimmed
+            raise gap(Address.of("redis://localhost/s"), lost, "the last", tuple(self._at), counted=lost)
         found = []
         for _ in range(min(most, next(self._sizes, most))):
             left = [k for k, part in enumerate(self.parts) if self._at[k] < len(part)]
@@ -185,7 +194,7 @@ def test_dead_letters_in_a_file_stand_there_once(monkeypatch, tmp_path):
 
 def test_nothing_but_bad_messages_ends_it(monkeypatch):
     stream = opened(monkeypatch, Listed([[b'{"label": 1}'] * 30]), max_errors=20)
-    with pytest.raises(InvalidInputError, match=r"more than 20 messages in a row cannot be read as libsvm \(--format"):
+    with pytest.raises(InvalidInputError, match=r"more than 20 messages in a row \(--max-errors\) cannot be read"):
         list(stream.batches())
     mixed = opened(monkeypatch, Listed([[b"no row", b"1 1:1"] * 30]), max_errors=20)
     assert len(rows_in(mixed.batches())) == 30
@@ -240,3 +249,92 @@ def test_rows_that_cannot_be_learned_are_set_aside(monkeypatch, tmp_path):
     assert (found.t, run.skipped) == (wanted.t, 2) == (60, 2)
     np.testing.assert_array_equal(found.memory.state, wanted.memory.state)
     assert run.state.progress.report().as_dict() == other.state.progress.report().as_dict()
+
+
+def test_a_gap_stops_a_run_unless_it_is_allowed(monkeypatch, tmp_path):
+    """All that was learned before is in the checkpoint; a run that continues says what is missing."""
+    messages = [f"1 1:{k}".encode() for k in range(1, 21)]
+
+    def run(trimmed=0, **options):
+        said, broker = [], Listed([messages], [4] * 10, trimmed=trimmed)
+        stream = opened(monkeypatch, broker, **options)
+        found = LiveRun(stream, Model.fresh("fsol", Classes(-1, 1), grow=True), checkpoints=Checkpoints(tmp_path / "c"))
+        monkeypatch.setattr(found.watch, "said", said.append, raising=False)
+        learn = found._take
+        monkeypatch.setattr(found, "_take", lambda batch: (learn(batch), setattr(broker, "trimmed", 10)))
+        return found, said
+
+    first, said = run()
+    with pytest.raises(SourceGapError, match=r"has removed 6 messages after .* --on-gap continue .* without them$"):
+        first.run()
+    second, said = run(10, on_gap="continue")
+    assert second.resume()
+    assert second.state.position.row == 4
+    assert second.run().learner.t == 14
+    assert second.stream.lost == 6
+    [told] = said
+    assert told.endswith("that had not been read; continuing (6 messages are missing so far)")
+    assert second.state.position == (0, second.state.position.offset, 20, 14, 0)
+
+
+def test_a_run_may_start_after_a_gap(monkeypatch):
+    """The first message there is may be another one when it is read; later ones are missing."""
+    stream = opened(monkeypatch, Listed([[b"1 1:1"] * 5], trimmed=2))
+    assert len(rows_in(stream.batches())) == 3
+    assert stream.lost == 0
+
+
+def test_a_message_that_was_learned_in_part_is_gone(monkeypatch):
+    """Rows of the next message must not be left out in its place."""
+    messages = [b"1 1:1\n1 2:1\n1 3:1", b"1 4:1\n1 5:1"]
+    [batch] = opened(monkeypatch, Listed([messages]), rows=2).batches()
+    assert batch.position.skip == 2
+    stream = opened(monkeypatch, Listed([messages], trimmed=1), on_gap="continue")
+    with pytest.raises(SourceError, match="was learned in part; remove the checkpoint"):
+        list(batches_from(stream, batch.position))
+
+
+@pytest.mark.parametrize("where", ["_rows", "_delivered"])
+@pytest.mark.parametrize("error", [RecursionError("too deep"), MemoryError(), TypeError("a\nb"), KeyError("x")])
+def test_any_error_of_a_message_sets_it_aside(monkeypatch, where, error):
+    messages = [b"1 1:1", b"1 2:1 # boom", b"-1 3:1\n1 4:1", b"-1 5:1"]
+    broker = Listed([messages])
+    stream = opened(monkeypatch, broker, dead_letters="stream:dead")
+    work = getattr(MessageStream, where)
+
+    def fails(self, given, *others):
+        text = given.tobytes() if where == "_rows" else b"".join(each.data for each in others[0])
+        if b"boom" in text and (where == "_rows" or others[1] != [0]):
+            raise error
+        return work(self, given, *others)
+
+    monkeypatch.setattr(MessageStream, where, fails)
+    assert rows_in(stream.batches()) == [(1, [0]), (-1, [2]), (1, [3]), (-1, [4])]
+    assert broker.aside == [("dead", "0:1", " ".join(f"{type(error).__name__}: {error}".split()))]
+    assert stream.skipped.count == 1
+    assert stream.known.position.line == 4
+
+
+def test_a_signal_sets_no_message_aside(monkeypatch):
+    broker = Listed([[b"1 1:1"]])
+    stream = opened(monkeypatch, broker, dead_letters="stream:dead")
+    monkeypatch.setattr(MessageStream, "_rows", lambda self, text: (_ for _ in ()).throw(Interrupted(15)))
+    with pytest.raises(Interrupted):
+        next(stream.batches())
+    assert broker.aside == []
+
+
+def test_entries_of_redis_with_odd_fields():
+    deep = "[" * 100_000
+    assert json.loads(row_of({b"label": b"1", b"text": deep.encode()})) == {"label": 1, "text": deep}
+    assert json.loads(row_of({b"label": b"1", b"n": b"1" * 5000})) == {"label": 1, "n": "1" * 5000}
+
+
+def test_a_message_that_the_broker_cannot_read(monkeypatch):
+    broker = Listed([[b"1 1:1", b"1 2:1", b"1 3:1"]])
+    read = broker.read
+    mark = lambda message: message._replace(error="no good") if message.place == (1,) else message  # noqa: E731
+    monkeypatch.setattr(broker, "read", lambda most, seconds: [*map(mark, read(most, seconds))])
+    stream = opened(monkeypatch, broker, dead_letters="stream:dead")
+    assert rows_in(stream.batches()) == [(1, [0]), (1, [2])]
+    assert broker.aside == [("dead", "0:1", "no good")]

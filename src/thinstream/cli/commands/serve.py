@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from thinstream.cli.declared import argument, option
+from thinstream.streams.brokers import ON_GAP
 
 DURABLE, LIMITS, ACCESS = "Keeping", "Limits", "Access"
 
@@ -43,6 +44,16 @@ def serve(
             metavar="[NAME=]ADDRESS",
         ),
     ] = None,
+    on_gap: Annotated[
+        str,
+        option(
+            "With --source, if the broker has removed messages before they were read: stop the source (default), or "
+            "continue without them and report how many are missing.",
+            None,
+            metavar="stop|continue",
+            values=lambda: ON_GAP,
+        ),
+    ] = "stop",
     workers: Annotated[int, option("Processes that predict.", None, min=1, show_default=True)] = 1,
     host: Annotated[
         str, option("Address to listen on; others than this machine's need --tokens.", ACCESS, show_default=True)
@@ -148,7 +159,7 @@ def serve(
     with places.held():
         names = register(places, models or (), new or (), bits)
         listening = Listening(host, port, workers, tokens, certificate, key, log, connections=connections)
-        sources = by_model(source or [], names)
+        sources = by_model(source or [], names, on_gap)
         settings = Settings(keep, wait, checkpoint_seconds=checkpoint, archive=archive, sources=sources)
         settings = settings._replace(
             versions=versions,

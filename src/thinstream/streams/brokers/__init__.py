@@ -6,6 +6,6 @@ told only what a checkpoint has.
 """
 
 from thinstream.streams.brokers.address import Address, is_address, shown
-from thinstream.streams.brokers.following import Following
+from thinstream.streams.brokers.following import ON_GAP, Following
 
-__all__ = ["Address", "Following", "is_address", "shown"]
+__all__ = ["ON_GAP", "Address", "Following", "is_address", "shown"]

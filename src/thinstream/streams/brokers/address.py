@@ -19,9 +19,9 @@ SCHEMES = {
 }
 #: What an address may say after its question mark, by kind.
 SETTINGS = {
-    "redis": ("format", "header", "from", "gaps", "group", "consumer", "field", "ca"),
-    "nats": ("format", "header", "from", "gaps", "subject", "ca"),
-    "kafka": ("format", "header", "from", "gaps", "group", "sasl", "ca"),
+    "redis": ("format", "header", "from", "group", "consumer", "field", "ca"),
+    "nats": ("format", "header", "from", "subject", "ca"),
+    "kafka": ("format", "header", "from", "group", "sasl", "ca"),
 }
 #: Where a run without a checkpoint begins: at the first message there is, or with those that are still to come.
 FROM = ("start", "new")
@@ -76,8 +76,6 @@ class Address:
                 raise InvalidParameterError(f"{self}: no setting is called {name!r}; {meant(name, known)}")
         if self.begins not in FROM:
             raise InvalidParameterError(f"{self}: from must be {listed(FROM)}, got {self.begins!r}")
-        if self.settings.get("gaps", "ok") != "ok":
-            raise InvalidParameterError(f"{self}: gaps must be 'ok', got {self.settings['gaps']!r}")
         if (ca := self.settings.get("ca")) and not Path(ca).is_file():
             raise InvalidParameterError(f"{self}: ca names a file of certificates, there is no {ca}")
 
@@ -101,11 +99,6 @@ class Address:
         """The line that names the columns of messages in CSV, as a file would have it; empty where it is not said."""
         line = self.settings.get("header", "")
         return line.encode() + b"\n" if line else b""
-
-    @property
-    def may_have_gaps(self) -> bool:
-        """Whether messages may be gone that were never read."""
-        return "gaps" in self.settings
 
     def stream(self, what: str) -> str:
         """The name at the end of its path; ``what`` is what the broker calls it."""

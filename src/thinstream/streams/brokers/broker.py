@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-from thinstream.errors import MissingPackageError, SourceError, SourceLostError
+from thinstream.errors import MissingPackageError, SourceError, SourceGapError, SourceLostError
 from thinstream.streams.brokers.address import Address
 
-__all__ = ["Broker", "Message", "Place", "SourceError", "SourceLostError", "open_broker"]
+__all__ = ["Broker", "Message", "Place", "SourceError", "SourceGapError", "SourceLostError", "open_broker"]
 
 #: Where a source goes on, as plain numbers; what they mean the broker knows.
 Place = tuple[int, ...]
@@ -22,6 +22,7 @@ class Message(NamedTuple):
     place: Place  # its own
     part: int = 0  # of a source that has several
     named: str = ""  # what reasons and dead letters call it
+    error: str = ""  # why it cannot be read, if the broker knows
 
 
 class Broker(Protocol):
@@ -40,7 +41,10 @@ class Broker(Protocol):
         """Connects, and goes on from a place, so many ``taken`` before it; one of several parts may come ``first``."""
 
     def read(self, most: int, seconds: float) -> list[Message]:
-        """Messages there are, up to so many; none if none comes in so many seconds."""
+        """Return up to ``most`` messages, none if none comes in time.
+
+        If messages before the next one were removed, raise `SourceGapError`; the next call continues after them.
+        """
 
     def after(self, place: Place, messages: Sequence[Message]) -> Place:
         """The place after these messages, read from ``place`` on."""
@@ -70,13 +74,33 @@ def missing(scheme: str, package: str, extra: str) -> MissingPackageError:
     return MissingPackageError(f"{scheme} needs {package}: pip install 'thinstream[{extra}]'")
 
 
-def require_kept(address: Address, lost: bool, where: str) -> None:
-    """Raises where messages were removed before they were read, unless that may be."""
-    if lost and not address.may_have_gaps:
-        raise SourceError(
-            f"{address}: messages after {where}, where this run goes on, were removed before they were read; keep them "
-            "longer, or add gaps=ok to the address to go on without them"
-        )
+def gap(
+    address: Address, lost: int, where: str, place: Place | None = None, *, counted: int = 0, exact: bool = True
+) -> SourceGapError:
+    """Return the error for messages after ``where`` that were removed: ``lost``, or at most that many if not exact.
+
+    With ``lost=0`` nothing is missing, and only the position changes.
+    """
+    number = f"{lost:,} message{'s' * (lost != 1)}" if exact else f"an unknown number of messages (at most {lost:,})"
+    error = SourceGapError(f"{address}: the broker has removed {number} after {where} that had not been read")
+    error.lost, error.place, error.counted = lost, place, counted
+    return error
+
+
+def unknown_gap(text: str, *, counted: int = 0) -> SourceGapError:
+    """Return the error if nobody knows whether messages are missing."""
+    error = SourceGapError(text)
+    error.lost, error.counted = None, counted
+    return error
+
+
+def reason_of(error: Exception) -> str:
+    """Describe an unexpected error in one line.
+
+    >>> reason_of(RecursionError("maximum recursion depth exceeded"))
+    'RecursionError: maximum recursion depth exceeded'
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def require_long(address: Address, short: bool, end: str, where: str) -> None:

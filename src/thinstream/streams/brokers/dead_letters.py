@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -10,20 +11,22 @@ from thinstream.errors import FileWriteError, InvalidParameterError
 from thinstream.streams.brokers.broker import Broker, Message
 
 STREAM = "stream:"
+#: A message and why it cannot be read.
+Letter = tuple[Message, str]
 
 
 class DeadLetters(Protocol):
     """Where they go."""
 
-    def put(self, message: Message, reason: str) -> None:
-        """One of them; the same one again stands there once, as far as the place can tell."""
+    def put(self, letters: Sequence[Letter]) -> None:
+        """Write them; one that was written before is left out, as far as the place can tell."""
 
 
 class Nowhere:
     """They are counted and told, and stay where they are: in the source."""
 
-    def put(self, message: Message, reason: str) -> None:
-        """Nothing is done."""
+    def put(self, letters: Sequence[Letter]) -> None:
+        """Do nothing."""
 
 
 class AnotherStream:
@@ -32,9 +35,10 @@ class AnotherStream:
     def __init__(self, broker: Broker, name: str) -> None:
         self._broker, self._name = broker, name
 
-    def put(self, message: Message, reason: str) -> None:
-        """Hands it over."""
-        self._broker.set_aside(self._name, message, reason)
+    def put(self, letters: Sequence[Letter]) -> None:
+        """Hand them over."""
+        for message, reason in letters:
+            self._broker.set_aside(self._name, message, reason)
 
 
 class DeadLetterFile:
@@ -47,19 +51,21 @@ class DeadLetterFile:
         if path.exists():
             self._known = _known(path)
 
-    def put(self, message: Message, reason: str) -> None:
-        """A line, on disk before the run goes on."""
-        if message.named in self._known:  # by a run that was killed before its checkpoint
-            return
-        line = json.dumps({"place": message.named, "reason": reason, **_data(message.data)}) + "\n"
+    def put(self, letters: Sequence[Letter]) -> None:
+        """Write a line for each, on disk before the run continues."""
+        new = {message.named: (message, reason) for message, reason in letters if message.named not in self._known}
+        lines = (
+            json.dumps({"place": place, "reason": reason, **_data(message.data)}) + "\n"
+            for place, (message, reason) in new.items()
+        )  # others are there: a run has written them that was killed before its checkpoint
         try:
             with self._path.open("ab") as file:
-                file.write(line.encode())
+                file.writelines(line.encode() for line in lines)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise FileWriteError(f"{self._path}: cannot be written: {error.strerror}") from error
-        self._known.add(message.named)
+        self._known.update(new)
 
 
 def _data(data: bytes) -> dict[str, str]:

@@ -1,16 +1,20 @@
-"""How long a source without an end is followed, and where messages go that cannot be read."""
+"""How long a source without an end is followed, where bad messages go, and what happens if messages are missing."""
 
 from typing import NamedTuple
 
-from thinstream.errors import InvalidParameterError
+from thinstream.errors import InvalidParameterError, listed
+
+#: Allowed values of ``on_gap``.
+ON_GAP = ("stop", "continue")
 
 
 class Following(NamedTuple):
-    """Until when messages are taken, and what becomes of bad ones."""
+    """When a source ends, and what happens to messages that are bad or missing."""
 
     rows: int | None = None  # in all, those before a checkpoint included
     idle_seconds: float | None = None  # without a message
     dead_letters: str | None = None  # a file, or "stream:NAME" of the same broker
+    on_gap: str = "stop"  # or "continue": what to do if the broker has removed messages before they were read
 
     def check(self) -> None:
         """Raises on a value that is not allowed."""
@@ -18,6 +22,8 @@ class Following(NamedTuple):
             raise InvalidParameterError(f"rows must be 1 or more, or None, got {self.rows!r}")
         if self.idle_seconds is not None and not self.idle_seconds >= 0:
             raise InvalidParameterError(f"idle_seconds must be 0 or more, or None, got {self.idle_seconds!r}")
+        if self.on_gap not in ON_GAP:
+            raise InvalidParameterError(f"on_gap (--on-gap) must be {listed(ON_GAP)}, got {self.on_gap!r}")
 
     def are_enough(self, rows: int) -> bool:
         """Whether so many rows are all that were asked for."""

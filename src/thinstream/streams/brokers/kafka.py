@@ -2,6 +2,9 @@
 
 All partitions of the topic are read, each in its order; the place is the next offset of each of them, and it is in the
 checkpoint. With ``group=`` offsets are committed after checkpoints, for those who watch lags: they are not read again.
+
+Offsets of compacted topics and of transactions jump, so messages are missing only before the first offset of a
+partition. The server refuses to read there.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,8 +16,8 @@ from thinstream.streams.brokers.broker import (
     Place,
     SourceError,
     SourceLostError,
+    gap,
     missing,
-    require_kept,
     require_long,
 )
 from thinstream.streams.brokers.places import MOST
@@ -47,6 +50,7 @@ class KafkaTopic:
         self._away: str | None = None  # what the client says of servers that are gone
         self._first: int | None = None  # the only partition that is read until a message comes
         self._place: Place = ()
+        self._starts: list[int] = []  # the first offset of each partition, when it was last asked for
 
     def _settings(self) -> dict[str, Any]:
         address = self._address
@@ -86,8 +90,6 @@ class KafkaTopic:
         moving = (codes.LEADER_NOT_AVAILABLE, codes.NOT_LEADER_FOR_PARTITION, codes.COORDINATOR_NOT_AVAILABLE)
         if error.code() in (*gone, *moving) or error.retriable():
             raise SourceLostError(f"{self._address}: the server cannot be reached: {error.str()}") from None
-        if error.code() in (codes.OFFSET_OUT_OF_RANGE, codes._AUTO_OFFSET_RESET):
-            require_kept(self._address, True, f"offsets {self._place}")
         raise SourceError(f"{self._address}: the server refuses: {error.str()}") from None
 
     def _partitions(self) -> int:
@@ -127,29 +129,45 @@ class KafkaTopic:
         ends = self._ends(partitions)
         short = len(place) > partitions or any(last < at for (_, last), at in zip(ends, place, strict=False))
         require_long(self._address, short, f"offsets {[last for _, last in ends]}", f"{[*place]}")
-        lost = any(0 < at < begin for (begin, _), at in zip(ends, place, strict=True))
-        require_kept(self._address, lost, f"offsets {[*place]}")
-        self._place = tuple(max(at, begin) for (begin, _), at in zip(ends, place, strict=True))
+        self._place, self._starts = place, [start for start, _ in ends]
         self._first, self._away = first, None
         self._assign()
 
     def _assign(self) -> None:
-        parts = [*enumerate(self._place)] if self._first is None else [(self._first, self._place[self._first])]
-        where = [self._kafka.TopicPartition(self._topic, part, at) for part, at in parts]
+        """Read from the offsets on, or from the first ones there are."""
+        where = [
+            self._kafka.TopicPartition(self._topic, part, max(at, start))
+            for part, (at, start) in enumerate(zip(self._place, self._starts, strict=True))
+            if self._first in (None, part)
+        ]
         self._ask(lambda reader: reader.assign(where))
+
+    def _require_all(self) -> None:
+        """Raise `SourceGapError` if a partition starts after the offset to read next."""
+        before = self._place
+        self._place = tuple(map(max, self._starts, before))
+        if lost := sum(self._place) - sum(before):
+            raise gap(self._address, lost, f"offsets {[*before]}", self._place, counted=lost)
 
     def read(self, most: int, seconds: float) -> list[Message]:
         """The next messages of any partition."""
+        self._require_all()
+        codes, error = self._kafka.KafkaError, None
         found = self._ask(lambda reader: reader.consume(most, seconds))
         messages: list[Message] = []
         for each in found:
-            if each.error() is not None:
-                if messages:  # which comes again
-                    break
-                self._raise(each.error(), self._kafka.KafkaError)
+            if (error := each.error()) is not None:
+                break
             part, offset = each.partition(), each.offset()
             messages.append(Message(each.value() or b"", (offset,), part, f"{part}:{offset}"))
         self._place = self.after(self._place, messages)
+        if error is not None:
+            if error.code() in (codes.OFFSET_OUT_OF_RANGE, codes._AUTO_OFFSET_RESET):  # see `_require_all`
+                self.seek(self._place, first=self._first if not messages else None)
+            elif not messages:
+                self._raise(error, codes)
+            else:  # it comes again, as do the messages after it
+                self._assign()
         if messages and self._first is not None:
             self._first = None
             self._assign()

@@ -3,6 +3,11 @@
 Messages are pulled in the order of the stream by a consumer that lives as long as the connection and acknowledges
 nothing: the place, the sequence of the last message taken, is in the checkpoint and nowhere else. So a stream must keep
 its messages (retention ``limits``), and anybody else may read it, too. ``subject=`` takes those of a subject only.
+
+The sequence of a message is the number of messages that were added up to it, and a position has the number of messages
+up to it: those read, those removed before the run started, and those known to be missing. If it is less, more messages
+are missing. With ``subject=`` nobody can count them: some may be missing if the stream begins after the last sequence
+up to which all was read.
 """
 
 import asyncio
@@ -18,8 +23,8 @@ from thinstream.streams.brokers.broker import (
     Place,
     SourceError,
     SourceLostError,
+    gap,
     missing,
-    require_kept,
     require_long,
 )
 
@@ -53,7 +58,10 @@ class JetStream:
         self._server: Any = None
         self._pull: Any = None
         self._puller: Any = None  # the connection it is of
-        self._place: Place = (0,)
+        self._place: Place = (0,)  # up to which all was read
+        self._noted: Place = (0,)  # the same, as far as a position has it
+        self._count = 0  # messages up to the place
+        self._ahead: list[Message] = []  # messages that were fetched and not returned yet
         self._read = 0  # messages of this consumer
         self._vain = 0  # reads since the last message
         self._last_error: BaseException | None = None
@@ -137,15 +145,16 @@ class JetStream:
     def start(self) -> tuple[int, Place]:
         """Before the first message, or after the last."""
         state = self._about().state
-        before = state.last_seq if self._address.begins == "new" else max(state.first_seq - 1, 0)
-        return before, (before,)
+        if self._address.begins == "new":
+            return state.last_seq, (state.last_seq,)
+        return state.last_seq - state.messages, (max(state.first_seq - 1, 0),)
 
     def seek(self, place: Place, taken: int = 0, first: int | None = None) -> None:
         """A consumer that begins after a message."""
         state = self._about().state
         require_long(self._address, state.last_seq < place[0], str(state.last_seq), str(place[0]))
-        require_kept(self._address, place[0] > 0 and state.first_seq > place[0] + 1, str(place[0]))
-        self._place, self._read, self._vain = place, 0, 0
+        self._place, self._count, self._ahead, self._read, self._vain = place, taken, [], 0, 0
+        self._noted = place
         self._ask(self._subscribe)
 
     async def _subscribe(self) -> None:
@@ -165,19 +174,74 @@ class JetStream:
 
     def read(self, most: int, seconds: float) -> list[Message]:
         """The next messages; `SourceLostError` if some were lost on the way: they are pulled again."""
-        found = self._ask(lambda: self._fetch(most, seconds), seconds + SECONDS)
+        messages, self._ahead = self._ahead, []
+        if not messages:
+            end = self._require_begin() if self._subject else 0
+            messages = self._pulled(most, seconds)
+            if not messages:
+                self._look_around(end)
+        if not self._subject:
+            messages = self._up_to_gap(messages)
+        if messages:
+            self._place = self._noted = messages[-1].place
+            self._count += len(messages)
+        return messages
+
+    def _require_begin(self) -> int:
+        """Raise `SourceGapError` if the stream begins after the next message; else return its last sequence."""
+        state, last = self._about().state, self._place[0]
+        if state.first_seq <= last + 1:
+            return int(state.last_seq)
+        if self._subject:
+            self._place = self._noted = (state.first_seq - 1,)
+            raise gap(self._address, state.first_seq - 1 - last, str(last), self._place, exact=False)
+        lost = state.last_seq - state.messages - self._count
+        if lost > 0:
+            self._count += lost
+            raise gap(self._address, lost, str(last), counted=lost)
+        return int(state.last_seq)
+
+    def _up_to_gap(self, messages: list[Message]) -> list[Message]:
+        """Return the messages before a gap; if there are none, raise `SourceGapError`, and return all others next."""
+        gone = (k for k, message in enumerate(messages) if message.place[0] - 1 > self._count + k)
+        first = next(gone, len(messages))
+        self._ahead = messages[first:]
+        if messages and not first:
+            lost = messages[-1].place[0] - len(messages) - self._count
+            self._count += lost
+            raise gap(self._address, lost, str(self._place[0]), counted=lost)
+        return messages[:first]
+
+    def _pulled(self, most: int, seconds: float) -> list[Message]:
         messages = []
-        for each in found:
+        for each in self._ask(lambda: self._fetch(most, seconds), seconds + SECONDS):
             sequence = each.metadata.sequence
             self._read += 1
             if sequence.consumer != self._read:
                 raise SourceLostError(f"{self._address}: a message was lost on the way")
             messages.append(Message(each.data, (sequence.stream,), named=str(sequence.stream)))
         self._vain = 0 if messages else self._vain + 1
-        if self._vain >= _DOUBT:
+        return messages
+
+    def _look_around(self, end: int) -> None:
+        """Nothing has come: check the consumer and the begin of the stream.
+
+        With a subject, all up to ``end``, which was the stream's end before, is read, unless something is on its way.
+        """
+        doubt = self._vain >= _DOUBT
+        if doubt:
             self._vain = 0
             self._ask(self._require_consumer)
-        return messages
+        if not self._subject:
+            self._require_begin()
+            return
+        if end > self._place[0]:
+            consumer = self._ask(lambda: self._pull.consumer_info())
+            if not consumer.num_pending and consumer.delivered.consumer_seq == self._read:
+                self._place = (end,)
+        if doubt and self._place != self._noted:  # rarely, as each new position is written to disk
+            before, self._noted = self._noted, self._place
+            raise gap(self._address, 0, str(before[0]), self._place)
 
     async def _fetch(self, most: int, seconds: float) -> Any:
         if self._puller is not self._server:  # that connection is gone, and the consumer with it

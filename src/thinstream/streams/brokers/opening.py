@@ -9,7 +9,7 @@ import numpy as np
 
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.streams.brokers.address import Address, only_address
-from thinstream.streams.brokers.broker import Broker, open_broker
+from thinstream.streams.brokers.broker import Broker, SourceGapError, open_broker
 from thinstream.streams.brokers.dead_letters import dead_letters
 from thinstream.streams.brokers.following import Following
 from thinstream.streams.brokers.stream import MESSAGES, TICK, MessageStream
@@ -95,7 +95,10 @@ def _first(broker: Broker, records: int, idle_seconds: float | None) -> tuple[li
     taken, place = broker.start()
     broker.seek(place, taken)
     while len(found) < records:
-        messages = broker.read(min(MESSAGES, records - len(found)), TICK)
+        try:
+            messages = broker.read(min(MESSAGES, records - len(found)), TICK)
+        except SourceGapError:  # these messages are only looked at
+            continue
         found += [each.data for each in messages]
         waited = time.monotonic() - since
         if not messages and (len(found) >= ENOUGH or (found and waited >= PATIENCE)):

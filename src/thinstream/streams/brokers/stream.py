@@ -11,8 +11,15 @@ import numpy as np
 from thinstream.batch import Batch, Position
 from thinstream.errors import InvalidInputError
 from thinstream.streams.brokers.address import Address
-from thinstream.streams.brokers.broker import Broker, Message, SourceError, SourceLostError
-from thinstream.streams.brokers.dead_letters import DeadLetters, Nowhere
+from thinstream.streams.brokers.broker import (
+    Broker,
+    Message,
+    SourceError,
+    SourceGapError,
+    SourceLostError,
+    reason_of,
+)
+from thinstream.streams.brokers.dead_letters import DeadLetters, Letter, Nowhere
 from thinstream.streams.brokers.following import Following
 from thinstream.streams.brokers.places import Taken, as_number, as_place
 from thinstream.streams.reading import Rows, TextStream, numbered
@@ -35,6 +42,9 @@ class Known:
     taken: Taken | None = None  # what the last batch was made of
     trouble: str | None = None  # why nothing comes
     bad: int = 0  # messages that could not be read since the last one that could
+    reason: str = ""  # why the last of them could not
+    lost: int = 0  # messages that the broker removed before they were read
+    gap: str = ""  # describes the last gap
     lag: int | None = None
     asked: float = -np.inf  # when the lag was
     position: Position = START
@@ -76,6 +86,17 @@ class MessageStream(TextStream):
         return self.known.trouble
 
     @property
+    def lost(self) -> int:
+        """The number of messages that the broker removed before they were read, at most."""
+        return self.known.lost
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks on the rows, and on messages that are missing."""
+        lost = f"{self.address}: {self.lost:,} messages were removed before they were read; the last gap: "
+        return [*super().remarks, *([lost + self.known.gap] if self.known.gap else [])]
+
+    @property
     def lag(self) -> int | None:
         """Messages that are there and not taken yet, as of a second ago; None where nobody knows."""
         known, now = self.known, time.monotonic()
@@ -107,8 +128,8 @@ class MessageStream(TextStream):
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
         """The rows from ``start`` on; now and then a batch without rows, so that whoever follows it can look about."""
-        known, following, position = self.known, self.following, start
-        if not start.offset:
+        known, following, position, fresh = self.known, self.following, start, not start.offset
+        if fresh:
             before, place = self.broker.start()
             position = start._replace(offset=as_number(place), line=before)
         self._seek(position)
@@ -119,7 +140,11 @@ class MessageStream(TextStream):
                     self._seek(position)
                     known.trouble, pause, since = None, FIRST, time.monotonic()
                 messages = self.broker.read(MESSAGES, TICK)
-                found = self._read(messages, position) if messages else []
+                found, fresh = self._read(messages, position) if messages else [], False
+            except SourceGapError as gap:
+                known.position = position = self._past(gap, position, fresh)
+                yield self._nothing(position)
+                continue
             except SourceLostError as error:
                 known.trouble, since = str(error), time.monotonic()
                 yield self._nothing(position)
@@ -144,22 +169,50 @@ class MessageStream(TextStream):
         first = position.part - 1 if position.part else None
         self.broker.seek(as_place(position.offset), position.line, first)
 
+    def _past(self, gap: SourceGapError, position: Position, fresh: bool) -> Position:
+        """Return the position after a gap, or raise unless gaps are allowed; a fresh run starts after the gap."""
+        if gap.lost is None or (gap.lost and not fresh):
+            if self.following.on_gap == "stop":
+                gap.args = (
+                    f"{gap}; keep messages in the broker for longer, or pass --on-gap continue (in Python: "
+                    "on_gap='continue') to continue without them",
+                )
+                raise gap
+            if position.part:
+                raise SourceError(f"{gap}; one was learned in part; remove the checkpoint to start from scratch")
+            self.known.lost += gap.lost or 0
+            self.known.gap = str(gap)
+        offset = position.offset if gap.place is None else as_number(gap.place)
+        return position._replace(offset=offset, line=position.line + gap.counted)
+
     def _nothing(self, position: Position) -> Batch:
         return self._rows(np.empty(0, dtype=np.uint8)).batch(position.row, position)
 
     def _read(self, messages: Sequence[Message], before: Position) -> list[tuple[Taken, Batch]]:
         """The rows of messages, with what they were made of: one batch, unless they can only be read one by one."""
-        rows, counts = self._rows(_joined(messages)), [1] * len(messages)
-        refused, most = self.known.refused, self.options.max_line
-        plain = all(_is_line(each.data, most) and each.named not in refused for each in messages)
-        if not plain or self._why_bad(rows) is not None or len(rows.parsed.labels) != len(messages):
+        counts, refused, most = [1] * len(messages), self.known.refused, self.options.max_line
+        plain = all(_is_line(each.data, most) and each.named not in refused and not each.error for each in messages)
+        rows = self._parse_together(messages, counts) if plain else None
+        if rows is None:
             counts = self._sorted_out(messages)
             good = [message for message, count in zip(messages, counts, strict=True) if count]
-            rows = self._rows(_joined(good))
-            if good and (self._why_bad(rows) is not None or len(rows.parsed.labels) != sum(counts)):
-                return self._one_by_one(messages, counts, before)
+            rows = self._parse_together(good, counts)
         self.known.bad = 0 if counts[-1] else self.known.bad
-        return [self._delivered(rows, messages, counts, before)]
+        if rows is not None:
+            try:
+                return [self._delivered(rows, messages, counts, before)]
+            except Exception:
+                rows = None  # reading them one by one shows which message it is
+        return self._one_by_one(messages, counts, before)
+
+    def _parse_together(self, messages: Sequence[Message], counts: Sequence[int]) -> Rows | None:
+        """Return the rows of messages that have ``counts`` rows; None if they cannot be read as one text."""
+        try:
+            rows = self._rows(_joined(messages))
+            good = self._why_bad(rows) is None or not messages
+        except Exception:  # reading them one by one shows which message it is
+            return None
+        return rows if good and len(rows.parsed.labels) == sum(counts) else None
 
     def _one_by_one(
         self, messages: Sequence[Message], counts: list[int], before: Position
@@ -167,8 +220,13 @@ class MessageStream(TextStream):
         found = []
         for message, count in zip(messages, counts, strict=True):
             rows = self._sorted_out([message])[0] if count else 0
-            found.append(self._delivered(self._rows(_joined([message] if rows else [])), [message], [rows], before))
-            before = found[-1][0].end
+            try:
+                one = self._delivered(self._rows(_joined([message] if rows else [])), [message], [rows], before)
+            except Exception as error:  # the next message may be fine
+                self._set_aside([(message, reason_of(error))])
+                one = self._delivered(self._rows(_joined([])), [message], [0], before)
+            found.append(one)
+            before = one[0].end
         return found
 
     def _delivered(
@@ -185,21 +243,40 @@ class MessageStream(TextStream):
 
     def _sorted_out(self, messages: Sequence[Message]) -> list[int]:
         """How many rows each message has; those that cannot be read have none, and are set aside."""
-        counts, aside = [], []
+        counts, aside = [], list[Letter]()
         for message in messages:
-            rows = self._rows(_joined([message]))
-            reason = self.known.refused.get(message.named) or self._why_bad(rows)
+            reason: str | None = self.known.refused.get(message.named) or message.error or None
+            rows = 0
             if len(message.data) > self.options.max_line:
                 reason = f"a message may have {self.options.max_line:,} bytes (--max-line), got {len(message.data):,}"
-            elif reason is None and not len(rows.parsed.labels):
-                reason = "there is no row in it"
-            counts.append(len(rows.parsed.labels) if reason is None else 0)
-            self.known.bad = 0 if reason is None else self.known.bad + 1
-            if reason is not None:
-                aside.append(self._set_aside(message, reason))
-        for told in aside:  # once all of them are where they go: till then a lost server may bring us here again
-            self.skipped.add(told)
+            elif reason is None:
+                rows, reason = self._count_rows(message)
+            counts.append(rows)
+            if reason is None:
+                self.known.bad = 0
+            else:
+                self.known.bad += 1
+                aside.append((message, reason))
+            if self.known.bad > self.options.max_errors:
+                break
+        self._set_aside(aside)
+        if self.known.bad > self.options.max_errors:
+            raise InvalidInputError(
+                f"more than {self.options.max_errors:,} messages in a row (--max-errors) cannot be read as "
+                f"{self.reading['format']} (--format says what they are), the last: {self.known.reason}"
+            )
         return counts
+
+    def _count_rows(self, message: Message) -> tuple[int, str | None]:
+        """Return how many rows a message has, or why it cannot be read."""
+        try:
+            rows = self._rows(_joined([message]))
+            reason = self._why_bad(rows)
+        except Exception as error:  # the next message may be fine
+            return 0, reason_of(error)
+        if reason is None and not len(rows.parsed.labels):
+            reason = "there is no row in it"
+        return len(rows.parsed.labels) if reason is None else 0, reason
 
     def _why_bad(self, rows: Rows) -> str | None:
         if rows.parsed.error is not None:
@@ -211,15 +288,16 @@ class MessageStream(TextStream):
             return f"features have numbers up to {self.widest:,}, got one that is higher"
         return "there is no label in it" if rows.y is None and self.options.labels else None
 
-    def _set_aside(self, message: Message, reason: str) -> str:
-        told = f"{self.address}, message {message.named}: {reason}"
-        if self.known.bad > self.options.max_errors:
-            raise InvalidInputError(
-                f"more than {self.options.max_errors:,} messages in a row cannot be read as {self.reading['format']} "
-                f"(--format says what they are), the last: {told}"
-            )
-        self.letters.put(message, reason)
-        return told
+    def _set_aside(self, letters: Sequence[Letter]) -> None:
+        """Put messages where bad ones go, then count them: until then a lost server may bring them again."""
+        if letters:
+            self.letters.put(letters)
+            self.known.reason = self._told(*letters[-1])
+        for message, reason in letters:
+            self.skipped.add(self._told(message, reason))
+
+    def _told(self, message: Message, reason: str) -> str:
+        return f"{self.address}, message {message.named}: {reason}"
 
 
 def _joined(messages: Sequence[Message]) -> Any:
