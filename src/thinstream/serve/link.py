@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -14,11 +15,13 @@ from thinstream.serve.wire import Ask, Frames, Told, framed
 
 _GONE = "the learning process is starting; predictions go on, try again in a second"
 _LATE = (
-    "the learning process has not answered within %g s; it is not known whether the request was written, so send it "
+    "the learning process has not answered in time; it is not known whether the request was written, so send it "
     "again with the same Idempotency-Key"
 )
 #: Seconds between two attempts to reach it.
 _AGAIN = 0.1
+#: Seconds between two looks for questions that have waited too long.
+_LOOK = 0.2
 #: Seconds to wait for the answer to some questions, instead of `Limits.answer_seconds`: health checks must be fast, and
 #: changes of a model may replay its journal or compile code.
 _SECONDS = {"status": 2.0, "load": 600.0, "unload": 600.0, "change": 600.0}
@@ -33,7 +36,9 @@ class _Line(asyncio.Protocol):
     """One connection, and what waits for an answer on it."""
 
     def __init__(self) -> None:
-        self._frames, self._waiting = Frames(Told), dict[int, asyncio.Future[Told]]()
+        self._frames = Frames(Told)
+        #: The answers that are awaited, and until when.
+        self._waiting: dict[int, tuple[asyncio.Future[Told], float]] = {}
         self._transport: Any = None
         self._out: list[bytes] = []
         self.lost = asyncio.Event()
@@ -41,15 +46,19 @@ class _Line(asyncio.Protocol):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def unsent(self) -> int:
-        """Bytes that the learning process has not read yet."""
-        size: int = self._transport.get_write_buffer_size()
-        return size
+    def is_full(self, most: int) -> bool:
+        """Return whether ``most`` questions wait for answers, or too many bytes to be sent."""
+        return len(self._waiting) >= most or self._transport.get_write_buffer_size() > _UNSENT
 
     def forget(self, number: int) -> None:
         """Stops waiting for the answer to a question."""
         self._waiting.pop(number, None)
+
+    def expire(self, now: float) -> None:
+        """Ends the wait for answers that have not come in time."""
+        for future, until in [*self._waiting.values()]:
+            if now >= until and not future.done():
+                future.set_exception(Refused(503, _LATE, retry_after=1))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The learning process is there."""
@@ -58,21 +67,22 @@ class _Line(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone: nobody knows whether what was asked is on disk, so it has to be asked again, with the same id."""
         self.lost.set()
-        for future in self._waiting.values():
+        for future, _ in self._waiting.values():
             if not future.done():
                 future.set_exception(Refused(503, _GONE, retry_after=1))
 
     def data_received(self, data: bytes) -> None:
         """Answers come."""
         for told in self._frames.take(data):
-            future = self._waiting.pop(told.number, None)
+            future, _ = self._waiting.pop(told.number, (None, 0.0))
             if future is not None and not future.done():
                 future.set_result(told)
 
-    def ask(self, asked: Ask) -> asyncio.Future[Told]:
-        """Sends a question, with others that come at the same time; its answer."""
+    def ask(self, asked: Ask, seconds: float) -> asyncio.Future[Told]:
+        """Sends a question, with others that come at the same time; its answer, which has to come within some time."""
         loop = asyncio.get_running_loop()
-        future = self._waiting[asked.number] = loop.create_future()
+        future: asyncio.Future[Told] = loop.create_future()
+        self._waiting[asked.number] = future, loop.time() + seconds
         if not self._out:
             loop.call_soon(self._send)
         self._out.append(framed(asked))
@@ -125,7 +135,10 @@ class Link:
                 await asyncio.sleep(_AGAIN)
                 continue
             self._line = line
-            await line.lost.wait()
+            while not line.lost.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(line.lost.wait(), _LOOK)
+                line.expire(loop.time())
             self._line = None
 
     async def ask(self, what: str, model: str = "", **more: Any) -> dict[str, Any]:
@@ -133,26 +146,25 @@ class Link:
         line, limits = self._line, self._limits
         if line is None or line.lost.is_set():
             raise Refused(503, _GONE, retry_after=1)
-        if what != "status" and (len(line) >= limits.questions or line.unsent > _UNSENT):
+        if what != "status" and line.is_full(limits.questions):
             raise Refused(
                 503, f"{len(line)} requests already wait for the learning process; try again later", retry_after=1
             )
-        number, seconds = next(self._numbers), _SECONDS.get(what, limits.answer_seconds)
-        future, scope = line.ask(Ask(number, what, model, **more)), current_scope.get()
-        timer = asyncio.get_running_loop().call_later(seconds, _end, future, seconds)
+        number, scope = next(self._numbers), current_scope.get()
+        future = line.ask(Ask(number, what, model, **more), _SECONDS.get(what, limits.answer_seconds))
         if scope is not None:
-            scope[DROP] = partial(_end, future)
+            scope[DROP] = partial(_drop, future)
         try:
             told = await future
-        finally:
-            timer.cancel()
+        except BaseException:
             line.forget(number)
+            raise
         if told.status != 200:
             raise Refused(told.status, told.answer["error"], retry_after=1 if told.status in (429, 503) else None)
         return told.answer
 
 
-def _end(future: asyncio.Future[Told], seconds: float | None = None) -> None:
-    """Ends the wait for an answer: after some seconds, or because the client is gone."""
+def _drop(future: asyncio.Future[Told]) -> None:
+    """Ends the wait for an answer because the client left."""
     if not future.done():
-        future.set_exception(ClientDisconnect() if seconds is None else Refused(503, _LATE % seconds, retry_after=1))
+        future.set_exception(ClientDisconnect())
