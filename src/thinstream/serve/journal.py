@@ -6,13 +6,14 @@ the same file, so that a label takes its row from there and puts it into the jou
 """
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,21 +114,23 @@ class Journal:
             self._tables.execute("PRAGMA synchronous=FULL")
             self._tables.execute("PRAGMA wal_autocheckpoint=4000")
             self._tables.executescript(_TABLES + TABLES)
-            self._inode, self._log_inode = path.stat().st_ino, cast("int | None", None)
+            self._file, self._log = str(path), f"{path}-wal"
+            self._inode, self._log_inode, self._is_gone = path.stat().st_ino, 0, False
             self.waiting = Waiting(keep, seconds, self._tables, clock or SteadyClock(self._latest()), keep_bytes)
             self.newest = self.last  # entry, written or about to be
             self._new: list[Entry] = []
 
     def _require_files(self) -> None:
         """Raise if the file or its log was deleted or replaced: what is written now is lost with this process."""
-        log = Path(f"{self.path}-wal")
         try:
-            if self._log_inode is None:  # there is none before the first transaction
-                self._log_inode = log.stat().st_ino
-            if (self.path.stat().st_ino, log.stat().st_ino) == (self._inode, self._log_inode):
-                return
+            if not self._is_gone:
+                own, log = os.stat(self._file).st_ino, os.stat(self._log).st_ino
+                self._log_inode = self._log_inode or log
+                if own == self._inode and log == self._log_inode:
+                    return
         except FileNotFoundError:
             pass
+        self._is_gone = True
         raise sqlite3.OperationalError(
             "its file was deleted or replaced while the server ran; stop the server and start it with --recover"
         )
@@ -148,7 +151,7 @@ class Journal:
     def transaction(self) -> Iterator[None]:
         """What is done in the block is on disk at its end, all of it; after an error none of it is there."""
         with self.explained("written"):
-            if self._log_inode is not None:
+            if self._log_inode:  # there is a log after the first transaction
                 self._require_files()
             self._tables.execute("BEGIN IMMEDIATE")
             before = self.newest

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,14 +166,15 @@ class JournalStream:
         try:
             while True:
                 number = position.offset
-                entries = self._bell.after(number, ROWS) or reader.after(number, ROWS)
+                recent = self._bell.after(number, ROWS)
+                entries = recent or reader.after(number, ROWS)
                 if self._bell.over(bool(entries)):
                     raise Interrupted(signal.SIGTERM)
-                for change, some in _between_changes(entries, reader):
+                for change, some, last in _between_changes(entries, reader, is_read=not recent):
                     if change is not None:
-                        self._happens(change, some[0].number)
+                        self._happens(change, last)
                     batch = self._batch(some, reader) if change is None else self._empty()
-                    position = Position(offset=some[-1].number, row=position.row + len(batch))
+                    position = Position(offset=last, row=position.row + len(batch))
                     yield replace(batch, position=position)
                 if entries:
                     continue
@@ -190,7 +191,6 @@ class JournalStream:
         return Batch(np.zeros(1, np.int64), np.empty(0, np.int32), values, 0, self._coded([]))
 
     def _batch(self, entries: list[Entry], reader: Reader) -> Batch:
-        entries = [entry for entry in entries if is_sound(entry.data)]
         if not entries:
             return self._empty()
         self._entries = entries
@@ -236,27 +236,37 @@ class JournalStream:
         return number, place, pack(batch.until(place + 1).after(place), labels[place : place + 1])
 
 
-def _between_changes(entries: list[Entry], reader: Reader) -> Iterator[tuple[Change | None, list[Entry]]]:
-    """Entries of rows that follow each other, and each change alone; `DamagedEntryError` at one that is damaged."""
-    rows = list[Entry]()
+def _between_changes(entries: list[Entry], reader: Reader, is_read: bool) -> Iterator["_Part"]:
+    """Entries of rows that follow each other, and each change alone; `DamagedEntryError` at one that is damaged.
+
+    Entries are checked if they were read from the disk.
+    """
+    rows, last = list[Entry](), 0
     for entry in entries:
-        if not is_sound(entry.data):
+        if is_read and not is_sound(entry.data):
             if WHOLE_ENTRY not in reader.refused(entry.number, entry.number).get(entry.number, ()):
-                if rows:
-                    yield None, rows
+                if last:
+                    yield _Part(None, rows, last)
                 raise DamagedEntryError(entry.number)
+        elif (change := change_of(entry.data)) is None:
             rows.append(entry)
+        else:
+            if last:
+                yield _Part(None, rows, last)
+            rows, last = [], 0
+            yield _Part(change, [entry], entry.number)
             continue
-        change = change_of(entry.data)
-        if change is None:
-            rows.append(entry)
-            continue
-        if rows:
-            yield None, rows
-        rows = []
-        yield change, [entry]
-    if rows:
-        yield None, rows
+        last = entry.number
+    if last:
+        yield _Part(None, rows, last)
+
+
+class _Part(NamedTuple):
+    """A change, or entries of rows; and the number of the last entry, which may be one that was set aside."""
+
+    change: Change | None
+    entries: list[Entry]
+    last: int
 
 
 def kept_places(entries: Sequence[Entry], reader: Reader) -> list[tuple[int, tuple[int, int]]]:
