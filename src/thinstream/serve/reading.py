@@ -52,6 +52,7 @@ class RowReader:
         self._streams: dict[tuple[str, bool], Any] = {}
         #: What n-grams and crosses may make of a request, checked before the memory for it is allocated.
         self._few = AtMost(limits.request_features)
+        self._few_of_lines = self._few if self.named else nullcontext()  # numbered features are not expanded
 
     def _stream(self, kind: str, labelled: bool) -> Any:
         """What reads lines, set up once."""
@@ -218,7 +219,7 @@ class RowReader:
         if not labelled and self.named:
             return self._unlabelled(lines), None
         stream, joined = self._stream(self._kind(lines), labelled), bytearray().join(line + b"\n" for line in lines)
-        with self._few if self.named else nullcontext():
+        with self._few_of_lines:
             batch, labels = stream.labelled_rows_of(joined) if labelled else (stream.rows_of(joined), None)
         return self._checked(batch, len(lines)), labels
 
