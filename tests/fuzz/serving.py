@@ -38,6 +38,7 @@ TARGETS = [
     ("POST", "/v2/repository/models/two/load"),
     ("POST", "/v2/repository/models/none/unload"),
     ("GET", "/v2"),
+    ("GET", "/v2/models/two/quarantine"),
     ("GET", "/v2/health/live"),
     ("GET", "/v2/health/ready"),
     ("GET", "/v2/models/two"),
@@ -211,11 +212,13 @@ class Target:
             raise Finding(f"{status} {said[:200]!r} to {scope['method']} {scope['path']} {data!r}")
         if status >= 400:
             self._check_words(json.loads(said)["error"], data)
-        elif "/challengers/" in scope["path"]:
-            self.entries += not json.loads(said).get("again")
+            return
+        kind = dict(scope["headers"])[b"content-type"]
+        decode = msgspec.msgpack.decode if kind == KINDS[1] else json.loads
+        if "/challengers/" in scope["path"]:
+            self.entries += not decode(said).get("again")
         elif scope["path"] in ("/learn", "/label"):
-            kind = dict(scope["headers"])[b"content-type"]
-            told = (msgspec.msgpack.decode if kind == KINDS[1] else json.loads)(said)
+            told = decode(said)
             self.entries += 0 if told.get("again") else told.get("rows", told.get("learned", 0)) > 0
 
     def _check_words(self, said, data):

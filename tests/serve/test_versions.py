@@ -278,6 +278,25 @@ def test_a_challenger_of_other_classes_is_refused(served, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"parameters": ["eta"]},
+        {"parameters": "eta"},
+        {"parameters": {"grow": True}},
+        {"parameters": {"r": 1.0}, "algorithm": "auto"},
+        {"parameters": {"eta": []}},
+        {"scale": ["max"]},
+        {"normalize": 2},
+    ],
+)
+def test_a_challenger_with_bad_parameters_is_refused(served, given):
+    """In words, whatever they are."""
+    said = change(served.keeper, "challenge", status=422, **{"name": "rival", "algorithm": "fsol", **given})
+    assert said["error"]
+    assert served.keeper.rivals()["challengers"] == []
+
+
 def test_a_challenger_that_fails_is_out_and_the_champion_goes_on(served, tmp_path):
     change(served.keeper, "challenge", name="rival", algorithm="fsol", parameters={"eta": 1e38})
     served.teach(100)

@@ -116,6 +116,10 @@ def make_learner(algorithm: str, *, n_features: int, parameters: Mapping[str, An
     from thinstream.learners.learner import Learner
 
     declared, given = find(algorithm), dict(parameters or {})
+    known = [parameter.name for parameter in declared.parameters]
+    for name in given:
+        if name not in known:
+            raise InvalidParameterError(unknown_parameter(declared.name, name, listed(known) if known else ""))
     if declared.learner is not None:
         return declared.learner(width=n_features, **more, **given)
     kind = FullLearner if {**more, **given}.get("covariance") == "full" else Learner

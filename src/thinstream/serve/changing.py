@@ -136,9 +136,11 @@ class Changes:
                 except ModelFileError as error:
                     raise InvalidInputError(str(error).replace(file.name, "the challenger's file")) from None
         else:
-            algorithm = change.what.get("algorithm")
+            algorithm, parameters = change.what.get("algorithm"), change.what.get("parameters") or {}
             if not isinstance(algorithm, str):
                 raise InvalidParameterError("a challenger is a model file, or has the name of an algorithm")
+            if not isinstance(parameters, dict):
+                raise InvalidParameterError(f"parameters must be an object of names and values, got {parameters!r:.40}")
             if find(algorithm).kind == "batch":
                 raise InvalidParameterError(
                     f"{find(algorithm).name} takes many rows at once; choose one that learns online"
@@ -150,7 +152,7 @@ class Changes:
                 dtype=like.learner.dtype.name,
                 grow=True,
                 fit_intercept=bool(like.learner.offset),
-                parameters=change.what.get("parameters") or {},
+                parameters=parameters,
                 scale=change.what.get("scale"),
                 normalize=change.what.get("normalize"),
             )

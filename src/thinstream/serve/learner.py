@@ -6,6 +6,7 @@ import select
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -67,7 +68,7 @@ class House:
             tell((200, {name: keeper.look(since.get(name, -1)) for name, keeper in self.keepers.items()}))
         elif asked.what in ("load", "unload"):  # which takes a while: others are answered meanwhile
             change = self.load if asked.what == "load" else self.unload
-            threading.Thread(target=lambda: tell(change(asked.model)), daemon=True).start()
+            _in_thread(lambda: tell(change(asked.model)), tell)
         elif (keeper := self.keepers.get(asked.model)) is None:
             tell((404, {"error": f"no model {asked.model!r} is loaded"}))
         elif asked.what == "rivals":
@@ -75,9 +76,22 @@ class House:
         elif asked.what == "quarantine":
             tell((200, keeper.quarantine()))
         elif asked.what == "change":  # which may compile: others are answered meanwhile
-            threading.Thread(target=lambda: keeper.ask(asked, tell), daemon=True).start()
+            _in_thread(lambda: keeper.ask(asked, tell), tell)
         else:
             keeper.ask(asked, tell)
+
+
+def _in_thread(work: Callable[[], None], tell: Callable[[Answer], None]) -> None:
+    """Do some work in a thread; whatever happens, the client is answered."""
+
+    def run() -> None:
+        try:
+            work()
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            tell((500, {"error": "the request failed; nothing was changed"}))
+
+    threading.Thread(target=run, daemon=True).start()
 
 
 class Door(asyncio.Protocol):
