@@ -274,7 +274,7 @@ def test_memory_that_runs_out_costs_one_row(places, tmp_path, monkeypatch, kind)
     assert keeper.failure is None
     found = keeper.quarantine()
     assert found["count"] == 1
-    assert [(row["number"], row["row"], row["reason"]) for row in found["rows"]] == [(2, 10, "MemoryError")]
+    assert [(row["entry"], row["row"], row["reason"]) for row in found["rows"]] == [(2, 10, "MemoryError")]
     keeper.close()
     alone = model.copy()
     coded = classes.coded(labels)

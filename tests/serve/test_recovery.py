@@ -13,7 +13,7 @@ from tests.serve.rows import random_rows
 from tests.serve.servers import Server
 from tests.serve.test_learning import answer_to, made, state_of, teach, until, until_learned
 from thinstream.cli.app import run
-from thinstream.errors import InvalidInputError
+from thinstream.errors import InvalidInputError, ThinstreamError
 from thinstream.learners import Classes
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
@@ -82,7 +82,7 @@ def test_a_journal_older_than_its_checkpoint(served, tmp_path, capfd):
     for file in served.folder.glob("journal*"):
         file.unlink()
     copied(tmp_path / "old" / "journal.sqlite", served.folder)
-    with pytest.raises(JournalMismatchError, match=r"older than the checkpoint: its last entry is 30, .* up to 100"):
+    with pytest.raises(JournalMismatchError, match=r"ends at entry 30, but checkpoint.ts has entries up to 100"):
         served.open()
     served.session(50, RECOVER)
     assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(150)), tmp_path)
@@ -103,10 +103,10 @@ def test_a_journal_newer_than_its_checkpoint(served, tmp_path):
     keeper.close()
     copied(tmp_path / "new" / "journal.sqlite", served.folder)
     shutil.copy(tmp_path / "checkpoint.ts", served.folder)
-    with pytest.raises(JournalMismatchError, match="Entries 31 to 50 are missing"):
+    with pytest.raises(JournalMismatchError, match="entries 31 to 50 are missing"):
         served.open()
     (served.folder / "checkpoint.ts").rename(tmp_path / "checkpoint.ts")
-    with pytest.raises(JournalMismatchError, match="Entries 1 to 50 are missing"):
+    with pytest.raises(JournalMismatchError, match=r"checkpoint.ts is missing, .* entries 1 to 50 are missing"):
         served.open()
     (tmp_path / "checkpoint.ts").rename(served.folder / "checkpoint.ts")
     for settings in (RECOVER, SELDOM):
@@ -125,7 +125,7 @@ def test_a_journal_that_is_gone(served, tmp_path, what):
     for file in served.folder.glob("journal*"):
         file.unlink()
     if what == "deleted":
-        with pytest.raises(JournalMismatchError, match="belongs to another journal"):
+        with pytest.raises(JournalMismatchError, match="sqlite is missing"):
             served.open()
     else:
         (served.folder / "journal.sqlite").write_bytes(b"no database" * 1000)
@@ -146,7 +146,7 @@ def test_a_journal_that_is_gone_before_the_first_rows_are_saved(served, monkeypa
         keeper.close()
     for file in served.folder.glob("journal*"):
         file.unlink()
-    with pytest.raises(JournalMismatchError, match="belongs to another journal"):
+    with pytest.raises(JournalMismatchError, match="sqlite is missing"):
         served.open()
 
 
@@ -175,7 +175,7 @@ def test_a_damaged_entry(served, tmp_path, monkeypatch):
     keeper = served.open(RECOVER)
     until_learned(keeper)
     assert keeper.failure is None
-    assert [(row["number"], row["row"]) for row in keeper.quarantine()["rows"]] == [(11, -1)]
+    assert [(row["entry"], row["row"]) for row in keeper.quarantine()["rows"]] == [(11, -1)]
     served.learn(keeper, 5)
     keeper.close()
     served.session(5)
@@ -193,6 +193,8 @@ def test_a_journal_deleted_while_it_is_written(served, tmp_path, suffix):
         status, _ = answer_to(keeper, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
         assert status == 503
     assert "deleted or replaced while the server ran" in keeper.status()["trouble"]
+    assert keeper.failure == keeper.status()["trouble"]
+    assert not keeper.status()["learning"]
     keeper.close()
     if not suffix:
         served.session(10, RECOVER)
@@ -254,6 +256,27 @@ def test_backups_of_a_model_that_learns(served, tmp_path):
         keeper.close()
         alone = served.alone(range(rows))
         assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(alone, tmp_path)
+
+
+def test_backups_that_would_be_useless(served, tmp_path, capfd):
+    """A journal that is missing, does not match or cannot be read is not backed up; a damaged entry is reported."""
+    served.session(10)
+    with pytest.raises(InvalidInputError, match="is inside"):
+        back_up(served.places, served.places.data / "copy")
+    journal = served.folder / "journal.sqlite"
+    (tmp_path / "old").mkdir()
+    copied(journal, tmp_path / "old")
+    served.session(10)
+    for content, message in (
+        (None, "cannot be backed up: journal.sqlite is missing"),
+        ((tmp_path / "old" / "journal.sqlite").read_bytes(), "cannot be backed up: journal.sqlite ends at entry 10"),
+        (b"no database" * 1000, "cannot be copied: file is not a database"),
+    ):
+        journal.unlink() if content is None else journal.write_bytes(content)
+        with pytest.raises(ThinstreamError, match=message):
+            back_up(served.places, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    assert capfd.readouterr().err == ""
 
 
 def test_backup_by_command(served, tmp_path, capsys):

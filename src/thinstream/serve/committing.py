@@ -1,6 +1,7 @@
 """Group commit: whatever has come while the disk was busy goes into the next transaction, with one sync for all."""
 
 import sqlite3
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -114,6 +115,8 @@ class Committer:
                     alike: list[Any] = [*some]
                     found += self.journal.teach(alike) if kind is Taught else map(self._one, alike)
         except JournalError as error:
+            if str(error) != self.trouble:
+                sys.stderr.write(f"thinstream: {error}\n")
             self.trouble = str(error)
             return [error] * len(works)
         self.trouble = None

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class ReusedKeyError(InvalidInputError):
 class Quarantined(NamedTuple):
     """A row that could not be learned."""
 
-    number: int  # of its entry
+    entry: int
     row: int  # its place in the entry, or WHOLE_ENTRY
     at: float  # seconds since 1970
     reason: str
@@ -328,6 +329,11 @@ class Journal:
         return 0 if row is None else int(row[0])
 
     @property
+    def is_gone(self) -> bool:
+        """Whether the file was deleted or replaced while it was open."""
+        return self._is_gone
+
+    @property
     def n_quarantined(self) -> int:
         """Rows that were ever put into quarantine."""
         return self._sequence("quarantine")
@@ -346,31 +352,32 @@ class Journal:
             The name of the journal it was written for; None without a checkpoint.
 
         """
-        own, first = self.fact("name"), self._first()
-        if name is not None and own != name:
+        first = self.first
+        if name is not None and self.fact("name") != name:
             raise JournalMismatchError(
-                f"the checkpoint belongs to another journal than journal.sqlite (its name is {name}, this one's is "
-                f"{own or 'not set: it is new'})"
+                "journal.sqlite was replaced: checkpoint.ts was written with a different journal, and has its entries "
+                f"up to {saved}"
             )
         if self.last < saved:
             raise JournalMismatchError(
-                f"the journal is older than the checkpoint: its last entry is {self.last}, the checkpoint has entries "
-                f"up to {saved}. New rows would get the numbers of rows that the checkpoint has"
+                f"journal.sqlite ends at entry {self.last}, but checkpoint.ts has entries up to {saved}. The folder "
+                "was probably copied while the server ran"
             )
         if first > max(saved, self.fact("missing") or 0) + 1:
+            has = "checkpoint.ts is missing" if name is None else f"checkpoint.ts ends at entry {saved}"
             raise JournalMismatchError(
-                f"the journal is newer than the checkpoint: the checkpoint has entries up to {saved}, the journal "
-                f"starts at {first}. Entries {saved + 1} to {first - 1} are missing"
+                f"{has}, but journal.sqlite starts at entry {first}: entries {saved + 1} to {first - 1} are missing"
             )
 
-    def _first(self) -> int:
+    @property
+    def first(self) -> int:
         """The number of the oldest entry here; the next one if there is none."""
         row = self._tables.execute("SELECT min(number) FROM entries").fetchone()
         return self.last + 1 if row[0] is None else int(row[0])
 
     def continue_after(self, saved: int, name: str | None) -> None:
         """Number new entries after ``saved``, as the journal of this name; entries up to it are in a checkpoint."""
-        self.note("missing", self._first() - 1)
+        self.note("missing", self.first - 1)
         self.cut(saved, -1)
         if self.last < saved:
             self._tables.execute("DELETE FROM sqlite_sequence WHERE name = 'entries'")
@@ -405,7 +412,8 @@ def _parts(rows: list[Any], most: int = 256) -> Iterator[list[Any]]:
 
 def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
     """Open the file of a journal."""
-    tables = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60.0)
+    address = f"file:{quote(str(path.absolute()))}?mode={'rw' if read_only else 'rwc'}"  # a reader makes no file
+    tables = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=60.0)
     if read_only:
         tables.execute("PRAGMA query_only=ON")
     return tables
@@ -413,9 +421,12 @@ def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
 
 def copy_database(path: Path, target: Path) -> None:
     """Copy a journal that another process may be writing, as it is after its last transaction."""
-    with closing(connect(path, read_only=True)) as source, closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)
-        copy.execute("PRAGMA journal_mode=WAL")
+    try:
+        with closing(connect(path, read_only=True)) as source, closing(sqlite3.connect(target)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode=WAL")
+    except sqlite3.Error as error:
+        raise JournalError(f"{path} cannot be copied: {error}") from error
 
 
 class Reader:

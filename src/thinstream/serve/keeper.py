@@ -116,7 +116,13 @@ class Keeper:
             return {"learns": False}
         opened = self._open
         if opened is None:
-            return {"learns": True, "ready": True, "trouble": self._trouble, "failure": self._trouble}
+            return {
+                "learns": True,
+                "learning": False,
+                "ready": True,
+                "trouble": self._trouble,
+                "failure": self._trouble,
+            }
         return opened.status()
 
     def look(self, since: int) -> dict[str, Any]:
@@ -284,7 +290,8 @@ class _Open:
                 "waiting": len(journal.waiting),
                 "labels": dict(journal.waiting.counts),
                 "trouble": self._committer.trouble or learning.trouble or learning.run.trouble or learning.mishap,
-                "failure": learning.failure,
+                "failure": self.failure,
+                "learning": self.failure is None,
             }
             | ({} if self._feed is None else {"source": self._feed.status()})
         )
@@ -306,7 +313,7 @@ class _Open:
     @property
     def failure(self) -> str | None:
         """Why it does not learn."""
-        return self._learning.failure
+        return self._learning.failure or (self._committer.trouble if self._committer.journal.is_gone else None)
 
     def _oldest(self) -> float | None:
         """Seconds that the row which has waited longest for its label has waited."""

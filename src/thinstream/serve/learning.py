@@ -2,6 +2,7 @@
 
 import itertools
 import secrets
+import sqlite3
 import sys
 import threading
 import time
@@ -154,7 +155,7 @@ class JournalRun(Run):
                 row = error.row - part.first_row if isinstance(error, NumericalError) else -1
                 if row == 0 or len(part) == 1:
                     self.journal.taken(1)
-                    self.refuse(part.first_row, reason_of(error))
+                    self.refuse(part.first_row, reason_of(error).replace(f" row {part.first_row} ", " this row "))
                     self._n_refused, cuts = self._n_refused + 1, [1]
                 else:
                     cuts = [0, row, row + 1] if 0 < row < len(part) else [0, len(part) // 2]
@@ -186,7 +187,7 @@ class JournalRun(Run):
             self.saved = self.state.position.offset
             self.careful, self._n_refused = self.careful and self._n_refused > 0, 0
             self.cut()
-        except (FileWriteError, MissingPackageError, OSError) as error:
+        except (FileWriteError, MissingPackageError, OSError, sqlite3.Error) as error:
             self.trouble = f"no checkpoint can be written: {error.strerror if isinstance(error, OSError) else error}"
             return
         self.trouble = None

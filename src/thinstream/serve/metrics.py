@@ -28,6 +28,7 @@ _OF_MODELS = (
     ("drift_alarms", ("drift",), True, "Rises of the error that were found"),
     ("journal_lag", ("lag",), False, "Requests written and not yet learned"),
     ("rows_waiting", ("waiting",), False, "Rows that wait for their labels"),
+    ("learning", ("learning",), False, "1 while the model learns, 0 if it cannot"),
     ("source_up", ("source", "up"), False, "1 while the source can be read, else 0"),
     ("source_lag", ("source", "lag"), False, "Messages of the source that were not read yet"),
     ("source_set_aside", ("source", "set_aside"), True, "Messages of the source that could not be read"),

@@ -18,6 +18,7 @@ from thinstream.models.file import read
 from thinstream.models.model import Model
 from thinstream.serve.journal import (
     WHOLE_ENTRY,
+    Entry,
     Journal,
     JournalError,
     JournalMismatchError,
@@ -32,7 +33,7 @@ from thinstream.serve.settings import Settings
 CHECKPOINT, JOURNAL = "checkpoint.ts", "journal.sqlite"
 #: Attempts at a backup: a new checkpoint may be written while the journal of the last one is copied.
 ATTEMPTS = 100
-_RECOVER = "Start the server with --recover to continue with the checkpoint; the files are kept as they are"
+_RECOVER = "Restore a backup, or start the server with --recover to continue from the checkpoint"
 
 
 def saved_in(model: Model) -> tuple[int, str]:
@@ -44,32 +45,40 @@ def saved_in(model: Model) -> tuple[int, str]:
 def open_journal(folder: Path, settings: Settings) -> Journal:
     """Open the journal of a model, if it continues its checkpoint; `JournalMismatchError` otherwise.
 
-    With ``settings.recover`` the journal is made to continue it. What was there before stays next to it in a copy.
+    With ``settings.recover`` the journal is made to continue it. The old journal stays next to it as a copy.
     """
     path, checkpoint = folder / JOURNAL, folder / CHECKPOINT
     saved, name = saved_in(read(checkpoint)) if checkpoint.exists() else (0, None)
+    is_new, problem = not path.exists(), f"{JOURNAL} is missing, but {CHECKPOINT} has entries up to {saved}"
+    if is_new and name is not None and not settings.recover:
+        raise JournalMismatchError(f"{problem}. {_RECOVER}")
     try:
         journal = _opened(path, settings)
     except JournalError as error:
-        if not settings.recover or not isinstance(error.__cause__, sqlite3.DatabaseError) or _is_readable(path):
+        if not isinstance(error.__cause__, sqlite3.DatabaseError) or _is_readable(path):
             raise
-        aside = _aside(path)
+        if not settings.recover:
+            raise JournalError(f"{error}. Stop the server. {_RECOVER}") from error
+        aside, is_new, problem = _aside(path), True, str(error)
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
-        _report(folder, f"{error}. It is {aside.name} now, and a new journal follows the checkpoint")
         journal = _opened(path, settings)
+    is_mismatched = is_new and name is not None
     try:
-        try:
-            journal.require_checkpoint(saved, name)
-        except JournalMismatchError as error:
-            if not settings.recover:
-                raise JournalMismatchError(f"{folder.name}: {error}. {_RECOVER}") from None
-            aside = _aside(path)
-            copy_database(path, aside)
+        if not is_new:
+            try:
+                journal.require_checkpoint(saved, name)
+            except JournalMismatchError as error:
+                problem = str(error)
+                if not settings.recover:
+                    raise JournalMismatchError(f"{problem}. {_RECOVER}") from None
+                copy_database(path, _aside(path))
+                is_mismatched = True
+        if is_mismatched:
             with journal.transaction():
                 journal.continue_after(saved, name)
-            _report(folder, f"{error}. Learning continues after entry {saved}; {aside.name} is the journal as it was")
+            _report(folder, f"{problem}. Learning continues after entry {saved} with entry {journal.first}")
         if settings.recover:
             _set_damaged_aside(journal, folder)
     except BaseException:
@@ -94,16 +103,22 @@ def _is_readable(path: Path) -> bool:
 def _set_damaged_aside(journal: Journal, folder: Path) -> None:
     """Put entries whose checksum does not match into quarantine."""
     with closing(Reader(journal.path)) as reader:
-        damaged, number = [], 0
-        while entries := reader.after(number, 1000):
-            number = entries[-1].number
-            damaged += [entry for entry in entries if not is_sound(entry.data)]
-        known = reader.refused(0, number)
-    for entry in damaged:
+        known = reader.refused(0, journal.last)
+    for entry in _damaged(journal):
         if WHOLE_ENTRY not in known.get(entry.number, ()):
             with journal.transaction():
                 journal.quarantine(entry.number, WHOLE_ENTRY, "its checksum does not match", entry.data)
             _report(folder, f"entry {entry.number} of the journal is damaged; it is in quarantine and is not learned")
+
+
+def _damaged(journal: Journal) -> list[Entry]:
+    """Entries whose checksum does not match."""
+    damaged, number = list[Entry](), 0
+    with closing(Reader(journal.path)) as reader:
+        while entries := reader.after(number, 1000):
+            number = entries[-1].number
+            damaged += [entry for entry in entries if not is_sound(entry.data)]
+    return damaged
 
 
 def _aside(path: Path) -> Path:
@@ -129,6 +144,8 @@ def back_up(places: Places, target: Path) -> list[str]:
         raise InvalidInputError(f"{places.data} has no models to back up")
     if target.exists() and any(target.iterdir()):
         raise InvalidInputError(f"{target} is not empty; a backup needs a new folder")
+    if target.resolve().is_relative_to(places.data.resolve()):
+        raise InvalidInputError(f"{target} is inside {places.data}; a backup needs a folder outside of it")
     draft = target.with_name(f".{target.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     try:
@@ -154,12 +171,17 @@ def _back_up_model(folder: Path, target: Path) -> None:
                 shutil.copy2(file, copy)
         if _mark(folder) != mark:
             continue  # challengers belong to their checkpoint
-        if not (folder / JOURNAL).exists():
+        if (folder / JOURNAL).exists():
+            copy_database(folder / JOURNAL, target / JOURNAL)
+        elif mark is None:  # it has its weights only and does not learn
             return
-        copy_database(folder / JOURNAL, target / JOURNAL)
         try:
-            open_journal(target, Settings()).close()
-        except JournalMismatchError:
+            with closing(open_journal(target, Settings())) as journal:
+                for entry in _damaged(journal):
+                    _report(folder, f"entry {entry.number} of the journal is damaged, also in the copy")
+        except JournalMismatchError as error:
+            if _mark(folder) == mark:  # no newer checkpoint is the reason
+                raise JournalMismatchError(f"{folder.name} cannot be backed up: {error}") from None
             continue
         return
     raise InvalidInputError(

@@ -149,12 +149,15 @@ def serve(
     from thinstream.serve import require_packages
 
     require_packages()
+    from thinstream.errors import InvalidInputError
     from thinstream.serve.feeding import by_model
     from thinstream.serve.places import Places
     from thinstream.serve.registering import register
     from thinstream.serve.settings import Limits, Settings
     from thinstream.serve.supervisor import Listening, Supervisor
 
+    if not models and not new and not data.exists():
+        raise InvalidInputError(f"{data} does not exist; name a model file, or --new NAME:ALGORITHM, to serve one")
     places = Places(data)
     with places.held():
         names = register(places, models or (), new or (), bits)
