@@ -50,6 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
             reproduction.run(options.names or ["all"], only_pages=options.pages)
     except (InvalidParameterError, UnknownNameError) as error:
         parser.error(str(error))
+    except BrokenPipeError:  # the reader of the output has left, as `head` does
+        return 141
     except (ThinstreamError, OSError) as error:
         sys.stderr.write(f"papers: {error}\n")
         return 1
