@@ -108,7 +108,7 @@ versus: $(VENV)/ready-bench ## thinstream beside its peers on real sets, see doc
 	$(BIN)/python -m benchmarks.versus.front
 
 reproduce: $(VENV)/ready-plot ## the papers' tables and figures, see docs/reproduction.md (under two hours; needs the data sets)
-	$(BIN)/thinstream reproduce all --out docs/reproduction
+	$(BIN)/python -m papers all --out docs/reproduction
 
 fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers, FUZZ_SECONDS (default 60) for each format, and of 100,000 requests to a server
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)

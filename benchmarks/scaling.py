@@ -10,7 +10,7 @@ and in parentheses the mean of both classes' errors: mammography has 2.3 % posit
 import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.experiments.data import whole
+from thinstream.datasets import load
 from thinstream.learners import find, make_learner
 from thinstream.preparing import Preparation, prepared
 
@@ -22,7 +22,7 @@ KINDS = {"as they are": (None, None), "max": ("max", None), "rms": ("rms", None)
 def main():
     print(__doc__.split("\n\n")[2], "\n")
     for name, shuffled in SETS.items():
-        X, y = whole(name, normalise=False)
+        X, y = load(name)
         order = np.random.default_rng(0).permutation(len(y)) if shuffled else np.arange(len(y))
         X, y = X[order].astype(np.float32), y[order]
         batch = Batch.of(X.indptr, X.indices, X.data, X.shape[1], y)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from story import real_or_made_up, tell
 
 import thinstream as ts
-from thinstream.experiments.data import Data, whole
+from thinstream.datasets import load
 
 WEEK = 48 * 7
 HEAD = 0.2  # of the stream, for the model that stops
@@ -21,7 +21,8 @@ HEAD = 0.2  # of the stream, for the model that stops
 
 def main(rows, out):
     """Runs along the stream and draws the picture."""
-    X, y = real_or_made_up(lambda: whole("elec2", normalise=False), made_up).take(slice(rows))
+    X, y = real_or_made_up(lambda: load("elec2"), made_up)
+    X, y = X[:rows], y[:rows]
     head = int(HEAD * len(y))
     frozen = ts.AROW(fit_intercept=True)
     wrong = {
@@ -48,7 +49,7 @@ def made_up(n=45_312):
     weights = np.cumsum(rng.normal(scale=0.05, size=(n, 6)), axis=0)
     price = np.sum(weights * (X - 0.5), axis=1)
     level = np.convolve(price, np.ones(48) / 48)[:n]
-    return Data(sp.csr_matrix(X), np.where(price > level, 1, -1).astype(np.int8))
+    return sp.csr_matrix(X), np.where(price > level, 1, -1).astype(np.int8)
 
 
 def draw(wrong, head, path):

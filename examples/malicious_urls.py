@@ -9,11 +9,10 @@ what each model catches against its false alarms, and the bill if a miss costs a
 
 import numpy as np
 from matplotlib.figure import Figure
-from story import real_or_made_up, tell
+from story import load_unit_rows, real_or_made_up, tell
 
 import thinstream as ts
 from thinstream.datasets import zipf_text
-from thinstream.experiments.data import Data, whole
 
 COSTS = (1, 2, 5, 10, 20, 50)
 MISS = 20  # what a missed phishing link costs, in false alarms
@@ -22,9 +21,9 @@ MISS = 20  # what a missed phishing link costs, in false alarms
 def main(rows, out):
     """Learns the stream at each cost and draws the picture."""
     rng = np.random.default_rng(0)
-    urls = real_or_made_up(lambda: whole("phish-url-pdd"), lambda: Data(*zipf_text(20_000, 20_000, words=30)))
-    kept = rng.permutation(np.flatnonzero((urls.y < 0) | (rng.random(len(urls.y)) < 1 / 40)))[:rows]
-    X, y = urls.take(kept)
+    urls, y = real_or_made_up(lambda: load_unit_rows("phish-url-pdd"), lambda: zipf_text(20_000, 20_000, words=30))
+    kept = rng.permutation(np.flatnonzero((y < 0) | (rng.random(len(y)) < 1 / 40)))[:rows]
+    X, y = urls[kept], y[kept]
     print(f"{len(y):,} URLs, {np.mean(y > 0):.1%} of them phishing\n")
     print(f"{'model':<10}{'cost of a miss':>16}{'caught':>9}{'false alarms':>14}{'costs per 1000 URLs':>21}")
     curves = {}

@@ -11,11 +11,10 @@ import time
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from story import real_or_made_up, tell
+from story import load_unit_rows, real_or_made_up, tell
 
 import thinstream as ts
 from thinstream.datasets import zipf_text
-from thinstream.experiments.data import Data, split
 
 ETA = [2.0**e for e in range(-4, 3)]
 R = [2.0**e for e in range(-5, 6)]
@@ -23,8 +22,8 @@ R = [2.0**e for e in range(-5, 6)]
 
 def main(rows, out):
     """Searches, tests every candidate, and draws both maps."""
-    train, test = real_or_made_up(lambda: split("reuters21578-acq"), made_up)
-    X, y = train.take(slice(rows))
+    (X, y), test = real_or_made_up(articles, made_up)
+    X, y = X[:rows], y[:rows]
     estimator = ts.SSOL(l1=20.0, update_on="loss", fit_intercept=False)
     start = time.perf_counter()
     search = ts.OnlineGridSearchCV(estimator, {"eta": ETA, "r": R}, cv=5).fit(X, y)
@@ -42,10 +41,17 @@ def main(rows, out):
     draw(1 - search.cv_results_["mean_test_score"], errors, search.best_index_, out)
 
 
+def articles():
+    """Load the training articles, in random order, and the test articles."""
+    X, y = load_unit_rows("reuters21578-acq", "train")
+    order = np.random.default_rng(0).permutation(len(y))
+    return (X[order], y[order]), load_unit_rows("reuters21578-acq", "test")
+
+
 def made_up():
-    """Articles of a made-up language, to learn from and to test with."""
-    articles = Data(*zipf_text(8000, 10_000))
-    return articles.take(slice(6000)), articles.take(slice(6000, None))
+    """Generate training and test articles of a made-up language."""
+    X, y = zipf_text(8000, 10_000)
+    return (X[:6000], y[:6000]), (X[6000:], y[6000:])
 
 
 def draw(validated, errors, best, path):

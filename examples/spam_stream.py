@@ -8,11 +8,10 @@ that keeps every token (AROW), one that keeps few (AdaRDA with l1), and one that
 
 import numpy as np
 from matplotlib.figure import Figure
-from story import real_or_made_up, tell
+from story import load_unit_rows, real_or_made_up, tell
 
 import thinstream as ts
 from thinstream.datasets import zipf_text
-from thinstream.experiments.data import Data, whole
 
 WINDOW = 1000
 STOPPED = "AROW, stopped at 4000"
@@ -27,9 +26,10 @@ def main(rows, out):
     }
     wrong = {name: [] for name in filters}
     sizes = {name: [] for name in filters}
-    mail = real_or_made_up(lambda: whole("trec07p"), lambda: Data(*zipf_text(20_000, 50_000))).take(slice(rows))
-    for start in range(0, len(mail.y), WINDOW):
-        X, y = mail.take(slice(start, start + WINDOW))
+    messages, labels = real_or_made_up(lambda: load_unit_rows("trec07p"), lambda: zipf_text(20_000, 50_000))
+    messages, labels = messages[:rows], labels[:rows]
+    for start in range(0, len(labels), WINDOW):
+        X, y = messages[start : start + WINDOW], labels[start : start + WINDOW]
         for name, model in filters.items():
             if name == STOPPED and start >= 4000:
                 scores = model.decision_function(X)

@@ -1,8 +1,11 @@
-"""What the examples have in common: two options, and rows made up in place of data that are not here."""
+"""What the examples share: two options, datasets with rows of unit length, and made-up rows for missing datasets."""
 
 import argparse
 import sys
 
+from sklearn.preprocessing import normalize
+
+from thinstream.datasets import load
 from thinstream.errors import MissingDataError, ThinstreamError
 
 
@@ -13,6 +16,12 @@ def real_or_made_up(read, make):
     except MissingDataError as error:
         print(f"{error}\n\nMade-up rows stand in for it: the numbers below are not those of the real data.\n")
         return make()
+
+
+def load_unit_rows(name, split=None):
+    """Load a dataset, or a part of it, and scale its rows to unit length."""
+    X, y = load(name, split)
+    return normalize(X), y
 
 
 def _rows(text):

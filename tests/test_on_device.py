@@ -5,6 +5,8 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from papers import p0_common as p0
+from papers.places import grids_on
 
 import thinstream as ts
 from tests.lanes.cuda.cases import require_device
@@ -12,8 +14,6 @@ from thinstream.batch import Batch
 from thinstream.blend import learner as blends
 from thinstream.blend.placing import come_home, lanes_away, place
 from thinstream.errors import DeviceWarning, InvalidInputError, NumericalError
-from thinstream.experiments import p0_common as p0
-from thinstream.experiments.places import grids_on
 from thinstream.lanes import devices
 from thinstream.learners import Classes
 from thinstream.learners.growing_classes import GrowingClasses

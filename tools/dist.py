@@ -38,7 +38,7 @@ def tracked_files() -> set[str]:
 
 
 def require_files(wheel: Path, sdist: Path, wanted: set[str]) -> None:
-    """Raises where code or data is missing in one of the two."""
+    """Exit if code or data is missing in one of the two, or if the wheel has files outside the package."""
     with zipfile.ZipFile(wheel) as archive:
         in_wheel = set(archive.namelist())
     with tarfile.open(sdist) as archive:
@@ -46,6 +46,8 @@ def require_files(wheel: Path, sdist: Path, wanted: set[str]) -> None:
     for package, found in ((wheel, in_wheel), (sdist, in_sdist)):
         if missing := sorted(wanted - found):
             raise SystemExit(f"{package.name} lacks {len(missing)} files of the package: {', '.join(missing[:10])}")
+    if foreign := sorted(name for name in in_wheel if not name.startswith(("thinstream/", "thinstream-"))):
+        raise SystemExit(f"{wheel.name} has {len(foreign)} files outside the package: {', '.join(foreign[:10])}")
 
 
 def _try(package: Path, folder: Path) -> None:

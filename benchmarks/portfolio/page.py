@@ -7,11 +7,11 @@ import numpy as np
 from benchmarks.portfolio.candidates import CANDIDATES, NARROW, WITH_FULL, candidate_of
 from benchmarks.portfolio.judging import ERRORS, Judge, Outcome, worse
 from benchmarks.portfolio.scores import FULL_ROWS
+from papers.experiment import markdown
 
 from thinstream.blend.head import ALIKE, Counting
 from thinstream.blend.member import Member
 from thinstream.blend.portfolio import COUNTING, PORTFOLIO
-from thinstream.experiments.experiment import markdown
 
 Path_ = Sequence[Mapping[str, Any]]
 NAMES = [str(one) for one in CANDIDATES]

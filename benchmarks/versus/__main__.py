@@ -14,8 +14,7 @@ from benchmarks.versus.cells import Row, gathered, kept
 from benchmarks.versus.judging import OURS
 from benchmarks.versus.sets import SETS, source
 from benchmarks.versus.tools import TOOLS
-
-from thinstream.experiments.data import is_here
+from papers.data import is_here
 
 ABOUT = """thinstream beside its peers on real sets. First what is learned, which may share the machine with other work;
 --times measures times, for which it should be quiet. What is done is kept, so a run that was stopped goes on."""

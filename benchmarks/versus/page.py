@@ -10,10 +10,10 @@ from benchmarks.versus.judging import OURS, best_peer, by_tool, differences, thi
 from benchmarks.versus.keeping import load, merged, save
 from benchmarks.versus.sets import SETS, SHARE, TRIAL_ROWS
 from benchmarks.versus.tools import TOOLS, batch, flow
+from papers.experiment import markdown
+from papers.keeping import this_machine
 
 from thinstream.atomic import replacing
-from thinstream.experiments.experiment import markdown
-from thinstream.experiments.keeping import this_machine
 
 Row = dict[str, Any]
 CAVEATS = f"""Caveats first.

@@ -5,8 +5,7 @@ from typing import Any
 
 from benchmarks.versus.judging import OURS, by_tool, verdict
 from benchmarks.versus.sets import SETS
-
-from thinstream.experiments.experiment import markdown
+from papers.experiment import markdown
 
 Row = dict[str, Any]
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.versus.thinned import COMPARED, Case, Thin, thin_sets
-
-from thinstream.experiments.experiment import markdown
+from papers.experiment import markdown
 
 Row = dict[str, Any]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import thinstream as ts
-from thinstream.experiments.data import is_here, whole
+from thinstream.datasets import load, present
 from thinstream.monitors import ADWIN
 from thinstream.plotting import matplotlib
 
@@ -23,8 +23,8 @@ NEVER, ANEW = "never forgets", "starts anew where ADWIN says"
 def main(path, rows=30_000, prices=None):
     """Compares and draws; for each stream the half-life that tuning finds, and the errors of three models."""
     streams = {f"made up: turns around twice in {rows:,} rows": turning(rows)}
-    if is_here("elec2") if prices is None else prices:
-        streams["elec2: electricity prices, 45,312 half-hours"] = whole("elec2", normalise=False)
+    if "elec2" in present() if prices is None else prices:
+        streams["elec2: electricity prices, 45,312 half-hours"] = load("elec2")
     found = {name: compare(X, y) for name, (X, y) in streams.items()}
     draw(path, found)
     return {

@@ -7,8 +7,7 @@ from benchmarks.defaults import MAJORITY, cell, errors, page, worse
 from benchmarks.pages import put
 from benchmarks.versus.contest import open_contest
 from benchmarks.versus.sets import source
-
-from thinstream.experiments.data import is_here
+from papers.data import is_here
 
 
 @pytest.mark.slow

@@ -83,9 +83,8 @@ def test_what_stays_on_the_cpu(data, thin):
 
 
 def test_bad_devices(colours, thin):
-    for command in (["train", *colours], ["reproduce", "p3-fig1"]):
-        said = thin(*command, "--device", "gpu", code=2)
-        assert "device must be 'auto', 'cpu' or 'cuda', got 'gpu'" in said.errors
+    said = thin("train", *colours, "--device", "gpu", code=2)
+    assert "device must be 'auto', 'cpu' or 'cuda', got 'gpu'" in said.errors
     said = thin("train", *colours, "--engine", "local", "--device", "cuda", code=2)
     assert "--device cuda is for runs in one process, without --engine" in said.errors
 
@@ -96,6 +95,5 @@ def test_without_a_gpu(colours, thin):
 
     if cuda.is_available():
         pytest.skip("there is a GPU, or its simulator")
-    for command in (["train", *colours, "-a", "arow"], ["reproduce", "p3-fig1", "--smoke"]):
-        assert "needs an NVIDIA GPU" in thin(*command, "--device", "cuda", code=1).errors
+    assert "needs an NVIDIA GPU" in thin("train", *colours, "-a", "arow", "--device", "cuda", code=1).errors
     assert "GPU" not in thin("train", *colours, "-a", "arow").errors

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from thinstream.experiments.data import is_here, parts
+from thinstream.datasets import present
 
 FOLDER = Path(__file__).parents[2] / "examples"
 #: Example → its data set, and what it prints.
@@ -39,14 +39,13 @@ every_story = pytest.mark.parametrize(
 
 @every_story
 def test_example(name, tmp_path, capsys, monkeypatch):
-    if not is_here(STORIES[name][0]):
+    if STORIES[name][0] not in present():
         pytest.skip(f"needs the data set {STORIES[name][0]} in the folder named by THINSTREAM_DATA")
     told(name, tmp_path, capsys, monkeypatch)
 
 
 @every_story
 def test_example_on_a_fresh_machine(name, tmp_path, capsys, monkeypatch):
-    parts.cache_clear()
     monkeypatch.setenv("THINSTREAM_DATA", str(tmp_path))
     printed = told(name, tmp_path, capsys, monkeypatch)
     assert printed.startswith(f"data set {STORIES[name][0]!r} ")

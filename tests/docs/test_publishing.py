@@ -63,3 +63,13 @@ def test_data_that_is_left_out_is_noticed(tmp_path):
             sdist.addfile(tarfile.TarInfo(f"thinstream-0.1.0/src/{name}"))
     with pytest.raises(SystemExit, match=r"a\.tar\.gz lacks 1 files of the package: thinstream/py\.typed"):
         require_files(tmp_path / "a.whl", tmp_path / "a.tar.gz", wanted)
+
+
+def test_a_wheel_with_files_outside_the_package_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
+        for name in ("thinstream/__init__.py", "thinstream-0.1.0.dist-info/METADATA", "papers/data.py"):
+            wheel.writestr(name, "")
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz"):
+        pass
+    with pytest.raises(SystemExit, match=r"a\.whl has 1 files outside the package: papers/data\.py"):
+        require_files(tmp_path / "a.whl", tmp_path / "a.tar.gz", set())

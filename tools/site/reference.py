@@ -10,7 +10,7 @@ from thinstream.estimators import ModelClassifier, OnlineClassifier
 
 #: Modules that are how it works rather than what is offered; docs/architecture.md tells of them.
 INTERNAL = {
-    "atomic", "batch", "batch_learners", "blend", "budget", "cli", "compact", "demo", "engine", "experiments",
+    "atomic", "batch", "batch_learners", "blend", "budget", "cli", "compact", "demo", "engine",
     "growing", "jit", "lanes", "locks", "one_vs_rest", "plotting", "preparing", "rules", "tune",
 }  # fmt: skip
 #: What stands above the names of a module, where its first line is not enough.

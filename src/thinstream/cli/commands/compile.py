@@ -41,9 +41,10 @@ def compile(  # noqa: A001 (the command's name)
     """
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
+    from joblib import cpu_count
+
     from thinstream.cli.progress import show_steps
     from thinstream.cli.render import say
-    from thinstream.experiments.running import processors
     from thinstream.learners.learner import dtype_of
     from thinstream.learners.registry import algorithms, find
 
@@ -52,7 +53,7 @@ def compile(  # noqa: A001 (the command's name)
     if everything:
         tasks += [(f"rows{ending}", conversions(ending)) for ending in ROWS]
     _require_cache()
-    with show_steps("compiling", quiet) as progress, ThreadPoolExecutor(jobs or processors()) as pool:
+    with show_steps("compiling", quiet) as progress, ThreadPoolExecutor(jobs or cpu_count()) as pool:
         futures = {pool.submit(_run, commands): name for name, commands in tasks}
         for done, future in enumerate(as_completed(futures), 1):
             future.result()
