@@ -8,10 +8,16 @@ SLICE_SECONDS ?= 300
 GALLERY ?= all
 # where tests are that run without jit: looking for them in all others takes ten seconds (tests/test_marks.py)
 TWINS = tests/rules $(shell grep -rlE 'mark\.(twin|interpreted)' tests --include='test_*.py')
+# the tests of `make test`: compiled, and without jit (there with lanes on a GPU, in numba's simulator)
+COMPILED = -m 'not slow and not interpreted and not faults and not services and not browser and not ray and not spark'
+WITHOUT_JIT = NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 THINSTREAM_HYPOTHESIS=interpreted
+INTERPRETED = -m '(twin or interpreted) and not (gpu and slow)' $(TWINS)
+# `make coverage` leaves out tests of docs, benchmarks and the fuzzer
+COVERED ?= tests --ignore tests/benchmarks --ignore tests/docs --ignore tests/fuzz
 # hundreds of processes are started: each would compile every module it imports to bytecode again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-browser test-distributed test-gpu test-mlflow test-versions dist lint style types bench versus reproduce fuzz docs docs-site golden clean
+.PHONY: help demo test compiled interpreted test-slice test-slow test-faults test-services test-browser test-distributed test-gpu test-mlflow test-versions coverage dist lint style types bench versus reproduce fuzz docs docs-site golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -36,11 +42,10 @@ test: $(VENV)/ready-test ## lint, all tests but the slow ones, and every naive t
 	exit $$((tests | others))
 
 compiled: $(VENV)/ready-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not interpreted and not faults and not services and not browser and not ray and not spark'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(COMPILED)
 
 interpreted: $(VENV)/ready-test
-	@# lanes on a GPU, too, in numba's simulator
-	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 THINSTREAM_HYPOTHESIS=interpreted $(BIN)/python -m pytest -q -m '(twin or interpreted) and not (gpu and slow)' $(TWINS)
+	$(WITHOUT_JIT) $(BIN)/python -m pytest -q $(INTERPRETED)
 
 test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests with fresh random examples, chosen by the commit's hash (SEED)
 	$(BIN)/python -m tests.slow_slice --workers $(WORKERS) --seconds $(SLICE_SECONDS) $(if $(SEED),--seed $(SEED))
@@ -68,6 +73,14 @@ test-mlflow: $(VENV)/ready-test-mlflow ## models saved, logged, loaded and serve
 
 test-versions: $(VENV)/ready-dist ## a quick part of the tests in every Python here, with the oldest and the newest packages: docs/versions.md
 	$(BIN)/python -m tools.versions
+
+coverage: $(VENV)/ready-coverage ## lines that tests run in pytest's own process, compiled code without jit; a report in build/coverage/html
+	rm -rf build/coverage
+	mkdir -p build/coverage
+	$(WITHOUT_JIT) $(BIN)/python -m pytest -q --cov --cov-report= $(INTERPRETED)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --cov --cov-append --cov-report= $(COMPILED) $(COVERED)
+	$(BIN)/python -m coverage html
+	$(BIN)/python -m coverage report
 
 dist: $(VENV)/ready-dist ## wheel and sdist into dist/, checked, each installed in a bare environment and run
 	$(BIN)/python -m tools.dist

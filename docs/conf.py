@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import thinstream
 
 project = "thinstream"
-author = "the thinstream authors"
+author = "the thinstream developers"
 copyright = f"2026, {author}"  # noqa: A001 (Sphinx's word)
 version = release = thinstream.__version__
 

@@ -91,6 +91,7 @@ def test_links_of_the_front_pages_lead_somewhere():
     for name in (
         "README.md",
         "CONTRIBUTING.md",
+        "RELEASING.md",
         "SECURITY.md",
         "CODE_OF_CONDUCT.md",
         "docs/exports.md",

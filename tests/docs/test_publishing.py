@@ -14,6 +14,7 @@ import thinstream as ts
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WORKFLOW = (ROOT / ".github/workflows/ci.yml").read_text()
 
 
 def test_the_citation_is_of_this_version():
@@ -22,9 +23,28 @@ def test_the_citation_is_of_this_version():
 
 
 def test_the_workflow_runs_what_ci_runs():
-    steps = re.findall(r"- run: (.*)", (ROOT / ".github/workflows/ci.yml").read_text())
-    assert steps == [".ci/run"]
+    steps = re.findall(r"- run: (.*)", WORKFLOW)
+    assert steps == ["sudo tests/streams/brokers/install.sh redis-server nats-server", ".ci/run", "make coverage"]
     assert (ROOT / ".ci/run").stat().st_mode & 0o100
+
+
+def test_workflows_run_every_claimed_python_and_system():
+    claimed = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["classifiers"]))
+    assert re.findall(r"python: \[(.*)\]", WORKFLOW) == [", ".join(f'"{version}"' for version in claimed)]
+    assert set(re.findall(r"runs-on: (.*)", WORKFLOW)) == {"ubuntu-latest"}
+    systems = [name for name in PROJECT["classifiers"] if name.startswith("Operating System")]
+    assert systems == ["Operating System :: POSIX :: Linux"]
+    listed = f"{', '.join(claimed[:-1])} and {claimed[-1]}"
+    assert f"Linux with Python {listed}." in (ROOT / "docs/install.md").read_text()
+
+
+def test_hooks_run_the_linters_of_make_without_downloads():
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    assert re.findall(r"repo: (.*)", hooks) == ["local"]
+    assert set(re.findall(r"language: (.*)", hooks)) == {"system", "pygrep"}
+    linters = re.findall(r"\$\(BIN\)/(ruff \w+|mypy|lint-imports)", (ROOT / "Makefile").read_text())
+    assert len(linters) == 4
+    assert [linter for linter in linters if f"entry: .venv/bin/{linter}" not in hooks] == []
 
 
 def test_templates_have_a_name_and_say_what_they_are_for():

@@ -17,6 +17,7 @@ PAGES = {
     "CHANGELOG.md": "project/changelog.md",
     "CODE_OF_CONDUCT.md": "project/code-of-conduct.md",
     "CONTRIBUTING.md": "project/contributing.md",
+    "RELEASING.md": "project/releasing.md",
     "SECURITY.md": "project/security.md",
     "examples/README.md": "project/stories.md",
 }

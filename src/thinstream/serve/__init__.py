@@ -24,7 +24,7 @@ def require_packages() -> None:
     from importlib.util import find_spec
 
     if os.name != "posix":
-        raise MissingPackageError("serving needs Linux or macOS: its processes talk through sockets of Unix")
+        raise MissingPackageError("serving needs Unix sockets, which this system does not have: run it on Linux")
     for package in ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client"):
         if find_spec(package) is None:
             raise MissingPackageError(f"serving needs {package}: pip install 'thinstream[serve]'")
