@@ -1,7 +1,6 @@
 """More than two classes: each has the model of a two-class estimator of its own, and all that reads it agrees."""
 
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -336,7 +335,7 @@ def test_a_model_without_estimator_loads_as_one(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 9}, "format version 9.*reads versions up to 8"),
+        ({"format": 2}, "format version 2, but .* supports only version 1"),
         ({"costs": [{"negative": 1.0, "positive": 1.0, "balanced": False}] * 3}, "costs for 3 classes, and 2 classes"),
         ({"classes": ["a", "b", "c"]}, "not a model this library can load"),
     ],
@@ -344,35 +343,6 @@ def test_a_model_without_estimator_loads_as_one(tmp_path):
 def test_files_that_contradict_themselves(changes, message, tmp_path):
     with pytest.raises(ModelFileError, match=message):
         read(forged(tmp_path / "m", **changes))
-
-
-@pytest.mark.parametrize("grade", ["full", "weights"])
-def test_files_of_earlier_libraries_are_read(grade):
-    """Files kept since format version 2: never rewritten, always read."""
-    model = read(Path(__file__).parent / "data" / f"format-2-{grade}.safetensors")
-    learner = model.learner
-    np.testing.assert_array_equal(
-        learner.weights()[:, [0, 1, 3, 7, 9]],
-        np.float32(
-            [
-                [0.32115385, 0.28464702, -0.17729554, -0.37729883, 0.19065292],
-                [-0.32115385, -0.7491176, -0.37959108, 0.9807471, -0.5141323],
-                [-0.32115385, 0.28464702, 0.17729554, -0.37729883, 0.19065292],
-            ]
-        ),
-    )
-    assert [each.intercept for each in learner.models] == [-0.344894140958786, 0.5298412442207336, -0.344894140958786]
-    assert (learner.t, learner.n_mistakes, learner.n_updates.tolist()) == (4, 3, [4, 4, 4])
-    assert learner.cumulative_loss.tolist() == [4.278772607445717, 8.348606184124947, 4.257915511727333]
-    assert learner.costs == (Costs(), Costs(1.0, 2.5), Costs())
-    assert (model.classes, model.feature_space, model.names.texts) == (
-        ("ham", "news", "spam"),
-        {"kind": "hashed"},
-        ["free"],
-    )
-    if grade == "full":
-        learner.learn(Batch.of(np.array([0, 1]), np.array([59]), np.ones(1), 60, np.zeros(1, np.int32)))
-        assert (learner.t, learner.n_features) == (5, 60)
 
 
 def test_merging():

@@ -46,7 +46,7 @@ class DownloadError(ThinstreamError, OSError):
 
 
 class ModelFileError(ThinstreamError, ValueError):
-    """A file that is no model, is damaged, or is from a newer library; nothing was loaded."""
+    """A file that is not a model file, is damaged, or has an unknown format version; nothing was loaded."""
 
 
 class FileWriteError(ThinstreamError, OSError):

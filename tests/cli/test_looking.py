@@ -69,16 +69,16 @@ def test_nothing_in_a_cell_is_learned_from(mail, thin):
     assert "column 'sender' must have a value in every record" in said.errors
 
 
-def test_models_made_before_read_as_before(mail, thin):
+def test_models_without_a_value_for_missing_read_cells_as_is(mail, thin):
     thin("train", mail, "--label", "spam", "-a", "arow", "-m", "m.ts", "-q", "--look", "0", "--missing", "as-is",
          "--classes", "no,yes")  # fmt: skip
     model = read(Path("m.ts"))
     assert model.reading["missing"] == "as-is"
-    before = {name: value for name, value in model.reading.items() if name != "missing"}
-    write(Path("old.ts"), replace(model, reading=before))
+    others = {name: value for name, value in model.reading.items() if name != "missing"}
+    write(Path("none.ts"), replace(model, reading=others))
     scores = thin("predict", mail, "-m", "m.ts", "--scores")
-    assert thin("predict", mail, "-m", "old.ts", "--scores") == scores
-    thin("train", mail, "--from", "old.ts", "-m", "more.ts", "-q")
+    assert thin("predict", mail, "-m", "none.ts", "--scores") == scores
+    thin("train", mail, "--from", "none.ts", "-m", "more.ts", "-q")
     thin("train", mail, "--from", "m.ts", "-m", "other.ts", "-q")
     assert thin("predict", mail, "-m", "more.ts", "--scores") == thin("predict", mail, "-m", "other.ts", "--scores")
 

@@ -87,25 +87,6 @@ def test_a_run_resumes_from_its_checkpoint(rows, thin):
     assert read("m.ts").learner.weights().tobytes() == read("without.ts").learner.weights().tobytes()
 
 
-def test_a_checkpoint_of_a_normalised_stream_is_resumed(rows, thin):
-    """Older versions normalised in the stream; rows come out the same."""
-    thin("train", rows, "-a", "fsol", "--normalize", "l2", "-m", "whole.ts", "-q")
-    text = Path(rows).read_text().splitlines(keepends=True)
-    Path(rows).write_text("".join([*text[:200], "1 x:y\n", *text[200:]]))
-    thin("train", rows, "-a", "fsol", "--normalize", "l2", "-m", "m.ts", "--checkpoint-every", "64", "-q", code=1)
-    now = read("m.ts.checkpoint")
-    old = {**now.extra["run"], "source": {**now.extra["run"]["source"], "space": {"normalize": "l2"}}}
-    write(
-        "m.ts.checkpoint",
-        Model(now.learner.inner, now.classes, {"normalize": "l2"}, now.names, {**now.extra, "run": old}, now.arrays),
-    )
-    thin(
-        "train", rows, "-a", "fsol", "--normalize", "l2", "-m", "m.ts", "--checkpoint-every", "64", "--resume", "-q",
-        "--on-error", "skip",
-    )  # fmt: skip
-    assert read("m.ts").learner.weights().tobytes() == read("whole.ts").learner.weights().tobytes()
-
-
 @pytest.mark.parametrize("more", [(), ("--progressive",)])
 def test_the_best_of_tune_is_what_train_makes(rows, thin, more):
     said = thin(

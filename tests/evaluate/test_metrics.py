@@ -109,17 +109,6 @@ def test_too_many_classes_have_no_matrix():
     assert "called" not in describe(report, [str(k) for k in range(MOST_CLASSES + 1)])
 
 
-def test_counts_of_older_checkpoints_go_on():
-    """Those of more than two classes had neither confusion matrix nor bins."""
-    progress = Progress(3)
-    progress.update(np.eye(3), np.array([0, 1, 1], np.int32))
-    older = {name: array for name, array in progress.arrays().items() if name.endswith("classes")}
-    again = Progress.from_arrays(older)
-    again.update(np.eye(3), np.array([0, 1, 1], np.int32))
-    assert (again.report().rows, again.report().confusion) == (6, ())
-    assert again.report().error == pytest.approx(1 / 3)
-
-
 def test_bins_are_those_of_compiled_code():
     scores = np.concatenate([APART, np.random.default_rng(1).standard_cauchy(200) ** 9])
     for score, place in zip(scores, bins_of(scores).tolist(), strict=True):

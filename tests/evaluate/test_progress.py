@@ -367,7 +367,7 @@ def test_classes_refused():
         Progress.from_arrays({**stored, "classes": stored["classes"] - 1})
     with pytest.raises(InvalidInputError, match="contradict"):
         Progress.from_arrays({**stored, "classes": stored["classes"] + [[1], [0], [0]]})
-    with pytest.raises(InvalidInputError, match="must include 'mark_classes'"):
+    with pytest.raises(InvalidInputError, match="must include 'confusion'"):
         Progress.from_arrays({"classes": stored["classes"]})
 
 
@@ -395,8 +395,8 @@ def test_names_of_two_classes_in_json():
     ]  # fmt: skip
 
 
-def test_names_of_arrays_are_those_of_old_checkpoints():
+def test_names_of_arrays_in_checkpoints():
     tally = ["counts", "totals", "bins"]
     assert list(Progress().arrays()) == [*tally, *(f"mark_{name}" for name in tally)]
-    tally = ["classes", "confusion", "bins"]  # of which old ones have the first: test_metrics.py
+    tally = ["classes", "confusion", "bins"]
     assert list(Progress(5).arrays()) == [*tally, *(f"mark_{name}" for name in tally)]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import thinstream as ts
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.evaluate import Progress
@@ -175,15 +174,3 @@ def test_dates_are_times():
     timed = Timed(Told([rows_of(np.eye(3), "abc")]), Told([rows_of(np.eye(3), texts)]), "rows")
     [(_, times)] = timed.batches()
     assert np.diff(times).tolist() == [8 * 3600, 0.5]
-
-
-def test_rows_kept_by_earlier_versions_are_read(tmp_path):
-    """Rows without scores, as files had them at first."""
-    join = ts.LabelJoin(ts.FSOL(), classes=[0, 1], path=tmp_path / "w.db")
-    join.predict(["a"], [[0.5, 2.0]])
-    with join.waiting.store._tables as tables:
-        [(row,)] = tables.execute("SELECT row FROM waiting").fetchall()
-        old = row[:8] + row[8:9].lower() + row[9 + 8 + 4 :]
-        tables.execute("UPDATE waiting SET row = ?", (old,))
-    join.label(["a"], [1])
-    assert join.model.coef_.tolist() == [[0.5, 2.0]]

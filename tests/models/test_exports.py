@@ -379,8 +379,8 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
         (3, "c", "bbbf6327600b357d"),
     ],
 )
-def test_files_are_those_of_the_first_version(classes, kind, digest):
-    """Bytes that other programs may have learned to read."""
+def test_bytes_of_exports_do_not_change(classes, kind, digest):
+    """Other programs may read them."""
     dense = (np.arange(120) * 37 % 23 - 11) * (np.arange(120) % 3 > 0) / 7
     dense = dense[:40] if classes == 2 else dense.reshape(3, 40)
     labels, intercepts = ("häm", 'sp"am', "x\n")[:classes], np.array([0.1, -2.0, 0.5], np.float32)

@@ -39,14 +39,11 @@ def test_files_keep_it(threshold, dtype, tmp_path):
     for grade in ("full", "weights"):
         write(tmp_path / "m.ts", model, grade)
         assert read(tmp_path / "m.ts").threshold == model.threshold
-    assert head_of(tmp_path / "m.ts")["format"] == 4
 
 
-def test_files_without_one_are_as_before(tmp_path):
-    """Old libraries read them, and old files are read."""
+def test_files_leave_out_a_threshold_of_zero(tmp_path):
     write(tmp_path / "m.ts", model_of(0.0))
-    head = head_of(tmp_path / "m.ts")
-    assert (head["format"], "threshold" in head) == (1, False)
+    assert "threshold" not in head_of(tmp_path / "m.ts")
     assert read(tmp_path / "m.ts").threshold == 0.0
 
 

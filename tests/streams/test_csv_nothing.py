@@ -98,7 +98,7 @@ def test_what_is_refused(cell, message):
     assert message in parse_error(form, f"1{cell}\n".encode())[1]
 
 
-def test_infinities_are_words_to_older_models():
+def test_infinities_are_words_if_missing_is_as_is():
     form = headed(["label", "any"], names=NameTable())
     assert form.parse(as_text(b"1,inf\n1,1e999\n")).named.names == ["any=inf", "any=1e999"]
 

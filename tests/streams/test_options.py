@@ -151,11 +151,6 @@ def test_options_of_another_format_are_left_out():
     ) == Options(found=())
 
 
-def test_older_model_files_name_columns_as_the_command_line_did():
-    found = as_learned(Options(), "csv", learned_with({}, (-1, 1), {"ignore": "id,date", "header": False}), "m.ts")
-    assert found == Options(ignore=("id", "date"), header=False, missing="as-is", found=())
-
-
 def test_values_that_are_not_allowed_are_refused():
     with pytest.raises(InvalidParameterError, match="threads must be a number of threads, 0 or more, or None, got -1"):
         Options(threads=-1).check()

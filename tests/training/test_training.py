@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thinstream as ts
+from tests.models.test_models import reforged
 from thinstream.errors import InvalidInputError, ModelFileError
 from thinstream.learners import Classes, Learner
 from thinstream.models.file import write
@@ -155,6 +156,15 @@ def test_a_checkpoint_of_another_source_or_model_is_refused(data, folder):
         Run(open_stream(data), model(), passes=2, checkpoints=Checkpoints(path)).resume()
     write(path, model())
     with pytest.raises(ModelFileError, match="not a checkpoint"):
+        Run(open_stream(data), model(), checkpoints=Checkpoints(path)).resume()
+
+
+def test_a_checkpoint_of_an_unknown_version_is_refused(data, tmp_path):
+    path = tmp_path / "run.checkpoint"
+    Run(open_stream(data), model(), checkpoints=Checkpoints(path, 100)).run()
+    reforged(path, format=2, library="9.0")
+    message = r"run\.checkpoint: has format version 2, but .* supports only version 1\. Use the .* \(9\.0\), or train"
+    with pytest.raises(ModelFileError, match=message):
         Run(open_stream(data), model(), checkpoints=Checkpoints(path)).resume()
 
 

@@ -11,7 +11,6 @@ from thinstream.evaluate.report import P3, Report, Tradeoff
 from thinstream.evaluate.tally import ClassTally, Tally
 
 _MARK = "mark_"
-_LATER = ("confusion", "bins")  # of more than two classes: what older arrays do not have
 
 
 class Progress:
@@ -101,9 +100,6 @@ class Progress:
         """The run that `arrays` was called on, bit for bit; other arrays raise."""
         progress = cls(np.shape(arrays["classes"])[-1] if "classes" in arrays else 2, threshold)
         fresh = progress._now
-        if isinstance(fresh, ClassTally) and not any(name in arrays for name in _LATER):
-            fresh = ClassTally.of_counts(fresh.classes)
-            arrays = {**arrays, **{each + name: getattr(fresh, name) for each in ("", _MARK) for name in _LATER}}
         now, mark = (
             type(fresh)(*(_stored(arrays, prefix + name, like) for name, like in fresh._asdict().items()))
             for prefix in ("", _MARK)

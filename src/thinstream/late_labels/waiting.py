@@ -126,12 +126,9 @@ _HEAD, _MANY = struct.Struct("<qc"), struct.Struct("<q")
 
 
 def _packed(batch: Batch, scores: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[bytes]:
-    """Each row as bytes: how wide it may be, the type of its values, how many scores, scores, indices, values.
-
-    The letter of the type is a capital one; earlier rows, with a small one, have no scores.
-    """
+    """Each row as bytes: how wide it may be, the type of its values, how many scores, scores, indices, values."""
     values, indices = batch.values.astype(dtype, copy=False), batch.indices.astype(np.int64, copy=False)
-    head = _HEAD.pack(batch.n_features, dtype.char.upper().encode())
+    head = _HEAD.pack(batch.n_features, dtype.char.encode())
     own = np.ascontiguousarray(scores.reshape(len(batch), -1), dtype=dtype)
     many = _MANY.pack(own.shape[1])
     for k, (a, b) in enumerate(zip(batch.indptr[:-1], batch.indptr[1:], strict=True)):
@@ -141,7 +138,7 @@ def _packed(batch: Batch, scores: NDArray[Any], dtype: np.dtype[Any]) -> Iterato
 def _features(rows: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """The bytes of each packed row without its scores, which depend on the version of the model."""
     for row in rows:
-        kind = np.dtype(_HEAD.unpack_from(row)[1].decode().lower())
+        kind = np.dtype(_HEAD.unpack_from(row)[1].decode())
         place = _HEAD.size + _MANY.size
         yield row[_HEAD.size - 1 : _HEAD.size], row[place + _MANY.unpack_from(row, _HEAD.size)[0] * kind.itemsize :]
 
@@ -150,9 +147,8 @@ def _unpacked(rows: Sequence[bytes], n_features: int) -> tuple[Batch, list[NDArr
     indices, values, lengths, scores, width = [], [], [0], [], n_features
     for row in rows:
         wide, kind = _HEAD.unpack_from(row)
-        dtype, place = np.dtype(kind.decode().lower()), _HEAD.size
-        n_scores = _MANY.unpack_from(row, place)[0] if kind.isupper() else 0
-        place += _MANY.size if kind.isupper() else 0
+        dtype, place = np.dtype(kind.decode()), _HEAD.size + _MANY.size
+        n_scores = _MANY.unpack_from(row, _HEAD.size)[0]
         scores.append(np.frombuffer(row, dtype, n_scores, place))
         place += n_scores * dtype.itemsize
         many = (len(row) - place) // (8 + dtype.itemsize)

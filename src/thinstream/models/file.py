@@ -3,8 +3,8 @@
 The header's metadata has one entry, ``thinstream``: a JSON text with sorted keys that says all but the arrays, and a
 SHA-256 over itself and them. Nothing in a file is run, and no size in it is believed before the checksum is.
 
-Compatibility: files of format version N are read by every later library of the same major version. A file of a newer
-format version is refused, naming both versions; so are an algorithm or parameters that this library does not have.
+`read` refuses a file whose format version is not `FORMAT`, and one whose algorithm or parameters this library does not
+have.
 """
 
 import json
@@ -33,16 +33,11 @@ from thinstream.learners.growing_classes import GrowingClasses
 from thinstream.models import packing
 from thinstream.models.container import KEY, Arrays, canonical, digest, get, label, plain, put, storable
 from thinstream.models.model import NORMALIZED, Model, Names, has_names, names_of_kept
-from thinstream.models.packing_budget import FORMAT_OF_NAMES
-from thinstream.models.packing_scales import FORMAT_OF_SHORT, has_short_scales, lengthened, shortened
+from thinstream.models.packing_scales import lengthened, shortened
 from thinstream.preparing import Preparation, plain_learner, prepared
 
-#: The newest format version. More than two classes came with 2, batch methods in the layout of all others with 3,
-#: classes that come later, thresholds and rows that the model prepares with 4, blends with 5, several vectors of
-#: weights and budgets of features with 6, scales in short with 7; what needs no more is written as 1.
-FORMAT = FORMAT_OF_NAMES
-#: The version that thresholds came with.
-_THRESHOLDS = 4
+#: The format version of model files and checkpoints.
+FORMAT = 1
 GRADES = ("full", "weights")
 Grade = Literal["full", "weights"]
 
@@ -95,9 +90,8 @@ def write(path: str | os.PathLike[str], model: Model, grade: Grade = "full") -> 
         arrays |= {_named(name): array for name, array in model.arrays.items()}
     arrays |= {} if has_names(learner) else _names_out(model.names)
     arrays = {name: storable(array, name) for name, array in arrays.items()}
-    needed = max(FORMAT_OF_SHORT if has_short_scales(arrays) else 1, packing.oldest_format(learner))
     head = described | {
-        "format": max(_THRESHOLDS if model.threshold else 1, needed),
+        "format": FORMAT,
         "library": __version__,
         "grade": grade,
         "classes": [label(each) for each in model.classes],
@@ -126,7 +120,7 @@ def read(path: str | os.PathLike[str]) -> Model:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
     except MemoryError as error:
         raise ModelFileError(f"{path}: is too large for this machine's memory") from error
-    # what the checksum lets through: a newer library's algorithm or parameters, or a forgery
+    # the checksum matches: the algorithm or parameters of another library, or a forgery
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{path}: is not a model this library can load: {error}") from error
 
@@ -163,20 +157,18 @@ def _head(text: str, arrays: Arrays) -> dict[str, Any]:
     if not sound:
         raise ModelFileError("is damaged: its description is not as it was written")
     version = head.get("format")
-    if type(version) is int and version > FORMAT:
+    if type(version) is int and version != FORMAT:
+        writer = head.get("library")
         raise ModelFileError(
-            f"has format version {version}, written by thinstream {head.get('library')}; this is thinstream "
-            f"{__version__}, which reads versions up to {FORMAT}: a newer one is needed"
+            f"has format version {version}, but thinstream {__version__} supports only version {FORMAT}. Use the "
+            f"thinstream version that wrote the file ({writer!s:.40}), or train the model again without this file"
         )
-    found = head.pop("sha256", None)
-    if version not in range(1, FORMAT + 1) or found != digest(canonical(head), arrays):
+    if head.pop("sha256", None) != digest(canonical(head), arrays) or type(version) is not int:
         raise ModelFileError("is damaged: its checksum does not fit")
     return head
 
 
 def _model(head: dict[str, Any], arrays: Arrays) -> Model:
-    if head["grade"] == "batch":
-        head, arrays = packing.from_format_2(head, arrays)
     if head["grade"] not in GRADES:
         raise ModelFileError(f"its grade is {head['grade']!r}, not {listed(GRADES)}")
     for name, array in arrays.items():
@@ -184,7 +176,8 @@ def _model(head: dict[str, Any], arrays: Arrays) -> Model:
             raise ModelFileError(f"its array {name!r} has numbers that are not finite")
     learner, labels = packing.unpack(head, arrays), [label(each) for each in head["classes"]]
     space = dict(head["space"])
-    if NORMALIZED in space and learner.algorithm.kind == "online":  # streams did it, before models did
+    if NORMALIZED in space and learner.algorithm.kind == "online":
+        # The stream normalized the rows in training. The loaded model does it, since its rows can come from elsewhere.
         normalizing = Preparation(normalize=space.pop(NORMALIZED))
         if isinstance(learner, CompactLearner):
             learner.inner = prepared(learner.inner, normalizing)

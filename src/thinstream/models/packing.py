@@ -39,31 +39,13 @@ from thinstream.learners.protocol import AnyLearner
 from thinstream.learners.registry import rule_of
 from thinstream.models.container import Arrays, plain
 from thinstream.models.packing_blend import blend_of, full_blend, scales_in, scales_out
-from thinstream.models.packing_budget import FORMAT_OF_NAMES, budget_around, kept_numbers, pack_budget
+from thinstream.models.packing_budget import budget_around, kept_numbers, pack_budget
 from thinstream.models.packing_compact import in_slots, numbers_to_keep, vectors_of
 from thinstream.models.packing_one import Places, common_options, frozen_of, full, learner_of, weights
 from thinstream.one_vs_rest import OneVsRest
 from thinstream.preparing import Preparation, Several, described_by, plain_learner, preparation_of, prepared
 
 _BATCH, _GIVEN, _SCALES = "batch/", "given/", "scales/"
-
-
-def oldest_format(learner: AnyLearner) -> int:
-    """The first version of the format that can hold it."""
-    blends, kept = blends_of(learner), isinstance(learner, KeptLearner)
-    if isinstance(learner, KeptLearner) and len(learner.table.names.there):
-        return FORMAT_OF_NAMES
-    several = isinstance(preparation_of(narrow_learner(learner)), Several)
-    if several or kept or any(m.max_features for b in blends for m in b.record.members):
-        return 6
-    if blends:
-        return 5
-    learner = narrow_learner(learner)
-    if preparation_of(learner) or isinstance(learner, Growing):
-        return 4
-    if learner.algorithm.kind == "batch":
-        return 3
-    return 1 if sum(1 for _ in learner.models) == 1 else 2
 
 
 def describe(learner: AnyLearner, grade: str = "full") -> dict[str, Any]:
@@ -224,22 +206,3 @@ def _unpack_batch(head: dict[str, Any], arrays: Arrays) -> AnyLearner:
     learner.restore(own) if head["grade"] == "full" else learner.restore_weights(own)
     found: AnyLearner = learner
     return found
-
-
-def from_format_2(head: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """The file of a batch method as format 2 had it, in the layout of all others."""
-    batch = head["batch"]
-    moved = {"arrays/given.": _GIVEN, "arrays/": _BATCH}
-    for old, new in moved.items():
-        arrays = {new + name.removeprefix(old) if name.startswith(old) else name: a for name, a in arrays.items()}
-    known = {name: batch[name] for name in ("class_weight", "shuffle", "random_state")}
-    known |= {"classes": batch["classes_dtype"], "named": "names.indices" in arrays}
-    described = {name: batch[name] for name in ("algorithm", "parameters", "dtype", "n_features", "fit_intercept")}
-    return head | described | {
-        "costs": _costs(Costs(*batch["costs"])),
-        "grow": False,
-        "grade": "weights" if batch["frozen"] else "full",
-        "classes": batch["classes"],
-        "space": {},
-        "extra": {"estimator": known},
-    }, arrays

@@ -26,8 +26,6 @@ from thinstream.models.packing_compact import vectors_of
 from thinstream.models.packing_one import checked_indices, narrow
 from thinstream.spelling import KeptNames
 
-#: The first version of the format that has names of kept features.
-FORMAT_OF_NAMES = 8
 _OWN = "budget/"
 _LONG = np.dtype(np.int64)
 

@@ -21,8 +21,6 @@ from thinstream.errors import ModelFileError
 from thinstream.models.container import Arrays
 from thinstream.models.packing_one import narrow
 
-#: The version of the format they came with.
-FORMAT_OF_SHORT = 7
 #: Bytes that the compressed scales of a file may always need (those of 6.7 million features), and how many times their
 #: compressed size otherwise.
 SMALL, RATIO = 1 << 27, 50
@@ -82,13 +80,14 @@ def lengthened(arrays: Arrays, head: dict[str, Any]) -> Arrays:
     ``head`` is the description of the model. No more is decompressed than its features can need.
     """
     found = dict(arrays)
-    if not has_short_scales(arrays):
+    keys = [key for key in arrays if key.startswith("scales/") and key.endswith(f".{_SHORT}")]
+    if not keys:
         return found
     described = head.get("preparation")
     if not isinstance(described, dict):
         raise ModelFileError(f"it has scales, but its preparation of rows is {described!r}")
     width, prefixes = head["n_features"] // _n_kinds(described), set(_prefixes(described))
-    for key in [key for key in arrays if key.startswith("scales/") and key.endswith(f".{_SHORT}")]:
+    for key in keys:
         prefix, _, name = key.removesuffix(f".{_SHORT}").rpartition("/")
         if f"{prefix}/" not in prefixes or name not in (_SQUARES, _MAX):
             raise ModelFileError(f"its array {key!r} does not belong to its preparation of rows")
@@ -135,11 +134,6 @@ def _decompressed(key: str, array: NDArray[Any], limit: int) -> bytes:
     if not stream.eof:
         raise ModelFileError(f"its array {key!r} cannot be read: it is incomplete")
     return planes
-
-
-def has_short_scales(arrays: Arrays) -> bool:
-    """Whether some are in short."""
-    return any(name.startswith("scales/") and name.endswith(f".{_SHORT}") for name in arrays)
 
 
 def _columns(planes: bytes, many: int) -> Iterator[NDArray[Any]]:

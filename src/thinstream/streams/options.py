@@ -334,11 +334,11 @@ def as_learned(options: Options, format: str, model: Any, named: str) -> Options
             raise InvalidParameterError(
                 f"{named} learned with {name} {_shown(value)}; it cannot be used with {_shown(given[name])}"
             )
-    kept = {name: _from_json(name, had) for name, had in model.reading.items() if name not in (LAYOUT, KEYS)} | learned
+    kept = {name: as_tuples(had) for name, had in model.reading.items() if name not in (LAYOUT, KEYS)} | learned
     known = find_format(format)
     if known.has_cells or known.is_table:  # else keys may be absent
         kept.setdefault("columns", tuple(model.reading.get(KEYS, ())))
-    kept.setdefault("missing", "as-is")  # older models have not heard of it
+    kept.setdefault("missing", "as-is")  # for models without a value, such as the new models of `thinstream serve`
     kept = {n: value for n, value in kept.items() if n not in given and known.takes(n)}
     return replace(options, found=(), **kept)  # the model knows what there is to be found
 
@@ -396,11 +396,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return (" and " if value and isinstance(value[0], tuple) else ",").join(map(_shown, value))
     return str(value)
-
-
-def _from_json(name: str, value: Any) -> Any:
-    """A value from a model file; older ones have names of columns as the command line had them."""
-    parse = spelling(OPTIONS[name]).parse
-    if isinstance(value, str) and parse is not None:
-        return parse(value)
-    return tuple(value) if isinstance(value, list) else value

@@ -18,12 +18,11 @@ from thinstream.evaluate.growing import GrowingProgress
 from thinstream.evaluate.progress import Progress
 from thinstream.growing import Growing
 from thinstream.models.file import read, write
-from thinstream.models.model import NORMALIZED, Model
+from thinstream.models.model import Model
 from thinstream.one_vs_rest import AnyLearner
 from thinstream.preparing import plain_learner, preparation_of
 
 _NAMES, _DRIFT, _RECENT = "names.", "drift.", "recent."
-_LATER = ("modified", "samples")  # parts of a source's fingerprint that older checkpoints do not have
 
 
 class State(NamedTuple):
@@ -98,7 +97,7 @@ class Checkpoints:
         run = model.extra.get("run")
         if run is None:
             raise ModelFileError(f"{self.path} is a model, but not a checkpoint: it has no position in a source")
-        require_same(self.path, "source", _since_models_normalize(run["source"], model), source)
+        require_same(self.path, "source", run["source"], source)
         if learner is not None:
             require_same(self.path, "model", described(model.learner), described(learner))
         kind = GrowingProgress if model.classes.grow else Progress
@@ -117,18 +116,10 @@ class Checkpoints:
         sweep(self.path)
 
 
-def _since_models_normalize(source: dict[str, Any], model: Model) -> dict[str, Any]:
-    """An older run's source, whose stream did what its model does now."""
-    space = source.get("space")
-    if not (isinstance(space, dict) and model.preparation.normalize):
-        return source
-    return source | {"space": {name: value for name, value in space.items() if name != NORMALIZED}}
-
-
 def require_same(path: Path, what: str, stored: dict[str, Any], given: dict[str, Any]) -> None:
     """Raises unless what was stored of a run is what is given now; ``path`` is its checkpoint."""
     for key in given:
-        if stored.get(key) != given[key] and (key in stored or key not in _LATER):
+        if stored.get(key) != given[key]:
             raise InvalidInputError(
                 f"{path} cannot be resumed: the {what} differs in {key}, it was {stored.get(key)!r}, "
                 f"is {given[key]!r}; give the command it was made by, or remove {path.name} to start anew"

@@ -56,12 +56,9 @@ class Tallies:
     def add(self, worker: int, found: Arrays) -> None:
         """A round of a worker."""
         for name in ("counts", "classes", "confusion"):
-            if (
-                name in found and self._sum[name].size
-            ):  # older checkpoints have no confusion matrix, nor bins of classes
+            if name in found:
                 self._sum[name] += found[name]
-        if self._sum["bins"].size:
-            self._sum["bins"].reshape(-1)[found["places"]] += found["numbers"]
+        self._sum["bins"].reshape(-1)[found["places"]] += found["numbers"]
         if _TOTALS in self._sum:
             self._each[worker] = found[_TOTALS]
             self._sum[_TOTALS] = np.add.reduce(self._each, axis=0)

@@ -128,7 +128,7 @@ def text_stream(known: Format, files: list[str], parser: "TextFormat", options: 
         if (name == "classes" or spelling(option).remembered) and known.takes(name):
             value = getattr(options, name)
             if not value and name in COLUMN_KINDS and not known.has_cells:
-                continue  # as it was before there were such
+                continue  # JSON objects have no fixed columns: only those that are declared count
             reading[name] = list(value) if isinstance(value, tuple) else value
     space = feature_space(options, hashed=known.takes("bits"))
     if not options.grow_classes:
