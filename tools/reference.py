@@ -109,8 +109,11 @@ def of_estimators() -> Iterator[tuple[str, Run]]:
 
                 def run(folder: Path, name: str = name, variant: Any = variant, n_classes: int = n_classes) -> Arrays:
                     X, y = rows(n_classes)
-                    whole = "n_passes" in variant or not hasattr(ts.make(name), "learn")
-                    return (fitted if whole else learned)(ts.make(name, **variant), X, y)
+                    model = ts.make(name, **variant)
+                    if "random_state" in model.get_params():
+                        model.set_params(random_state=0)  # SCD draws coordinates
+                    whole = "n_passes" in variant or not hasattr(model, "learn")
+                    return (fitted if whole else learned)(model, X, y)
 
                 yield f"{name} {json.dumps(variant)} {n_classes} classes", run
 
