@@ -17,11 +17,12 @@ import uvicorn
 
 from tests.serve.conftest import made
 from tests.serve.servers import Server as WholeServer
-from thinstream.serve.link import DROP, Link, current_scope
+from thinstream.serve.link import DROP, Link, _Line, current_scope
 from thinstream.serve.predictor import Connections, Protocol, Server
 from thinstream.serve.refusals import Refused
 from thinstream.serve.settings import Limits
 from thinstream.serve.web import ClientDisconnect
+from thinstream.serve.wire import Ask
 
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 #: Limits that a test can wait for.
@@ -222,3 +223,27 @@ def test_predictions_while_the_learning_process_hangs(tmp_path):
         os.kill(learner, signal.SIGCONT)
     assert b"thinstream_learner_up 1.0" in server.get("/metrics")[1]
     assert server.stop() == 0
+
+
+def test_a_question_that_is_sent_as_the_learning_process_ends():
+    """It is refused, and nothing is written to a connection that is closed."""
+
+    class Closed:
+        def is_closing(self):
+            return True
+
+        def write(self, data):
+            raise RuntimeError("the handle is closed")
+
+    async def ask():
+        failures, line = [], _Line()
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
+        line.connection_made(Closed())
+        answer = line.ask(Ask(0, "learn"), 1.0)
+        line.connection_lost(None)
+        with pytest.raises(Refused, match="is starting"):
+            await answer
+        await asyncio.sleep(0.01)
+        return failures
+
+    assert asyncio.run(ask()) == []

@@ -90,7 +90,8 @@ class _Line(asyncio.Protocol):
 
     def _send(self) -> None:
         out, self._out = self._out, []
-        self._transport.write(b"".join(out))
+        if not self._transport.is_closing():  # else `connection_lost` answers those who wait
+            self._transport.write(b"".join(out))
 
     def close(self) -> None:
         """Ends it."""
