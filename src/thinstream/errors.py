@@ -80,7 +80,7 @@ class SourceLostError(SourceError):
 class SourceGapError(SourceError):
     """Messages that the broker has removed before they were read."""
 
-    lost: int | None = 0  # messages, at most; None: nobody knows how many
+    lost: int | None = 0  # messages, at most; None: an unknown number
     place: tuple[int, ...] | None = None  # where reading continues, if that is known before the next message
     counted: int = 0  # to add to the number of messages before the position
 

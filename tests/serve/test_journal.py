@@ -369,3 +369,17 @@ def test_the_clock_never_jumps(monkeypatch):
     assert clock() == 102.0
     now["wall"] = 0.0  # set back: rows written before are not younger than now
     assert SteadyClock(latest=102.0)() == 102.0
+
+
+def test_waiting_rows_are_bounded_in_bytes(path):
+    """The oldest expire, also after the journal was opened again."""
+    wide = Batch.of(np.array([0, 100]), np.arange(100), np.ones(100, np.float32), 100)
+    for first in (0, 10):
+        journal = Journal(path, keep_bytes=4000)
+        with journal.transaction():
+            for k in range(first, first + 10):
+                journal.keep([k], wide, np.zeros((1, 1)))
+        assert len(journal.waiting) == 3  # 1,200 bytes and a head each
+        outcome, _ = journal.waiting.look([first, first + 6, first + 7, first + 9])
+        assert (outcome.learned, outcome.expired) == (2, [first, first + 6])
+        journal.close()

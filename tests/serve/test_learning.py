@@ -8,6 +8,7 @@ import pytest
 
 from tests.serve.rows import random_rows
 from thinstream.batch import Batch
+from thinstream.cli.app import run
 from thinstream.errors import InvalidParameterError
 from thinstream.learners import Classes
 from thinstream.learners.growing_classes import GrowingClasses
@@ -98,6 +99,21 @@ def test_stopped_often_it_has_the_bits_of_one_run(places, tmp_path, prepared):
         archived = learn_stream(archived, open_stream(path))
     assert state_of(archived, tmp_path) == state_of(alone, tmp_path)
     assert archived.learner.t == 300
+
+
+@pytest.mark.parametrize("space", [{}, {"hashing": {"bits": 10, "signed": False}}], ids=["numbers", "names"])
+def test_the_archive_is_trained_on_by_the_documented_command(places, tmp_path, space):
+    """`thinstream train NUMBER.cache --from MODEL` gives the served model, for numbered features as well."""
+    model = made(places, feature_space=space)
+    keeper, reader = Keeper("m", places, SETTINGS), RowReader(model, Limits())
+    rows, labels = random_rows(20)
+    teach(keeper, reader, rows, labels)
+    until_learned(keeper)
+    keeper.close()
+    (cache,) = (places.folder("m") / "archive").iterdir()
+    out = tmp_path / "trained.ts"
+    assert run(["train", str(cache), "--from", str(places.model("m")), "-m", str(out), "-q"]) == 0
+    assert state_of(read(out), tmp_path) == state_of(read(places.folder("m") / "checkpoint.ts"), tmp_path)
 
 
 def test_a_row_that_cannot_be_learned_is_left_out(places, tmp_path):

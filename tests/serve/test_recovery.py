@@ -290,6 +290,13 @@ def test_backup_by_command(served, tmp_path, capsys):
     assert not [*tmp_path.glob(".*")]
 
 
+def test_a_folder_that_does_not_exist_is_not_served(tmp_path, capsys):
+    """A mistyped folder must not become a healthy server without models."""
+    assert run(["serve", "--data", str(tmp_path / "nothere"), "--port", "0"]) == 1
+    assert "nothere does not exist; name a model file" in capsys.readouterr().err
+    assert not (tmp_path / "nothere").exists()
+
+
 def test_a_server_with_a_model_that_fails(tmp_path):
     """The other model learns, the reason is reported, the exit code shows it, and --recover helps."""
     for name in ("bad", "good"):

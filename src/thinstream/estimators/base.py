@@ -44,17 +44,17 @@ class _Locks:
 
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
-#: Of each estimator in use; scikit-learn forbids attributes that are no parameters.
+#: The locks of each estimator in use; scikit-learn allows only parameters as attributes.
 _locks: "WeakKeyDictionary[BaseEstimator, _Locks]" = WeakKeyDictionary()
 _making = threading.Lock()
 
 
 def _locks_of(estimator: BaseEstimator) -> _Locks:
-    found = _locks.get(estimator)
-    if found is None:
+    locks = _locks.get(estimator)
+    if locks is None:
         with _making:
-            found = _locks.setdefault(estimator, _Locks())
-    return found
+            locks = _locks.setdefault(estimator, _Locks())
+    return locks
 
 
 def _unlock_all() -> None:

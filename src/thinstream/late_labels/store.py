@@ -119,9 +119,9 @@ class RowStore:
         return len(old) + len(ids) - len(pairs)
 
     def row(self, each: Id) -> bytes | None:
-        """The row that waits under an id; None if there is none."""
-        found = self._tables.execute("SELECT row FROM waiting WHERE id IS ?", (each,)).fetchone()
-        return None if found is None else found[0]
+        """Return the row that waits under an id, or None."""
+        stored = self._tables.execute("SELECT row FROM waiting WHERE id IS ?", (each,)).fetchone()
+        return None if stored is None else stored[0]
 
     def _expire(self, tables: sqlite3.Connection, many: int, size: int, now: float) -> tuple[int, int]:
         """Expire rows that are too old or too many; the newest ids of them are remembered.

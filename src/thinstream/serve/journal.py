@@ -371,7 +371,7 @@ class Journal:
 
     @property
     def first(self) -> int:
-        """The number of the oldest entry here; the next one if there is none."""
+        """The number of the oldest entry in the file, or of the next one if the file has no entries."""
         row = self._tables.execute("SELECT min(number) FROM entries").fetchone()
         return self.last + 1 if row[0] is None else int(row[0])
 

@@ -152,16 +152,16 @@ class Places:
 
 def _empty(folder: Path) -> bool:
     """Remove all but the lock from a shared folder; return whether there was anything."""
-    found = [path for path in folder.iterdir() if path.name != _LOCK]
-    for path in found:
+    leftovers = [path for path in folder.iterdir() if path.name != _LOCK]
+    for path in leftovers:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return bool(found)
+    return bool(leftovers)
 
 
 def _is_own(folder: Path) -> bool:
     """Return whether it is a folder that this user alone may access."""
-    found = os.lstat(folder)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    status = os.lstat(folder)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def _locked(path: Path, more: int = 0) -> int | None:

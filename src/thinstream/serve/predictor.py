@@ -240,8 +240,8 @@ def _network(address: str) -> str:
     """
     if ":" not in address:
         return address
-    found = ipaddress.IPv6Address(address)
-    return str(found.ipv4_mapped or ipaddress.IPv6Address(int(found) >> 64 << 64))
+    ipv6 = ipaddress.IPv6Address(address)
+    return str(ipv6.ipv4_mapped or ipaddress.IPv6Address(int(ipv6) >> 64 << 64))
 
 
 def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
