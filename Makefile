@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 SLICE_SECONDS ?= 300
 GALLERY ?= all
 # where tests are that run without jit: looking for them in all others takes ten seconds (tests/test_marks.py)
-TWINS = tests/rules $(shell grep -rlE 'mark\.(twin|interpreted)' tests --include='test_*.py')
+TWINS = tests/algorithms/online $(shell grep -rlE 'mark\.(twin|interpreted)' tests --include='test_*.py')
 # the tests of `make test`: compiled, and without jit (there with lanes on a GPU, in numba's simulator)
 COMPILED = -m 'not slow and not interpreted and not faults and not services and not browser and not ray and not spark'
 WITHOUT_JIT = NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 THINSTREAM_HYPOTHESIS=interpreted
@@ -29,7 +29,7 @@ $(VENV)/ready-%: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$*]'
 	@touch $@
 
-demo: $(VENV)/ready-plot ## one pass over a synthetic stream: a table, and the sparsity-error curve as demo.png
+demo: $(VENV)/ready-plot ## train and thin a model of the docstrings of NumPy, SciPy and scikit-learn, in thinstream-demo
 	$(BIN)/thinstream demo
 
 test: $(VENV)/ready-test ## lint, all tests but the slow ones, and every naive twin without jit
@@ -52,24 +52,24 @@ test-slice: $(VENV)/ready-test ## five minutes (SLICE_SECONDS) of the slow tests
 
 test-slow: $(VENV)/ready-test ## everything on one machine, with more than ten times as many random streams
 	THINSTREAM_HYPOTHESIS=tenfold $(BIN)/python -m pytest -n $(WORKERS) -m 'not faults and not services and not browser and not ray and not spark'
-	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m 'gpu and slow' tests/lanes/cuda tests/tune/test_study_on_device.py
+	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m 'gpu and slow' tests/lanes/cuda tests/tuning/test_study_on_device.py
 
 test-faults: $(VENV)/ready-test ## every write, fsync and rename of models, checkpoints, caches and shuffles fails once; full disks
 	$(BIN)/python -m pytest -n $(WORKERS) -m faults tests/faults
 
 test-browser: $(VENV)/ready-test-browser ## the dashboard in chromium (apt install chromium), driven by playwright; skipped where there is none
-	$(BIN)/python -m pytest -rs -m browser tests/dashboard
+	$(BIN)/python -m pytest -rs -m browser tests/serve/dashboard
 
 test-services: $(VENV)/ready-test-services ## sources: learners and brokers killed under flow; servers of Redis and NATS, Kafka's own cluster for tests
-	@tests/streams/brokers/install.sh redis-server nats-server
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m services tests/streams/brokers \
-	    tests/training/test_live.py tests/serve/test_feeding.py tests/cli/test_sources.py tests/docs/test_sources.py
+	@tests/data/brokers/install.sh redis-server nats-server
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m services tests/data/brokers \
+	    tests/training/test_live.py tests/serve/test_sources.py tests/cli/test_brokers.py tests/docs/test_sources.py
 
 test-distributed: $(VENV)/ready-test-distributed ## learning on Ray and on Spark, clusters of two nodes on this machine
 	$(BIN)/python -m pytest -m 'ray or spark' tests/distributed
 
 test-mlflow: $(VENV)/ready-test-mlflow ## models saved, logged, loaded and served by MLflow
-	$(BIN)/python -m pytest -m mlflow tests/neighbours
+	$(BIN)/python -m pytest -m mlflow tests/test_mlflow.py
 
 test-versions: $(VENV)/ready-dist ## a quick part of the tests in every Python here, with the oldest and the newest packages: docs/versions.md
 	$(BIN)/python -m tools.versions
@@ -82,7 +82,7 @@ coverage: $(VENV)/ready-coverage ## lines that tests run in pytest's own process
 	$(BIN)/python -m coverage html
 	$(BIN)/python -m coverage report
 
-dist: $(VENV)/ready-dist ## wheel and sdist into dist/, checked, each installed in a bare environment and run
+dist: $(VENV)/ready-dist ## pure wheel, sdist and a wheel with compiled code into dist/, checked, each installed in a bare environment and run
 	$(BIN)/python -m tools.dist
 
 test-gpu: $(VENV)/ready-test-gpu ## lanes on this machine's GPU, bit for bit as on its CPU
@@ -103,9 +103,11 @@ bench: $(VENV)/ready-bench ## speed against scikit-learn, Vowpal Wabbit and hand
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/formats.py
 	$(BIN)/python benchmarks/crosses.py
+	$(BIN)/python benchmarks/in_memory.py
 	$(BIN)/python -m benchmarks.budget
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python benchmarks/lanes.py
+	$(BIN)/python benchmarks/single_row.py
 	$(BIN)/python benchmarks/intercept.py
 	$(BIN)/python benchmarks/preparing.py
 	$(BIN)/python benchmarks/auto.py
@@ -123,19 +125,20 @@ versus: $(VENV)/ready-bench ## thinstream beside its peers on real sets, see doc
 reproduce: $(VENV)/ready-plot ## the papers' tables and figures, see docs/reproduction.md (under two hours; needs the data sets)
 	$(BIN)/python -m papers all --out docs/reproduction
 
-fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers, FUZZ_SECONDS (default 60) for each format, and of 100,000 requests to a server
+fuzz: $(VENV)/ready-fuzz ## coverage-guided fuzzing of the parsers, FUZZ_SECONDS (default 60) for each format, 337,000 inputs against naive readers, and 100,000 requests to a server
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.misreads --inputs 337000
 	$(BIN)/python -m tests.fuzz.serving --requests 100000
 
-docs: $(VENV)/ready-plot ## rewrite the generated parts of the docs (table of algorithms, type stub)
+docs: $(VENV)/ready-plot ## rewrite what is generated: the estimator classes, the table of algorithms, drawings
 	$(BIN)/python -m tools.generate
 
 docs-site: $(VENV)/ready-docs ## the documentation site, into build/site: warnings are errors, every link is followed (GALLERY=off: no story is run)
 	$(BIN)/python -m tools.site --jobs $(WORKERS) --gallery '$(GALLERY)'
 
 golden: $(VENV)/ready-test ## rewrite the golden numbers from the naive twins
-	$(BIN)/python -m tests.rules.golden
-	$(BIN)/python -m tests.batch_learners.golden
+	$(BIN)/python -m tests.algorithms.online.golden
+	$(BIN)/python -m tests.algorithms.batch.golden
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

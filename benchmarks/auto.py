@@ -19,20 +19,19 @@ from streams import WABBIT, describe, fresh, generated, goal, race
 WIDE, NARROW, ROWS = 3_200_000, 47_000, 190_000
 OURS = """
 import os, sys, time
-from thinstream.blend.serving import blends_of
-from thinstream.learners import Classes
-from thinstream.learners.registry import make_learner
+from thinstream.data.labels import Classes
+from thinstream.models.model import make_learner
 from thinstream.models.file import write
 from thinstream.models.model import Model
-from thinstream.streams.opening import open_stream
-from thinstream.training import Run
+from thinstream.data.opening import open_stream
+from thinstream.training.run import Run
 path, out, algorithm, what = sys.argv[1:]
 def resident(name):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) / 1e3
 def once():
     start = time.perf_counter()
     model = Model(make_learner(algorithm, n_features=0, grow=True, fit_intercept=True), Classes(-1, 1))
-    for blend in blends_of(model.learner):
+    for blend in model.learner.blends:
         blend.threads = os.cpu_count()
     Run(open_stream(path), model).run()
     write(out, model)

@@ -23,7 +23,7 @@ from benchmarks.pages import put, table
 
 from thinstream import open_stream
 from thinstream.batch import Batch
-from thinstream.learners import Classes
+from thinstream.data.labels import Classes
 from thinstream.models.model import Model
 
 SHARES = (10, 30, 100)
@@ -34,7 +34,7 @@ HEAD = [
     "kept",
     "MB",
     "budget",
-    "from its first sight",
+    "`admit=1`",
     "hashed",
     "numbers",
     "all features",
@@ -60,7 +60,7 @@ def main():
             for admit in (2, 1):
                 model = Model.fresh("arow", classes, grow=True, normalize="l2", max_features=most, admit=admit)
                 found[admit], seconds = error(model, batches)
-                size = most * per_feature(classes) + model.learner.table.nbytes
+                size = most * per_feature(classes) + model.learner.encoder.nbytes
                 told = f"{100 * found[admit]:.2f} % in {seconds:.1f} s, {size / 1e6:.1f} MB"
                 print(f"  {most:,} kept, admit {admit}: {told}", flush=True)
             bits = int(np.ceil(np.log2(size / per_feature(classes))))

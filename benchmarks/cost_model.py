@@ -2,32 +2,24 @@
 
     python benchmarks/cost_model.py [--docs docs/distributed.md]
 
-Measured: text to model on one core; finding, merging and applying increments, per record; a sum over two processes, on
-loopback; picking a worker's own coordinates. Assumed, and named in the table: the network between machines. The rest is
-arithmetic, in `by_examples` and `by_features`. Takes about a minute.
+Measured: text to model on one core; finding, merging and applying increments, per record. Assumed, and named in the
+table: the network between machines. The rest is arithmetic, in `by_examples`. Takes about a minute.
 """
 
 import argparse
-import math
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from collective import NUMBERS, measured, sums
 from streams import describe, generated
 
 from thinstream.batch import Batch
-from thinstream.distributed.by_examples.deltas import apply_delta, copy_learner, delta, merge_deltas
-from thinstream.distributed.by_examples.driver import rows_of_round
-from thinstream.distributed.by_features.blueprint import Blueprint
-from thinstream.distributed.by_features.collective import Collective, new_token
-from thinstream.distributed.by_features.slices import Slice
-from thinstream.distributed.fitting import BATCH
-from thinstream.learners import Classes, Learner
-from thinstream.models.model import Model
-from thinstream.streams.opening import open_stream
+from thinstream.data.opening import open_stream
+from thinstream.distributed.deltas import apply_delta, copy_learner, delta, merge_deltas
+from thinstream.distributed.rounds import rows_of_round
+from thinstream.lanes.learner import Learner
 
 BEGIN, END = "<!-- cost model: begin (benchmarks/cost_model.py) -->", "<!-- cost model: end -->"
 #: Between machines, assumed: bytes per second of one link, and seconds of one message more than on loopback.
@@ -45,8 +37,6 @@ class Constants(NamedTuple):
     merged: float  # per record and worker: merging, on the driver
     applied: float  # per record: taking over the new base
     record: float  # bytes of a record that is sent
-    sum: float  # per sum of two numbers, two processes
-    picked: float  # per non-zero: picking a worker's own coordinates and scoring them
 
 
 def main() -> None:
@@ -66,7 +56,7 @@ def main() -> None:
 
 def measure() -> Constants:
     found, merged, taken, record = increments()
-    return Constants(text(), found, merged, taken, record, 1.0 / measured(2, sums)[NUMBERS.index(2)], picking())
+    return Constants(text(), found, merged, taken, record)
 
 
 def best(work: Any, repeats: int = 5) -> float:
@@ -118,21 +108,6 @@ def increments() -> tuple[float, float, float, float]:
     )
 
 
-def picking() -> float:
-    """One of two slices, alone: its share of the rows' non-zeros."""
-    rng = np.random.default_rng(0)
-    rows, per = 20_000, 64
-    indices = np.sort(rng.integers(0, WIDTH, (rows, per), dtype=np.int32), axis=1).reshape(-1)
-    y = rng.choice(np.array([-1, 1], np.int8), rows)
-    batch = Batch.of(np.arange(rows + 1) * per, indices, np.ones(rows * per, np.float32), WIDTH, y)
-    blueprint = Blueprint.of(Model(Learner("fsol", n_features=WIDTH, fit_intercept=False), Classes(-1, 1)))
-    with Collective.join(lambda text: [text], 0, 1, new_token()) as alone:
-        part = Slice(blueprint, 0, 2)
-        part.prepare()
-        part.learn(batch, alone, batch_size=1024)
-        return best(lambda: part.learn(batch, alone, batch_size=1024)) / (rows * per)
-
-
 # On paper -------------------------------------------------------------------------------------------------------------
 
 
@@ -151,14 +126,6 @@ def by_examples(c: Constants, machines: int, every: float, touched: float) -> tu
     return learning, rows / every * round_
 
 
-def by_features(c: Constants, machines: int, batch: int) -> tuple[float, float]:
-    """Seconds of reading and learning, and of sums: every machine reads all rows and keeps its own coordinates."""
-    rows = NONZEROS / PER_ROW
-    reading = (c.text / 2 + c.picked) * NONZEROS  # about half of text to model is parsing
-    steps = math.ceil(math.log2(machines)) if machines > 1 else 0
-    return reading, rows / batch * steps * (c.sum + FLIGHT + 16 * batch / LINK)
-
-
 def constants_table(c: Constants) -> str:
     lines = [
         "| constant | measured |",
@@ -168,8 +135,6 @@ def constants_table(c: Constants) -> str:
         f"| merging increments, on the driver | {c.merged * 1e9:.0f} ns per record |",
         f"| taking over a new base | {c.applied * 1e9:.0f} ns per record |",
         f"| size of a record (FSOL) | {c.record:.0f} bytes |",
-        f"| a sum of two numbers, two processes, loopback | {c.sum * 1e6:.0f} µs |",
-        f"| a worker's share of a row, by features | {c.picked * 1e9:.1f} ns per non-zero of the row |",
     ]
     return "\n".join(lines)
 
@@ -178,15 +143,12 @@ def paper_table(c: Constants) -> str:
     head = (
         f"On paper: {NONZEROS:.0e} non-zeros in rows of {PER_ROW}, one core a machine, links of "
         f"{LINK * 8e-9:.0f} Gbit/s and {FLIGHT * 1e6:.0f} µs (assumed); a million records change between two merges. "
-        "Hours of learning + merging (or of reading + sums)."
+        "Hours of learning + merging."
     )
     most = rows_of_round(1 << 30, 2)
     plans = [
-        (f"examples, a merge every {most:,} rows", lambda m: by_examples(c, m, most, 1e6)),
-        ("examples, a merge every 10 million rows", lambda m: by_examples(c, m, 1e7, 1e6)),
-        ("features, mini-batches of 1", lambda m: by_features(c, m, 1)),
-        (f"features, mini-batches of {BATCH} (default)", lambda m: by_features(c, m, BATCH)),
-        ("features, mini-batches of 1024", lambda m: by_features(c, m, 1024)),
+        (f"a merge every {most:,} rows", lambda m: by_examples(c, m, most, 1e6)),
+        ("a merge every 10 million rows", lambda m: by_examples(c, m, 1e7, 1e6)),
     ]
     heads = [f"{m} machine{'s' if m > 1 else ''}" for m in MACHINES]
     lines = [f"| plan | {' | '.join(heads)} |", "|---|" + "--:|" * len(MACHINES)]

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from thinstream.learners import Classes, Learner
+from thinstream.data.labels import Classes
+from thinstream.data.opening import open_stream
+from thinstream.lanes.learner import Learner
 from thinstream.models.model import Model
-from thinstream.streams.opening import open_stream
-from thinstream.training import Run
+from thinstream.training.run import Run
 
 REPEATS = 5
 MARK = "×"  # blanks cannot stand in a name of this format

@@ -21,8 +21,8 @@ from benchmarks.serve import Bench
 from benchmarks.streams import describe
 from tests.serve.servers import Server
 
-from thinstream.client import Client
-from thinstream.serve.load import Load, batched
+from thinstream.serve.client import Client
+from thinstream.serve.load_test import Load, batched
 
 ROWS, FEATURES, WIDTH = 2000, 30, 20_000
 

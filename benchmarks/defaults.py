@@ -26,9 +26,9 @@ from benchmarks.versus.tools.sgd import read
 from numpy.typing import NDArray
 
 import thinstream as ts
-from thinstream.cli.purposes import PURPOSES
+from thinstream.algorithms.registry import algorithms
+from thinstream.cli.commands.algorithms import PURPOSES
 from thinstream.errors import NumericalError
-from thinstream.learners.registry import algorithms
 
 #: As the table names them, and as the data folder does.
 SETS = {

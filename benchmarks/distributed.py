@@ -17,10 +17,11 @@ from pathlib import Path
 
 from streams import describe, generated
 
+from thinstream.data.labels import Classes
 from thinstream.distributed.engines.launcher import ENGINES, launcher_for
-from thinstream.distributed.fitting import learn
+from thinstream.distributed.job import learn
 from thinstream.distributed.sources import FileSource
-from thinstream.learners import Classes, Learner
+from thinstream.lanes.learner import Learner
 from thinstream.models.model import Model
 
 REPEATS, GOAL = 3, 1.6

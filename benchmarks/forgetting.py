@@ -16,8 +16,8 @@ from lanes import best
 
 from thinstream.batch import Batch
 from thinstream.datasets import zipf_text
-from thinstream.lanes import Lanes
-from thinstream.learners import Learner
+from thinstream.lanes.lanes import Lanes
+from thinstream.lanes.learner import Learner
 
 WIDTH, LANES, HALF_LIFE = 47_000, 16, 1000.0
 CONTESTANTS = {"FSOL": {"l1": 1e-6}, "AdaRDA": {"l1": 1e-6}, "AROW": {}}

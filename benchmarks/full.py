@@ -12,7 +12,8 @@ import time
 import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.learners import FullLearner, full
+from thinstream.lanes import full
+from thinstream.lanes.full import FullLearner
 
 SHAPES = ((8, 1.0), (54, 0.25), (123, 0.11), (300, 0.04), (300, 1.0))
 

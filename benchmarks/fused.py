@@ -7,7 +7,7 @@ the generality is gone. Class costs, sample weights and other schedules are left
 import numpy as np
 from numba import njit
 
-from thinstream.engine.prefetch import prefetch
+from thinstream.engine.loop import prefetch
 from thinstream.jit import tell_numba
 
 tell_numba()  # of prefetch

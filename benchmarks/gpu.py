@@ -24,11 +24,11 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import GridSearchCV
 
 from thinstream.batch import Batch
-from thinstream.lanes import Lanes
-from thinstream.learners import Learner
-from thinstream.streams.opening import open_stream
-from thinstream.tune.multipass import study_stream
-from thinstream.tune.trials import StudyConfig, Trial
+from thinstream.data.opening import open_stream
+from thinstream.lanes.lanes import Lanes
+from thinstream.lanes.learner import Learner
+from thinstream.tuning.passes import study_stream
+from thinstream.tuning.study import StudyConfig, Trial
 
 RULES = ("FSOL", "SSOL", "AROW")
 LANES = (256, 1024, 4096, 16384)

@@ -15,8 +15,8 @@ from lanes import best
 
 from thinstream.batch import Batch
 from thinstream.datasets import zipf_text
-from thinstream.lanes import Lanes
-from thinstream.learners import Learner
+from thinstream.lanes.lanes import Lanes
+from thinstream.lanes.learner import Learner
 
 TARGET = 1.1
 WIDTHS = (47_000, 3_200_000)

@@ -15,8 +15,8 @@ import numpy as np
 
 from thinstream.batch import Batch
 from thinstream.datasets import zipf_text
-from thinstream.lanes import Lanes
-from thinstream.learners import Learner
+from thinstream.lanes.lanes import Lanes
+from thinstream.lanes.learner import Learner
 
 ROWS, ROUNDS = 1_000, 12
 CASES = ((64, 47_000), (16, 3_200_000))

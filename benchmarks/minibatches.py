@@ -2,8 +2,8 @@
 
     python benchmarks/minibatches.py [--docs docs/distributed.md] [--sets a9a,covtype] [--algorithms fsol,ssol]
 
-One process that has all coordinates learns bit for bit what several learn together, so one is enough. Data sets, rows
-and parameters are those of `benchmarks/shards.py`. Needs the data sets, see `thinstream datasets`.
+Several ranks learn what one rank learns, so one is enough. Data sets, rows and parameters are those of
+`benchmarks/shards.py`. Needs the data sets, see `thinstream datasets`.
 """
 
 import argparse
@@ -14,10 +14,8 @@ from pathlib import Path
 
 from shards import ALGORITHMS, OTHER, TEXT, fresh, quality, split_set
 
-from thinstream.distributed.by_features.blueprint import Blueprint
-from thinstream.distributed.by_features.collective import Collective
-from thinstream.distributed.by_features.slices import Slice, join_slices
-from thinstream.learners import Classes
+from thinstream.data.labels import Classes
+from thinstream.distributed.mpi import join, sliced
 from thinstream.models.model import Model
 
 SIZES = (1, 16, 64, 256, 1024)
@@ -48,10 +46,9 @@ def main():
 
 
 def learned(name, rows, size):
-    plan = Blueprint.of(Model(fresh(name, rows.n_features), Classes(-1, 1)))
-    part = Slice(plan, rank=0, size=1)
-    part.learn(rows, Collective(0, 1), batch_size=size)
-    return join_slices(plan, [part])
+    learner = sliced(Model(fresh(name, rows.n_features), Classes(-1, 1)), join(), size).learner
+    learner.learn(rows)
+    return learner.outputs.one
 
 
 if __name__ == "__main__":

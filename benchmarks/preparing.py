@@ -18,14 +18,14 @@ import numpy as np
 from lanes import best
 
 from thinstream.batch import Batch
+from thinstream.data.labels import Classes
+from thinstream.data.opening import open_stream
 from thinstream.datasets import zipf_text
-from thinstream.learners import Classes
 from thinstream.models.file import write
 from thinstream.models.model import Model
-from thinstream.preparing import Preparation
-from thinstream.streams.opening import open_stream
-from thinstream.training import Run
-from thinstream.tune.study import Study, StudyConfig, Trial
+from thinstream.models.preparation import Preparation
+from thinstream.training.run import Run
+from thinstream.tuning.study import Study, StudyConfig, Trial
 
 WIDTH, REPEATS, LANES = 47_000, 5, 64
 KINDS = ((None, None), ("max", None), ("rms", None), (None, "l2"), ("max", "l2"), ("rms", "l2"))

@@ -9,10 +9,12 @@ and in parentheses the mean of both classes' errors: mammography has 2.3 % posit
 
 import numpy as np
 
+from thinstream.algorithms.registry import find
 from thinstream.batch import Batch
 from thinstream.datasets import load
-from thinstream.learners import find, make_learner
-from thinstream.preparing import Preparation, prepared
+from thinstream.models.model import make_learner
+from thinstream.models.pipeline import Pipeline
+from thinstream.models.preparation import Preparation
 
 SETS = {"covtype": True, "elec2": False, "mammography": True}  # and whether rows are shuffled
 LEARNERS = ("arow", "fsol", "adarda", "ftrlproximal", "nag", "pa")
@@ -39,7 +41,7 @@ def main():
 def error(algorithm, kind, batch):
     """Progressive, of all rows and balanced."""
     inner = make_learner(algorithm, n_features=batch.n_features, fit_intercept=True)
-    scores = prepared(inner, Preparation(*kind)).learn(batch)
+    scores = Pipeline.of(inner, Preparation(*kind)).learn(batch)
     positive = batch.y > 0
     wrong = (scores > 0) != positive
     balanced = (wrong[positive].mean() + wrong[~positive].mean()) / 2

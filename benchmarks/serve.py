@@ -2,12 +2,14 @@
 
     python -m benchmarks.serve [--seconds 5] [--workers 1] [--alone]
     python -m benchmarks.serve --requests 5000000
+    python -m benchmarks.serve --singles
 
 Caveats first. wrk (a compiled generator, `apt install wrk`) and the server share the cores, over loopback; rows are
 RCV1's, cut to 60 features. "Server µs" is the processor time of all of the server's processes for each request: it is
 the number to compare on a machine that others use, too, where requests a second and latencies are of little worth. A
 durable request waits for the disk: fdatasync's own times are printed first. Peers (`serve_peers`) keep nothing on disk.
 With ``--requests`` that many are sent, a fifth of them to be learned, and memory is told as it goes.
+With ``--singles`` only predictions of one row are measured, with AROW and Auto.
 """
 
 import argparse
@@ -30,7 +32,7 @@ from benchmarks.serve_peers import Peer, asked
 from benchmarks.streams import describe
 from tests.serve.servers import Server
 
-from thinstream.serve.load import Load, batched
+from thinstream.serve.load_test import Load, batched
 
 ROWS, FEATURES, BATCH = 2000, 60, 256
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -42,6 +44,7 @@ def main():
     parser.add_argument("--workers", type=int, default=1, help="predicting processes (default 1)")
     parser.add_argument("--alone", action="store_true", help="without Vowpal Wabbit and River")
     parser.add_argument("--requests", type=int, default=0, help="send so many, and tell memory as it goes")
+    parser.add_argument("--singles", action="store_true", help="only predictions of one row")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("THINSTREAM_DATA", "data")))
     options = parser.parse_args()
     if shutil.which("wrk") is None:
@@ -50,6 +53,9 @@ def main():
     folder = Path(tempfile.mkdtemp(prefix="thinstream-bench-"))
     try:
         rows = rows_of(options.data)
+        if options.singles:
+            singles(folder, rows, options)
+            return
         goals = soak(folder, rows, options) if options.requests else measure(folder, rows, options)
         if not options.requests and not options.alone:
             compare(folder, rows, options.seconds)
@@ -109,6 +115,38 @@ def measure(folder, rows, options):
     finally:
         server.stop()
     return goals
+
+
+def singles(folder, rows, options):
+    """Predictions of one row of numbered features, and of a table with 8 columns, by AROW and by Auto."""
+    rng = np.random.default_rng(0)
+    numbers, text = rng.normal(size=(2000, 6)).round(3), folder / "rows.svm"
+    cities = rng.choice(["Oslo", "Bergen", "Tromsø"], size=(2000, 2))
+    names = [f"n{j}" for j in range(6)] + ["home", "work"]
+    cells = [[*map(float, row), *map(str, words)] for row, words in zip(numbers, cities, strict=True)]
+    table, y = folder / "rows.csv", (numbers[:, 0] + (cities[:, 0] == "Oslo") > 0.5).astype(int)
+    lines = [",".join(map(str, [label, *row])) for label, row in zip(y, cells, strict=True)]
+    table.write_text("\n".join([",".join(["label", *names]), *lines]) + "\n")
+    text.write_text("".join(f"{label} {line(row)}\n" for label, row in rows))
+    files = []
+    for algorithm in ("arow", "auto"):
+        for source, kind in ((text, "numbers"), (table, "table")):
+            files.append(f"{algorithm}-{kind}={folder}/{algorithm}-{kind}.ts")
+            command = [sys.executable, "-m", "thinstream", "train", source, "-a", algorithm, "-q", "-m"]
+            subprocess.run([*command, files[-1].partition("=")[2]], check=True)
+    server = Server(folder / "data", *files, "--workers", options.workers)
+    server.until_ready(300)  # something may have to be compiled
+    bench = Bench(server, folder, options.seconds)
+    try:
+        print(f"{'':44}{'requests/s':>12}{'rows/s':>12}{'p50 ms':>9}{'p99 ms':>9}{'server µs':>11}")
+        for algorithm in ("arow", "auto"):
+            bodies = [line(row).encode() for _, row in rows]
+            path = f"/predict?model={algorithm}"
+            bench.run(f"{algorithm}, libsvm, {options.workers} workers", f"{path}-numbers", "text/plain", bodies)
+            bodies = [json.dumps({"x": dict(zip(names, row, strict=True))}).encode() for row in cells]
+            bench.run(f"{algorithm}, JSON, {options.workers} workers", f"{path}-table", "application/json", bodies)
+    finally:
+        server.stop()
 
 
 def started(folder, rows, options):

@@ -22,12 +22,11 @@ from pathlib import Path
 import numpy as np
 
 from thinstream.batch import Batch
+from thinstream.data.opening import open_stream
 from thinstream.datasets import find
-from thinstream.distributed.by_examples.deltas import copy_learner, delta, merge_deltas
-from thinstream.distributed.by_examples.driver import rows_of_round
-from thinstream.distributed.by_examples.increments import combining_for
-from thinstream.learners import Learner
-from thinstream.streams.opening import open_stream
+from thinstream.distributed.deltas import combining_for, copy_learner, delta, merge_deltas
+from thinstream.distributed.rounds import rows_of_round
+from thinstream.lanes.learner import Learner
 
 TEXT = ["20news-comp-vs-rec", "20news-sci-vs-talk", "reuters21578-acq", "farm-ads", "phish-url-pdd", "enron1-spam"]
 OTHER = ["covtype", "kdd99", "a9a"]

@@ -24,7 +24,7 @@ from sklearn.linear_model import SGDClassifier
 import thinstream as ts
 from thinstream.batch import Batch
 from thinstream.datasets import zipf_text
-from thinstream.learners import Learner
+from thinstream.lanes.learner import Learner
 
 warnings.filterwarnings("ignore", category=UserWarning)
 REPEATS = 5
@@ -185,7 +185,7 @@ open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
 before = status("VmRSS")
 model = ts.SSOL(n_passes=2, fit_intercept=False).fit(X, y)
 size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-print(status("VmHWM") - before, model._model.learner.memory.state.nbytes / 2**20, size / 2**20)
+print(status("VmHWM") - before, model._model.learner.outputs.one.memory.state.nbytes / 2**20, size / 2**20)
 """
     added, state, size = map(float, run_python(code).split())
     print(f"Memory of SSOL at 3.2M features: input {size:.0f} MB, state {state:.0f} MB; a fit added {added:.0f} MB\n")

@@ -11,9 +11,9 @@ import numpy as np
 import thinstream as ts
 from thinstream.cli.commands.diagnose import first
 from thinstream.datasets import find
-from thinstream.stability import diagnose, exponents, spectral_radius
-from thinstream.stability.data import matrix_of
-from thinstream.theory import regret
+from thinstream.diagnostics.bounds import matrix_of, spectral_radius
+from thinstream.diagnostics.diagnosis import diagnose, exponents
+from thinstream.diagnostics.regret import regret
 
 #: Task → the l1 of SMIDAS.
 TASKS = {"20news-comp-vs-rec": 1e-4, "20news-sci-vs-talk": 1e-4, "20news-pcmac": 3e-4}

@@ -29,11 +29,12 @@ REPEATS = 5
 FTRL = ["--quiet", "--ftrl", "--loss_function", "logistic", "--l1", "1e-6"]
 THINSTREAM = """
 import sys, time
-from thinstream.learners import Classes, Learner
+from thinstream.data.labels import Classes
+from thinstream.lanes.learner import Learner
 from thinstream.models.file import write
 from thinstream.models.model import Model
-from thinstream.streams.opening import open_stream
-from thinstream.training import Run
+from thinstream.data.opening import open_stream
+from thinstream.training.run import Run
 path, out, algorithm = sys.argv[1:]
 def once():
     start = time.perf_counter()
@@ -67,8 +68,8 @@ print(time.perf_counter() - start)
 """
 PARSE = """
 import sys, time
-from thinstream.streams.text.libsvm import Libsvm
-from thinstream.streams.sources import pieces
+from thinstream.data.text.libsvm import Libsvm
+from thinstream.data.sources import pieces
 form = Libsvm()
 for warm in (True, False):
     start, size = time.perf_counter(), 0

@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 
 from thinstream.cli.app import run
+from thinstream.data.opening import open_stream
 from thinstream.datasets import zipf_text
-from thinstream.learners import Learner
-from thinstream.streams.opening import open_stream
+from thinstream.lanes.learner import Learner
 
 WIDTH, FOLDS, TARGET = 47_000, 5, 10
 #: Algorithm, the parameter that is searched, others.

@@ -24,7 +24,7 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 import thinstream as ts
 
 FOLDS = 5
-#: The rule about the first rows (`thinstream.tune.warmup`) was chosen with the test errors of these in sight …
+#: The rule about the first rows (`thinstream.tuning.warmup`) was chosen with the test errors of these in sight …
 CHOSEN_ON = ("a9a", "w8a", "ijcnn1", "20news-comp-vs-rec", "reuters21578-acq", "rcv1-small", "sms-spam", "spambase")
 #: … and not of these.
 FRESH = ("farm-ads", "20news-sci-vs-talk", "enron1-spam", "spamassassin", "phish-url-pdd")

@@ -15,7 +15,7 @@ from papers.experiment import Experiment
 from papers.keeping import Result, keep, kept, these_versions, this_machine
 from papers.running import run
 from papers.writing import write_page, write_summary
-from thinstream.cli.progress import show_steps
+from thinstream.cli.render import show_steps
 from thinstream.cli.terminal import guarded_output, keep_going
 from thinstream.errors import (
     InvalidInputError,

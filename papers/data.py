@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
+from thinstream.data import open_stream
 from thinstream.datasets import find
 from thinstream.errors import MissingDataError, UnknownNameError
-from thinstream.streams import open_stream
 
 
 class Data(NamedTuple):

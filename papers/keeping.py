@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from papers.experiment import Row
-from thinstream.atomic import replacing
 from thinstream.errors import InvalidInputError
+from thinstream.files import replacing
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,11 @@ from papers.places import asked_device, device_for
 from papers.presenting import distinct, pick, plus_minus
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
-from thinstream.lanes import Lanes
-from thinstream.tune.candidates import FOLDS, grid, paper_grid
-from thinstream.tune.scoring import scoring_of
-from thinstream.tune.search import search
-from thinstream.tune.sources import Matrix
-from thinstream.tune.study import StudyConfig, Trial
+from thinstream.lanes.lanes import Lanes
+from thinstream.tuning.measures import scoring_of
+from thinstream.tuning.passes import Matrix
+from thinstream.tuning.search import FOLDS, grid, paper_grid, search
+from thinstream.tuning.study import StudyConfig, Trial
 
 Numbers = NDArray[np.float64]
 

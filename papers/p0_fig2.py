@@ -87,7 +87,7 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
     chosen = {(row["set"], row["algorithm"]): row["parameters"] for row in pick(rows, kind="chosen")}
     width = {row["set"]: row["features"] for row in pick(rows, kind="chosen")}
     lines = [[name, f"{width[name]:,}", *(chosen.get((name, label), "–") for label in online)] for name in sets]
-    yield "What cross-validation chose:"
+    yield "Parameters chosen by cross-validation:"
     yield markdown(["set", "features", *online], lines)
 
 

@@ -13,7 +13,7 @@ from papers.data import batch_of
 from papers.experiment import Cell, Claim, Experiment, Row, cells_for, markdown
 from papers.p0_fig2 import FACTORS, liblinear_model
 from papers.presenting import distinct, grouped, legend, listed, panels_for, pick
-from thinstream.learners import make_learner
+from thinstream.models.model import make_learner
 
 SETS = ("reuters21578-acq", "phish-url-pdd", "debian-science", "trec07p")
 SECOND_ORDER = ("AdaFOBOS", "AdaRDA", "SSOL")

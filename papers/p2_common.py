@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from papers.data import Data, unit, whole
+from thinstream.data.compression import open_read
 from thinstream.datasets import find
-from thinstream.streams.compression import open_read
 
 CORPUS = "20news-bydate"
 #: P2 Table 2: rows to learn from, to choose parameters with, to test; the sums are those of the corpus.

@@ -11,10 +11,10 @@ from papers.data import Data, batch_of
 from papers.experiment import Cell, Claim, Experiment, Row, markdown
 from papers.p2_common import CORPUS, SIZES, TASK_COLOURS, errors, task
 from papers.presenting import distinct, legend, panels, plot_rows
-from thinstream.batch_learners import grades
-from thinstream.batch_learners.repeating import Passes
-from thinstream.learners import Learner
-from thinstream.stability import safe_gamma
+from thinstream.algorithms.batch import grades
+from thinstream.algorithms.batch.base import Passes
+from thinstream.diagnostics.bounds import safe_gamma
+from thinstream.lanes.learner import Learner
 
 WORDS, KEPT, ITERATIONS = 5_000, 2_000, 10
 GAMMAS = (3.0, 100.0, 0.0)  # 0: ‖X‖₂²

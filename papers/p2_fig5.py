@@ -12,7 +12,7 @@ from papers.data import batch_of, unit_vectors
 from papers.experiment import Cell, Claim, Experiment, Row, markdown
 from papers.places import device_for
 from papers.presenting import distinct, legend, panels_for, pick, plot_rows
-from thinstream.lanes import Lanes
+from thinstream.lanes.lanes import Lanes
 
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 ETA, L1, MARGIN = (0.1, 0.2, 0.3, 0.4, 0.5), (1e-4, 5e-4, 1e-3, 1e-2, 1e-1), (1e-3, 1e-2, 1e-1)

@@ -12,8 +12,8 @@ from papers.experiment import Cell, Claim, Experiment, Row, markdown
 from papers.p2_fig5 import ETA, L1, MARGIN, PASSES
 from papers.places import device_for
 from papers.presenting import distinct, legend, mean, panels, pick
-from thinstream.lanes import Lanes
-from thinstream.learners import Learner
+from thinstream.lanes.lanes import Lanes
+from thinstream.lanes.learner import Learner
 
 BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 1.0)
 COPIES = 10

@@ -10,8 +10,8 @@ from papers import p2_common as p2
 from papers.data import batch_of
 from papers.experiment import Cell, Claim, Compared, Experiment, Row, markdown
 from papers.presenting import distinct, legend, panels_for, pick, published
-from thinstream.learners import Learner
-from thinstream.stability import exponents
+from thinstream.diagnostics.diagnosis import exponents
+from thinstream.lanes.learner import Learner
 
 DENSITY = 0.4
 ETA, L1, PASSES = 0.5, 1e-4, 3  # of P2's grids the pair that grows fastest

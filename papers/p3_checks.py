@@ -41,7 +41,7 @@ def checked(name: str, rows: int) -> list[Row]:
 
 
 def _with_constant(name: str, rows: int) -> list[Row]:
-    """Every quick algorithm with a constant feature beside the unit row, on permutations of the table."""
+    """Every quick algorithm with a constant feature added to the unit row, on permutations of the table."""
     found = []
     for permutation in range(1 if rows else TRIES):
         data, tuning = p3.permuted(name, rows, permutation), p3.permuted(name, rows, p3.TUNING)
@@ -71,7 +71,7 @@ def _other_rules(start: Row, data: Data, best: float) -> list[Row]:
     empty = np.diff(data.X.indptr) == 0
     if empty.any():
         marks = passes[best]._replace(positive=passes[best].positive | empty).row(p3.SUM)
-        reading = "rows without features called positive"
+        reading = "rows without features predicted positive"
         found.append({**start, "reading": reading, "rate": best, **{key: marks[key] for key in _COLUMNS}})
     return found
 

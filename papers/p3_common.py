@@ -12,11 +12,11 @@ from papers.data import Data, of_batches, parts, unit, whole
 from papers.experiment import Row
 from papers.places import asked_device
 from papers.presenting import mean, panels, pick, spread
+from thinstream.data import open_stream
 from thinstream.datasets import find
 from thinstream.estimators import make
 from thinstream.estimators.grid_search import OnlineGridSearchCV
-from thinstream.evaluate.report import Tradeoff
-from thinstream.streams import open_stream
+from thinstream.training.metrics import Tradeoff
 
 #: The paper's values of C and of the rates.
 GRID = [10.0**e for e in range(-5, 6)]

@@ -150,9 +150,7 @@ def _why(rows: Sequence[Row], of: Sequence[Row], paper: Number) -> str:
     if kind == "sum":
         constant = with_constant(rows, name, algorithm)
         if abs(constant - paper.value) < abs(mean(of) - paper.value):
-            return (
-                f"With a constant feature 1 beside the unit row it is {constant:.2f}: the paper seems to have had one."
-            )
+            return f"With a constant feature 1 in the unit row, it is {constant:.2f}: the paper seems to have had one."
     costs = [row["value"] for row in pick(rows, what="check", set=name, measure="cost")]
     if kind == "cost" and costs:
         return (

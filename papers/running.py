@@ -17,9 +17,9 @@ from papers.data import is_here
 from papers.experiment import Cell, Experiment, Row
 from papers.keeping import Result
 from papers.places import grids_on
-from thinstream.atomic import replacing
 from thinstream.datasets import folders
 from thinstream.errors import InvalidInputError, MissingDataError
+from thinstream.files import replacing
 
 #: Called with the cells done, all cells, and the key of the last one.
 Progress = Callable[[int, int, str], None]

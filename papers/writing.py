@@ -6,12 +6,12 @@ from pathlib import Path
 from papers.experiment import Claim, Compared, Experiment, markdown
 from papers.keeping import Result, kept
 from papers.presenting import plus_minus
-from thinstream.atomic import replacing
+from thinstream.files import replacing
 from thinstream.plotting import matplotlib
 
 #: From this difference on, in the paper's unit, the summary gives a reason.
 CLOSE = 1.0
-INTRODUCTION = """# The papers' experiments, made anew
+INTRODUCTION = """# Reproduction of the papers' experiments
 
 `python -m papers` writes this page; no number in it is typed by hand. Each experiment has a separate page with
 all its tables, and its rows as CSV. Differences are our number minus the paper's, in the paper's unit. {time}

@@ -1,39 +1,54 @@
-"""The demo on a short stream: a table, a picture, silence where there is no terminal."""
+"""The demo collects masked docstrings, and its commands give a model and a thin model of them."""
 
-import sys
+import json
+import re
 
 import pytest
 
 from thinstream import demo
-from thinstream.tune.candidates import grid
+from thinstream.errors import ThinstreamError
 
-pytest.importorskip("matplotlib", reason="the picture needs matplotlib")
-
-
-@pytest.fixture
-def few(monkeypatch):
-    """Two contestants and few values of l1, so that it takes no time."""
-    monkeypatch.setattr(demo, "CONTESTANTS", {k: demo.CONTESTANTS[k] for k in ("FSOL", "RDA")})
-    monkeypatch.setattr(demo, "L1", [1e-2, 1e2, 1e9])
-    monkeypatch.setattr(demo, "grid", lambda space: grid(space)[:2])
+pytest.importorskip("matplotlib", reason="the pictures need matplotlib")
 
 
-@pytest.mark.usefixtures("few")
-def test_table_and_picture(tmp_path, capsys):
-    """One line per contestant; models without weights are left out of the table; a PNG is written."""
-    picture = tmp_path / "curve.png"
-    demo.run(500, out=str(picture))
-    out, err = capsys.readouterr()
-    lines = [line for line in out.splitlines() if line.startswith(("FSOL", "RDA"))]
-    assert len(lines) == 2
-    assert all(line.endswith(" s") for line in lines)
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert err == ""
+def test_docstrings_are_masked_and_different():
+    texts = demo.docstrings("numpy")
+    assert len(texts) == len(set(texts)) > 1000
+    assert not any(re.search("numpy|scipy|sklearn", text, re.IGNORECASE) for text in texts)
 
 
-@pytest.mark.usefixtures("few")
-def test_without_matplotlib(tmp_path, capsys, monkeypatch):
-    """The table is there all the same, and how to get the picture."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    demo.run(200, out=str(tmp_path / "none.png"))
-    assert "pip install 'thinstream[plot]'" in capsys.readouterr().out
+def test_a_package_that_is_not_installed_is_named():
+    with pytest.raises(ThinstreamError, match="no_such_package, which is not installed"):
+        demo.docstrings("no_such_package")
+
+
+def test_commands_train_and_thin_a_model(tmp_path, capfd, monkeypatch):
+    """On every twelfth text, so that it takes seconds. The whole demo has an error of about 10%."""
+    every = demo.docstrings
+    monkeypatch.setattr(demo, "docstrings", lambda package: every(package)[::12])
+    demo.run(str(tmp_path / "demo"))
+    out = capfd.readouterr().out
+    errors = [float(error) for error in re.findall(r"^error +([\d.]+)", out, re.MULTILINE)]
+    base = float(re.findall(r"always predicting SciPy: ([\d.]+)", out)[1])
+    assert len(errors) == 3
+    assert errors[1] < base / 2
+    assert errors[2] < base
+    for command in demo.COMMANDS:
+        assert f"$ thinstream {command}" in out
+    assert (tmp_path / "demo" / "error.png").read_bytes().startswith(b"\x89PNG")
+    assert "<html" in (tmp_path / "demo" / "report.html").read_text()
+    small, large = (tmp_path / "demo" / name for name in (demo.SMALL, demo.MODEL))
+    assert small.stat().st_size < large.stat().st_size / 10
+    rows = (tmp_path / "demo" / demo.TRAIN).read_text().splitlines()
+    assert {json.loads(row)["library"] for row in rows} == set(demo.LIBRARIES.values())
+    words = demo.important_words(tmp_path / "demo")
+    assert all(len(words[library]) > 5 for library in demo.LIBRARIES.values())
+
+
+def test_a_command_that_fails_stops_the_demo(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "COMMANDS", ["evaluate none.jsonl -m none.ts"])
+    monkeypatch.setattr(
+        demo, "docstrings", lambda package: [f"{package} has a long docstring, number {k}" for k in range(9)]
+    )
+    with pytest.raises(ThinstreamError, match="exit code 1"):
+        demo.run(str(tmp_path))

@@ -29,7 +29,7 @@ LADDER = (
     ),
     Rung(
         ("Must the model be small", "in the end?"),
-        (("Auto or AROW, then thin(n)", "the most important weights; kilobytes, any size from one model"),),
+        (("Auto or AROW, then thin", "the most important features; kilobytes, any size from one model"),),
     ),
     Rung(
         ("Must it be small", "while it learns?"),
@@ -63,14 +63,16 @@ LADDER = (
         (("SCD, SparDCA", "l1 to the optimum"), ("SBCW, FGM, GraDes", "a given number of features, chosen")),
     ),
 )
-#: The parts, from what is read to what is left; and what stands beside them.
+#: The parts, from the input to the results, each with the folder or file it is in.
 FLOW = (
-    ("X, y · files · pipes", "streams/, estimators/inputs.py: read in pieces, checked once"),
+    ("X, y · files · pipes · brokers", "data/, estimators/inputs.py: read in pieces, checked once"),
     ("Batch", "batch.py: CSR rows, labels ±1, weights, position"),
-    ("Learner", "learners/: a rule, its memory, its counters"),
-    ("one compiled loop", "engine/loop.py: scores, steps, moves; its hooks are filled by rules/*.py"),
-    ("Memory", "one interleaved record a feature; weights on demand"),
-    ("progressive metrics · predict · model file · exports", "evaluate/, models/, serve/"),
+    ("Encoder → preparation", "models/pipeline.py: slots, scales, unit length"),
+    ("Outputs: one learner per class", "models/outputs.py: scalar loop, lanes or GPU; Auto: members and a head"),
+    ("One compiled loop", "engine/loop.py: scores, steps, moves; its hooks: algorithms/online/*.py"),
+    ("Memory", "engine/memory.py: one record per feature, weights on demand"),
+    ("Decision", "models/model.py: threshold or highest score, class labels"),
+    ("Metrics · predictions · model file · exports", "training/, models/, export/, serve/"),
 )
 
 
@@ -92,7 +94,7 @@ def which_algorithm() -> str:
 
 
 def architecture() -> str:
-    """What flows where."""
+    """Draw the parts from rows to a model."""
     parts, y = [], 20
     for i, (name, where) in enumerate(FLOW):
         height = 20 + 2 * ROW

@@ -87,11 +87,16 @@ def fitted(model: Any, X: Any, y: NDArray[Any]) -> Arrays:
     return state_of(model.fit(X, y), X)
 
 
+def exact_weights(model: Any) -> Any:
+    """Return all weights: those of Auto for each kind of rows, one after another."""
+    return model.raw_coef_ if hasattr(model, "raw_coef_") else getattr(model, "coef_", None)
+
+
 def state_of(model: Any, X: Any) -> Arrays:
     """Return the weights of a fitted model, its scores and counts."""
     state = {"scores": model.decision_function(X[:N_TEST]), "counts": counts_of(model)}
     for name in ("coef_", "intercept_", "variance_"):
-        value = getattr(model, name, None)
+        value = exact_weights(model) if name == "coef_" else getattr(model, name, None)
         if value is not None:
             state[name] = value.toarray() if sp.issparse(value) else np.asarray(value)
     if hasattr(model, "predict_proba"):
@@ -174,7 +179,7 @@ def of_formats() -> Iterator[tuple[str, Run]]:
                     path = table(folder)[kind]
                     model = ts.make(name)
                     model.fit_stream(ts.open_stream(path, **option))
-                    weights = model.coef_
+                    weights = exact_weights(model)
                     weights = weights.toarray() if sp.issparse(weights) else np.asarray(weights)
                     where = np.flatnonzero(weights)
                     again = ts.open_stream(path, **option)

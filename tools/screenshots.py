@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from tests.dashboard.browsing import Looked, chromium
+from tests.serve.dashboard.browser import Looked, chromium
 from tests.serve.servers import Server
 
-from thinstream.client import Client
+from thinstream.serve.client import Client
 
 WORDS = [
     *("free", "offer", "winner", "meeting", "lunch", "invoice", "phone", "prize", "report", "minutes", "friday"),

@@ -27,7 +27,7 @@ PAGE = ROOT / "docs" / "versions.md"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 #: How packages are chosen, as uv calls it.
 AGES = {"oldest": "lowest-direct", "newest": "highest"}
-SHOWN = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "safetensors", "typer")
+SHOWN = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "safetensors", "rich-argparse")
 #: scikit-learn's checks of an estimator, and ours: what compiles, and what other packages change most often.
 TESTS = ("tests/estimators/test_estimators.py",)
 CHOSEN = ["-k", "AROW", "-m", "not slow and not interpreted"]

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.portfolio import page
-from benchmarks.portfolio.candidates import CANDIDATES, FAMILIES
+from benchmarks.portfolio.candidates import CANDIDATES, FAMILIES, WITH_FULL, candidate_of
 from benchmarks.portfolio.judging import Judge
 from benchmarks.portfolio.scores import Kept, Stream, kept, streams
 from benchmarks.portfolio.selecting import greedy
 from benchmarks.versus.cells import kept as kept_cell
 
-from thinstream.blend.head import ALIKE
+from thinstream.models.blend import PORTFOLIO
+from thinstream.models.head import ALIKE
 
 VERSION = 2  # raise it when what is kept no longer means the same
 STEPS = 10
@@ -27,7 +28,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--scratch", type=Path, default=Path("build/portfolio"), help="for what is computed once")
     parser.add_argument("--docs", type=Path, help="writes the page (default: prints it)")
     parser.add_argument("--families", default=",".join(FAMILIES), help="which are searched (default: all)")
+    parser.add_argument(
+        "--members", action="store_true", help="only the sections on the members, in a page that exists"
+    )
     options = parser.parse_args(arguments)
+    if options.members:
+        judge = _members(options.scratch)
+        before = options.docs.read_text(encoding="utf-8").partition(page.MEMBERS)[0]
+        options.docs.write_text(before + page.members(judge, reference(judge)), encoding="utf-8")
+        return
     scores = {stream: kept(options.scratch, stream) for stream in streams()}
     judge = Judge(scores)
     paths = {
@@ -45,9 +54,17 @@ def main(arguments: list[str] | None = None) -> None:
         print(text)
 
 
+def _members(scratch: Path) -> Judge:
+    """Score the members of the portfolio, the reference and full covariances only."""
+    members = [candidate_of(member) for member in PORTFOLIO]
+    diagonal = [one for one in CANDIDATES if (one in members or str(one) == REFERENCE) and one not in WITH_FULL]
+    scores = {stream: kept(scratch / "members", stream, diagonal) for stream in streams()}
+    return Judge(scores, candidates=[*diagonal, *WITH_FULL])
+
+
 def reference(judge: Judge) -> Any:
     """Outcomes of the reference."""
-    return judge.outcomes([[str(one) for one in CANDIDATES].index(REFERENCE)])
+    return judge.outcomes(judge.columns([REFERENCE]))
 
 
 def _halves(scores: dict[Stream, Kept], sets: Sequence[str]) -> list[list[Stream]]:

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from thinstream.blend.member import Member
+from thinstream.algorithms.auto import Member
 
 PREPARATIONS = {
     "plain": (None, None),

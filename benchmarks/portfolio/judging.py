@@ -6,12 +6,12 @@ from copy import copy
 from typing import NamedTuple
 
 import numpy as np
+from benchmarks.portfolio.candidates import CANDIDATES, Candidate
 from benchmarks.portfolio.scores import Kept, Stream
 from numpy.typing import NDArray
 
-from thinstream.blend import Head
-from thinstream.blend.head import Counting
-from thinstream.blend.portfolio import COUNTING
+from thinstream.models.blend import COUNTING
+from thinstream.models.head import Counting, Head
 
 #: What errors count beside losses, which are less noisy.
 ERRORS = 0.75
@@ -28,12 +28,18 @@ class Outcome(NamedTuple):
 class Judge:
     """Runs heads over kept scores; ``counting`` is how much rows count in them."""
 
-    def __init__(self, kept: Mapping[Stream, Kept], counting: Counting = COUNTING) -> None:
-        self.counting = counting
+    def __init__(
+        self, kept: Mapping[Stream, Kept], counting: Counting = COUNTING, candidates: Sequence[Candidate] = CANDIDATES
+    ) -> None:
+        self.counting, self.names = counting, [str(one) for one in candidates]
         self._cut = {stream: one.cut for stream, one in kept.items()}
         self._scores = {stream: np.ascontiguousarray(one.scores.T) for stream, one in kept.items()}
         self._y = {stream: one.y for stream, one in kept.items()}
         self.sets = list(dict.fromkeys(stream.set for stream in kept))
+
+    def columns(self, names: Sequence[str]) -> list[int]:
+        """The columns of candidates with these names."""
+        return [self.names.index(name) for name in names]
 
     def has(self, name: str, column: int) -> bool:
         """Whether a candidate could learn a set at all."""

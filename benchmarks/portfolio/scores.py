@@ -12,12 +12,12 @@ from benchmarks.versus.sets import EARLY, SETS, SHARE, lines_of, source
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
-from thinstream.atomic import replacing
 from thinstream.batch import Batch
+from thinstream.data import open_stream
 from thinstream.datasets import find
-from thinstream.lanes import Lanes
-from thinstream.preparing import Preparation
-from thinstream.streams import open_stream
+from thinstream.files import replacing
+from thinstream.lanes.lanes import Lanes
+from thinstream.models.preparation import Preparation
 
 #: Sets that versus does not have.
 FURTHER = ("rcv1-small", "mdsd-electronics", "spambase", "svmguide3", "australian")
@@ -114,18 +114,20 @@ def _ready(prepare: Preparation, batch: Batch, learns: bool) -> Batch:
     return prepare.learn(batch, dtype)[0] if learns else prepare.apply(batch, dtype)
 
 
-def kept(folder: Path, stream: Stream) -> Kept:
+def kept(
+    folder: Path, stream: Stream, diagonal: Sequence[Candidate] = DIAGONAL, full: Sequence[Candidate] = WITH_FULL
+) -> Kept:
     """The scores of a stream by all candidates, as far as those of full covariance have gone.
 
     Where rows are too wide for these, their scores are nan: a head leaves them out, as a blend does.
     """
-    diagonal = _kept(folder / f"{stream.set}-{stream.order}-diagonal.npz", stream, DIAGONAL, ROWS)
-    full = _kept(folder / f"{stream.set}-{stream.order}-full.npz", stream, WITH_FULL, FULL_ROWS, NARROW)
-    assert diagonal is not None
-    rows = min(len(diagonal.y), FULL_ROWS)
-    beside = np.full((rows, len(WITH_FULL)), np.nan, np.float32) if full is None else full.scores
-    together = np.concatenate([diagonal.scores[:rows], beside], axis=1)
-    return Kept(together, diagonal.y[:rows], min(diagonal.cut, rows))
+    most = _kept(folder / f"{stream.set}-{stream.order}-diagonal.npz", stream, diagonal, ROWS)
+    few = _kept(folder / f"{stream.set}-{stream.order}-full.npz", stream, full, FULL_ROWS, NARROW)
+    assert most is not None
+    rows = min(len(most.y), FULL_ROWS)
+    beside = np.full((rows, len(full)), np.nan, np.float32) if few is None else few.scores
+    together = np.concatenate([most.scores[:rows], beside], axis=1)
+    return Kept(together, most.y[:rows], min(most.cut, rows))
 
 
 def _kept(place: Path, stream: Stream, chosen: Sequence[Candidate], rows: int, widest: int = 0) -> Kept | None:

@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--times", action="store_true", help="measure times, not what is learned")
     parser.add_argument("--auto", action="store_true", help="Auto, which is not tuned, beside what the others learn")
-    parser.add_argument("--thin", action="store_true", help="Auto, thinned, beside the sparse models of the others")
+    parser.add_argument("--thin", action="store_true", help="Auto, refitted on few features")
     parser.add_argument("--tried", action="store_true", help="what was tried once the test errors were known")
     parser.add_argument("--pages", action="store_true", help="write the page of what is kept, and run nothing")
     parser.add_argument("--smoke", action="store_true", help="a few rows of each set: the numbers mean nothing")

@@ -28,7 +28,7 @@ def measured(set_name: str, tool_name: str, scratch: Path, smoke: bool) -> list[
     contest, tool = open_contest(set_name, scratch / "text", smoke), TOOLS[tool_name]
     if not tool.takes(contest):
         return []
-    rows = [_finished(contest, tool, tool.default, "defaults")]
+    rows = [finished(contest, tool, tool.default, "defaults")]
     candidates = list(tool.candidates(contest))
     if smoke:  # a few candidates, and as few sparse models
         candidates = [one for k, one in enumerate(candidates) if k % 8 == 0 or one.learner in SWEPT][:6]
@@ -52,7 +52,7 @@ def _tuned(contest: Contest, tool: Tool, candidates: Sequence[Candidate], column
     errors = [contest.validation(scores, balanced=column == "balanced") for scores in trials]
     order = np.argsort(errors, kind="stable")
     best = candidates[order[0]]
-    row = _finished(contest, tool, best, column)
+    row = finished(contest, tool, best, column)
     found = {"candidates": len(candidates), "validation": errors[order[0]], "tuning_cpu_s": round(seconds, 2)}
     return [candidates[k] for k in order], row | found
 
@@ -60,10 +60,10 @@ def _tuned(contest: Contest, tool: Tool, candidates: Sequence[Candidate], column
 def _sparse(contest: Contest, tool: Tool, ranking: Sequence[Candidate], every: int) -> Iterator[Row]:
     sweep = list(tool.sweep(ranking))[::every]
     for one, scores in zip(sweep, tool.trials(contest, sweep), strict=True):
-        yield _finished(contest, tool, one, "sparse") | {"validation": contest.validation(scores)}
+        yield finished(contest, tool, one, "sparse") | {"validation": contest.validation(scores)}
 
 
-def _finished(contest: Contest, tool: Tool, candidate: Candidate, column: str) -> Row:
+def finished(contest: Contest, tool: Tool, candidate: Candidate, column: str) -> Row:
     """One pass over all rows, and the test."""
     with TemporaryDirectory() as folder:
         out = Path(folder) / "model"

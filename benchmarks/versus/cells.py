@@ -6,7 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from thinstream.atomic import replacing
+from thinstream.files import replacing
 
 Row = dict[str, Any]
 

@@ -10,7 +10,7 @@ from benchmarks.versus.sets import SETS
 from benchmarks.versus.thinned import COLUMN
 from benchmarks.versus.tools import TOOLS
 
-from thinstream.atomic import replacing
+from thinstream.files import replacing
 from thinstream.plotting import matplotlib
 
 Row = dict[str, Any]
@@ -25,7 +25,7 @@ COLOURS = {
 ACROSS = 4
 #: Columns that are drawn besides, and how the legend shows them.
 STYLES = {
-    COLUMN: {"ls": "--", "marker": ".", "label": "Auto, thinned"},
+    COLUMN: {"ls": "--", "marker": ".", "label": "Auto, refitted"},
     "tried pruned": {"ls": "", "marker": "D", "mfc": "white", "label": f"{OURS}, pruned (tried later)"},
 }
 

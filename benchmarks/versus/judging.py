@@ -10,7 +10,8 @@ from benchmarks.versus.tools import TOOLS
 
 Row = dict[str, Any]
 OURS = "thinstream"
-BESIDE = ("auto", "tried 48", "tried mean of 24", "tried mean of 48", "tried pruned")
+AUTO_PEER = "auto peer"  # the best tuned peer, trained once more for the comparison with Auto
+BESIDE = ("tried 48", "tried mean of 24", "tried mean of 48", "tried pruned")
 BOTH_SWEEPS = ("sparse", "tried sparse")
 TENTH = 0.1  # of the peer's non-zeros is what a sparse model of ours may have
 
@@ -32,6 +33,9 @@ def differences(rows: Sequence[Row]) -> list[Row]:
     """For each set ours less the best peer's, tuned and sparse, where it is known which test rows were wrong."""
     found = []
     for name in SETS:
+        for auto in by_tool(rows, name, "auto").values():
+            peers = by_tool(rows, name, AUTO_PEER).values()
+            found += [_difference(name, "auto difference", auto, peer) for peer in peers]
         ours, peer = by_tool(rows, name, "tuned").get(OURS), best_peer(rows, name)
         if ours is None or peer is None:
             continue

@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from thinstream.atomic import replacing
+from thinstream.files import replacing
 
 Row = dict[str, Any]
 HIDDEN = ("wrong",)  # too long for a table, and only needed to compare
@@ -29,15 +29,24 @@ def _place(row: Row) -> tuple[str, str, str]:
 
 
 def save(path: Path, rows: Iterable[Row]) -> None:
-    """Writes the table, in an order that does not depend on who was first."""
+    """Write the table, its rows in order. Columns that the file has stay where they are."""
     rows = sorted(rows, key=_place)
-    columns = [name for name in dict.fromkeys(key for row in rows for key in row) if name not in HIDDEN]
+    names = dict.fromkeys(key for row in rows for key in row)
+    columns = [name for name in dict.fromkeys([*_header(path), *names]) if name in names and name not in HIDDEN]
     text = StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     with replacing(path) as file:
         file.write_text(text.getvalue(), encoding="utf-8")
+
+
+def _header(path: Path) -> list[str]:
+    """Return the names of the columns of a file; none if it does not exist."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return next(csv.reader(file), [])
 
 
 def load(path: Path) -> list[Row]:

@@ -21,15 +21,27 @@ def errors(rows: Sequence[Row]) -> str:
     good = sum(found[name]["difference"] <= 0 for name in names)
     worse = sum(found[name]["difference"] > 2 * found[name]["difference_se"] for name in names)
     calibrated = sum(autos[name]["log_loss"] <= autos[name]["lane_log_loss"] for name in names)
-    header = ["set", "best peer, tuned", "ours, tuned", "Auto", "less the peer's", "Auto is", "log-loss", "best lane's"]
+    header = [
+        "set",
+        "best tool, tuned",
+        "ours, tuned",
+        "Auto",
+        "minus the tool's",
+        "Auto is",
+        "log-loss",
+        "best member's",
+    ]
+    seen = "[some variants were scored on test rows](auto-portfolio.md#variants-that-were-scored-on-test-rows)"
     return f"""## Auto, not tuned
 
-`ts.Auto()` as it comes: one pass, no parameter is chosen. Its portfolio was chosen on training rows of these sets,
-after a look at the test rows of elec2 ([auto-portfolio.md](auto-portfolio.md)), so other sets may be harder. It is at
-or below the best tuned peer on {good} of {len(names)} sets, and above by more than two standard errors on {worse}.
+`ts.Auto()` with default settings, one pass. Its portfolio was chosen on training rows of these datasets,
+and {seen}, so other data
+may be harder. It is at or below the best tuned tool on {good} of {len(names)} datasets, and above by more than two
+standard errors on {worse}.
 
-The log-loss on test rows is beside that of the best single one of its logistic models (best by these rows): it is at or
-below on {calibrated} of {len(names)}.
+The last columns compare the log-loss on test rows with that of its best logistic member, chosen by these rows. It is
+at or
+below it on {calibrated} of {len(names)}.
 
 {markdown(header, lines)}"""
 

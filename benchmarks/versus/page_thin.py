@@ -1,55 +1,49 @@
-"""The part of the page about thin models: Auto with its most important weights, beside the peers' l1 models."""
+"""The part of the page about thin models: Auto, refitted, and the l1 models of all tools."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.versus.thinned import COMPARED, Case, Thin, thin_sets
+from benchmarks.versus.thinned import COMPARED, Case, geometric_mean, thin_sets
 from papers.experiment import markdown
 
 Row = dict[str, Any]
 
 
 def thin(rows: Sequence[Row]) -> str:
-    """How many of the comparisons Auto wins, and all of them."""
+    """Return the section, or nothing if no dataset was thinned."""
     found = thin_sets(rows)
     if not found:
         return ""
-    cases = [case for one in found for case in one.cases]
-    batch = [case for case in cases if case.batch is not None]
-    below_batch = sum(case.ours < case.batch for case in batch if case.batch is not None)
-    absent = sum(case.one_pass is None for case in cases)
-    alone = f" ({absent} of them because no peer has a model that small)" if absent else ""
-    header = ["set", "best peer", "non-zeros", *(f"{100 * share:g} %" for share in COMPARED), "≤ 1/10"]
-    below = sum(case.below_one_pass for case in cases)
+    by_size = list(zip(*found.values(), strict=True))
+    best = [f"{sum(case.is_best for case in cases)} of {len(cases)}" for cases in by_size]
+    means = [_means(cases) for cases in by_size]
+    lines = [[name, *map(_cell, cases)] for name, cases in found.items()]
+    lines += [["**geometric mean**", *means], ["**at or below all**", *best]]
+    header = ["dataset", *(f"{size:,}" for size in COMPARED)]
     return f"""## Thin models
 
-`ts.Auto()` after one pass, [thinned](thin-models.md) to shares of the best peer's non-zeros: the weights kept are those
-that the blend finds most important, by what it knows of its training rows. Nothing is tuned, no row chooses anything.
+`ts.Auto()` with default parameters, [refitted](thin-models.md) on 100 to 3,000 features: one weight each. Training rows
+choose how the features are selected (a fifth of them is held out for that). Test rows choose nothing.
 
-- With a tenth of the best peer's non-zeros its test error is within one standard error of that peer's on
-  {sum(one.is_met for one in found)} of {len(found)} text sets.
-- At {_listed(COMPARED)} % of that size it is below every one-pass peer's l1 model of at most that size in {below} of
-  {len(cases)} cases{alone}, and below liblinear's l1 in {below_batch} of the {len(batch)} it ran.
+The l1 models of all tools, thinstream's own included, are those of the sweeps above: 24 for each tool, 8 for liblinear.
+For each size, the model with the lowest *test* error is taken among the models of at most that size. That favors the l1
+models. Each cell has the test error of the refitted model and that of the best l1 model, in percent. Bold: the
+refitted model is at or below every tool's best l1 model.
 
-The peers' l1 models are those of the sweeps above, 24 for each tool (8 of liblinear). Of those that are no larger the
-one with the lowest *test* error is taken, which favours them. Each cell has ours, the best of the one-pass peers' and
-liblinear's; bold: ours is below both.
-
-{markdown(header, [_line(one) for one in found])}"""
+{markdown(header, lines)}"""
 
 
-def _listed(shares: Sequence[float]) -> str:
-    return ", ".join(f"{100 * share:g}" for share in shares)
-
-
-def _line(one: Thin) -> list[str]:
-    peer = f"{one.peer['tool']}: {one.peer['error']:.2f} ± {one.standard_error:.2f}"
-    met = "yes" if one.is_met else "**no**"
-    return [one.name, peer, f"{one.peer['nnz']:,}", *map(_cell, one.cases), met]
+def _means(cases: Sequence[Case]) -> str:
+    """Return the geometric means of our errors, and of the lowest errors of l1 models if all datasets have one."""
+    ours = f"{geometric_mean([case.ours for case in cases]):.2f}"
+    if not all(case.others for case in cases):
+        return ours
+    return f"{ours} · {geometric_mean([min(case.others.values()) for case in cases]):.2f}"
 
 
 def _cell(case: Case) -> str:
-    others = [case.one_pass, case.batch]
-    below = all(error is None or case.ours < error for error in others)
-    ours = f"**{case.ours:.2f}**" if below else f"{case.ours:.2f}"
-    return " · ".join([ours, *("–" if error is None else f"{error:.2f}" for error in others)])
+    ours = f"**{case.ours:.2f}**" if case.is_best else f"{case.ours:.2f}"
+    if not case.others:
+        return f"{ours} · no l1 model"
+    tool = min(case.others, key=lambda name: case.others[name])
+    return f"{ours} · {case.others[tool]:.2f} ({tool})"

@@ -28,23 +28,22 @@ def errors(rows: Sequence[Row]) -> str:
         return ""
     lines = [[name, _peer(row), *(_error(row.get(column)) for column in DENSE)] for name, row in found.items()]
     counts = [f"- {title}: {_count(found, column)}." for column, title in DENSE.items()]
-    return f"""## What was tried where ours is above
+    return f"""## Variants tried after the test errors were known
 
-All of this was tried after the test errors above were known, once, on every set in the table, whether ours was above
-or not. What is chosen is chosen by the training rows, as above; that there are four numbers to look at is one more
-reason not to pick the lowest. The peers got nothing of the kind.
+These variants were tried once, after the test errors above were known, on every dataset in the table. The training rows
+choose as above. Four numbers per dataset are one more reason not to pick the lowest. The other tools got no such trial.
 
 - *48 candidates*: twice as many (values in between, gradient descent at a constant rate, PA with an intercept, more of
   ARCSOGD, RDA and FOBOS with the logistic loss).
-- *mean of 5*: the five candidates best by validation whose rows are as the best one's (as they are, or of unit length),
-  each divided by its mean |score| on the validation rows, averaged into one linear model; of 24 candidates or of 48.
-  The five could be lanes of one pass; here they ran one after the other, which gives the same bits.
+- *mean of 5*: the five candidates best by validation whose rows are prepared like the best one's (raw or unit length),
+  each divided by its mean |score| on the validation rows, averaged into one linear model, from 24 or 48 candidates.
+  The five could be lanes of one pass. Here they ran one after the other, which gives the same models.
 
-Test errors, and in brackets by how many standard errors they are above the best peer's; bold: at or below.
+Test errors and, in parentheses, by how many standard errors they are above the best tool's. Bold: at or below.
 
-{markdown(["set", "best peer", *DENSE.values()], lines)}{_absent(rows, found)}
+{markdown(["set", "best tool", *DENSE.values()], lines)}{_absent(rows, found)}
 
-At or below the best peer's error, and above it by more than two standard errors:
+Datasets at or below the best tool's error, and above it by more than two standard errors:
 
 {chr(10).join(counts)}"""
 
@@ -58,20 +57,21 @@ def sparse(rows: Sequence[Row]) -> str:
     lines = [[name, _peer(row), *(_thin(row.get(column)) for column in THIN)] for name, row in found.items()]
     met = {column: [thin_enough(row[column]) for row in found.values() if column in row] for column in THIN}
     counts = [f"- {title}: met on {sum(met[column])} of {len(met[column])}." for column, title in THIN.items()]
-    return f"""## What was tried for a tenth of the non-zeros
+    return f"""## Variants tried for a tenth of the non-zeros
 
-In the same way, on every text set.
+Also once, on every text dataset.
 
-- *48 sparse models*: to the sweep of 24 come the second-best AdaRDA, SSOL with larger r and FSOL, 8 values of l1 each;
+- *48 sparse models*: the 24, and the second-best AdaRDA, SSOL with larger r and FSOL with 8 values of l1 each,
   chosen by the same rule.
-- *pruned*: the AROW, NAROW, SCW or CW best by validation, of which only as many features are kept as a tenth of the
-  peer's non-zeros, those of largest |μ|·√Σx² or |μ|/σ. Which of the two is decided by the last fifth of the training
-  rows with a model of the others. Its size is given by the peer's, which is known only after the peer has learned.
+- *pruned*: the AROW, NAROW, SCW or CW best by validation, cut to a tenth of the best tool's
+  non-zeros, by |μ|·√Σx² or |μ|/σ. The last fifth of the training rows chooses between the two, with a model of the
+  other
+  rows. The size depends on the best tool's, which is known only after that has learned.
 
-Test error, its difference to the best peer's with its standard error, and the share of the peer's non-zeros; bold where
-that is at most a tenth, at an error that is not above the peer's by more than a standard error.
+Test error, its difference to the best tool's with its standard error, and the share of that tool's non-zeros. Bold: the
+share is at most a tenth, and the error is at most one standard error higher.
 
-{markdown(["set", "best peer", *THIN.values()], lines)}
+{markdown(["set", "best tool", *THIN.values()], lines)}
 
 {chr(10).join(counts)}"""
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from thinstream.learners import Learner
+from thinstream.data import Hashing, Numbering, from_memory
+from thinstream.lanes.learner import Learner
 from thinstream.plotting import matplotlib
-from thinstream.streams import Hashing, Numbering, from_memory
 
 USERS, GENRES, SLIPS, LAST = 40, 12, 0.05, 1000
 

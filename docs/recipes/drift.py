@@ -12,8 +12,8 @@ import numpy as np
 
 import thinstream as ts
 from thinstream.datasets import load, present
-from thinstream.monitors import ADWIN
 from thinstream.plotting import matplotlib
+from thinstream.training.monitors import ADWIN
 
 HALF_LIVES = [None, *(2**e for e in range(1, 17))]
 PIECE = 100  # rows between two looks of the model that starts anew

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from thinstream.learners import Learner
+from thinstream.data import open_stream
+from thinstream.lanes.learner import Learner
 from thinstream.plotting import matplotlib
-from thinstream.streams import open_stream
 
 VOCABULARY, WORDS = 200_000, 10
 

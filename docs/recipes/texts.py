@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from thinstream.learners import Learner
+from thinstream.data import open_stream
+from thinstream.lanes.learner import Learner
+from thinstream.models.pipeline import Pipeline
+from thinstream.models.preparation import Preparation
 from thinstream.plotting import matplotlib
-from thinstream.preparing import Preparation, prepared
-from thinstream.streams import open_stream
 
 GOOD, BAD = ("good", "great", "pleasant", "splendid"), ("bad", "awful", "boring", "terrible")
 #: How texts are taken apart, and how rows are prepared.
@@ -34,7 +35,7 @@ def main(path, rows=20_000):
         file = Path(folder) / "reviews.jsonl"
         file.write_text("".join(json.dumps(review(rng)) + "\n" for _ in range(rows)))
         for name, (how, preparation) in WAYS.items():
-            learner = prepared(Learner("arow", n_features=1 << 18), Preparation(*preparation))
+            learner = Pipeline.of(Learner("arow", n_features=1 << 18), Preparation(*preparation))
             stream, wrong = open_stream(file, text=("text",), bits=18, **how), []
             for batch in stream.batches():
                 wrong.append((learner.learn(batch) > 0) != (batch.y > 0))  # predicted before it is learned

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import thinstream as ts
-from thinstream.monitors import ADWIN
+from thinstream.training.monitors import ADWIN
 
 rng = np.random.default_rng(4)
 rows = 20_000

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import thinstream as ts
-from thinstream.models import read
+from thinstream.models.file import read
 
 rng = np.random.default_rng(1)
 groups, size, rows = 10, 3, 3_000
@@ -42,7 +42,7 @@ for name, model in {"diagonal": diagonal, "full": full}.items():
 
 file = Path(tempfile.mkdtemp()) / "full.ts"
 full.save(file)
-sigma = read(file).learner.sigma
+sigma = read(file).learner.outputs.one.sigma
 covariance = np.array([sigma.column(j) for j in range(sigma.d)])
 deviation = np.sqrt(np.diag(covariance))
 correlation = covariance / np.outer(deviation, deviation)

@@ -22,7 +22,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from thinstream.client import Client
+from thinstream.serve.client import Client
 
 folder = Path(tempfile.mkdtemp())
 with socket.socket() as free:

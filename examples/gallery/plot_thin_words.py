@@ -51,8 +51,8 @@ words = CountVectorizer(binary=True, token_pattern=r"[a-z]{3,}", lowercase=True)
 X, cut = words.fit_transform(texts).astype(np.float32), 2 * len(y) // 3
 model = ts.AROW(normalize="l2").fit(X[:cut], y[:cut])
 sizes = [10, 20, 30, 50, 100, 300, 1000, 3000]
-errors = [100 * (1 - model.thin(size).score(X[cut:], y[cut:])) for size in sizes]
-small = model.thin(30)
+errors = [100 * (1 - model.thin(size, X[:cut], y[:cut]).score(X[cut:], y[cut:])) for size in sizes]
+small = model.thin(30, X[:cut], y[:cut])
 everything, thirty = (1 - each.score(X[cut:], y[cut:]) for each in (model, small))
 print(f"all {model.nnz_} words: {everything:.1%} wrong; 30 words: {thirty:.1%}")
 

@@ -1,6 +1,17 @@
-"""``python -m thinstream`` is the command ``thinstream``."""
+"""The command ``thinstream``, also as ``python -m thinstream``."""
 
-from thinstream.cli.main import main
+import sys
+
+
+def main() -> None:
+    """Run the command line of this process. Ctrl-C ends it quietly, even during the imports."""
+    try:
+        from thinstream.cli.app import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -1,20 +1,227 @@
-"""The one thing that crosses borders: a few examples as checked CSR arrays.
+"""Batches of examples, and the names of features that travel with them."""
 
-The invariant, checked once where a batch is made: indices inside a row are sorted, unique (of named features, once for
-each name) and within the width, values are finite and not zero. Duplicate indices would silently change every
-second-order update, so they are summed, never passed on.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.errors import InvalidInputError
-from thinstream.jit import compiled
-from thinstream.spelling import Spelled
+from thinstream.jit import compiled, scalar
+
+# Names of features as bytes: those in rows, and those of features with a slot.
+#
+# A name has a head (a namespace with its separator, as in ``city=`` and ``subject^``, or nothing) and a rest.
+# Two features have the same name if both are equal, byte by byte.
+
+
+def texts_at(text: NDArray[np.uint8], starts: NDArray[Any], stops: NDArray[Any], errors: str = "replace") -> list[str]:
+    """Parts of a text in UTF-8.
+
+    >>> texts_at(np.frombuffer(b"Oslo,Rome", np.uint8), np.array([0, 5]), np.array([4, 9]))
+    ['Oslo', 'Rome']
+    """
+    whole, spans = text.tobytes(), zip(starts.tolist(), stops.tolist(), strict=True)
+    if whole.isascii():  # each character is a byte
+        characters = whole.decode()
+        return [characters[start:stop] for start, stop in spans]
+    return [whole[start:stop].decode("utf-8", errors) for start, stop in spans]
+
+
+#: Places of a feature that has no name.
+_NAMELESS = -1
+
+
+class Spelled(NamedTuple):
+    """Names of the features of rows, one after another.
+
+    >>> names = Spelled.of([("city=", "Oslo"), ("", "age")])
+    >>> names.texts()
+    ['city=Oslo', 'age']
+    """
+
+    text: NDArray[np.uint8]
+    spans: NDArray[np.int32]  # of each feature: start and stop of the head, start and stop of the rest; −1: no name
+
+    @classmethod
+    def of(cls, names: Iterable[tuple[str, str]]) -> Self:
+        """Return the bytes of all heads and rests."""
+        parts = [part.encode("utf-8", "surrogatepass") for name in names for part in name]
+        ends = np.cumsum([0, *map(len, parts)])
+        spans = np.stack([ends[:-1], ends[1:]], axis=1).reshape(-1, 4).astype(np.int32)
+        return cls(np.frombuffer(bytearray(b"".join(parts)), np.uint8), spans)
+
+    @classmethod
+    def nameless(cls, count: int) -> Self:
+        """Return the names of a number of features that have none."""
+        return cls(np.empty(0, np.uint8), np.full((count, 4), _NAMELESS, np.int32))
+
+    def at(self, places: Any) -> Self:
+        """Those at some places."""
+        return self._replace(spans=np.ascontiguousarray(self.spans[places]))
+
+    def texts(self) -> list[str]:
+        """As people read them."""
+        packed, ends = np.empty(self.size, np.uint8), np.empty(len(self.spans), np.int64)
+        _put_together(self.text, self.spans, packed, ends)
+        return texts_at(packed, np.concatenate([[0], ends[:-1]]) if len(ends) else ends, ends)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all names. A name counts once per occurrence."""
+        return int(_size(self.spans))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Spelled]") -> Self:
+        """Several, one behind another."""
+        found, behind = [], 0
+        for part in parts:
+            found.append(np.where(part.spans >= 0, part.spans + np.int32(behind), part.spans))
+            behind += len(part.text)
+        return cls(np.concatenate([part.text for part in parts]), np.concatenate(found))
+
+
+#: The names of rows whose features have none.
+NO_NAMES = Spelled.nameless(0)
+
+
+class KeptNames(NamedTuple):
+    """Names of slots, one behind another in any order; slot 0 has none."""
+
+    text: NDArray[np.uint8]
+    places: NDArray[np.int64]  # of each slot: start, end of the head, stop; −1: no name
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return the names of slots that have none."""
+        return cls(np.empty(0, np.uint8), np.empty((0, 3), np.int64))
+
+    @classmethod
+    def of(cls, text: NDArray[np.uint8], ends: NDArray[np.int64], heads: NDArray[np.int64]) -> Self:
+        """Return names by slot (from 1 on) as text, their ends, and the bytes of their heads (−1: no name)."""
+        places = np.full((len(ends) + 1, 3), _NAMELESS, np.int64)
+        starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+        places[1:] = np.where((heads >= 0)[:, None], np.stack([starts, starts + heads, ends], axis=1), _NAMELESS)
+        return cls(text, places)
+
+    def at(self, slots: NDArray[Any]) -> Self:
+        """Those of some slots, for the slots from 1 on."""
+        if not len(self.places):
+            return self
+        return self._replace(places=np.concatenate([np.full((1, 3), _NAMELESS), self.places[slots]]))
+
+    @property
+    def there(self) -> NDArray[np.int64]:
+        """Slots that have a name."""
+        return np.flatnonzero(self.places[:, 0] >= 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of them."""
+        return self.text.nbytes + self.places.nbytes
+
+    def packed(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+        """What `of` takes."""
+        start, middle, stop = self.places[1:].T
+        ends = np.cumsum(stop - start)
+        text = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        _pack(self.text, self.places, text)
+        return text, ends, np.where(start < 0, _NAMELESS, middle - start)
+
+    def texts(self, slots: NDArray[np.int64]) -> list[str]:
+        """Names as people read them."""
+        places = self.places[slots, ::2].tolist()
+        return [bytes(self.text[start:stop]).decode("utf-8", "replace") for start, stop in places]
+
+
+@compiled()
+def _put_together(text: Any, spans: Any, out: Any, ends: Any) -> None:
+    """Write the names of features one behind another, and where each ends."""
+    fill = 0
+    for k in range(len(spans)):
+        for part in (0, 2):
+            for i in range(spans[k, part], spans[k, part + 1]):
+                out[fill] = text[i]
+                fill += 1
+        ends[k] = fill
+
+
+@compiled()
+def _size(spans: Any) -> Any:
+    found = np.int64(0)
+    for k in range(len(spans)):
+        found += spans[k, 1] - spans[k, 0] + spans[k, 3] - spans[k, 2]
+    return found
+
+
+@compiled()
+def _pack(text: Any, places: Any, out: Any) -> None:
+    done = 0
+    for slot in range(1, len(places)):
+        for k in range(places[slot, 0], places[slot, 2]):
+            out[done] = text[k]
+            done += 1
+
+
+@scalar
+def same_bytes(text: Any, start: Any, stop: Any, other: Any, low: Any) -> Any:
+    """Whether bytes are those of another text from ``low`` on."""
+    k, size = 0, stop - start
+    while k < size and text[start + k] == other[low + k]:
+        k += 1
+    return k == size
+
+
+@scalar
+def same_spelling(text: Any, spans: Any, one: Any, two: Any) -> Any:
+    """Whether two features of rows have the same name."""
+    for part in (0, 2):
+        start, stop, low = spans[one, part], spans[one, part + 1], spans[two, part]
+        if stop - start != spans[two, part + 1] - low or (
+            start != low and not same_bytes(text, start, stop, text, low)
+        ):
+            return False
+    return True
+
+
+@scalar
+def is_another(names: Any, k: Any, kept: Any, slot: Any) -> Any:
+    """Return whether a feature of rows has another name than a slot. A missing name does not differ."""
+    if len(names.spans) == 0 or len(kept.places) == 0 or names.spans[k, 0] < 0 or kept.places[slot, 0] < 0:
+        return False
+    start, middle, stop = kept.places[slot, 0], kept.places[slot, 1], kept.places[slot, 2]
+    low, high, first, last = names.spans[k, 0], names.spans[k, 1], names.spans[k, 2], names.spans[k, 3]
+    if high - low != middle - start or last - first != stop - middle:
+        return True
+    same = same_bytes(names.text, first, last, kept.text, middle) and same_bytes(
+        names.text, low, high, kept.text, start
+    )
+    return not same
+
+
+@scalar
+def keep_name(names: Any, k: Any, kept: Any, slot: Any, fill: Any) -> Any:
+    """Gives a slot the name of a feature of rows, if that has one; where the text of kept names ends then."""
+    if len(names.spans) == 0 or names.spans[k, 0] < 0:
+        return fill
+    begin = fill
+    for j in range(names.spans[k, 0], names.spans[k, 1]):
+        kept.text[fill] = names.text[j]
+        fill += 1
+    middle = fill
+    for j in range(names.spans[k, 2], names.spans[k, 3]):
+        kept.text[fill] = names.text[j]
+        fill += 1
+    kept.places[slot, 1], kept.places[slot, 2], kept.places[slot, 0] = middle, fill, begin
+    return fill
+
+
+# The one thing that crosses borders: a few examples as checked CSR arrays.
+#
+# The invariant, checked once where a batch is made: indices inside a row are sorted, unique (of named features, once
+# for each name) and within the width, values are finite and not zero. Duplicate indices would silently change every
+# second-order update, so they are summed, never passed on.
 
 _STRETCH = np.uint64(4096)
 _FINE, _INDPTR, _INDEX, _VALUE, _ORDER = range(5)
@@ -81,18 +288,18 @@ _BITS: dict[str, Any] = {
 
 
 class Position(NamedTuple):
-    """Where a source goes on: everything before it has been taken. Plain numbers, so that it can be stored."""
+    """The position where reading a source continues, in plain numbers that can be stored."""
 
     part: int = 0  # number of the file (or other part) of the source
     offset: int = 0  # within the part: bytes of text (after decompression), or rows
-    line: int = 0  # lines of the part before it; 0 where there are none
+    line: int = 0  # lines of the part before it; 0 without lines
     row: int = 0  # rows of the whole source before the offset
     skip: int = 0  # rows from the offset on that were taken, too
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Examples in CSR form, with labels and weights where there are any.
+    """Examples in CSR form, with optional labels and weights.
 
     Labels are ±1 in int8, or, of more than two classes, numbers of classes in int32.
 
@@ -116,7 +323,7 @@ class Batch:
     largest: float = 0.0  # no |value| is above it
     first_row: int = 0  # the number errors give to the first row
     checked: bool = True
-    position: Position | None = None  # where its source goes on after it
+    position: Position | None = None  # the position in its source after the batch
     ids: Sequence[str] | None = None  # what each row is called, where its source was asked for that
     names: Spelled | None = None  # of the features; a row may then have a number twice, under two names
 
@@ -131,23 +338,23 @@ class Batch:
         weights: NDArray[np.float64] | None = None,
         first_row: int = 0,
     ) -> "Batch":
-        """Checks the arrays in one pass; sorts, sums and drops on a copy where a row asks for it."""
+        """Check the arrays in one pass. If a row needs it, sort, sum and drop values in a copy."""
         indptr, indices, values = _whole(indptr), _whole(indices), _real(values)
         bits, mask, infinity = _BITS[values.dtype.char]
         fine, largest = _check_csr(indptr, indices, values.view(bits), n_features, mask, infinity)
         if fine:
             size = float(bits(largest).view(values.dtype))
             return cls(indptr, indices, values, n_features, y, weights, size, first_row)
-        verdict, row, place = _find_error(indptr, indices, values, n_features)
+        verdict, row, position = _find_error(indptr, indices, values, n_features)
         if verdict != _ORDER:
-            raise _csr_error(verdict, row + first_row, place, indices, values, n_features)
+            raise _csr_error(verdict, row + first_row, position, indices, values, n_features)
         return cls.of(*_tidied(indptr, indices, values), n_features, y, weights, first_row)
 
     @classmethod
     def unchecked(cls, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n_features: int) -> "Batch":
-        """Rows that are checked while they are learned, which spares a pass over the input.
+        """Return rows that are checked while they are learned, which saves a pass over the input.
 
-        Only for a model that is thrown away if a row turns out bad. Row pointers are checked here.
+        This is only for models that are discarded if a row is invalid. Row pointers are checked here.
         """
         indptr, indices, values = _whole(indptr), _whole(indices), _real(values)
         if len(indptr) == 0 or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] > len(indices):
@@ -199,20 +406,20 @@ class Batch:
         return int(self.indptr[-1] - self.indptr[0])
 
     def require_below(self, limit: float, why: str) -> None:
-        """Raises, with the place, if a value exceeds the limit."""
-        if self.largest > limit:  # which may be what a parser allows, far above all values
+        """Raise, with the position, if a value exceeds the limit."""
+        if self.largest > limit:  # it can be the limit of a parser, far above all values
             beyond = np.abs(self.values[: self.indptr[-1]]) > limit
             if not beyond.any():
                 return
-            place = int(np.argmax(beyond))
-            row = int(np.searchsorted(self.indptr, place, side="right")) - 1
-            where = f"row {self.first_row + row}, column {self.indices[place]}"
-            raise InvalidInputError(f"X has {self.values[place]} at {where}; {why}")
+            position = int(np.argmax(beyond))
+            row = int(np.searchsorted(self.indptr, position, side="right")) - 1
+            where = f"row {self.first_row + row}, column {self.indices[position]}"
+            raise InvalidInputError(f"X has {self.values[position]} at {where}; {why}")
 
     def require_labels(self, purpose: str = "learn from") -> NDArray[Any]:
-        """The labels; raises where there are none."""
+        """Return the labels, or raise if there are none."""
         if self.y is None:
-            raise InvalidInputError(f"the rows to {purpose} need labels, row {self.first_row} has none")
+            raise InvalidInputError(f"the rows to {purpose} need labels, but row {self.first_row} has none")
         return self.y
 
     @classmethod
@@ -242,7 +449,7 @@ class Batch:
             largest=max(batch.largest for batch in batches),
             checked=all(batch.checked for batch in batches),
             position=batches[-1].position,
-            ids=None if any(b.ids is None for b in batches) else [each for b in batches for each in b.ids or ()],
+            ids=None if any(b.ids is None for b in batches) else [id_ for b in batches for id_ in b.ids or ()],
             names=Spelled.joined(
                 [(b.names or Spelled.nameless(part.stop)).at(part) for b, part in zip(batches, used, strict=True)]
             )
@@ -327,13 +534,13 @@ def _tidied(
 
 
 def _csr_error(
-    verdict: int, row: int, place: int, indices: NDArray[Any], values: NDArray[Any], width: int
+    verdict: int, row: int, position: int, indices: NDArray[Any], values: NDArray[Any], width: int
 ) -> InvalidInputError:
     if verdict == _INDPTR:
         return InvalidInputError(f"X is not a valid CSR matrix: its row pointers are broken at row {row}")
     if verdict == _INDEX:
         return InvalidInputError(
-            f"X: column indices must be from 0 to {width - 1} ({width} features), got {indices[place]} in row {row}"
+            f"X: column indices must be from 0 to {width - 1} ({width} features), got {indices[position]} in row {row}"
         )
-    what = "NaN" if np.isnan(values[place]) else "infinity"
-    return InvalidInputError(f"X contains {what} at row {row}, column {indices[place]}; all values must be finite")
+    number = "NaN" if np.isnan(values[position]) else "infinity"
+    return InvalidInputError(f"X contains {number} at row {row}, column {indices[position]}; all values must be finite")

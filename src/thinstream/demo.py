@@ -1,131 +1,113 @@
-"""The main job in a minute: P0's synthetic experiment, one pass per model, as a table and a picture.
+"""The main job in a minute, on text that every installation has: tell from which library a docstring is.
 
     thinstream demo
 
-Each algorithm's parameters are chosen from P0's grid by the mistakes made while learning the first rows at l1 = 0
-(progressive error, no test data); then l1 is swept over ten decades and every model is judged on the test stream. SSOL
-runs in two readings of the paper: as printed, and "on loss", where only examples with a loss enter the covariance and
-the threshold does not fall with t.
+The demo collects the docstrings of the installed NumPy, SciPy and scikit-learn, masks the names of the libraries, and
+writes the texts to two JSON Lines files. Then it runs commands of thinstream on these files and prints each command.
 """
 
+import ast
+import importlib.util
+import json
+import random
+import re
+import shlex
+import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
 
-import numpy as np
+from thinstream.errors import ThinstreamError
 
-from thinstream.datasets import LabelledRows, sparse_gaussian
-from thinstream.errors import MissingPackageError
-from thinstream.estimators import make
-from thinstream.plotting import matplotlib
-from thinstream.tune.candidates import grid, paper_grid
-
-#: Label in the picture → algorithm, and what is not chosen.
-CONTESTANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "FSOL": ("FSOL", {}),
-    "SSOL": ("SSOL", {}),
-    "SSOL on loss": ("SSOL", {"update_on": "loss", "l1_schedule": "eta"}),
-    "RDA": ("RDA", {}),
-    "AdaRDA": ("AdaRDA", {}),
-    "STG, period=10": ("STG", {"period": 10}),
-    "FOBOS": ("FOBOS", {}),
-    "AdaFOBOS": ("AdaFOBOS", {}),
-}
-L1 = np.geomspace(1e-4, 1e6, 31)
-LEVELS = (0, 50, 80, 90, 95)
+LIBRARIES = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn"}
+#: Names and common abbreviations of the libraries, which would give the answer away.
+NAMES = re.compile(r"numpy|scipy|sklearn|scikit[- _]?learn|scikits?|\b(np|sp)\b", re.IGNORECASE)
+#: Docstrings with fewer characters say too little.
+SHORTEST = 60
+TRAIN, TEST, MODEL, SMALL = "train.jsonl", "test.jsonl", "model.ts", "small.ts"
+COMMANDS = [
+    f"train {TRAIN} --label library --text text -m {MODEL} --plot error.png --report report.html",
+    f"evaluate {TEST} -m {MODEL}",
+    f"inspect {MODEL} --top 12 --plot words.png",
+    f"thin {MODEL} --nnz 100 --refit {TRAIN} -m {SMALL}",
+    f"evaluate {TEST} -m {SMALL}",
+]
 
 
-class Point(NamedTuple):
-    """One model of the sweep."""
-
-    l1: float
-    sparsity: float  # percent of the weights that are zero
-    error: float  # percent of the test stream
-    seconds: float  # one pass over the training stream
-
-
-def run(rows: int = 100_000, seed: int = 0, out: str = "demo.png") -> None:
-    """Runs the experiment and writes the picture."""
-    print(f"Generating P0's synthetic stream: {rows:,} rows, 1000 features, 100 of them informative …")
-    train, test = sparse_gaussian(rows, max(rows // 10, 1), seed=seed)
-    print("(the first run compiles each algorithm once, a few seconds each; later runs find them in the cache)\n")
-    curves = {}
-    for number, label in enumerate(CONTESTANTS, 1):
-        chosen = choose_parameters(label, LabelledRows(train.X[:10_000], train.y[:10_000]))
-        points = []
-        for i, point in enumerate(sweep(label, chosen, train, test), 1):
-            points.append(point)
-            progress(f"{number}/{len(CONTESTANTS)} {label}: {i}/{len(L1)} models")
-        curves[f"{label} ({', '.join(f'{name}={value:g}' for name, value in chosen.items())})"] = points
-    progress("")
-    print(table(curves))
+def run(folder: str = "thinstream-demo") -> None:
+    """Write the texts to a folder, and run the commands there."""
+    target = Path(folder)
     try:
-        picture(curves, out)
-    except MissingPackageError as error:
-        print(f"\nNo picture: {error}")
-    else:
-        print(f"\nThe sparsity-error curve is in {out}.")
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ThinstreamError(f"{folder}: cannot be used as a folder: {error.strerror}") from None
+    print("Which library is a docstring from? The texts are those of the installed NumPy, SciPy and scikit-learn.")
+    texts = [(library, text) for library in LIBRARIES for text in docstrings(library)]
+    random.Random(0).shuffle(texts)
+    n_train = len(texts) * 4 // 5
+    write_rows(target / TRAIN, texts[:n_train])
+    write_rows(target / TEST, texts[n_train:])
+    print(f"{len(texts):,} texts: {n_train:,} in {target / TRAIN}, the others in {target / TEST}.\n\n$ cd {folder}")
+    for command in COMMANDS:
+        print(f"\n$ thinstream {command}", flush=True)
+        thinstream(command, target)
+    print("\nThe most important words of the thin model for each library:")
+    for library, words in important_words(target).items():
+        print(f"{library:>14}  {', '.join(words[:10])}")
+    sizes = [(target / name).stat().st_size / 1000 for name in (MODEL, SMALL)]
+    print(f"\nThe model has {sizes[0]:,.0f} kB, and the thin model {sizes[1]:,.0f} kB.")
+    print(f"Look at error.png, words.png and report.html in {folder}.")
+    print("\nThe figures and tables of the papers: python -m papers --help, in a clone of the repository.")
+    print("`make reproduce` runs all of them.")
 
 
-def choose_parameters(label: str, head: LabelledRows) -> dict[str, float]:
-    """Those of P0's grid with the fewest progressive mistakes on the head of the stream."""
-    settings = grid(paper_grid(CONTESTANTS[label][0].lower()))
-    return min(settings, key=lambda setting: _model(label, **setting).fit(head.X, head.y).n_mistakes_)
+def thinstream(command: str, folder: Path, capture: bool = False) -> str:
+    """Run a command in a folder. Return its output if it is captured."""
+    words = [sys.executable, "-m", "thinstream", *shlex.split(command)]
+    done = subprocess.run(words, cwd=folder, check=False, stdout=subprocess.PIPE if capture else None, text=True)
+    if done.returncode:
+        raise ThinstreamError(f"the demo stopped: `thinstream {command}` ended with exit code {done.returncode}")
+    return done.stdout or ""
 
 
-def sweep(label: str, chosen: dict[str, float], train: LabelledRows, test: LabelledRows) -> Iterator[Point]:
-    """One model per value of l1."""
-    for l1 in L1:
-        model = _model(label, **chosen, l1=float(l1))
-        start = time.perf_counter()
-        model.fit(train.X, train.y)
-        seconds = time.perf_counter() - start
-        error = 100.0 * (1.0 - float(model.score(test.X, test.y)))
-        yield Point(float(l1), 100.0 * (1.0 - model.density_), error, seconds)
+def important_words(folder: Path) -> dict[str, list[str]]:
+    """Return the words with positive weights for each library, the most important first."""
+    top = json.loads(thinstream(f"inspect {SMALL} --top 300 --json", folder, capture=True))["top"]
+    words: dict[str, list[str]] = {library: [] for library in LIBRARIES.values()}
+    for feature in top:
+        if feature["weight"] > 0:
+            words[feature["class"]].append(feature["name"].removeprefix("text^"))
+    return words
 
 
-def _model(label: str, **parameters: float) -> Any:
-    algorithm, fixed = CONTESTANTS[label]
-    return make(algorithm, **fixed, **parameters, fit_intercept=False)  # the paper has none
+def docstrings(package: str) -> list[str]:
+    """Return the different docstrings of an installed package, with the names of the libraries masked.
+
+    The source files are parsed and not imported.
+
+    >>> texts = docstrings("sklearn.linear_model")
+    >>> len(texts) > 100, any("sklearn" in text for text in texts)
+    (True, False)
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ThinstreamError(f"the demo needs the source of {package}, which is not installed")
+    texts: dict[str, None] = {}
+    for file in sorted(Path(spec.origin).parent.rglob("*.py")):
+        if "tests" not in file.parts:
+            nodes = ast.walk(ast.parse(file.read_bytes()))
+            texts |= dict.fromkeys(NAMES.sub("library", text) for node in nodes if (text := _docstring(node)))
+    return [text for text in texts if len(text) >= SHORTEST]
 
 
-def table(curves: dict[str, list[Point]]) -> str:
-    """Best test error at each level of sparsity, and the time of a pass."""
-    title = "best test error (%) at sparsity"
-    width = max(map(len, (title, *curves)))
-    head = "".join(f"{f'≥{level}%':>8}" for level in LEVELS)
-    lines = [f"{title:<{width}}{head}{'one pass':>12}"]
-    for label, points in curves.items():
-        cells = ""
-        for level in LEVELS:
-            errors = [p.error for p in points if level <= p.sparsity < 100.0]
-            cells += f"{min(errors):8.1f}" if errors else f"{'–':>8}"
-        lines.append(f"{label:<{width}}{cells}{np.median([p.seconds for p in points]):10.2f} s")
-    return "\n".join(lines)
+def _docstring(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return ast.get_docstring(node)
+    return None
 
 
-def picture(curves: dict[str, list[Point]], path: str) -> None:
-    """Test error against sparsity, all of it and the sparse end."""
-    figure = matplotlib().figure.Figure(figsize=(12, 5.2), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
-    styles = ["o-", "s-", "s--", "D-", "^-", "v:", "<:", ">:"]
-    for axis, low in zip(axes, (0, 80), strict=True):
-        for i, ((label, points), style) in enumerate(zip(curves.items(), styles, strict=False)):
-            shown = [(p.sparsity, p.error) for p in points if low <= p.sparsity < 100.0]  # in order of l1
-            axis.plot(*zip(*shown, strict=True) if shown else ([], []), style, color=f"C{i}", ms=4, label=label)
-        axis.set(xlabel="sparsity (% of weights that are zero)", xlim=(low - 1, 100.5), ylim=(0, 50))
-        axis.axvline(90, color="0.8", lw=1, zorder=0)
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("test error (%)")
-    axes[0].set_title("P0 §5.2: one pass, one point per l1, joined in its order")
-    axes[1].set_title("the sparse end (90 % of the features are noise)")
-    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=4)
-    figure.savefig(path, dpi=130)
-
-
-def progress(text: str) -> None:
-    """A line on the terminal that overwrites itself; nothing where there is no terminal."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{text}")
-        sys.stderr.flush()
+def write_rows(path: Path, texts: Iterable[tuple[str, str]]) -> None:
+    """Write JSON Lines with the name of the library and a text."""
+    with path.open("w", encoding="utf-8") as file:
+        for library, text in texts:
+            file.write(json.dumps({"library": LIBRARIES[library], "text": text}) + "\n")

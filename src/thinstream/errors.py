@@ -1,24 +1,24 @@
-"""What goes wrong, said so that a user can act on it: what, allowed, given, where."""
+"""The exceptions and warnings. Messages state what is wrong, what is allowed, what was given and where."""
 
 from collections.abc import Iterable
 
 
 class ThinstreamError(Exception):
-    """Base of every error this library raises on purpose."""
+    """Base class of all errors that thinstream raises deliberately."""
 
 
 class InvalidInputError(ThinstreamError, ValueError):
-    """Data that cannot be learned from; the model is exactly as it was before the call."""
+    """Invalid data. The model has not changed."""
 
 
 class TooWideError(InvalidInputError, AttributeError):
-    """A number for each feature, where there is no room for so many: to whoever looks at an estimator it has none."""
+    """Dense weights that would not fit into memory. As an AttributeError, it makes `hasattr` return False."""
 
 
 class NumericalError(ThinstreamError, ArithmeticError):
-    """Numbers that would not be finite: a row that cannot be learned, and was not, or a model that cannot be used."""
+    """Numbers that would not be finite: a row that was not learned, or a model that cannot be used."""
 
-    row: int = -1  # which row cannot be learned
+    row: int = -1  # the row that cannot be learned
 
 
 class InvalidParameterError(ThinstreamError, ValueError):
@@ -26,83 +26,79 @@ class InvalidParameterError(ThinstreamError, ValueError):
 
 
 class MergeError(ThinstreamError, ValueError):
-    """Models that cannot become one: they differ in what they must share, or their algorithm has no such rule."""
+    """Models that cannot be merged, because they differ or because their algorithm has no merge rule."""
 
 
 class UnknownNameError(ThinstreamError, LookupError):
-    """A name (of an algorithm, a parameter, a data set) that does not exist."""
+    """An unknown name of an algorithm, a parameter or a dataset."""
 
 
 class MissingPackageError(ThinstreamError, ImportError):
-    """An optional package that what was asked for needs; the message has the command that installs it."""
+    """A missing optional package. The message contains the command that installs it."""
 
 
 class MissingDataError(ThinstreamError, FileNotFoundError):
-    """A data set that is known but not on this machine."""
+    """A dataset that has not been downloaded to this machine."""
 
 
 class DownloadError(ThinstreamError, OSError):
-    """A file that could not be fetched whole; nothing is left under its name."""
+    """A download that failed. No partial file remains."""
 
 
 class ModelFileError(ThinstreamError, ValueError):
-    """A file that is not a model file, is damaged, or has an unknown format version; nothing was loaded."""
+    """A file that is not a model file, is damaged, or has an unknown format version. Nothing was loaded."""
 
 
 class FileWriteError(ThinstreamError, OSError):
-    """A file that could not be written; the one it was to replace is as it was."""
+    """A file that could not be written. An existing file has not changed."""
 
 
 class WeightsOnlyError(ThinstreamError, RuntimeError):
-    """A model that was saved without its learning state is asked to learn, or for that state."""
+    """A model without the state that learning needs, because it was saved with its weights only."""
 
 
 class CacheError(ThinstreamError, ValueError):
-    """A binary cache that is damaged, cut short, of another version, or no cache at all."""
+    """A file that is not a binary cache, is damaged or truncated, or has another version."""
 
 
 class WorkerLostError(ThinstreamError, RuntimeError):
-    """A worker of a distributed run that died and could not be replaced; nothing half-merged was kept."""
-
-
-class PeerLostError(ThinstreamError, ConnectionError):
-    """A worker that talks to others lost one of them: it died, or did not answer in time."""
+    """A worker of a distributed run that died and could not be replaced. No partial merge was saved."""
 
 
 class SourceError(ThinstreamError, ConnectionError):
-    """A broker's stream that is not there, or that its server refuses: trying again is no use."""
+    """A broker's stream that does not exist or was refused by the server. Retrying does not help."""
 
 
 class SourceLostError(SourceError):
-    """A broker that cannot be reached at the moment."""
+    """A broker that is currently unreachable."""
 
 
 class SourceGapError(SourceError):
-    """Messages that the broker has removed before they were read."""
+    """Messages that the broker removed before they were read."""
 
-    lost: int | None = 0  # messages, at most; None: an unknown number
-    place: tuple[int, ...] | None = None  # where reading continues, if that is known before the next message
-    counted: int = 0  # to add to the number of messages before the position
+    lost: int | None = 0  # upper bound of the number of messages; None: unknown
+    cursor: tuple[int, ...] | None = None  # position where reading continues, if it is known
+    counted: int = 0  # to add to the number of messages before this position
 
 
 class ThinstreamWarning(UserWarning):
-    """Base of every warning this library gives."""
+    """Base class of all warnings of thinstream."""
 
 
 class SortedRowsWarning(ThinstreamWarning):
-    """Labels come in long runs: an online learner takes rows in their order and leans to the last class."""
+    """Labels come in long runs. Online learning depends on the order of rows, so the last class is favored."""
 
 
 class EdgeWarning(ThinstreamWarning):
-    """The best model of a sweep is the first or the last: beyond it there may be better ones."""
+    """The best model of a sweep is the first or the last, so there may be better ones beyond it."""
 
 
 class DeviceWarning(ThinstreamWarning):
-    """A GPU is asked for where only the CPU can do it, or stands idle where it would be faster."""
+    """A GPU was requested but cannot be used, or is available but not used."""
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names as they appear in messages.
+    """Return names as they appear in messages.
 
     >>> listed(["a", "b", "c"])
     "'a', 'b' or 'c'"
@@ -111,32 +107,32 @@ def listed(names: Iterable[object]) -> str:
     return f"{', '.join(head)} or {last}" if head else last
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """What a name that nothing has may have been meant for.
+def meant(name: str, names: Iterable[str]) -> str:
+    """Return a suggestion for an unknown name.
 
     >>> meant("usr", ["user", "item"])
     "did you mean 'user'?"
     >>> meant("day", ["user", "item"])
     "there are 'user' or 'item'"
     """
-    names = list(known)
+    names = list(names)
     return near(name, names) or (f"there are {listed(names)}" if names else "there are none")
 
 
-def near(name: str, known: Iterable[str], before: str = "") -> str:
-    """The same where one of them is close, with some text before it; else nothing.
+def near(name: str, names: Iterable[str], before: str = "") -> str:
+    """Return a suggestion, after some text, if one of the names is similar, else an empty string.
 
     >>> near("usr", ["user", "item"], "; "), near("day", ["user", "item"], "; ")
     ("; did you mean 'user'?", '')
     """
     import difflib
 
-    folded = {other.casefold(): other for other in known}
-    found = difflib.get_close_matches(name.casefold(), folded, n=1)
-    return f"{before}did you mean {folded[found[0]]!r}?" if found else ""
+    folded = {other.casefold(): other for other in names}
+    matches = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return f"{before}did you mean {folded[matches[0]]!r}?" if matches else ""
 
 
-def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """What a module raises that makes its attributes when they are asked for."""
-    hint = "" if name.startswith("_") else near(name, known, "; ")  # nobody types what Python itself looks for
+def no_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError:
+    """Return the error of a module that imports its attributes on first use."""
+    hint = "" if name.startswith("_") else near(name, names, "; ")  # Python itself looks for names with underscores
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")

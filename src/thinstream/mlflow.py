@@ -1,10 +1,10 @@
-"""MLflow: models of thinstream saved, logged, registered, loaded and served by it.
+"""MLflow: save, log, register, load and serve models of thinstream.
 
     pip install 'thinstream[mlflow]'
 
-A saved model is a folder as MLflow has it, with one model file of ours in it (safetensors: nothing is pickled), of two
-flavours: ``thinstream``, which `load_model` gives back as the estimator it was, ready to go on learning, and
-``python_function``, which `mlflow models serve` and `mlflow.pyfunc.load_model` predict with.
+A saved model is a folder in MLflow's format with one model file (safetensors, never pickled). It has two flavors. From
+``thinstream``, `load_model` returns the fitted estimator, which can learn more. With ``python_function``,
+`mlflow models serve` and `mlflow.pyfunc.load_model` predict.
 """
 
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix, issparse
 
 import thinstream
 from thinstream.errors import InvalidInputError, MissingPackageError, listed
@@ -21,11 +22,11 @@ from thinstream.estimators import load, save
 
 __all__ = ["FLAVOR", "load_model", "log_model", "save_model"]
 
-#: Under this name MLflow knows it.
+#: The name of the flavor in MLflow.
 FLAVOR = "thinstream"
-#: What a served model can answer with.
+#: The methods that a served model can call.
 ANSWERS = ("predict", "predict_proba", "decision_function")
-#: Columns of a frame whose cells are the non-zeros of sparse rows.
+#: Columns of a frame with the indices and values of sparse rows.
 SPARSE = ("indices", "values")
 
 _FILE, _REQUIREMENTS, _PYTHON = "model.ts", "requirements.txt", "python_env.yaml"
@@ -33,10 +34,11 @@ _ENVIRONMENT = "python: {python}\nbuild_dependencies:\n- pip\ndependencies:\n- -
 
 
 def _mlflow() -> Any:
-    """The package, with the modules that are used here."""
+    """Import and return the package with the modules that are used here."""
     try:
         import mlflow.artifacts
         import mlflow.models
+        import mlflow.models.utils
         import mlflow.pyfunc
     except ImportError:
         raise MissingPackageError(
@@ -51,28 +53,40 @@ def save_model(
     *,
     answer: str = "predict",
     signature: Any = None,
+    input_example: Any = None,
     metadata: dict[str, Any] | None = None,
     pip_requirements: Sequence[str] | None = None,
     mlflow_model: Any = None,
 ) -> None:
-    """Saves a fitted estimator as a folder that MLflow can load and serve.
+    """Save a fitted estimator as a folder that MLflow can load and serve.
 
     Parameters
     ----------
     estimator : fitted estimator
-        Any of this package.
+        Any estimator of this package.
     path : path
-        Of the folder, which must be new.
+        The folder, which must be new or empty.
     answer : {"predict", "predict_proba", "decision_function"}
-        What the python function answers with.
+        The method that the ``python_function`` flavor calls.
     signature : mlflow.models.ModelSignature or None
-        Of its inputs and outputs. With one, MLflow checks and converts rows; sparse matrices need it left out.
+        Inputs and outputs, which MLflow checks before it predicts. None: inferred from ``input_example``, if there is
+        one.
+    input_example : rows or None
+        A few rows like those to predict, of the same type and dtype: a frame, an array, or a sparse matrix
+        (``scipy.sparse.csr_matrix``). They are saved with the model.
     metadata : dict or None
-        Whatever is to be kept with it.
+        Any metadata to save with the model.
     pip_requirements : list of str or None
-        Of an environment to serve it in; None: this version of thinstream and of mlflow.
+        The packages of an environment that serves the model. None: the installed versions of thinstream and mlflow.
     mlflow_model : mlflow.models.Model or None
-        That this is to be a flavour of; `log_model` gives one.
+        The MLflow model to which the flavors are added; `log_model` passes it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import thinstream as ts
+    >>> model = ts.FSOL().fit([[0.0, 1.0], [1.0, 0.0]], [1, 0])
+    >>> save_model(model, tempfile.mkdtemp())  # doctest: +SKIP
 
     """
     if answer not in ANSWERS:
@@ -80,13 +94,20 @@ def save_model(
     mlflow, folder = _mlflow(), Path(path)
     described = mlflow.models.Model() if mlflow_model is None else mlflow_model
     if folder.exists() and any(folder.iterdir()):
-        raise InvalidInputError(f"{folder}: the folder must be new or empty")
+        raise InvalidInputError(f"{folder} is not empty. Give a new or empty folder")
     folder.mkdir(parents=True, exist_ok=True)
     save(estimator, folder / _FILE)
-    needed = pip_requirements or [f"thinstream=={thinstream.__version__}", f"mlflow=={mlflow.__version__}"]
-    (folder / _REQUIREMENTS).write_text("".join(f"{each}\n" for each in needed))
+    requirements = pip_requirements or [f"thinstream=={thinstream.__version__}", f"mlflow=={mlflow.__version__}"]
+    (folder / _REQUIREMENTS).write_text("".join(f"{requirement}\n" for requirement in requirements))
     environment = _ENVIRONMENT.format(python=platform.python_version(), requirements=_REQUIREMENTS)
     (folder / _PYTHON).write_text(environment)
+    if input_example is not None:
+        if issparse(input_example):  # MLflow supports SciPy's sparse matrices, but not its sparse arrays
+            input_example = csr_matrix(input_example)
+        saved = mlflow.models.utils._save_example(described, input_example, str(folder))  # as MLflow's own flavors do
+        if signature is None:
+            rows = saved.inference_data
+            signature = mlflow.models.infer_signature(rows, getattr(Scorer(estimator), answer)(rows))
     if signature is not None:
         described.signature = signature
     if metadata is not None:
@@ -99,9 +120,9 @@ def save_model(
 
 
 def log_model(estimator: Any, name: str, registered_model_name: str | None = None, **more: Any) -> Any:
-    """Logs a fitted estimator in the run that is active, and registers it if a name is given.
+    """Log a fitted estimator in the active run, and register it if a name is given.
 
-    ``more`` are those of `save_model`. Returns MLflow's `ModelInfo`.
+    ``more`` are the parameters of `save_model`. Returns MLflow's `ModelInfo`.
     """
     return _mlflow().models.Model.log(
         artifact_path=None,
@@ -114,18 +135,18 @@ def log_model(estimator: Any, name: str, registered_model_name: str | None = Non
 
 
 def load_model(model_uri: str | os.PathLike[str]) -> Any:
-    """The estimator, which can go on learning, from a folder or an address of MLflow (``runs:/…``, ``models:/…``)."""
+    """Return the estimator, which can learn more, from a folder or an MLflow URI (``runs:/…``, ``models:/…``)."""
     mlflow, folder = _mlflow(), Path(model_uri)
     if not folder.exists():
         folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri)))
-    known = mlflow.models.Model.load(str(folder)).flavors
-    if FLAVOR not in known:
-        raise InvalidInputError(f"{model_uri}: a model of the flavour {FLAVOR} is needed, got {listed(known)}")
-    return load(folder / known[FLAVOR]["data"])
+    flavors = mlflow.models.Model.load(str(folder)).flavors
+    if FLAVOR not in flavors:
+        raise InvalidInputError(f"{model_uri} must have the flavor {FLAVOR!r}, got {listed(flavors)}")
+    return load(folder / flavors[FLAVOR]["data"])
 
 
 class _Flavor:
-    """What MLflow calls a flavour: something with ``save_model``."""
+    """A flavor in MLflow's sense: an object with ``save_model``."""
 
     @staticmethod
     def save_model(path: str, mlflow_model: Any, estimator: Any, **more: Any) -> None:
@@ -133,25 +154,25 @@ class _Flavor:
 
 
 class Scorer:
-    """The python function of a model: rows as MLflow hands them over, in; labels, probabilities or scores out."""
+    """The ``python_function`` of a model. MLflow passes it rows, and it returns labels, probabilities or scores."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
-        """Labels of rows."""
+        """Return the labels of rows."""
         return self.estimator.predict(self._rows(data))
 
     def predict_proba(self, data: Any, params: dict[str, Any] | None = None) -> Any:
-        """Probabilities of rows, for each class."""
+        """Return the probabilities of rows, for each class."""
         return self.estimator.predict_proba(self._rows(data))
 
     def decision_function(self, data: Any, params: dict[str, Any] | None = None) -> Any:
-        """Scores of rows."""
+        """Return the scores of rows."""
         return self.estimator.decision_function(self._rows(data))
 
     def _rows(self, data: Any) -> Any:
-        """A frame of indices and values is sparse rows; what else there is, is for the estimator."""
+        """Convert a frame of indices and values to sparse rows. Other data are passed to the estimator unchanged."""
         names = [str(name) for name in getattr(data, "columns", ())] or (list(data) if isinstance(data, dict) else [])
         if sorted(names) != sorted(SPARSE):
             return data
@@ -159,7 +180,7 @@ class Scorer:
 
 
 def sparse_rows(indices: Any, values: Any, width: int) -> Any:
-    """A CSR matrix of rows given by their columns, the first being 0, and values.
+    """Return a CSR matrix of rows, given by their columns (from 0) and values.
 
     >>> sparse_rows([[0, 3], []], [[1.0, 0.5], []], 4).toarray()
     array([[1. , 0. , 0. , 0.5],
@@ -169,16 +190,18 @@ def sparse_rows(indices: Any, values: Any, width: int) -> Any:
 
     sizes = [len(row) for row in indices]
     if sizes != [len(row) for row in values]:
-        raise InvalidInputError("rows of indices and values: each index needs a value, got rows of different lengths")
+        raise InvalidInputError(
+            "indices and values must have rows of the same lengths, because each index needs a value"
+        )
     columns = np.array([j for row in indices for j in row], dtype=np.int64)
     if len(columns) and not 0 <= columns.min() <= columns.max() < width:
         raise InvalidInputError(f"indices must be from 0 to {width - 1}, got {columns.min()} to {columns.max()}")
     cells = np.array([x for row in values for x in row], dtype=np.float64)
-    found = csr_array((cells, columns, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])), (len(sizes), width))
-    found.sum_duplicates()
-    return found
+    matrix = csr_array((cells, columns, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])), (len(sizes), width))
+    matrix.sum_duplicates()
+    return matrix
 
 
 def _load_pyfunc(path: str) -> Scorer:
-    """MLflow's door: it looks for this name."""
+    """Load a model for MLflow, which calls this function by its name."""
     return Scorer(load(path))

@@ -10,9 +10,9 @@ from benchmarks.portfolio.judging import Judge, Outcome, worse
 from benchmarks.portfolio.scores import Kept, Stream
 from benchmarks.portfolio.selecting import greedy
 
-from thinstream.blend import Head
-from thinstream.blend.member import Member
-from thinstream.blend.portfolio import COUNTING, PORTFOLIO
+from thinstream.algorithms.auto import Member
+from thinstream.models.blend import COUNTING, PORTFOLIO
+from thinstream.models.head import Head
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_worse_is_a_mean_over_sets():
 def test_scores_are_those_of_single_runs_and_stand_still_behind_the_cut(tmp_path, monkeypatch):
     """The rows are the training rows of versus, in its order; the rest is not read."""
     from thinstream.batch import Batch
-    from thinstream.learners import Learner
+    from thinstream.lanes.learner import Learner
 
     rng = np.random.default_rng(1)
     lines = [f"{'+1' if rng.random() < 0.5 else '-1'} {j + 1}:{v}" for j, v in enumerate(rng.integers(1, 9, 100))]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.versus.front import AUTO, LINES, SIZES, curves, table, with_table
+from benchmarks.versus.front import AUTO, LINES, SIZES, curves, table, title, with_table
 from benchmarks.versus.keeping import load
 
 ROOT = Path(__file__).parents[2]
@@ -14,12 +14,14 @@ def test_the_table_is_up_to_date():
     assert with_table(readme, ROWS) == readme, "run `python -m benchmarks.versus.front`"
 
 
-def test_the_table_counts():
+def test_the_table_counts_differences_of_two_standard_errors():
     rows = [{"set": name, "tool": "thinstream", "column": "auto", "error": 2.0} for name in "abc"]
-    rows += [{"set": name, "tool": "River", "column": "tuned", "error": 1.0 + k} for k, name in enumerate("abc")]
+    rows += [
+        {"set": name, "tool": "River", "column": "tuned", "error": error, "test_rows": 10_000}
+        for name, error in zip("abc", (1.0, 2.2, 3.0), strict=True)
+    ]
     line = next(line for line in table(rows).split("\n") if "River" in line)
-    assert line.startswith("| River, tuned | 3 | 1 | 1 | 1 |")
-    assert line.endswith("lower error on a |")
+    assert line == "| River, tuned | 3 | 1 | 1 | 1 (a) |"
 
 
 def test_a_larger_model_is_no_worse():
@@ -38,3 +40,8 @@ def test_a_curve_is_the_mean_of_the_best():
     found = dict(curves(rows)[AUTO])
     assert abs(found[100] - 4.0) < 1e-9
     assert abs(found[10_000] - 2.0) < 1e-9
+
+
+def test_the_title_states_up_to_which_size_refitted_models_are_best():
+    lines = {AUTO: [(100, 3.0), (1778, 2.0), (5000, 2.0)], "River, tuned": [(1778, 2.5), (5000, 1.9)]}
+    assert "up to 1,000 weights" in title(lines)

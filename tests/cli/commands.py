@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from thinstream.cli.progress import COMPILING
+from thinstream.cli.render import COMPILING
 
 #: Of the data every test finds.
 ROWS = 20

@@ -29,9 +29,9 @@ def test_a_bad_line_is_shown_with_its_place(there, thin, compressed):
     assert Path("old.ts").read_text() == OLD
     assert sorted(os.listdir()) == sorted([name, "old.ts"])
     said = thin("train", name, "-m", "new.ts", "--on-error", "skip", "--passes", "3")
-    assert f"1 bad record was passed over, the first: {name}, line 3, column 6" in said.errors
+    assert f"skipped 1 invalid record, the first: {name}, line 3, column 6" in said.errors
     assert read("new.ts").learner.t == 9
-    assert "more than 0 bad records, the last: " in (
+    assert "more than 0 bad records; the last one: " in (
         thin("train", name, "--on-error", "skip", "--max-errors", "0", code=1).errors
     )
     assert thin("predict", name, "-m", "new.ts", "-o", "p.txt", code=1).errors.startswith(f"thinstream: {name}, line 3")
@@ -75,31 +75,32 @@ def test_skipped_records_are_counted_once_across_a_resumed_run(there, thin, monk
     os.chdir(there)
     said = thin("train", *options, "--resume")
     assert "resumed from m.ts.checkpoint after 35 rows" in said.errors
-    assert "40 bad records" in said.errors
+    assert "40 invalid records" in said.errors
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no.svm"], "there is no file no.svm"),
-        (["."], ". is a folder; name files, or a glob"),
+        (["no.svm"], "the file no.svm does not exist"),
+        (["nothing"], "the folder nothing has no files"),
         (["x*.svm"], "no file matches x*.svm"),
-        (["-", "-"], "standard input (-) can be read once only"),
-        (["empty.svm"], "empty.svm: there is no example in it"),
-        (["d.svm", "t.vw"], "files of one format are needed, d.svm is libsvm, t.vw is vw"),
-        (["d.svm", "-m", "no/m.ts"], "no/m.ts: cannot be written: there is no folder"),
+        (["-", "-"], "standard input (-) can be read only once"),
+        (["empty.svm"], "empty.svm: the data has no rows"),
+        (["d.svm", "t.vw"], "all files must have the same format, got d.svm (libsvm) and t.vw (vw)"),
+        (["d.svm", "-m", "no/m.ts"], "no/m.ts: cannot be written: the folder "),
         (["d.svm", "-m", "."], ".: cannot be written: it is a folder"),
-        (["d.svm", "--from", "cut.ts"], "cut.ts: is not a model file, or a damaged one\n"),
-        (["d.svm", "--from", "no.ts"], "no.ts: there is no such file"),
-        (["d.svm", "--from", "flipped.ts"], "flipped.ts: is damaged: its checksum does not fit"),
-        (["d.svm", "--from", "w.ts"], "w.ts holds weights only"),
+        (["d.svm", "--from", "cut.ts"], "cut.ts: is not a model file, or is damaged\n"),
+        (["d.svm", "--from", "no.ts"], "no.ts: does not exist"),
+        (["d.svm", "--from", "flipped.ts"], "flipped.ts: is damaged: its checksum does not match"),
+        (["d.svm", "--from", "w.ts"], "w.ts has weights only"),
         (["cut.svm.gz", "-q"], "cut.svm.gz ends in the middle of its compressed data"),
-        (["d.svm", "-m", "x.ts", "--checkpoint", "m.ts", "--resume"], "m.ts is a model, but not a checkpoint"),
+        (["d.svm", "-m", "x.ts", "--checkpoint", "m.ts", "--resume"], "m.ts is a model file, but not a checkpoint"),
     ],
 )
 def test_bad_input(data, model, thin, arguments, message):
     Path("empty.svm").write_bytes(b"")
     Path("t.vw").write_text("1 |f a\n")
+    Path("nothing").mkdir()
     raw = Path(model).read_bytes()
     Path("cut.ts").write_bytes(raw[: len(raw) // 2])
     Path("flipped.ts").write_bytes(raw[:-5] + bytes([raw[-5] ^ 1]) + raw[-4:])
@@ -116,42 +117,48 @@ def test_bad_input(data, model, thin, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--bogus"], "No such option: --bogus"),
-        (["--bogus", "--help-me"], "No such option"),
-        (["--l1", "1"], "Auto has no --l1, it has --portfolio, --max-nnz, --max-density, --drop; --l1 is an option of"),
-        (["--portfolio", "arow"], "Invalid value: Auto: --portfolio must be a list of estimators that learn online"),
-        (["--portfolio", "arow,bcw"], "portfolio: its models learn online, BCW does not"),
-        (["--drop", "maybe"], "Invalid value: Auto: --drop must be True or False, got 'maybe'"),
-        (["-a", "fsl"], "no algorithm is called 'fsl'; did you mean 'FSOL'?"),
-        (["-a", "adarda", "--l1", "-1"], "Invalid value: AdaRDA: --l1 must be a number ≥ 0, got -1"),
-        (["-a", "adarda", "--l1", "much"], "Invalid value: AdaRDA: --l1 must be a number ≥ 0, got 'much'"),
+        (["--bogus"], "unknown option --bogus (see thinstream train --help)"),
+        (["--passs", "3", "--help-me"], "unknown option --passs; did you mean --passes?"),
+        (
+            ["--l1", "1"],
+            "Auto has no option --l1. Its options are --portfolio, --max-nnz, --max-density, --drop, --interactions. ",
+        ),
+        (["--portfolio", "arow"], "Auto: --portfolio must be a list of at least one estimator that learns online"),
+        (["--portfolio", "arow,bcw"], "portfolio: members must learn online, but BCW does not"),
+        (["--drop=maybe"], "--no-drop is a flag without a value, got 'maybe'"),
+        (["-a", "fsl"], "unknown algorithm 'fsl'; did you mean 'FSOL'?"),
+        (["-a", "adarda", "--l1", "-1"], "AdaRDA: --l1 must be a number ≥ 0, got -1"),
+        (["-a", "adarda", "--l1", "much"], "AdaRDA: --l1 must be a number ≥ 0, got 'much'"),
         (
             ["-a", "fsol", "--r", "1"],
-            "FSOL has no --r, it has --eta, --l1, --l1-schedule, --half-life; --r is an option of AROW, SOFS, SSOL",
+            "FSOL has no option --r. Its options are --eta, --l1, --l1-schedule, --half-life. AROW, SOFS, SSOL have ",
         ),
-        (["--passes", "0"], "Invalid value for '--passes'"),
-        (["--checkpoint-every", "x"], "Invalid value for '--checkpoint-every'"),
-        (["--checkpoint-every", "5"], "checkpoints need a place: give --model or --checkpoint"),
-        (["--resume"], "checkpoints need a place: give --model or --checkpoint"),
+        (["--passes", "0"], "--passes must be a whole number ≥ 1, got '0' (see thinstream train --help)"),
+        (["--checkpoint-every", "x"], "--checkpoint-every must be a whole number ≥ 1, got 'x'"),
+        (["--checkpoint-every", "5"], "checkpoints need a file. Pass --model or --checkpoint"),
+        (["--resume"], "checkpoints need a file. Pass --model or --checkpoint"),
         (["--zero-based", "maybe"], "--zero-based must be 'no', 'yes' or 'auto', got 'maybe'"),
         (["--on-error", "ignore"], "on_error must be 'raise' or 'skip', got 'ignore'"),
         (["--dtype", "int8"], "Auto: dtype must be 'float32' or 'float64', got 'int8'"),
         (["--format", "xml"], "format must be 'libsvm'"),
         (["--normalize", "l1"], "normalize must be None or 'l2', got 'l1'"),
-        (["--class-weight", "1"], "--class-weight must be balanced or two numbers > 0 as in 1,20, got '1'"),
-        (["--classes", "1,1"], "--classes must be two labels, NEG,POS, or more, got '1,1'"),
-        (["--bits", "3"], "bits is for files of the format 'arrow', 'cache', 'csv'"),
-        (["--label", "y"], "label is for files of the format 'arrow', 'cache', 'csv'"),
-        (["--from", "m.ts", "--max-nnz", "3"], "m.ts learned with max_nnz None; it cannot go on with 3"),
-        (["--from", "m.ts", "-a", "fsol"], "m.ts is a model of Auto; it cannot go on as fsol"),
-        (["--from", "m.ts", "--dtype", "float64"], "m.ts learned with dtype float32; it cannot go on with float64"),
-        (["--from", "m.ts", "--normalize", "l2"], "m.ts learned with normalize None; it cannot go on with l2"),
-        (["--from", "m.ts", "--no-intercept"], "m.ts learned with intercept True; it cannot go on with False"),
+        (["--class-weight", "1"], "--class-weight must be balanced or two numbers > 0 such as 1,20, got '1'"),
+        (["--classes", "1,1"], "--classes must be two or more different labels, as in NEG,POS or A,B,C, got '1,1'"),
+        (["--bits", "3"], "bits is an option of the format 'arrow', 'cache', 'csv'"),
+        (["--label", "y"], "label is an option of the format 'arrow', 'cache', 'csv'"),
+        (["--from", "m.ts", "--max-nnz", "3"], "m.ts was trained with max_nnz None, and cannot continue with 3"),
+        (["--from", "m.ts", "-a", "fsol"], "m.ts is a model of Auto, and cannot continue as fsol"),
+        (
+            ["--from", "m.ts", "--dtype", "float64"],
+            "m.ts was trained with dtype float32, and cannot continue with float64",
+        ),
+        (["--from", "m.ts", "--normalize", "l2"], "m.ts was trained with normalize None, and cannot continue with l2"),
+        (["--from", "m.ts", "--no-intercept"], "m.ts was trained with intercept True, and cannot continue with False"),
         (
             ["--from", "m.ts", "--class-weight", "balanced"],
-            "m.ts learned with class weights 1,1; it cannot go on with balanced",
+            "m.ts was trained with class weights 1,1, and cannot continue with balanced",
         ),
-        (["--from", "m.ts", "--classes", "0,1"], "m.ts has the classes -1, 1; it cannot go on with 0,1"),
+        (["--from", "m.ts", "--classes", "0,1"], "m.ts has the classes -1, 1, and cannot continue with 0,1"),
     ],
 )
 def test_wrong_command_lines(data, model, thin, arguments, message):
@@ -162,9 +169,10 @@ def test_wrong_command_lines(data, model, thin, arguments, message):
 
 
 def test_missing_arguments_and_commands(thin):
-    assert "Missing argument" in thin("train", code=2).errors
-    assert thin("foo", code=2).errors.startswith("thinstream: No such command 'foo'")
-    assert "Missing option '--model'" in thin("predict", "x", code=2).errors
+    assert "DATA is missing: files, globs, or - for standard input (see" in thin("train", code=2).errors
+    assert thin("foo", code=2).errors.startswith("thinstream: unknown command 'foo' (see")
+    assert "unknown command 'trian'; did you mean 'train'?" in thin("trian", code=2).errors
+    assert "--model / -m is missing: the model file (see" in thin("predict", "x", code=2).errors
 
 
 def test_repeating_what_a_model_learned_with_is_fine(data, thin):

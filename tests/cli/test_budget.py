@@ -29,17 +29,17 @@ def mail(there):
 def test_the_words_that_tell_are_kept(mail, thin):
     said = thin("train", "mail.jsonl", *HOW, "--names", 10_000, "-m", "m.ts")
     model = read("m.ts")
-    assert f"features kept      {len(model.learner.table.used)} of 40, each from its sight number 2 on" in said
+    assert f"features kept      {len(model.learner.encoder.used)} of 40, each admitted at occurrence 2" in said
     assert model.budget == {"max_features": 40, "admit": 2}
     assert {f"text^w{k}" for k in range(20)} <= {*model.names.texts}
     assert len(model.names.texts) <= 40
-    used = len(model.learner.table.used)
-    assert f"budget               {used} of 40 features are kept, each from its sight" in thin("inspect", "m.ts")
+    used = len(model.learner.encoder.used)
+    assert f"budget               {used} of 40 features, each admitted at occurrence 2" in thin("inspect", "m.ts")
     told = json.loads(thin("inspect", "m.ts", "--json"))
     assert told["budget"] == {"kept": used, "max_features": 40, "admit": 2}
     thin("train", "mail.jsonl", "--from", "m.ts", "-q", "-m", "on.ts")
     assert read("on.ts").learner.t == 800
-    assert len(read("on.ts").learner.table.used) <= 40
+    assert len(read("on.ts").learner.encoder.used) <= 40
 
 
 @pytest.mark.slow  # numbers of 8 bytes compile the parser once more
@@ -47,9 +47,9 @@ def test_names_of_what_is_kept_are_kept(mail, thin):
     thin("train", "mail.jsonl", *HOW[:-2], "-q", "-m", "wide.ts")
     wide = read("wide.ts")
     assert wide.feature_space["hashing"]["bits"] == 62
-    assert wide.learner.table.numbers.max() > 1 << 60
+    assert wide.learner.encoder.numbers.max() > 1 << 60
     assert {f"text^w{k}" for k in range(20)} <= {*wide.names.texts}
-    assert len(wide.names.texts) == len(wide.learner.table.used)
+    assert len(wide.names.texts) == len(wide.learner.encoder.used)
     assert "text^w" in thin("inspect", "wide.ts")
     error = json.loads(thin("evaluate", "mail.jsonl", "-m", "wide.ts", "--json"))["error"]
     assert error < 0.05
@@ -57,7 +57,7 @@ def test_names_of_what_is_kept_are_kept(mail, thin):
     assert Path("again.ts").read_bytes() == Path("wide.ts").read_bytes()
     thin("thin", "wide.ts", "--nnz", 5, "-m", "thin.ts", "-q")
     assert read("thin.ts").learner.nnz == 5
-    assert "in C names are hashed into 2^31 numbers at most" in thin("export", "wide.ts", "m.h", code=2).errors
+    assert "the C export supports hashing with at most 31 bits" in thin("export", "wide.ts", "m.h", code=2).errors
 
 
 def test_a_run_that_was_cut_gives_the_same_bytes(mail, thin):
@@ -69,7 +69,7 @@ def test_a_run_that_was_cut_gives_the_same_bytes(mail, thin):
 def test_exports_predict_as_the_model_does(mail, thin):
     thin("train", "mail.jsonl", *HOW, "--normalize", "l2", "-q", "-m", "m.ts")
     thin("export", "m.ts", "m.json")
-    assert len(json.loads(Path("m.json").read_text())["scales"]["indices"]) == len(read("m.ts").learner.table.used)
+    assert len(json.loads(Path("m.json").read_text())["scales"]["indices"]) == len(read("m.ts").learner.encoder.used)
     thin("thin", "m.ts", "--nnz", 5, "-m", "thin.ts")
     full, small = (thin("evaluate", "mail.jsonl", "-m", name, "--json") for name in ("m.ts", "thin.ts"))
     assert json.loads(full)["rows"] == json.loads(small)["rows"] == 400
@@ -78,9 +78,9 @@ def test_exports_predict_as_the_model_does(mail, thin):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--admit", 3), "--admit is for models with --max-features"),
-        (("--max-features", 5, "--engine", "local"), "--max-features is for runs in one process, without --engine"),
-        (("--max-features", 5, "-a", "sofs"), "SOFS: max_features is for algorithms that learn online"),
+        (("--admit", 3), "--admit needs --max-features"),
+        (("--max-features", 5, "--engine", "local"), "--max-features cannot be used with --engine"),
+        (("--max-features", 5, "-a", "sofs"), "SOFS: max_features needs an algorithm that learns online"),
     ],
 )
 def test_what_cannot_be_is_said_at_once(words, message, mail, thin):
@@ -91,4 +91,4 @@ def test_what_cannot_be_is_said_at_once(words, message, mail, thin):
 def test_a_model_goes_on_with_its_own_budget(mail, thin):
     thin("train", "mail.jsonl", *HOW, "-q", "-m", "m.ts")
     said = thin("train", "mail.jsonl", "--from", "m.ts", "--max-features", 50, code=2)
-    assert "m.ts learned with max_features 40; it cannot go on with 50" in said.errors
+    assert "m.ts was trained with max_features 40, and cannot continue with 50" in said.errors

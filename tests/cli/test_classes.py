@@ -58,7 +58,7 @@ def test_train_predict_evaluate_inspect_export_merge(colours, thin):
     told = json.loads(thin("inspect", "m.ts", "--json", "--top", "2"))
     assert told["classes"] == list(LABELS)
     assert {"feature", "name", "class", "weight"} == set(told["top"][0])
-    assert "the picture is in m.svg" in thin("inspect", "m.ts", "--plot", "m.svg")
+    assert "wrote a chart to m.svg" in thin("inspect", "m.ts", "--plot", "m.svg")
     assert Path("m.svg").read_bytes().startswith(b"<?xml")
     thin("export", "m.ts", "m.json")
     assert len(json.loads(Path("m.json").read_text())["models"]) == 3
@@ -67,8 +67,11 @@ def test_train_predict_evaluate_inspect_export_merge(colours, thin):
     thin("train", colours, "--from", "m.ts", "-m", "more.ts", "-q")
     assert ts.load("more.ts").t_ == 180
     for more, message in (
-        (["--from", "m.ts", "--classes", "red,green"], "has the classes 'red', 'green', 'blue'; it cannot go on"),
-        (["--from", "m.ts", "--class-weight", "1,1,1"], "learned with class weights 1,2,1; it cannot go on with 1,1,1"),
+        (["--from", "m.ts", "--classes", "red,green"], "'red', 'green', 'blue', and cannot continue with red,green"),
+        (
+            ["--from", "m.ts", "--class-weight", "1,1,1"],
+            "was trained with class weights 1,2,1, and cannot continue with 1,1,1",
+        ),
         (["--classes", "red,green,blue", "--class-weight", "1,2"], "--class-weight must be balanced or 3 numbers"),
     ):
         assert message in thin("train", colours, *more, code=2).errors

@@ -1,4 +1,4 @@
-"""Compiling: said on first use, and done ahead."""
+"""Compiling: reported on first use, or done before."""
 
 import os
 
@@ -7,8 +7,8 @@ import pytest
 from tests.cli.commands import process
 from tests.cli.test_processes import on_terminal
 from thinstream.cli.commands.compile import ROWS, commands_of, conversions
-from thinstream.cli.progress import COMPILING
-from thinstream.streams.formats import formats
+from thinstream.cli.render import COMPILING
+from thinstream.data.formats import formats
 
 
 @pytest.fixture
@@ -60,12 +60,12 @@ def test_everything_ahead(there):
 
 def test_where_nothing_can_be_kept(thin, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", "/dev/null/nowhere")
-    message = "compiled code cannot be kept: NUMBA_CACHE_DIR must name a folder that can be written"
+    message = "compiled code cannot be cached: NUMBA_CACHE_DIR must be a writable folder"
     assert thin("compile", "perceptron", code=1).errors == f"thinstream: {message}\n"
 
 
 def test_what_is_not_there(thin):
-    assert "no algorithm is called 'nothing'" in thin("compile", "nothing", code=2).errors
+    assert "unknown algorithm 'nothing'" in thin("compile", "nothing", code=2).errors
     assert "dtype must be" in thin("compile", "fsol", "--dtype", "int8", code=2).errors
 
 

@@ -76,7 +76,7 @@ def test_a_signal_between_chunks(colours, thin, monkeypatch):
 def test_what_stays_on_the_cpu(data, thin):
     """Says why, once; nothing of a GPU is needed then."""
     said = thin("train", data, "-a", "fsol", "--device", "cuda")
-    assert "thinstream: FSOL of two classes is a single model, which runs on the CPU, so this model" in said.errors
+    assert "thinstream: FSOL with two classes is a single model, which runs on the CPU, so this model" in said.errors
     said = thin("train", data, "-a", "fsol", "--device", "auto", "--json")
     assert "CPU" not in said.errors
     assert all(map(json.loads, said.splitlines()))
@@ -86,7 +86,7 @@ def test_bad_devices(colours, thin):
     said = thin("train", *colours, "--device", "gpu", code=2)
     assert "device must be 'auto', 'cpu' or 'cuda', got 'gpu'" in said.errors
     said = thin("train", *colours, "--engine", "local", "--device", "cuda", code=2)
-    assert "--device cuda is for runs in one process, without --engine" in said.errors
+    assert "--device cuda cannot be used with --engine" in said.errors
 
 
 def test_without_a_gpu(colours, thin):

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.stability.test_diagnosis import columns_apart
+from tests.diagnostics.test_diagnosis import columns_apart
 from thinstream.cli.commands.diagnose import first
-from thinstream.streams.opening import open_stream
+from thinstream.data.opening import open_stream
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def rows(there):
 def test_a_healthy_model(rows, thin):
     thin("train", rows, "-a", "fsol", "-m", "f.ts", "-q")
     said = thin("diagnose", rows, "-m", "f.ts")
-    assert said.startswith("FSOL: nothing wrong was found\n")
+    assert said.startswith("FSOL: no problems found\n")
     assert "after 200" in said
     assert "after 100" in thin("diagnose", rows, "-m", "f.ts", "--rows", 100)
 
@@ -37,7 +37,7 @@ def test_a_sick_one(rows, thin):
     assert found["model"] == "SMIDAS"
     assert found["findings"][0]["level"] == "problem"
     assert found["findings"][0]["about"] == "dynamic range"
-    assert "p=200 is too large" in found["findings"][0]["do"]
+    assert "p=200 is too large" in found["findings"][0]["advice"]
 
 
 def test_columns_of_very_different_scales(there, thin):
@@ -49,7 +49,7 @@ def test_columns_of_very_different_scales(there, thin):
     assert said.startswith("FSOL: 1 problem\n  problem  scales: ")
     assert "--scale max" in said
     thin("train", "wide.csv", "--label", "label", "-a", "fsol", "--scale", "max", "-m", "f.ts", "-q")
-    assert thin("diagnose", "wide.csv", "-m", "f.ts").startswith("FSOL: nothing wrong")
+    assert thin("diagnose", "wide.csv", "-m", "f.ts").startswith("FSOL: no problems")
 
 
 def test_a_model_of_weights_only(rows, thin):
@@ -59,7 +59,7 @@ def test_a_model_of_weights_only(rows, thin):
 
 def test_smidas_needs_p_or_the_width(rows, thin):
     said = thin("train", rows, "-a", "smidas", "-q", code=2)
-    assert "need the number of features beforehand (--features)" in said.errors
+    assert "need the number of features in advance" in said.errors
     thin("train", rows, "-a", "smidas", "--features", 30, "-m", "s.ts", "-q")
     assert "SMIDAS" in thin("inspect", "s.ts")
 
@@ -81,7 +81,7 @@ def test_worse_than_a_constant(noise, thin):
     assert said.startswith("Auto: 1 note\n  note     error: ")
     assert "(thinstream tune -a arow --grid half-life=1000,10000)" in said  # it has nothing to tune itself
     thin("train", noise, "-a", "fsol", "-m", "f.ts", "-q")
-    assert "other parameters, or another algorithm (thinstream tune)" in thin("diagnose", noise, "-m", "f.ts")
+    assert "try other parameters or another algorithm (thinstream tune)" in thin("diagnose", noise, "-m", "f.ts")
 
 
 @pytest.mark.slow  # lanes that forget, and of two more algorithms, are compiled
@@ -96,7 +96,7 @@ def test_what_is_advised_runs(noise, thin, algorithm):
 def test_nothing_to_look_at(rows, thin):
     thin("train", rows, "-m", "f.ts", "-q")
     Path("empty.svm").write_text("")
-    assert "there is no example" in thin("diagnose", "empty.svm", "-m", "f.ts", code=1).errors
+    assert "the data has no rows" in thin("diagnose", "empty.svm", "-m", "f.ts", code=1).errors
 
 
 def test_first_rows_are_those_of_the_stream(rows):

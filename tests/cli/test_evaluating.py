@@ -19,7 +19,7 @@ def test_curves_and_confusion_in_json(model, data, thin):
 
 def test_sum_and_cost_come_when_asked_for(model, data, thin):
     plain = thin("evaluate", data, "-m", model)
-    assert "always answering 1: 35.00 %" in plain
+    assert "always predicting 1: 35.00%" in plain
     assert "weighted sum" not in plain
     assert "\ncost " not in plain
     assert "weighted sum" in thin("evaluate", data, "-m", model, "--metrics", "sum")
@@ -29,7 +29,7 @@ def test_sum_and_cost_come_when_asked_for(model, data, thin):
 def test_pictures(model, data, thin):
     pytest.importorskip("matplotlib")
     for name in ("curves.png", "curves.svg"):
-        assert thin("evaluate", data, "-m", model, "--plot", name).endswith(f"picture            {name}\n")
+        assert thin("evaluate", data, "-m", model, "--plot", name).endswith(f"chart              {name}\n")
         assert Path(name).stat().st_size > 10_000
     said = thin("evaluate", data, "-m", model, "--plot", "curves.gif", code=2).errors
     assert "must be '.png' or '.svg'" in said

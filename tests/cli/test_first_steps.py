@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import thinstream as ts
-from thinstream.cli.render import remark_on_error
+from thinstream.cli.render import warn_of_error
+from thinstream.data.labels import Classes
 from thinstream.errors import InvalidInputError
-from thinstream.evaluate import Progress
-from thinstream.learners import Classes
 from thinstream.models.file import read
+from thinstream.training.metrics import Progress
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def arow(data, thin):
 
 def test_options_are_those_of_the_model_that_goes_on(arow, thin):
     said = thin("train", "d.svm", "--from", arow, "--eta", "1", code=2).errors
-    assert "AROW has no --eta, it has --r" in said
+    assert "AROW has no option --eta. Its options are --r" in said
     assert (
-        "learned with r 1.0; it cannot go on with 2"
+        "was trained with r 1.0, and cannot continue with 2"
         in thin("train", "d.svm", "--from", arow, "--r", "2", code=2).errors
     )
     thin("train", "d.svm", f"--from={arow}", "--r", "1", "-m", "more.ts", "-q")
@@ -32,7 +32,7 @@ def test_options_are_those_of_the_model_that_goes_on(arow, thin):
 
 
 def test_what_is_no_model_file(data, thin):
-    for words in (["train", "d.svm", "--from", "d.svm"], ["predict", "d.svm", "-m", "d.svm"], ["inspect", "d.svm"]):
+    for words in (["train", "d.svm", "--from", "d.svm"], ["predict", "d.svm", "-m", "d.svm"]):
         assert "d.svm: is not a model file" in thin(*words, code=1).errors
 
 
@@ -40,7 +40,7 @@ def test_no_words_of_python(data, there, thin):
     assert str(Classes("ham", "spam")) == "'ham', 'spam'"
     Path("d.csv").write_text("a,b\n1,2\n")
     said = thin("train", "d.csv", code=1).errors
-    assert "there is no column 'label' among 'a', 'b'; --label" in said
+    assert "there is no column 'label', only 'a', 'b'; name it with --label" in said
     assert "None" not in said
     for name, classes in (("one", "no,yes"), ("two", "ham,spam")):
         Path(f"{name}.csv").write_text("label,a\n" + "".join(f"{label},1\n" for label in classes.split(",")))
@@ -57,10 +57,10 @@ def test_options_are_called_as_they_are_typed(data, thin):
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["--label", "Lable"], "there is no column 'Lable' among 'label', 'age', 'city'; did you mean 'label'?"),
-        (["--categorical", "citty"], "'citty' among 'label', 'age', 'city'; did you mean 'city'?"),
+        (["--label", "Lable"], "there is no column 'Lable', only 'label', 'age', 'city'; did you mean 'label'?"),
+        (["--categorical", "citty"], "'citty', only 'label', 'age', 'city'; did you mean 'city'?"),
         (["--ignore", "agee"], "did you mean 'age'?"),
-        (["--weight", "nothing like it"], "'nothing like it' among 'label', 'age', 'city'\n"),
+        (["--weight", "nothing like it"], "'nothing like it', only 'label', 'age', 'city'\n"),
         (["--cross", "age,cty"], "did you mean 'city'?"),
         (["-a", "aroww"], "did you mean 'AROW'?"),
     ],
@@ -76,9 +76,9 @@ def test_columns_of_new_files_that_were_meant(there, thin):
     thin("train", "d.csv", "-a", "fsol", "-q", "-m", "m.ts")
     Path("new.csv").write_text("age,City\n3,Oslo\n")
     said = thin("predict", "new.csv", "-m", "m.ts", code=1).errors
-    assert "missing: 'city', got 'age', 'City'; did you mean 'City'?" in said
+    assert "'city'; it has 'age', 'City'; did you mean 'City'?" in said
     frame = pytest.importorskip("pandas").DataFrame({"Age": [3], "city": ["Oslo"]})
-    with pytest.raises(InvalidInputError, match="missing: 'age'; did you mean 'Age'"):
+    with pytest.raises(InvalidInputError, match="learned from: 'age'; did you mean 'Age'"):
         ts.load("m.ts").predict(frame)
 
 
@@ -89,7 +89,7 @@ def test_columns_of_new_files_that_were_meant(there, thin):
         (ts, "fsol", "FSOL"),
         (ts, "Sparsitypath", "SparsityPath"),
         (ts.datasets, "sparse_gausian", "sparse_gaussian"),
-        (ts.streams, "from_memry", "from_memory"),
+        (ts.data, "from_memry", "from_memory"),
         (ts.distributed, "trian", "train"),
     ],
 )
@@ -107,14 +107,15 @@ def test_a_model_worse_than_a_constant_gets_a_remark(there, thin):
     lines = [f"{'+1' if rng.random() < 0.1 else '-1'} 1:{rng.normal():.3f} 2:{rng.normal():.3f}" for _ in range(600)]
     Path("noise.svm").write_text("\n".join(lines) + "\n")
     said = thin("train", "noise.svm", "-a", "perceptron").errors
-    assert "always answering -1 would be wrong in" in said
-    assert "--scale max helps" in said
-    assert "thinstream tune finds" in said
-    assert "--scale max helps" not in thin("train", "noise.svm", "-a", "perceptron", "--scale", "max").errors
-    for asked in (("--threshold", "-0.1"), ("--recall", "0.9")):  # which costs mistakes
-        assert "always answering" not in thin("train", "noise.svm", "-a", "perceptron", *asked).errors
+    assert "always predicting -1 would misclassify" in said
+    assert "Pass --scale max" in said
+    assert "Run 'thinstream tune' to find" in said
+    assert "Pass --scale max" not in thin("train", "noise.svm", "-a", "perceptron", "--scale", "max").errors
+    costs = (("--class-weight", "1,9"), ("--class-weight", "balanced"))
+    for asked in (("--threshold", "-0.1"), ("--recall", "0.9"), *costs):  # which costs mistakes
+        assert "always predicting" not in thin("train", "noise.svm", "-a", "perceptron", *asked).errors
     Path("clear.svm").write_text("".join(f"{'+1' if k % 3 else '-1'} {1 + (k % 3 > 0)}:1\n" for k in range(600)))
-    assert "always answering" not in thin("train", "clear.svm", "-a", "perceptron").errors
+    assert "always predicting" not in thin("train", "clear.svm", "-a", "perceptron").errors
 
 
 def test_the_advice_fits_the_algorithm(there, thin, capsys):
@@ -122,6 +123,62 @@ def test_the_advice_fits_the_algorithm(there, thin, capsys):
     thin("train", "clear.svm", "-m", "auto.ts", "-q")
     progress = Progress()
     progress.update(np.where(np.arange(600) % 2, 1.0, -1.0), np.where(np.arange(600) % 3, 1, -1).astype(np.int8))
-    remark_on_error(progress.report(), read(Path("auto.ts")))
+    warn_of_error(progress.report(), read(Path("auto.ts")))
     said = capsys.readouterr().err
-    assert said.endswith("this model was in 50.00 %; thinstream diagnose tells what is wrong\n")
+    assert said.endswith("would misclassify 33.33%. Run 'thinstream diagnose' to find out why\n")
+
+
+def test_calibrate_gives_probabilities(there, thin):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2000)
+    lines = [f"{k} 1:{k + rng.normal():.3f} 2:1\n" for k in y]
+    Path("d.svm").write_text("".join(lines))
+    thin("train", "d.svm", "-a", "arow", "--r", "10", "--calibrate", "-m", "m.ts", "-q")
+    shares = np.array(thin("predict", "d.svm", "-m", "m.ts", "--proba").split(), float)
+    assert np.mean(shares[y == 1]) == pytest.approx(np.mean(shares**2) / np.mean(shares), abs=0.05)
+    assert abs(np.mean(shares) - 0.5) < 0.05
+    same = ts.AROW(calibrate=True, r=10.0, fit_intercept=True, grow=True)
+    stream = ts.open_stream("d.svm")
+    expected = np.concatenate([*same.fit_stream(stream).predict_stream(ts.open_stream("d.svm"))])
+    assert [int(label) for label in thin("predict", "d.svm", "-m", "m.ts").split()] == expected.tolist()
+    for words, message in (
+        (("-a", "auto"), "Auto is already calibrated"),
+        (("-a", "bcw"), "BCW is a batch method and has no progressive scores"),
+        (("-a", "arow", "--engine", "local"), "--calibrate needs a single process"),
+        (("--from", "m.ts"), "--calibrate needs a new model"),
+    ):
+        assert message in thin("train", "d.svm", "--calibrate", *words, code=2).errors
+
+
+def test_export_says_where_it_is_and_can_be_quiet(there, thin):
+    Path("d.svm").write_text("+1 1:1\n-1 2:1\n" * 50)
+    thin("train", "d.svm", "-a", "arow", "-m", "m.ts", "-q")
+    said = thin("export", "m.ts", "m.json").errors
+    assert said == f"wrote m.json ({Path('m.json').stat().st_size} bytes)\n"
+    quiet = thin("export", "m.ts", "m.json", "-q")
+    assert (quiet, quiet.errors) == ("", "")
+
+
+def test_a_large_model_says_how_small_it_could_be(there, thin, monkeypatch):
+    from thinstream.cli import training
+
+    Path("d.svm").write_text("".join(f"{k % 2} {1 + k}:1 {9000 + k % 7}:1\n" for k in range(3000)))
+    assert "smaller " not in thin("train", "d.svm", "-a", "arow", "-m", "m.ts")
+    monkeypatch.setattr(training, "LARGE", 1000)
+    said = thin("train", "d.svm", "-a", "arow", "-m", "m.ts")
+    assert "smaller            0.1 MB with --weights-only, which cannot continue to learn\n" in said
+    thin("train", "d.svm", "-a", "arow", "-m", "w.ts", "--weights-only", "-q")
+    from thinstream.models.file import read, weights_nbytes
+
+    assert weights_nbytes(read("m.ts")) == pytest.approx(Path("w.ts").stat().st_size, rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "vw", "libsvm"])
+def test_standard_input_is_recognized(kind, there):
+    from tests.cli.commands import finished, process
+    from tests.data.test_opening import CONTENTS
+
+    code, out, errors = finished(process("train", "-", "-a", "arow", "-m", "m.ts", stdin=-1), CONTENTS[kind].encode())
+    assert code == 0, errors
+    assert "examples           2 " in out
+    assert ("standard input looks like" in errors) == (kind != "libsvm")

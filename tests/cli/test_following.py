@@ -21,7 +21,7 @@ def rows(tmp_path, monkeypatch):
 
 
 def told(path):
-    return json.loads(re.search(r'id="told">(.*?)</script>', path.read_text(), flags=re.S)[1])
+    return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), flags=re.S)[1])
 
 
 def test_a_report_is_the_run_and_changes_nothing(rows, tmp_path):
@@ -59,7 +59,7 @@ def test_live_is_for_this_machine_and_the_run_goes_on(rows, capsys):
             except urllib.error.HTTPError as error:
                 heard[path] = error.code, b""
 
-    import thinstream.dashboard.live as live
+    import thinstream.serve.dashboard.live as live
 
     started = live.LivePage.__init__
 
@@ -74,7 +74,7 @@ def test_live_is_for_this_machine_and_the_run_goes_on(rows, capsys):
         assert run(["train", rows, "--text", "words", "--bits", "16", "-a", "arow", "-m", "a.ts", "--live"]) == 0
     finally:
         live.LivePage.__init__ = started
-    assert "live at http://127.0.0.1:" in capsys.readouterr().err
+    assert "live dashboard at http://127.0.0.1:" in capsys.readouterr().err
     assert heard["/"] == (200, b"<!doctype html>\n")
     assert heard["/events"][0] == 200
     assert heard["/events"][1].startswith(b"event: ")
@@ -84,10 +84,10 @@ def test_live_is_for_this_machine_and_the_run_goes_on(rows, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--live-port", "1234"], "--live-port is for --live"),
-        (["--report", "nowhere/run.html"], "there is no folder nowhere"),
-        (["-a", "fgm", "--report", "run.html"], "FGM holds its rows: it has nothing to show"),
-        (["--engine", "local", "-a", "arow", "--live"], "--live and --report are for runs in one process"),
+        (["--live-port", "1234"], "--live-port needs --live"),
+        (["--report", "nowhere/run.html"], "--report nowhere/run.html: the folder nowhere does not exist"),
+        (["-a", "fgm", "--report", "run.html"], "FGM needs all rows before it learns, so it has nothing to show"),
+        (["--engine", "local", "-a", "arow", "--live"], "--live and --report cannot be used with --engine"),
     ],
 )
 def test_what_cannot_be(rows, capsys, arguments, said):

@@ -40,7 +40,7 @@ def test_train_predict_evaluate_inspect_export_go_on(colours, thin):
     said, known = (thin("evaluate", colours, "-m", name) for name in ("m.ts", "all.ts"))
     mean = re.compile("^average precision .*$", flags=re.MULTILINE)
     assert mean.findall(said) == mean.findall(known) != []  # the means of classes in another order
-    assert "\ncalled " in said
+    assert "\npredicted " in said
     other = thin("evaluate", "other.csv", "-m", "m.ts")
     assert "violet" in other
     assert "0.00" in other.split("violet")[1]
@@ -96,10 +96,10 @@ def test_stopped_before_and_after_a_class_comes(colours, thin, monkeypatch, stop
 def test_what_does_not_go_together(colours, thin):
     thin("train", "-a", "adarda", colours, "--classes", "blue,green,red", "-m", "all.ts", "-q")
     for more, message in (
-        (["--from", "all.ts"], "has learned without --grow-classes"),
-        (["--engine", "local"], "--grow-classes is for runs in one process"),
-        (["--cache"], "leave out cache or grow_classes"),
-        (["-a", "scd"], "SCD: grow_classes is for algorithms that learn online"),
+        (["--from", "all.ts"], "was trained without --grow-classes"),
+        (["--engine", "local"], "--grow-classes cannot be used with --engine"),
+        (["--cache"], "Leave out cache or grow_classes"),
+        (["-a", "scd"], "SCD: grow_classes needs an algorithm that learns online"),
         (["--class-weight", "1,2"], "--class-weight must be balanced or"),
     ):
         assert message in thin("train", "-a", "adarda", colours, "--grow-classes", *more, code=2).errors

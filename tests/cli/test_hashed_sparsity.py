@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from thinstream.cli.render import cells
-from thinstream.evaluate import Progress
-from thinstream.evaluate.observer import Line
+from thinstream.training.metrics import Progress
+from thinstream.training.observer import Line
 
 WORDS = [f"word{k}" for k in range(60)]
 
@@ -33,7 +33,7 @@ def test_of_the_features_met(mail, thin):
     facts = json.loads(thin("inspect", "m.ts", "--json"))
     nnz = facts["non_zeros"]
     assert 0 < nnz < mail
-    assert f"non-zeros          {nnz} of {mail} weights of features met (hashed into 2^12 = 4,096 numbers)" in said
+    assert f"non-zeros          {nnz} of {mail} weights of features that occurred (hash space 2^12 = 4,096)" in said
     assert (facts["weights_met"], facts["sparsity"]) == (mail, 1.0 - nnz / mail)
     assert facts["hash_space_sparsity"] > 0.98
     lines = [json.loads(line) for line in thin("train", "mail.jsonl", *how, "--json").splitlines()]
@@ -47,7 +47,8 @@ def test_the_column_of_the_table():
 
 
 def test_of_all_where_nothing_tells_which_were_met(mail, thin):
-    thin("train", "mail.jsonl", "--classes", "ham,spam", "--text", "text", "-q", "--weights-only", "-m", "w.ts")
+    how = ("--classes", "ham,spam", "--text", "text", "-a", "arow")
+    thin("train", "mail.jsonl", *how, "-q", "--weights-only", "-m", "w.ts")
     facts = json.loads(thin("inspect", "w.ts", "--json"))
     assert "sparsity" not in facts
     assert facts["hash_space_sparsity"] > 0.9999
@@ -57,5 +58,5 @@ def test_of_each_class(there, thin):
     rows = [{"label": "abc"[k % 3], "n": k, "kind": f"b{k % 3}"} for k in range(30)]
     Path("three.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     said = thin("train", "three.jsonl", "--classes", "a,b,c", "-a", "ssol", "-m", "m.ts")
-    assert "(hashed into 2^22 = 4,194,304 numbers)" in said  # for all classes
+    assert "(hash space 2^22 = 4,194,304)" in said  # for all classes
     assert json.loads(thin("inspect", "m.ts", "--json"))["weights_met"] == 3 * 4

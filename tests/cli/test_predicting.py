@@ -153,10 +153,10 @@ def test_an_id_the_model_does_not_know_is_no_feature(table, thin):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--proba"], "--proba is for models learned with the logistic loss, t.ts (AROW) was not"),
-        (["--proba"], "train -a auto gives them"),
-        (["--proba", "--scores"], "--scores or --proba, got both"),
-        (["--id", "nothing"], "id: there is no column 'nothing' among 'id', 'label', 'age', 'city'"),
+        (["--proba"], "t.ts (AROW) has no calibrated probabilities"),
+        (["--proba"], "train with -a auto, --calibrate or --loss logistic"),
+        (["--proba", "--scores"], "--scores and --proba cannot be used together"),
+        (["--id", "nothing"], "id: there is no column 'nothing', only 'id', 'label', 'age', 'city'"),
         (["--top", "0"], "--top"),
     ],
 )
@@ -167,4 +167,29 @@ def test_refused(words, message, table, thin):
 
 def test_libsvm_has_no_ids(model, data, thin):
     said = thin("predict", data, "-m", model, "--id", "x", code=2).errors
-    assert "id is for files of the format" in said
+    assert "id is an option of the format" in said
+
+
+def read_csv(path):
+    import csv
+
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_csv_has_a_header(data, model, three, table, thin):
+    labels = thin("predict", data, "-m", model).split()
+    scores = thin("predict", data, "-m", model, "--scores").split()
+    thin("predict", data, "-m", model, "-o", "p.csv", "-q")
+    assert [row["label"] for row in read_csv("p.csv")] == labels
+    thin("predict", data, "-m", model, "--scores", "-o", "p.csv", "-q")
+    assert [row["score"] for row in read_csv("p.csv")] == scores
+    thin("predict", data, "-m", model, "--scores", "--top", "2", "-o", "p.csv", "-q")
+    rows = read_csv("p.csv")
+    assert [*rows[0]] == ["label_1", "score_1", "label_2", "score_2"]
+    assert [row["label_1"] for row in rows] == labels
+    thin("predict", "three.svm", "-m", three, "--proba", "-o", "p.csv", "-q")
+    assert all(sum(map(float, row.values())) == pytest.approx(1.0) for row in read_csv("p.csv"))
+    assert (
+        "--json cannot write a .csv file" in thin("predict", data, "-m", model, "--json", "-o", "p.csv", code=2).errors
+    )

@@ -77,7 +77,7 @@ def test_a_run_resumes_from_its_checkpoint(rows, thin):
     thin("train", rows, "-a", "fsol", "--scale", "rms", "-m", "m.ts", "--checkpoint-every", "64", "-q", code=1)
     assert read("m.ts.checkpoint").preparation.scale == "rms"
     said = thin("train", rows, "-a", "fsol", "--scale", "max", "-m", "m.ts", "--resume", "-q", code=1).errors
-    assert "the model differs in scale, it was 'rms', is 'max'" in said
+    assert "the model differs in scale: it was 'rms' and is now 'max'" in said
     thin(
         "train", rows, "-a", "fsol", "--scale", "rms", "-m", "m.ts", "--checkpoint-every", "64", "--resume", "-q",
         "--on-error", "skip",
@@ -131,15 +131,18 @@ def test_models_merge(rows, thin):
     [
         (["train", "d.svm", "--scale", "std"], "scale must be None, 'max', 'rms' or 'idf', got 'std'"),
         (["tune", "d.svm", "--scale", "std"], "scale must be None, 'max', 'rms' or 'idf', got 'std'"),
-        (["train", "d.svm", "-a", "bcw", "--scale", "max"], "BCW takes many rows at once"),
+        (["train", "d.svm", "-a", "bcw", "--scale", "max"], "BCW needs many rows at once"),
         (
             ["train", "d.svm", "--from", "m.ts", "--scale", "max"],
-            "m.ts learned with scale None; it cannot go on with max",
+            "m.ts was trained with scale None, and cannot continue with max",
         ),
-        (["train", "d.svm", "--from", "m.ts", "--normalize", "l2"], "m.ts learned with normalize None; it cannot"),
+        (
+            ["train", "d.svm", "--from", "m.ts", "--normalize", "l2"],
+            "trained with normalize None, and cannot continue with l2",
+        ),
         (
             ["train", "d.svm", "--scale", "max", "--engine", "local", "--mode", "features"],
-            "mode='features' (--mode features) is for rows as they are",
+            "--engine cannot be used with --mode features",
         ),
         (["train", "d.svm", "-a", "smidas", "--p", "3", "--scale", "max", "--engine", "local"], "SMIDAS with scale"),
     ],
@@ -164,5 +167,5 @@ def test_an_export_of_normalised_rows_says_so(rows, thin):
     thin("train", rows, "-a", "arow", "--normalize", "l2", "-m", "m.ts", "-q")
     for name in ("m.txt", "m.h", "m.json"):
         thin("export", "m.ts", name)
-    assert "over the row's length" in Path("m.txt").read_text()
+    assert "/ length of the row" in Path("m.txt").read_text()
     assert "m_length(" in Path("m.h").read_text()

@@ -76,7 +76,7 @@ def test_a_silent_pipe_does_not_hold_up_a_signal(data, thin, number):
     for stream in (child.stdin, child.stdout, child.stderr):
         stream.close()
     name = signal.Signals(number).name
-    assert errors == f"thinstream: stopped by {name}; s.ts.checkpoint holds all of it: go on with --resume\n"
+    assert errors == f"thinstream: stopped by {name}; s.ts.checkpoint holds all of it. Pass --resume to continue\n"
     child = process("train", "-", "-m", "s.ts", "--resume", stdin=subprocess.PIPE)
     code, _, errors = finished(child, lines)
     assert (code, errors) == (0, "resumed from s.ts.checkpoint after 64 rows\n")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import finished, process
-from tests.tune.sweeps import drawn
+from tests.tuning.sweeps import drawn
 from thinstream.models.file import read
-from thinstream.tune.text_tables import short
+from thinstream.tuning.figures import short
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_target_and_one_that_cannot_be_met(rows, thin):
     *models, last = lines_of(thin("path", rows, *PATH, "--json", "--max-nnz", 9))
     assert models[last["picked"]]["nnz"] <= 9
     said = thin("path", rows, "-a", "fsol", "--l1", "1e-4..1e-3", "-n", 3, "--max-nnz", 9, "--plot", "p.svg", code=1)
-    assert "the sparsest has 40; raise l1_max" in said.errors
+    assert "The sparsest has 40. Increase l1_max" in said.errors
     assert len(said.splitlines()) == 4
     assert Path("p.svg").exists()
 
@@ -92,7 +92,7 @@ def test_cost_and_weights_of_the_command_line(rows, thin):
 
 def test_several_passes_are_announced(rows, thin):
     Path("rows.svm.gz").write_bytes(gzip.compress(Path(rows).read_bytes()))
-    more = ("-a", "fsol", "--l1", "0.02..200", "-n", 24, "--json", "--no-intercept")
+    more = ("-a", "fsol", "--l1", "0.02..200", "-n", 24, "--json", "--no-intercept", "--scoring", "error")
     one, several = (thin("path", "rows.svm.gz", *more, *memory) for memory in ((), ("--memory", "4k", "-m", "m.ts")))
     assert "the limit is 0.004 MB" in several.errors
     assert "weights only" in several.errors
@@ -110,22 +110,22 @@ def test_a_pipe_is_swept_in_one_pass_or_not_at_all(rows, thin):
     code, out, errors = piped()
     assert code == 0, errors
     assert out == thin("path", rows, *PATH[:4], "-n", 24, "--json")
-    code, out, errors = piped("--memory", "4k")
+    code, out, errors = piped("--memory", "4k", "--scoring", "error")
     assert (code, out) == (1, "")
-    assert "read a file" in errors
+    assert "read files" in errors
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--l1", "1"), "as in 1e-6..1"),
+        (("--l1", "1"), "such as 1e-6..1"),
         (("--l1", "2..1"), "below l1_max"),
-        (("--memory", "lots"), "as in 500M or 4G"),
+        (("--memory", "lots"), "such as 500M or 4G"),
         (("--plot", "p.pdf"), "extension must be"),
         (("--pick", "first"), "pick must be"),
         (("--scoring", "area"), "scoring must be"),
         (("--holdout", "1"), "holdout must be"),
-        (("-m", "-"), "goes to a file"),
+        (("-m", "-"), "cannot be written to standard output"),
         (("-a", "perceptron"), "has no l1"),
         (("--classes", "a,b,c", "--scoring", "cost"), "of 3 classes, got 'cost'"),
     ],
@@ -136,7 +136,7 @@ def test_wrong_command_lines(rows, thin, arguments, words):
 
 def test_outputs_never_replace_inputs(rows, thin):
     assert "is an input" in thin("path", rows, "-a", "fsol", "--csv", rows, code=2).errors
-    assert "no folder" in thin("path", rows, "-a", "fsol", "-m", "nowhere/m.ts", code=1).errors
+    assert "does not exist" in thin("path", rows, "-a", "fsol", "-m", "nowhere/m.ts", code=1).errors
 
 
 def test_labels_of_one_kind_are_remarked(there, thin):
@@ -153,14 +153,17 @@ def test_rows_sorted_by_class_are_remarked(rows, thin):
 
 
 def test_cost_curves(rows, thin):
-    said = thin("costs", rows, "--weights", "0.5,0.9", "--csv", "c.csv", "--plot", "c.html", "--eta", 0.5)
+    said = thin("costs", rows, "--weights", "0.5,0.9", "--csv", "c.csv", "--plot", "c.html", "--r", 0.5)
     assert len(said.splitlines()) == 5
     assert said.splitlines()[1].split()[0] == "0.5"
+    assert "sum constant" in said.splitlines()[0]
+    assert "best constant prediction" in Path("c.html").read_text()
     with open("c.csv", newline="") as file:
         table = list(csv.DictReader(file))
     assert [float(row["weight"]) for row in table] == [0.5, 0.9]
-    shown = lines_of(thin("costs", rows, "--weights", "0.5,0.9", "--json", "--eta", 0.5))
+    shown = lines_of(thin("costs", rows, "--weights", "0.5,0.9", "--json", "--r", 0.5))
     assert shown[1]["cost_tuned"] == float(table[1]["cost_tuned"])
+    assert shown[1]["weighted_sum_constant"] == 0.9
     assert shown[0]["cost_tuned"] == shown[0]["cost_blind"]
     told = lines_of(thin("costs", rows, "--weights", "0.5", "--ratio", 3, "--json"))
     assert told[0]["weighted_sum_rho"] == 3.0
@@ -168,8 +171,16 @@ def test_cost_curves(rows, thin):
     assert "between 0 and 1" in thin("costs", rows, "--weights", "0.5,1", code=2).errors
 
 
+def test_curves_that_do_not_react_are_remarked(rows, thin):
+    words = ("costs", rows, "--weights", "0.9,0.95,0.99")
+    said = thin(*words, "-a", "arcsogd", "--gamma", "0.001").errors
+    assert "ARCSOGD predicts the same at all weights from 0.9 on: costs only raise the margin" in said
+    assert "Pass -a arow" in said
+    assert "predicts the same" not in thin(*words).errors
+
+
 def test_a_best_value_at_an_end_is_said(data, thin):
     said = thin("path", data, "-a", "fsol", "--l1", "100..1000", "-n", "2")
     assert "the best model has the highest l1 of the sweep" in said.errors or "the lowest l1" in said.errors
     assert "beyond it, --l1 " in said.errors
-    assert "of the sweep" not in thin("path", data, "-a", "fsol", "--l1", "100..1000", "-n", "2", "-q").errors
+    assert "of the range" not in thin("path", data, "-a", "fsol", "--l1", "100..1000", "-n", "2", "-q").errors

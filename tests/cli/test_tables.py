@@ -7,6 +7,8 @@ import pytest
 
 import thinstream as ts
 from tests.cli.commands import finished, process
+from thinstream.models import explain
+from thinstream.models.file import read
 
 HOW = ("--label", "spam", "-a", "arow", "-q")
 
@@ -44,16 +46,16 @@ def test_predictions_do_not_need_labels(mail, thin):
 def test_rows_without_a_label(mail, thin, more):
     path = with_line(mail, 5, ",3,ann")
     said = thin("train", path, *HOW, *more, code=1).errors
-    assert "other.csv, line 5: example 4 has no label, others have" in said
+    assert "other.csv, line 5: example 4 has no label, and other rows have one" in said
     said = thin("train", path, *HOW[:-1], *more, "--on-error", "skip", "-m", "m.ts").errors
-    assert "1 bad record was passed over, the first: other.csv, line 5, column 1: there is no label" in said
+    assert "skipped 1 invalid record, the first: other.csv, line 5, column 1: the label is missing" in said
     assert ts.load("m.ts").t_ == 119
     again = "--checkpoint-every", 7, "-m", "again.ts", "--jobs", 0
     thin("train", path, *HOW, *more, "--on-error", "skip", *again)
     assert Path("again.ts").read_bytes() == Path("m.ts").read_bytes()
     Path("none.csv").write_text("spam,size\n" + ",1\n" * 1100)
     said = thin("train", "none.csv", *HOW, "--classes", "no,yes", *more, "--on-error", "skip", code=1).errors
-    assert "more than 1000 bad records, the last: none.csv, line 1002, column 1: there is no label" in said
+    assert "more than 1000 bad records; the last one: none.csv, line 1002, column 1: the label is missing" in said
 
 
 def test_headers_stay_first_by_themselves(mail, thin):
@@ -71,15 +73,15 @@ def test_headers_stay_first_by_themselves(mail, thin):
 def test_no_rows_at_hand(mail, thin):
     thin("train", mail, *HOW, "-m", "m.ts")
     assert ts.load("m.ts").predict([]).tolist() == []
-    with pytest.raises(ValueError, match="X must have a row at least, got an empty list"):
+    with pytest.raises(ValueError, match="X must have at least one row, got an empty list"):
         ts.AROW().fit([[1.0], [2.0]], [0, 1]).predict([])
 
 
 def test_bytes_that_are_no_text_are_remarked_on(mail, thin):
     Path("odd.csv").write_bytes(Path(mail).read_bytes() + "no,3,jürgen\n".encode("latin1") + b"no,3,\xff\n")
     said = thin("train", "odd.csv", *HOW[:-1], "-m", "m.ts").errors
-    assert "odd.csv, line 122: text is to be UTF-8 (iconv" in said
-    assert said.count("text is to be UTF-8") == 1
+    assert "odd.csv, line 122: the text is not valid UTF-8 (iconv" in said
+    assert said.count("the text is not valid UTF-8") == 1
     Path("fine.csv").write_bytes(Path(mail).read_bytes() + "no,3,jürgen\n".encode())
     assert "UTF-8" not in thin("train", "fine.csv", *HOW[:-1]).errors
 
@@ -93,14 +95,16 @@ def test_what_a_pipe_is_read_as(mail, thin):
     Path("mail.jsonl").write_text("\n".join(rows * 60) + "\n")
     thin("train", "mail.jsonl", *HOW, "-m", "j.ts")
     said = thin("predict", "-", "-m", "j.ts", code=2).errors
-    assert "standard input has no name that tells its format: --format jsonl, csv or vw does" in said
+    assert (
+        "Standard input has no file name from which to detect the format. Pass it, for example --format jsonl." in said
+    )
 
 
 def test_columns_are_named_by_inspect(mail, thin):
     lines = Path(mail).read_text().splitlines()
     dated = [f"{line},2024-05-{k % 28 + 1:02}" for k, line in enumerate(lines[1:])]
     Path("dated.csv").write_text("\n".join([f"{lines[0]},sent", *dated]) + "\n")
-    thin("train", "dated.csv", *HOW, "-m", "m.ts")
+    thin("train", "dated.csv", *HOW, "--names", "0", "-m", "m.ts")
     names = {each["name"] for each in json.loads(thin("inspect", "m.ts", "--json", "-n", 100))["top"]}
     assert {"size", "sent.year=2024", "sent.month=05"} <= names
     assert None in names  # of categories
@@ -121,7 +125,7 @@ def test_numbers_of_several_classes_say_which(there, thin):
 )
 def test_cells_that_may_be_meant_otherwise(there, thin, cell, what):
     Path("d.csv").write_text("label;x\n" + "".join(f"{k % 2};{cell}\n" for k in range(60)))
-    assert f"column 'x' has {what}, which are categories" in thin("train", "d.csv", "-a", "arow").errors
+    assert f"column 'x' has {what} and is read as categorical" in thin("train", "d.csv", "-a", "arow").errors
     thin("train", "d.csv", "-a", "arow", "-q", "--categorical", "x")
 
 
@@ -130,4 +134,34 @@ def test_the_columns_of_files_and_the_label_are_told_first(mail, thin):
     assert said.startswith("thinstream: mail.csv, line 1: label: there is no column 'spma'")
     Path("less.csv").write_text("spam,siz\nyes,1\n")
     said = thin("train", mail, "less.csv", *HOW, code=1).errors
-    assert "less.csv, line 1: the files of a stream must have the same columns, in any order, got others; more" in said
+    assert (
+        "less.csv, line 1: all files of a stream must have the same columns, in any order, got different ones" in said
+    )
+
+
+def test_names_are_kept_without_asking(there, thin):
+    Path("t.csv").write_text(
+        "label,size,city\n" + "".join(f"{'yes' if k % 3 else 'no'},{k % 7},c{k % 50}\n" for k in range(600))
+    )
+    thin("train", "t.csv", "-m", "m.ts", "-q")
+    named = [each["name"] for each in json.loads(thin("inspect", "m.ts", "--json", "-n", 100))["top"]]
+    assert {"size", "city=c0", "city=c49"} <= {*named}
+    assert None not in named
+    for words in (("-j", "0"), ("--checkpoint-every", "100")):
+        thin("train", "t.csv", "-m", "n.ts", "-q", *words)
+        assert Path("n.ts").read_bytes() == Path("m.ts").read_bytes()
+    thin("train", "t.csv", "-m", "n.ts", "-q", "--names", "0")
+    assert read(Path("n.ts")).names is None
+    predictions = thin("predict", "t.csv", "-m", "n.ts", "--scores")
+    assert predictions == thin("predict", "t.csv", "-m", "m.ts", "--scores")
+
+
+def test_names_of_the_largest_effects_are_kept(there, thin, monkeypatch):
+    Path("t.csv").write_text(
+        "label,city,a\n" + "".join(f"{'yes' if k % 3 else 'no'},c{k % 3},r{k}\n" for k in range(600))
+    )
+    thin("train", "t.csv", "-m", "m.ts", "-q", "--categorical", "a", "-a", "arow")
+    monkeypatch.setattr(explain, "KEPT_NAMES", 20)
+    thin("train", "t.csv", "-m", "n.ts", "-q", "--categorical", "a", "-a", "arow")
+    top = json.loads(thin("inspect", "m.ts", "--json", "-n", 20))["top"]
+    assert {each["name"] for each in top} == {*read(Path("n.ts")).names.texts}

@@ -37,12 +37,15 @@ def test_the_promise_holds_on_rows_held_out(algorithm, overlapping, thin):
     for option, metric, share, expected in (
         ("--recall", "recall", 0.9, 0.9),
         ("--false-alarms", "specificity", 0.05, 0.95),
+        ("--precision", "precision", 0.6, 0.6),
     ):
         said = thin("train", overlapping, "-a", algorithm, option, share, "-m", "m.ts")
         assert "threshold          score " in said
         found = evaluated(thin, "m.ts")
         assert found["threshold"] == read(Path("m.ts")).threshold != 0.0
-        rows = found["positives"] if option == "--recall" else found["rows"] - found["positives"]
+        rows = found["positives"] if option != "--false-alarms" else found["rows"] - found["positives"]
+        if option == "--precision":  # of rows predicted positive
+            rows = found["confusion"][0][1] + found["confusion"][1][1]
         spread = np.sqrt(share * (1 - share) * (1 / rows + 1 / (rows / 2)))
         assert found[metric] == pytest.approx(expected, abs=4 * spread)
 
@@ -93,7 +96,7 @@ def test_the_option_of_an_algorithm_keeps_its_name(data, thin):
         "6",
         "--threshold",
         "eta_l1",
-        "--positive-above",
+        "--score-above",
         "0.5",
         "-m",
         "m.ts",
@@ -106,21 +109,34 @@ def test_the_option_of_an_algorithm_keeps_its_name(data, thin):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--threshold", "0.5", "--recall", "0.9"], "a model has one threshold, got --threshold and --recall"),
+        (
+            ["--threshold", "0.5", "--recall", "0.9"],
+            "only one option can set the threshold, got --threshold and --recall",
+        ),
         (["--recall", "0"], "recall must be a share above 0, at most 1, got 0.0"),
-        (["--classes", "1,2,3", "--threshold", "0.5"], "a threshold is for two classes, this model has 3"),
-        (["--classes", "1,2,3", "--recall", "0.5"], "a threshold for recall is for two classes, this model has 3"),
-        (["--grow-classes", "--recall", "0.5"], "a threshold is for two classes named by --classes, without --grow"),
-        (["--grow-classes", "--threshold", "0.5"], "a threshold is for two classes named by --classes, without --grow"),
+        (["--classes", "1,2,3", "--threshold", "0.5"], "needs a model of two classes, but this model has 3"),
+        (["--classes", "1,2,3", "--recall", "0.5"], "a threshold for recall needs a model of two classes"),
+        (["--grow-classes", "--recall", "0.5"], "a threshold needs two classes, and cannot be used with --grow"),
+        (["--grow-classes", "--threshold", "0.5"], "a threshold needs two classes, and cannot be used with --grow"),
         (["-a", "fgm", "--recall", "0.5"], "FGM holds its rows: it has no scores before each update"),
-        (["--recall", "0.5", "--engine", "local"], "--recall and --false-alarms are for runs in one process"),
+        (
+            ["--recall", "0.5", "--engine", "local"],
+            "--recall, --false-alarms and --precision cannot be used with --engine",
+        ),
         (["-a", "ftrlproximal", "--threshold", "1.5"], "a probability between 0 and 1"),
-        (["--metrics", "speed"], "--metrics must be of 'baseline'"),
-        (["--metrics", "cost", "--classes", "1,2,3"], "--metrics: cost is for two classes, there are more"),
+        (["--metrics", "speed"], "--metrics must be 'baseline', 'precision'"),
+        (["--metrics", "cost", "--classes", "1,2,3"], "--metrics: cost needs two classes, got more"),
     ],
 )
 def test_refused(words, message, data, thin):
     assert message in thin("train", data, *words, code=2).errors
+
+
+def test_a_precision_that_no_threshold_reaches(there, thin):
+    Path("mixed.svm").write_text("-1 1:1\n+1 1:1\n-1 1:1\n" * 200)
+    said = thin("train", "mixed.svm", "-a", "arow", "--precision", "0.9", "-m", "m.ts")
+    assert "no threshold was chosen: no threshold reaches precision 0.9; the highest is 0." in said.errors
+    assert read(Path("m.ts")).threshold == 0.0
 
 
 def test_without_a_positive_row_there_is_none_to_choose(there, thin):

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thinstream.cli.grids import parse_grids
+from thinstream.cli.studies import parse_grids
 from thinstream.errors import InvalidParameterError
-from thinstream.lanes import Lanes
+from thinstream.lanes.lanes import Lanes
 from thinstream.models.file import read
-from thinstream.tune.candidates import LogUniform, paper_grid
+from thinstream.tuning.search import LogUniform, paper_grid
 
 
 @pytest.fixture
@@ -71,16 +71,16 @@ def test_values_of_a_grid(text, values):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["eta"], r"--grid must be NAME=VALUES as in eta=0.5,1,2"),
+        (["eta"], r"--grid must be NAME=VALUES such as eta=0.5,1,2"),
         (["=1"], r"--grid must be NAME=VALUES"),
-        (["eta=1,,2"], r"--grid eta=1,,2: there is a value missing"),
+        (["eta=1,,2"], r"--grid eta=1,,2: a value between commas is missing"),
         (["eta=2..1"], r"a range must be LOW..HIGH, two numbers > 0, got '2..1'"),
         (["eta=0..1"], r"a range must be LOW..HIGH"),
         (["eta=1..8*1"], r"the factor of a range must be a number > 1, got '1'"),
         (["eta=log:1..2:x"], r"needs a whole number N ≥ 2, got 'x'"),
         (["intercept=maybe"], r"intercept must be yes or no, got 'maybe'"),
-        (["class-weight=1,20"], r"class-weight must be none, balanced or NEG:POS as in 1:20 .*, got '1'"),
-        (["eta=1", "eta=2"], r"--grid names eta twice"),
+        (["class-weight=1,20"], r"class-weight must be none, balanced or NEG:POS such as 1:20 .*, got '1'"),
+        (["eta=1", "eta=2"], r"--grid has eta twice"),
     ],
 )
 def test_bad_grids_say_what_is_wrong(texts, message):
@@ -101,7 +101,7 @@ def test_the_table_and_the_command(rows, thin):
         "tune", rows, "-a", "fsol", "--grid", "eta=0.01..1*10", "--grid", "l1=0,5", "--top", "2", "--folds", "3"
     )
     head, *lines = said.split("\n\n")[0].splitlines()
-    assert head.split() == ["rank", "eta", "l1", "error", "%", "±", "s.e.", "progressive"]
+    assert head.split() == ["rank", "eta", "l1", "error", "%", "±", "se", "progressive"]
     assert [line.split()[0] for line in lines] == ["1", "2"]
     counts, command = said.split("\n\n")[1].splitlines()
     assert counts == "6 candidates, 3 folds, 400 rows"
@@ -180,7 +180,7 @@ def test_several_passes_are_told(rows, thin):
 
 def test_the_best_at_an_end_of_the_grid_is_remarked(rows, thin):
     said = thin("tune", rows, "-a", "fsol", "-g", "l1=100,1000,1e4", "-g", "eta=1,1e-9")
-    assert "the best l1, 100, is the smallest that was tried: try smaller ones, too" in said.errors
+    assert "the best l1, 100, is the smallest in the grid. Also try smaller values" in said.errors
 
 
 def test_the_papers_protocol_is_one_command(rows, thin):
@@ -202,17 +202,16 @@ def test_the_papers_protocol_is_one_command(rows, thin):
     [
         (["-g", "etta=1"], "can be searched, got 'etta'"),
         (["-g", "eta=-1"], "FSOL: eta must be a number > 0, got -1"),
-        (["-g", "eta=1", "--eta", "2"], "eta has one value for all candidates, and a --grid of its own"),
+        (["-g", "eta=1", "--eta", "2"], "eta has a value for all candidates and a --grid"),
         (["--scoring", "area"], "scoring must be 'error'"),
         (["--memory", "lots"], "--memory must be a number of bytes"),
-        (["--final", "--progressive"], "--final is about held-out rows"),
-        (["--paper", "--l1", "1"], "it does not go with --l1"),
-        (["--paper", "-g", "eta=1"], "it does not go with --grid"),
-        (["--plot", "x.svg"], "--plot draws the sweep of l1"),
-        (["-m", "-"], "a model goes to a file"),
-        (["-g", "eta=log:1..2"], "eta is a distribution"),
+        (["--final", "--progressive"], "--final needs folds"),
+        (["--paper", "--l1", "1"], "cannot be used with --l1"),
+        (["--paper", "-g", "eta=1"], "cannot be used with --grid"),
+        (["-m", "-"], "a model cannot be written to standard output"),
+        (["-g", "eta=log:1..2"], "eta must be a list of values, got the distribution"),
         (["--classes", "a,b,c", "--scoring", "cost"], "of 3 classes, or a function of a Report, got 'cost'"),
-        (["--classes", "a,b,c", "-g", "class-weight=1:2"], "a cost for each of 3 classes is needed, got 1:2"),
+        (["--classes", "a,b,c", "-g", "class-weight=1:2"], "needs a cost for each of the 3 classes, got 1:2"),
     ],
 )
 def test_wrong_command_lines(rows, thin, options, message):
@@ -221,15 +220,18 @@ def test_wrong_command_lines(rows, thin, options, message):
 
 def test_algorithms_without_parameters_or_l1(rows, thin):
     assert "Perceptron has nothing to tune" in thin("tune", rows, "-a", "perceptron", code=2).errors
-    assert "AROW has no l1 to sweep" in thin("tune", rows, "-a", "arow", "--paper", code=2).errors
+    assert (
+        "--paper needs algorithms with the parameter l1, got AROW"
+        in thin("tune", rows, "-a", "arow", "--paper", code=2).errors
+    )
     assert "lanes of FSOL on" in thin("tune", rows, "-a", "fsol", "--memory", "1B", code=1).errors
 
 
 def test_rows_sorted_by_class_are_remarked(rows, thin):
     Path("s.svm").write_text("".join(sorted(Path(rows).read_text().splitlines(keepends=True) * 3)))
     said = thin("tune", "s.svm", "-a", "fsol", "-g", "eta=0.1,1")
-    assert "labels come in long runs" in said.errors
-    assert "labels come in long runs" not in thin("tune", rows, "-a", "fsol", "-g", "eta=0.1,1").errors
+    assert "rows seem to be sorted by class" in said.errors
+    assert "rows seem to be sorted by class" not in thin("tune", rows, "-a", "fsol", "-g", "eta=0.1,1").errors
 
 
 def test_no_model_is_left_behind_by_a_failure(rows, thin):
@@ -241,5 +243,19 @@ def test_no_model_is_left_behind_by_a_failure(rows, thin):
         "tune", "bad.svm", "-a", "fsol", "-g", "eta=1,2", "-m", "m.ts", "--on-error", "skip", "--max-errors", "1"
     )
     assert "2 candidates, 5 folds, 400 rows" in said
-    assert "1 bad record was passed over" in said.errors
+    assert "skipped 1 invalid record" in said.errors
     assert read("m.ts").learner.t == 400
+
+
+def test_the_grid_is_drawn(rows, thin):
+    pytest.importorskip("matplotlib")
+    words = ("tune", rows, "-a", "fsol", "-g", "eta=0.01,0.1,1,10", "-g", "l1=0,0.1", "-g", "intercept=yes,no")
+    thin(*words, "--plot", "g.svg", "-q")
+    first = Path("g.svg").read_text()
+    assert all(f">{name}<" in first for name in ("eta", "l1", "fit-intercept", "error, %", "FSOL", "best"))
+    thin(*words, "--plot", "g.svg", "-q")
+    assert Path("g.svg").read_text() == first
+    thin(*words, "--plot", "g.html", "-q")
+    assert "<td>" in Path("g.html").read_text()
+    thin("tune", rows, "-a", "fsol", "-g", "eta=1", "--plot", "one.png", "-q")
+    assert Path("one.png").stat().st_size > 3000

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thinstream.cli.grids import parse_grids
+from thinstream.cli.studies import parse_grids
 from thinstream.errors import InvalidParameterError
 from thinstream.models.file import read
 
@@ -47,11 +47,11 @@ def test_one_report_and_one_winner_of_several_algorithms(rows, thin):
     assert len(lines) == 3
     counts, each, _, command = said.split("\n\n")[1].splitlines()
     assert counts == "5 candidates, 5 folds, 400 rows"
-    assert each.startswith("best of each: ")
+    assert each.startswith("best per algorithm: ")
     assert {"FSOL", "AROW"} <= set(each.replace(",", "").split())
     winner = lines[0].split()[1]
     assert f"train r.svm -a {winner.lower()} " in command
-    assert each.startswith(f"best of each: {winner} {lines[0].split()[3]}, ")
+    assert each.startswith(f"best per algorithm: {winner} {lines[0].split()[3]}, ")
     whole = Path("m.ts").read_bytes()
     thin(*shlex.split(command)[1:])
     assert Path("m.ts").read_bytes() == whole
@@ -89,9 +89,11 @@ def test_grids_go_to_the_algorithms_that_have_the_parameter():
         "SSOL": {"eta": [1, 2], "r": [3], "class_weight": ["balanced"]},
         "arow": {"class_weight": ["balanced"]},
     }
-    with pytest.raises(InvalidParameterError, match=r"--grid pa.C=1: PA is not tried, -a names FSOL, AROW"):
+    with pytest.raises(
+        InvalidParameterError, match=r"--grid pa.C=1: PA is not among the algorithms, which are FSOL, AROW"
+    ):
         parse_grids(["pa.C=1"], ["fsol", "arow"])
-    with pytest.raises(InvalidParameterError, match="--grid names r twice"):
+    with pytest.raises(InvalidParameterError, match="--grid has r twice"):
         parse_grids(["r=1", "arow.r=2"], ["fsol", "arow"])
 
 
@@ -100,8 +102,8 @@ def test_grids_go_to_the_algorithms_that_have_the_parameter():
     [
         (["-a", "fsol,arow", "-g", "etta=1"], "can be searched, got 'etta'"),
         (["-a", "fsol,nonsense"], "nonsense"),
-        (["-a", "fsol,auto"], "Auto has nothing to tune or sweep"),
-        (["-a", "fsol,arow", "--paper"], "AROW has no l1 to sweep"),
+        (["-a", "fsol,auto"], "Auto has nothing to tune"),
+        (["-a", "fsol,arow", "--paper"], "--paper needs algorithms with the parameter l1, got AROW"),
         (["--paper", "--r", "2"], "adarda has no r"),
         (["--eliminate", "--scoring", "auc", "-a", "fsol"], "eliminate must be False with scoring 'auc'"),
     ],
@@ -114,7 +116,7 @@ def test_wrong_command_lines(rows, thin, options, message):
 def test_without_a_name_several_are_tried(rows, thin):
     said = thin("tune", rows, "--folds", "2", "-m", "m.ts")
     assert "32 candidates, 2 folds, 400 rows" in said
-    each = next(line for line in said.splitlines() if line.startswith("best of each: "))
+    each = next(line for line in said.splitlines() if line.startswith("best per algorithm: "))
     assert all(name in each for name in ("AROW", "SCW", "AdaRDA"))
     thin(*shlex.split(said.splitlines()[-1])[1:])
     assert thin("path", rows, "-n", "4").splitlines()[0].split()[0] == "l1"
@@ -172,4 +174,4 @@ def test_a_path_by_ranks_needs_no_held_out_rows(rows, thin):
 
 
 def test_costs_are_of_two_classes(table, thin):
-    assert "costs are weighed between two classes" in thin("costs", table, *THREE, code=2).errors
+    assert "cost curves need two classes" in thin("costs", table, *THREE, code=2).errors

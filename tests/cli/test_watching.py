@@ -1,13 +1,14 @@
 """``train --monitor`` and ``--plot``: where the stream changed."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from thinstream.models.file import read
-from thinstream.training.drift import DriftWatch
-from thinstream.training.picture import _figure
+from thinstream.training.monitors import DriftWatch
+from thinstream.training.picture import _training_figure as _figure
 
 
 @pytest.fixture
@@ -28,8 +29,8 @@ def turning(tmp_path, monkeypatch):
 def test_a_line_where_the_error_has_risen(turning, thin):
     lines = thin("train", turning, "-a", "fsol", "--monitor", "adwin,ddm").splitlines()
     found = [line for line in lines if "the error has risen" in line]
-    assert any(line.startswith(" adwin: after 1,5") for line in found)
-    assert any(line.startswith(" ddm: after 1,5") for line in found)
+    assert any(re.search(r"^ adwin: .*\(detected at 1,5\d\d\)$", line) for line in found)
+    assert any(re.search(r"^ ddm: .*\(detected at 1,5\d\d\)$", line) for line in found)
     said = thin("train", turning, "-a", "fsol", "--monitor", "adwin", "--json").splitlines()
     changes = [each for each in map(json.loads, said) if "monitor" in each]
     assert changes[0]["monitor"] == "adwin"
@@ -45,7 +46,7 @@ def test_the_picture(turning, thin, tmp_path, kind):
     assert drawn == (tmp_path / f"two.{kind}").read_bytes()
     if kind == "svg":
         assert drawn.count(b"clip-path") > 3
-        assert "picture            one.svg\n" in thin("train", turning, "-a", "fsol", "--plot", "one.svg")
+        assert "chart              one.svg\n" in thin("train", turning, "-a", "fsol", "--plot", "one.svg")
 
 
 def test_a_few_rows_at_the_end_make_no_spike():
@@ -54,7 +55,7 @@ def test_a_few_rows_at_the_end_make_no_spike():
     def drawn_to(rows):
         watch = DriftWatch()
         watch.update(np.arange(rows) >= 4128)
-        axes = _figure(watch, "a run", None).axes[0]
+        axes = _figure(watch, "a run", None, None).axes[0]
         return axes.lines[0].get_xdata()[-1], axes.get_xlim()[1]
 
     assert drawn_to(4128) == (4128, 4128)  # in stretches of 48 rows
@@ -65,9 +66,9 @@ def test_a_few_rows_at_the_end_make_no_spike():
 def test_what_cannot_be_watched(turning, thin):
     for options, said in (
         (["--monitor", "cusum"], "--monitor must be 'adwin', 'ddm' or 'page-hinkley', got 'cusum'"),
-        (["--monitor", "ddm", "--engine", "local"], "--monitor and --plot are for runs in one process"),
+        (["--monitor", "ddm", "--engine", "local"], "--monitor and --plot cannot be used with --engine"),
         (["--plot", "a.gif"], "a.gif: the extension must be '.png' or '.svg', got '.gif'"),
-        (["--monitor", "ddm", "-a", "bcw"], "BCW holds its rows: it has no error along the stream"),
+        (["--monitor", "ddm", "-a", "bcw"], "BCW is a batch method and has no progressive error"),
     ):
         assert said in thin("train", turning, *options, code=2).errors
 
@@ -112,17 +113,49 @@ def test_half_lives_on_a_path_and_over_a_stop(turning, thin):
     (turning.parent / "tail.svm").write_text("".join(lines[1234:]))
     thin("train", "head.svm", "-a", "fsol", "--half-life", "200", "-m", "head.ts", "-q")
     thin("train", "tail.svm", "--from", "head.ts", "-m", "parts.ts", "-q")
-    whole, parts = (read(name).learner.memory for name in ("whole.ts", "parts.ts"))
+    whole, parts = (read(name).learner.outputs.one.memory for name in ("whole.ts", "parts.ts"))
     assert [array.tobytes() for array in whole] == [array.tobytes() for array in parts]
 
 
 def test_what_cannot_forget_is_told(turning, thin):
     for command, options, said in (
-        ("train", ["-a", "sop", "--half-life", "5"], "SOP has no --half-life, it has --a, --covariance, --update-on"),
-        ("train", ["-a", "ssol", "--half-life", "5"], "SSOL: half_life is for covariance='diagonal' with diagonal='ex"),
+        (
+            "train",
+            ["-a", "sop", "--half-life", "5"],
+            "no option --half-life. Its options are --a, --covariance, --update-on",
+        ),
+        (
+            "train",
+            ["-a", "ssol", "--half-life", "5"],
+            "SSOL: half_life needs covariance='diagonal' and diagonal='exact'",
+        ),
         ("train", ["-a", "fsol", "--half-life", "0"], "FSOL: --half-life must be a number ≥ 1, or None, got 0"),
-        ("tune", ["-a", "sop", "-g", "half-life=5,6"], "SOP has no parameter 'half_life': it cannot forget"),
+        ("tune", ["-a", "sop", "-g", "half-life=5,6"], "SOP has no parameter 'half_life'"),
     ):
         assert said in thin(command, turning, *options, code=2).errors
     said = thin("train", turning, "-a", "fsol", "--half-life", "5", "--engine", "local", code=1).errors
-    assert "FSOL with a half_life cannot be merged in rounds" in said
+    assert "FSOL with half_life cannot be merged in rounds" in said
+
+
+def test_the_picture_has_the_base_rate_and_no_member_that_never_ran():
+    """A member for few features is left out before the first row: it has no error, which is not an error of 0 %."""
+    pytest.importorskip("matplotlib")
+    from thinstream.algorithms.auto import Member
+    from thinstream.models.blend import Record
+
+    watch = DriftWatch(())
+    rng = np.random.default_rng(0)
+    record = Record([Member("fsol", {}), Member("arow", {}), Member("scw", {})])
+    for end in (64, 128, 256):
+        y = np.where(rng.random(end // 2) < 0.5, 1, -1).astype(np.int8)
+        watch.update(rng.random(len(y)) < 0.2)
+        record.count(np.column_stack([y, y, y]).astype(float), y > 0)
+        record.note(end, 3, np.array([0.5, 0.5, 0.0]))
+    record.until[1], record.until[2] = -2, 64
+    top, errors, _ = _figure(watch, "a run", record, 0.3).axes
+    assert "the best constant prediction: 30.00%" in [line.get_label() for line in top.lines]
+    lines = {line.get_label(): line.get_ydata() for line in errors.lines}
+    assert not [name for name in lines if name.startswith("AROW")]
+    assert np.isnan(lines["SCW"]).tolist() == [False, True, True]
+    for axes in (top, errors):
+        assert axes.get_legend().get_bbox_to_anchor().transformed(axes.transAxes.inverted()).y1 < 0

@@ -190,9 +190,9 @@ def test_find(tmp_path):
     assert names("mine", one, two) == ["mine.svm.bz2"]
     assert names("x", two) == ["x.raw.jsonl.xz"]
     assert ts.present([one, two]) == ["*", "a9", "a9a", "a9ab", "ijcnn1", "mine", "w8a", "x"]
-    with pytest.raises(UnknownNameError, match=r"no data set is called 'mime'; did you mean 'mine'\?"):
+    with pytest.raises(UnknownNameError, match=r"there is no dataset 'mime'; did you mean 'mine'\?"):
         ts.find("mime", [two])
-    with pytest.raises(UnknownNameError, match="no data set is called 'a'"):  # a part is not a pattern
+    with pytest.raises(UnknownNameError, match="there is no dataset 'a'"):  # a part is not a pattern
         ts.find("a", [one])
     with pytest.raises(UnknownNameError):
         ts.find("", [one])
@@ -210,7 +210,8 @@ def test_absent(tmp_path):
     assert isinstance(failure.value, FileNotFoundError)
     make(tmp_path, "20news-pcmac.train.svm.xz")
     with pytest.raises(
-        MissingDataError, match=r"cannot be downloaded: the page of SVMlin.*like it, and there: 20news-pcmac"
+        MissingDataError,
+        match=r"cannot be downloaded: the page of SVMlin.*a similar dataset is available: 20news-pcmac",
     ):
         ts.find("pcmac", [tmp_path])
 
@@ -264,10 +265,10 @@ def nothing_left(folder):
 def test_broken_off_and_resumed(server, get, tmp_path):
     """What came is kept aside, and only the rest is asked for, of the same version."""
     server.cut_after = 300_000
-    with pytest.raises(DownloadError, match=f"broke off after 300,000 of {len(DATA):,} bytes"):
+    with pytest.raises(DownloadError, match=f"was interrupted after 300,000 of {len(DATA):,} bytes"):
         get()
     assert nothing_left(tmp_path)
-    with pytest.raises(DownloadError, match=f"broke off after 600,000 of {len(DATA):,} bytes"):
+    with pytest.raises(DownloadError, match=f"was interrupted after 600,000 of {len(DATA):,} bytes"):
         get()
     assert server.requests[-1] == ("/a9a.train.svm", "bytes=300000-", '"one"')
     server.cut_after = None
@@ -278,11 +279,11 @@ def test_broken_off_and_resumed(server, get, tmp_path):
 def test_another_version_is_not_appended(server, get, tag):
     """The server has new bytes since, with a tag or without any: all of them are fetched."""
     server.cut_after = 300_000
-    with pytest.raises(DownloadError, match="broke off after 300,000"):
+    with pytest.raises(DownloadError, match="was interrupted after 300,000"):
         get()
     server.files["/a9a.train.svm"] = DATA[::-1]
     server.tag, server.cut_after = tag, 100_000
-    with pytest.raises(DownloadError, match="broke off after 100,000"):
+    with pytest.raises(DownloadError, match="was interrupted after 100,000"):
         get()
     server.cut_after = None
     assert get()[0].read_bytes() == DATA[::-1]
@@ -304,7 +305,9 @@ def test_whole_but_not_in_place_yet(server, get, tmp_path):
 def test_missing_there(server, get, tmp_path):
     """404 is said, with the address."""
     server.files.clear()
-    with pytest.raises(DownloadError, match=rf"{server.url}/a9a.train.svm cannot be fetched: the server says 404"):
+    with pytest.raises(
+        DownloadError, match=rf"{server.url}/a9a.train.svm cannot be downloaded: the server responded 404"
+    ):
         get()
     assert nothing_left(tmp_path)
 
@@ -319,17 +322,17 @@ def test_a_page_instead(server, get, tmp_path):
 
 def test_nobody_there(tmp_path, server):
     """A closed port and a silent server are errors within the time given."""
-    with pytest.raises(DownloadError, match=r"cannot be fetched: .*refused"):
+    with pytest.raises(DownloadError, match=r"cannot be downloaded: .*refused"):
         ts.download("a9a", tmp_path, base="http://127.0.0.1:9", timeout=5)
     server.pause_after = 300_000
-    with pytest.raises(DownloadError, match=r"broke off after [\d,]+ of .* bytes \(.*timed out\)"):
+    with pytest.raises(DownloadError, match=r"was interrupted after [\d,]+ of .* bytes \(.*timed out\)"):
         ts.download("a9a", tmp_path, base=server.url, timeout=0.3)
 
 
 def test_too_large_for_the_disk(server, get, tmp_path):
     """Is known before it is full."""
     server.lie = 10**18
-    with pytest.raises(DownloadError, match=r"needs 1,000,000,\d+,\d+,\d+,\d+ bytes, .* has room for"):
+    with pytest.raises(DownloadError, match=r"needs 1,000,000,\d+,\d+,\d+,\d+ bytes, but .* has only"):
         get()
 
 
@@ -365,7 +368,7 @@ def test_check_of_the_caller(get, tmp_path):
 def test_published_sizes_are_compared(server, get, tmp_path, monkeypatch):
     """The command counts rows and non-zeros of what it fetched."""
     server.files["/a9a.train.svm"] = b"+1 1:1 2:1\n-1 2:1\n"
-    published = "a9a.train.svm: 32,561 rows and 451592 non-zeros are published, got 2 and 3"
+    published = "a9a.train.svm must have 32,561 rows and 451592 non-zeros, as published, got 2 and 3"
     with pytest.raises(InvalidInputError, match=published):
         get(check=_require_published_size)
     assert nothing_left(tmp_path)
@@ -405,12 +408,12 @@ def test_killed_midway(server, get, tmp_path):
 def test_addresses(server, get, tmp_path):
     """Only https, but for this machine; also after a redirect."""
     for url in ("http://example.org", "ftp://127.0.0.1", "file:///etc", "https://", "http://127.0.0.1.example.org"):
-        with pytest.raises(DownloadError, match="only https addresses are fetched"):
+        with pytest.raises(DownloadError, match="only https URLs are allowed"):
             ts.download("a9a", tmp_path, base=url)
     for url in ("https://example.org/x", "http://localhost:80/x", "http://[::1]/x", "http://127.8.8.8/x"):
         assert transfer.allowed(url) == url
     for server.redirect, message in (
-        ("http://example.org/a9a", "only https addresses are fetched"),
+        ("http://example.org/a9a", "only https URLs are allowed"),
         ("file:///etc/passwd", "Redirection to url 'file:///etc/passwd' is not allowed"),
     ):
         with pytest.raises(DownloadError, match=message):
@@ -422,7 +425,7 @@ def test_asked_for_wrongly(tmp_path):
     """Unknown names and parts, sets nobody serves, folders that cannot be made."""
     with pytest.raises(UnknownNameError, match="did you mean 'w8a'"):
         ts.download("w8", tmp_path)
-    with pytest.raises(InvalidParameterError, match="parts of data set 'a9a' must be 'train' or 'test', got 'tast'"):
+    with pytest.raises(InvalidParameterError, match="parts of the dataset 'a9a' must be 'train' or 'test', got 'tast'"):
         ts.download("a9a", tmp_path, parts=["tast"])
     with pytest.raises(DownloadError, match="'kddcup08' cannot be downloaded: the KDD Cup archive"):
         ts.download("kddcup08", tmp_path)

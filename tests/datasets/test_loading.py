@@ -49,15 +49,17 @@ def test_generated_rows_are_the_same_at_every_call():
 
 
 def test_what_is_not_there_is_said(folder):
-    with pytest.raises(MissingDataError, match=r"'a9a' .* get it with: thinstream datasets a9a --download"):
+    with pytest.raises(MissingDataError, match=r"'a9a' .* download it with: thinstream datasets a9a --download"):
         datasets.load("a9a")
     with pytest.raises(UnknownNameError, match="did you mean 'a9a'"):
         datasets.load("a9")
     (folder / "rows.svm").write_text("+1 9:1\n")
-    with pytest.raises(InvalidParameterError, match="split of data set 'rows' must be None, it has one part only, got"):
+    with pytest.raises(
+        InvalidParameterError, match="split of the dataset 'rows' must be None, because there is only one part, got"
+    ):
         datasets.load("rows", "test")
     with pytest.raises(InvalidParameterError, match="must be 'test' or 'train', got 'validation'"):
         datasets.load("sparse_gaussian", "validation")
     (folder / "rows.svm").write_text("")
-    with pytest.raises(InvalidInputError, match="there is no example in it"):
+    with pytest.raises(InvalidInputError, match="has no rows"):
         datasets.load("rows")

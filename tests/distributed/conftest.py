@@ -66,7 +66,7 @@ def spark_cluster() -> Iterator[Any]:
     """A session on a cluster of two executors, processes of this machine."""
     if importlib.util.find_spec("pyspark") is None:
         pytest.skip("PySpark is not installed: make test-distributed, or pip install 'thinstream[spark]'")
-    from thinstream.distributed.engines.spark.package import local_cluster
+    from thinstream.distributed.engines.spark import local_cluster
 
     session, stop = local_cluster(2)
     try:

@@ -1,30 +1,30 @@
-"""Ranks as threads of this process, for tests that are about sums, not about processes."""
+"""Ranks as threads of this process, for tests of sums and slices. Tests of MPI start processes with mpiexec."""
 
+import tempfile
 import threading
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
-from thinstream.distributed.by_features.slices import Slice
-from thinstream.errors import PeerLostError
+from thinstream.distributed.mpi import Ranks, sliced, write_slice
+from thinstream.models.file import read
 
 #: Seconds after which a test that hangs has failed.
 PATIENCE = 30.0
 
 
 class Table:
-    """Where threads meet: sums in the order of ranks, and exchanges of texts."""
+    """Where threads exchange values."""
 
     def __init__(self, size):
         self.size, self.slots = size, [None] * size
         self.barrier = threading.Barrier(size)
 
-    def at(self, rank):
-        return Seat(self, rank)
 
-
-class Seat:
+class Seat(Ranks):
     def __init__(self, table, rank):
-        self.table, self.rank = table, rank
+        self.table, self.rank, self.size = table, rank, table.size
 
     def put(self, value):
         """All values, in the order of ranks."""
@@ -33,10 +33,15 @@ class Seat:
         self.table.barrier.wait(PATIENCE)
         return list(self.table.slots)
 
-    def allreduce(self, array):
-        total = np.sum(self.put(array.copy()), axis=0)
-        array[...] = total
-        return array
+    def stack(self, array):
+        return np.stack(self.put(array.copy()))
+
+    def broadcast(self, value):
+        return self.put(value)[0]
+
+    def gather(self, value):
+        values = self.put(value)
+        return [] if self.rank else values
 
 
 def run(size, work):
@@ -45,7 +50,7 @@ def run(size, work):
 
     def call(rank):
         try:
-            answers[rank] = work(table.at(rank))
+            answers[rank] = work(Seat(table, rank))
         except BaseException as error:
             errors.append(error)
             table.barrier.abort()
@@ -55,39 +60,36 @@ def run(size, work):
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    for error in sorted(errors, key=lambda error: isinstance(error, (threading.BrokenBarrierError, PeerLostError))):
+    for error in sorted(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError)):
         raise error
     assert not any(thread.is_alive() for thread in threads)
     return answers
 
 
-def learned(blueprint, size, batches, batch_size=1):
-    """Slices that have learned the batches, and each one's scores."""
+def learned(model, size, batches, mini_batch=1):
+    """Slices of a model that have learned the batches, and the scores of each."""
 
     def work(seat):
-        part = Slice(blueprint, seat.rank, size)
-        scores = [part.learn(batch, seat, batch_size=batch_size) for batch in batches]
+        part = sliced(model, seat, mini_batch)
+        scores = [part.learner.learn(batch) for batch in batches]
         return part, np.concatenate(scores)
 
     return run(size, work)
 
 
-class Threads:
-    """A launcher of threads. ``fate``, called before each gang with its number, may lose a worker."""
+def written(parts, path, grade="full"):
+    """The file of the whole model of all slices."""
 
-    remembers, worthwhile = True, 1 << 12
+    def work(seat):
+        learner = parts[seat.rank].learner
+        learner.ranks = seat
+        write_slice(path, replace(parts[seat.rank], learner=learner), grade)
 
-    def __init__(self, workers, fate=None):
-        self.workers, self.fate, self.gangs = workers, fate, 0
+    run(len(parts), work)
+    return path
 
-    def share(self, value):
-        return lambda: value
 
-    def run_together(self, tasks):
-        self.gangs += 1
-        if self.fate is not None:
-            self.fate(self.gangs, tasks)
-        return run(len(tasks), lambda seat: tasks[seat.rank](seat.put))
-
-    def close(self):
-        pass
+def joined(parts):
+    """The whole model of all slices, by way of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        return read(written(parts, Path(folder) / "model.ts"))

@@ -29,15 +29,15 @@ def listeners(roots: Iterable[int]) -> list[Listener]:
     sockets = {}
     for table in ("tcp", "tcp6"):
         sockets |= parsed(Path("/proc/net", table).read_text())
-    found = []
+    result = []
     for pid in _family(roots):
         try:
             name = Path(f"/proc/{pid}/comm").read_text().strip()
             targets = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
         except (FileNotFoundError, ProcessLookupError):  # ended meanwhile
             continue
-        found += [Listener(name, *sockets[target]) for target in targets if target in sockets]
-    return found
+        result += [Listener(name, *sockets[target]) for target in targets if target in sockets]
+    return result
 
 
 def parsed(table: str) -> dict[str, tuple[str, int]]:

@@ -1,16 +1,13 @@
 """Streams for tests; the file imports little, as workers start by importing it."""
 
-import os
-import signal
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from thinstream.batch import Batch, Position
-from thinstream.streams.stream import START, Skipped
+from thinstream.data.stream import START, Skipped
 
 
 def rows(X, y, weights=None, kind=np.int8):
@@ -45,6 +42,9 @@ class Cut:
     def __post_init__(self):
         self.skipped = Skipped()
 
+    def fingerprint(self):
+        return {"rows": len(Y)}
+
     def batches(self, start=START):
         y = Y if self.y is None else self.y
         edges = sorted({0, *self.cuts, len(y)})
@@ -54,49 +54,3 @@ class Cut:
                 position = Position(0, b, 0, b) if self.positions else None
                 kind = np.int8 if self.y is None else np.int32
                 yield replace(rows(X[a:b], y[a:b], kind=kind), position=position, first_row=a)
-
-
-@dataclass(frozen=True)
-class Everything:
-    """Its source, and its only shard."""
-
-    feature_space: ClassVar = {"a": 1}
-    cuts: tuple[int, ...] = (13, 14, 60)
-    y: Any = None
-
-    def shards(self, workers):
-        assert workers == 1
-        return [self]
-
-    def open(self):
-        return Cut(self.cuts, self.y)
-
-    def fingerprint(self):
-        return {"rows": ROWS}
-
-
-@dataclass(frozen=True)
-class Deadly(Everything):
-    """Kills the first process that comes to row 70, once."""
-
-    marker: Path = Path()
-
-    def open(self):
-        stream = super().open()
-        every = stream.batches
-
-        def batches(start=START):
-            for batch in every(start):
-                if batch.first_row >= 70:
-                    self.strike()
-                yield batch
-
-        stream.batches = batches
-        return stream
-
-    def strike(self):
-        try:
-            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return
-        os.kill(os.getpid(), signal.SIGKILL)

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinstream.data.opening import open_stream
 from thinstream.distributed.sources import BatchSource, FileSource
 from thinstream.errors import InvalidInputError
-from thinstream.streams.opening import open_stream
 
 LINES = [f"{'+1' if k % 3 else '-1'} {k + 1}:{k + 0.5} {k + 40}:1" for k in range(23)]
 
 
 def labels_and_values(stream):
-    found = []
+    result = []
     for batch in stream.batches():
         for i in range(len(batch)):
             row = slice(batch.indptr[i], batch.indptr[i + 1])
-            found.append((int(batch.y[i]), batch.indices[row].tolist(), batch.values[row].tolist()))
-    return found
+            result.append((int(batch.y[i]), batch.indices[row].tolist(), batch.values[row].tolist()))
+    return result
 
 
 @settings(max_examples=30)
@@ -34,8 +34,8 @@ def test_every_row_once_and_in_order(tmp_path_factory, sizes, workers, newline):
     source = FileSource(files)
     shards = source.shards(workers)
     assert len(shards) == workers
-    found = [row for shard in shards for row in labels_and_values(shard.open())]
-    assert found == labels_and_values(open_stream(files))
+    result = [row for shard in shards for row in labels_and_values(shard.open())]
+    assert result == labels_and_values(open_stream(files))
 
 
 def test_parts_are_of_about_equal_size(tmp_path):
@@ -61,7 +61,7 @@ def test_lines_of_errors_are_those_of_the_file(tmp_path):
         list(last.open().batches())
 
 
-def test_compressed_files_are_dealt_out_whole(tmp_path):
+def test_compressed_files_are_assigned_whole(tmp_path):
     for k, size in enumerate([320, 10, 200, 100]):
         with gzip.open(tmp_path / f"p{k}.svm.gz", "wt", compresslevel=0) as file:
             file.write("\n".join((LINES * 20)[:size]) + "\n")
@@ -69,7 +69,7 @@ def test_compressed_files_are_dealt_out_whole(tmp_path):
     hands = [[file[-8] for file in shard.files] for shard in source.shards(2)]
     assert hands == [["0"], ["1", "2", "3"]]
     assert sum(len(labels_and_values(shard.open())) for shard in source.shards(3)) == 630
-    with pytest.raises(InvalidInputError, match=r"4 files for 5 workers: only plain text.*give at least 5 files"):
+    with pytest.raises(InvalidInputError, match=r"4 files for 5 workers: only plain text.*Give at least 5 files"):
         source.shards(5)
 
 
@@ -79,12 +79,12 @@ def test_a_csv_file_is_cut_unless_it_has_quotes(tmp_path):
     quoted.write_text('label,x\n1,"a\n0,b"\n' * 10)
     shards = FileSource(plain).shards(3)
     assert [row for shard in shards for row in labels_and_values(shard.open())] == labels_and_values(open_stream(plain))
-    with pytest.raises(InvalidInputError, match=r"1 file for 3 workers.*take 1 worker$"):
+    with pytest.raises(InvalidInputError, match=r"1 file for 3 workers.*use 1 worker$"):
         FileSource(quoted).shards(3)
 
 
 def test_pipes_have_one_reader():
-    with pytest.raises(InvalidInputError, match="workers read files"):
+    with pytest.raises(InvalidInputError, match="Workers need files"):
         FileSource("-")
 
 

@@ -48,7 +48,7 @@ def test_example(name, tmp_path, capsys, monkeypatch):
 def test_example_on_a_fresh_machine(name, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("THINSTREAM_DATA", str(tmp_path))
     printed = told(name, tmp_path, capsys, monkeypatch)
-    assert printed.startswith(f"data set {STORIES[name][0]!r} ")
+    assert printed.startswith(f"the dataset {STORIES[name][0]!r} ")
     assert "Made-up rows stand in for it" in printed
 
 

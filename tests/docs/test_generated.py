@@ -1,12 +1,17 @@
 """What is generated from the registry is up to date, and the docs say what the code does."""
 
+import ast
+import importlib
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 from tools.generate import generated
 
 import thinstream as ts
+from thinstream.algorithms import registry
+from thinstream.estimators import algorithms
 
 NAMES = [algorithm.name for algorithm in ts.algorithms()]
 
@@ -15,6 +20,23 @@ def test_generated_files_are_up_to_date():
     """``make docs`` would change nothing."""
     for file, content in generated().items():
         assert file.read_text() == content, f"{file.name}: run `make docs`"
+
+
+def test_type_checkers_know_every_name():
+    """The package imports for type checkers exactly what `dir` lists."""
+    tree = ast.parse(Path(ts.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    imports = [(node.module, name.name) for node in block.body for name in node.names]
+    for module, name in imports:
+        if name != "*":
+            offered = getattr(ts, name)
+            if name == "algorithms":  # the package, which can be called as the function
+                assert offered() == registry.algorithms()
+                continue
+            assert getattr(importlib.import_module(module), name) is offered, name
+    assert ("thinstream.estimators.algorithms", "*") in imports
+    names = {name for _, name in imports} - {"*"} | set(algorithms.__all__) | {"__version__"}
+    assert sorted(names) == dir(ts)
 
 
 @pytest.mark.parametrize("name", ["Auto", *NAMES])

@@ -24,7 +24,7 @@ def test_the_citation_is_of_this_version():
 
 def test_the_workflow_runs_what_ci_runs():
     steps = re.findall(r"- run: (.*)", WORKFLOW)
-    assert steps == ["sudo tests/streams/brokers/install.sh redis-server nats-server", ".ci/run", "make coverage"]
+    assert steps == ["sudo tests/data/brokers/install.sh redis-server nats-server", ".ci/run", "make coverage"]
     assert (ROOT / ".ci/run").stat().st_mode & 0o100
 
 
@@ -74,7 +74,7 @@ def test_the_page_of_versions():
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a checkout of git")
 def test_data_that_is_left_out_is_noticed(tmp_path):
     wanted = tracked_files()
-    assert {"thinstream/py.typed", "thinstream/models/exports/scorer.js"} <= wanted
+    assert {"thinstream/py.typed", "thinstream/export/formats/scorer.js"} <= wanted
     with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
         for name in wanted:
             wheel.writestr(name, "")

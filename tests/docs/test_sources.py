@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.streams.brokers.servers import free_port
+from tests.data.brokers.servers import free_port
 
 PAGE = Path(__file__).parents[2] / "docs" / "sources.md"
 
@@ -50,4 +50,4 @@ def test_the_page(tmp_path):
     assert 'thinstream_source_up{model="mail"} 1.0' in said
     assert 'thinstream_source_lag{model="mail"} 0.0' in said
     assert 'thinstream_rows_learned_total{model="mail"} 1.0' in said  # none of those that mail.ts has learned
-    assert 'thinstream_source_set_aside_total{model="mail"} 1.0' in said
+    assert 'thinstream_source_dead_letters_total{model="mail"} 1.0' in said

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import settings
 
 import thinstream as ts
-from tests.rules.golden import COMPILED_DAILY
+from tests.algorithms.online.golden import COMPILED_DAILY
+from thinstream.algorithms.registry import algorithms
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.engine.parameters import OneOf
 from thinstream.errors import InvalidParameterError, NumericalError
-from thinstream.lanes import Lanes
-from thinstream.learners import algorithms, make_learner
+from thinstream.lanes.lanes import Lanes
+from thinstream.models.model import make_learner
 
 ONLINE = [algorithm.name for algorithm in algorithms("online")]
 FULL = [a.name for a in algorithms("online") if any(p.name == "covariance" for p in a.parameters)]
@@ -66,7 +67,7 @@ def learn(model, batch):
     else:
         return None
     assert str(found).startswith(f"{model.algorithm.name}: row {found.row} cannot be learned")
-    assert "features scaled to about 1" in str(found)
+    assert "Scale features to about 1" in str(found)
     return found.row
 
 
@@ -109,8 +110,9 @@ def test_a_full_covariance_of_raw_columns_stays_one(name):
     rng = np.random.default_rng(3)
     X = np.hstack([rng.integers(1, 7000, (1500, 10)), rng.random((1500, 20)) < 0.1]).astype(float)
     model = ts.make(name, covariance="full").fit(X, rng.integers(0, 2, 1500))
-    assert_finite(model._model.learner)
-    assert np.abs(model._model.learner.sigma.packed).max() <= 1.001  # no variance is above that of the beginning
+    learner = model._model.learner.outputs.one
+    assert_finite(learner)
+    assert np.abs(learner.sigma.packed).max() <= 1.001  # no variance exceeds the one at the start
 
 
 def rows_of_two():
@@ -124,7 +126,7 @@ def test_fit_leaves_an_estimator_as_it_was_and_partial_fit_keeps_the_rows_before
     with pytest.raises(NumericalError, match=r"FSOL: row 2 cannot be learned.*float32.*dtype='float64'"):
         model.fit(X, y, sample_weight=[1.0, 1.0, 1e39])
     assert (model.coef_.tobytes(), model.t_) == (before, 3)
-    with pytest.raises(NumericalError, match=r"row 2 .* the model is as the rows before it left it"):
+    with pytest.raises(NumericalError, match=r"row 2 .* the model ends with the rows before it"):
         model.partial_fit(X, ["spam", "ham", "ham"], sample_weight=[1.0, 1.0, 1e39])
     assert model.t_ == 5
     assert np.isfinite(model.partial_fit(X, y).coef_).all()
@@ -133,7 +135,7 @@ def test_fit_leaves_an_estimator_as_it_was_and_partial_fit_keeps_the_rows_before
 def test_a_row_is_refused_by_the_model_of_a_class():
     X, _ = rows_of_two()
     model = ts.FSOL(fit_intercept=False).partial_fit(X, [0, 1, 2], classes=[0, 1, 2])
-    with pytest.raises(NumericalError, match=r"row 1 .* the model of class number 1 ends before it"):
+    with pytest.raises(NumericalError, match=r"row 1 .* the learner of class number 1 ends before this row"):
         model.partial_fit(X, [0, 1, 2], sample_weight=[1.0, 1e39, 1.0])
     assert np.isfinite(model.coef_).all()
 
@@ -142,10 +144,10 @@ def test_a_model_that_is_not_finite_is_of_no_use(tmp_path):
     X, y = rows_of_two()
     model, other = (ts.FSOL(fit_intercept=False).fit(X, y) for _ in range(2))
     model.save(tmp_path / "model")
-    model._model.learner.memory.state[1] = np.nan
+    model._model.learner.outputs.one.memory.state[1] = np.nan
     with pytest.raises(NumericalError, match="the score of row 1 is not finite"):
         model.predict(X)
-    with pytest.raises(NumericalError, match="not saved, its array 'state'"):
+    with pytest.raises(NumericalError, match="cannot be saved, because its array 'state'"):
         model.save(tmp_path / "model")
     assert ts.load(tmp_path / "model").t_ == 3
     with pytest.raises(NumericalError, match="merged"):
@@ -155,7 +157,7 @@ def test_a_model_that_is_not_finite_is_of_no_use(tmp_path):
 
 
 def test_a_state_no_number_can_begin_with():
-    with pytest.raises(InvalidParameterError, match="AROW: float32 cannot hold the state"):
+    with pytest.raises(InvalidParameterError, match=r"AROW: the initial state .* does not fit into float32"):
         ts.AROW(a=1e-40).fit(*rows_of_two())
 
 

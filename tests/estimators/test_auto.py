@@ -9,10 +9,11 @@ from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
 
 import thinstream as ts
-from thinstream.blend import learner
-from thinstream.blend.member import Member
-from thinstream.blend.serving import blends_of
-from thinstream.errors import InvalidParameterError, WeightsOnlyError
+from thinstream import datasets
+from thinstream.algorithms.auto import Member
+from thinstream.data import from_memory
+from thinstream.errors import InvalidInputError, InvalidParameterError, UnknownNameError, WeightsOnlyError
+from thinstream.models import blend as learner
 
 FEATURES = 30
 
@@ -35,6 +36,8 @@ def file_of(model, path, **options):
     return path.read_bytes()
 
 
+OWN = {"a": 1.0, "covariance": "diagonal", "diagonal": "exact", "r": 1.0}
+PRODUCTS = Member("AROW", OWN, "rms", "l2", 300, True)
 KINDS = {
     "two classes": {},
     "balanced": {"class_weight": "balanced"},
@@ -45,6 +48,8 @@ KINDS = {
     "two vectors": {"portfolio": [ts.FSOL(), ts.AROW(scale="rms", normalize="l2")]},
     "two vectors, thin": {"portfolio": [ts.FSOL(), ts.AROW(normalize="l2")], "max_density": 0.2},
     "grow_classes": {"grow_classes": True},
+    "interactions": {"portfolio": [ts.FSOL(), PRODUCTS]},
+    "interactions, grow_classes": {"portfolio": [ts.FSOL(normalize="l2"), PRODUCTS], "grow_classes": True},
 }
 
 
@@ -77,9 +82,9 @@ def test_weights_alone_predict_the_same(kind, classes, tmp_path):
     assert small.predict_proba(X).tobytes() == model.predict_proba(X).tobytes()
     assert small.coef_.tobytes() == model.coef_.tobytes()
     assert small.intercept_.tolist() == model.intercept_.tolist()
-    with pytest.raises(WeightsOnlyError, match="cannot go on learning"):
+    with pytest.raises(WeightsOnlyError, match="so it predicts but cannot learn"):
         small.partial_fit(X, y)
-    with pytest.raises(AttributeError, match="weights only"):
+    with pytest.raises(AttributeError, match="saved with weights_only=True, without its members"):
         small.lanes_  # noqa: B018
 
 
@@ -93,12 +98,34 @@ def test_scores_are_the_linear_models(classes):
     assert np.allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_head_learns_in_the_first_pass_only(classes):
+    X, y = data(classes=classes)
+    one, two = auto().fit(X, y), auto(n_passes=2).fit(X, y)
+    for first, second in zip(one._model.blends, two._model.blends, strict=True):
+        assert first.head.w.tobytes() == second.head.w.tobytes()
+        assert (first.t, second.t) == (600, 1200)
+    assert two.score(X, y) > one.score(X, y)  # the models learned in both
+    before = two._model.blends[0].head.w.copy()
+    two.partial_fit(X, y)  # rows that come later are new
+    assert not np.array_equal(two._model.blends[0].head.w, before)
+
+
+def test_passes_over_a_stream_are_those_over_a_matrix():
+    X, y = data()
+    streamed, fitted = auto(n_passes=3).fit_stream(from_memory(X, y)), auto(n_passes=3).fit(X, y)
+    for _ in range(2):
+        assert streamed.decision_function(X).tobytes() == fitted.decision_function(X).tobytes()
+        for model in (streamed, fitted):
+            model.partial_fit(X, y)
+
+
 def test_lanes_are_a_table():
     X, y = data()
     model = auto().fit(X, y)
     assert [line["learner"] for line in model.lanes_] == ["FSOL", "AROW", "AROW"]
     assert [line["parameters"].get("r") for line in model.lanes_] == [None, 1.0, 0.1]
-    assert sum(line["share"] for line in model.lanes_) == pytest.approx(1.0)
+    assert sum(abs(line["share"]) for line in model.lanes_) == pytest.approx(1.0)
     for line, alone in zip(model.lanes_, model.portfolio, strict=True):
         assert line["error"] == clone(alone).fit(X, y).n_mistakes_ / 600
         assert line["out"] is None
@@ -127,7 +154,7 @@ def test_a_model_that_is_not_finite_is_out_and_told():
     X, y = data()
     wild = ts.FSOL(eta=1e38)
     model = auto(portfolio=[ts.FSOL(), wild, ts.AROW()])
-    with pytest.warns(RuntimeWarning, match=r"FSOL eta=1e\+38.* is out of the blend"):
+    with pytest.warns(RuntimeWarning, match=r"FSOL eta=1e\+38.* is no longer part of the blend"):
         model.fit(X, y)
     out = model.lanes_[1]
     assert out["share"] == 0.0
@@ -157,35 +184,138 @@ def test_vectors_of_two_preparations_follow_one_another(classes):
     X, y = data(classes=classes)
     model = auto(portfolio=[ts.FSOL(), ts.AROW(normalize="l2")]).fit(X, y)
     assert model.score(X, y) > 0.8
-    assert model.coef_.shape == (1 if classes == 2 else 3, 2 * FEATURES)
+    assert model.raw_coef_.shape == (1 if classes == 2 else 3, 2 * FEATURES)
+    assert model.nnz_ == np.count_nonzero(model.coef_)
     assert model.density_ == model.nnz_ / model.coef_.size
     unit = X.multiply(1 / sp.linalg.norm(X, axis=1)[:, None])
-    expected = np.squeeze(sp.hstack([X, unit]) @ model.coef_.T + model.intercept_)
+    expected = np.squeeze(sp.hstack([X, unit]) @ model.raw_coef_.T + model.intercept_)
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-4, atol=1e-4)
+    dense = model.raw_coef_.copy()
+    assert model.sparsify().raw_coef_.toarray().tolist() == dense.tolist()
+
+
+def unit_squares(X, scale):
+    """Σx² per feature of rows that are scaled along the stream, then of unit length; and the scales at the end."""
+    largest, squares, counts, documents = (np.zeros(FEATURES) for _ in range(4))
+    total = np.zeros(FEATURES)
+    for row, x in enumerate(X.toarray().astype(np.float64), 1):
+        there = x != 0
+        largest, squares = np.maximum(largest, abs(x)), squares + x * x
+        counts, documents = counts + there, documents + there
+        with np.errstate(divide="ignore", invalid="ignore"):
+            m = {
+                None: np.ones(FEATURES),
+                "max": largest,
+                "rms": np.sqrt(squares / counts),
+                "idf": 1.0 / (np.log((1.0 + row) / (1.0 + documents)) + 1.0),
+            }[scale]
+            ready = np.where(there, x / m, 0.0)
+        total += (ready / (np.linalg.norm(ready) or 1.0)) ** 2
+    return total, m
+
+
+@pytest.mark.parametrize("scale", [None, "max", "rms", "idf"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_coef_has_one_column_per_feature(classes, scale, tmp_path):
+    """Weights for rows of unit length are divided by the mean length of the rows in which their feature occurs."""
+    X, y = data(classes=classes)
+    model = auto(portfolio=[ts.FSOL(), ts.AROW(scale=scale, normalize="l2")]).fit(X, y)
+    plain, unit = np.moveaxis(model.raw_coef_.reshape(len(model.coef_), 2, FEATURES), 1, 0)
+    squares, m = unit_squares(X, scale)
+    lengths = np.sqrt(X.multiply(X).sum(axis=0).A1 / squares) / m
+    np.testing.assert_allclose(model.coef_, plain + unit / lengths, rtol=1e-4, atol=1e-6)
     dense = model.coef_.copy()
-    assert model.sparsify().coef_.toarray().tolist() == dense.tolist()
+    assert np.array_equal(model.sparsify().coef_.toarray(), dense)
+    model.save(tmp_path / "small.ts", weights_only=True)
+    small = ts.load(tmp_path / "small.ts")
+    assert small.coef_.tobytes() == dense.tobytes()
+    small.save(tmp_path / "again.ts")
+    assert (tmp_path / "again.ts").read_bytes() == (tmp_path / "small.ts").read_bytes()
+    few = np.abs(small.thin(9).coef_) > 0
+    assert 0 < np.count_nonzero(few.any(axis=0)) <= 9
 
 
-def test_features_can_be_selected_where_rows_are_prepared_in_one_way():
-    """As the docstring and docs/auto.md say."""
+@pytest.mark.parametrize("name", ["a9a", "campaign", "australian"])
+def test_effects_have_the_sign_of_what_features_do(name):
+    """The mean change of the score when a feature is taken out of the rows that have it, for all but tiny effects.
+
+    Without members that learn products of features: what a feature does through products is not in its effect.
+    """
+    X, y = real_rows(name)
+    model = ts.Auto(portfolio=learner.PORTFOLIO).fit(X, y)
+    scores, columns = model.decision_function(X), X.tocsc()
+    done = 0
+    for j in range(X.shape[1]):
+        rows = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+        values = columns.data[columns.indptr[j] : columns.indptr[j + 1]]
+        if not len(rows) or abs(model.coef_[0, j] * values.mean()) < 0.05 * scores.std():
+            continue
+        without = X[rows].tolil()
+        without[:, j] = 0
+        without = without.tocsr()
+        without.eliminate_zeros()
+        change = np.mean(scores[rows] - model.decision_function(without))
+        assert np.sign(change) == np.sign(model.coef_[0, j] * values.mean()), j
+        done += 1
+    assert done >= 5
+
+
+def test_opposite_vectors_have_one_effect():
+    """In a9a, many features have opposite signs in the two vectors: neither alone shows the effect."""
+    X, y = real_rows("a9a")
+    raw = ts.Auto(portfolio=learner.PORTFOLIO).fit(X, y).raw_coef_.reshape(2, -1)
+    assert np.mean(raw[0] * raw[1] < 0) > 0.1
+
+
+def real_rows(name):
+    try:
+        X, y = datasets.load(name)
+    except (InvalidInputError, UnknownNameError):
+        pytest.skip(f"{name} is not in the data folder (THINSTREAM_DATA)")
+    chosen = np.random.default_rng(0).permutation(len(y))[:4000]
+    return X[chosen], y[chosen]
+
+
+def test_coef_ranks_features_of_the_usual_blend():
+    """A row of the mean length, one more unit of a feature: the score changes by the feature's weight, about."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 30))
+    model = ts.Auto().fit(X, X[:, 3] - 2 * X[:, 7] > 0)
+    assert model.coef_.shape == (1, 30)
+    assert set(np.argsort(-np.abs(model.coef_[0]))[:2]) == {3, 7}
+    assert model.coef_[0, 7] < 0 < model.coef_[0, 3]
+    score = model.decision_function(X)
+    assert np.corrcoef(X @ model.coef_[0], score)[0, 1] > 0.98
+
+
+def test_without_row_lengths_coef_is_for_rows_of_unit_length():
+    """Members for rows of unit length alone, without root mean squares, tell no length of the rows as they were."""
+    X, y = data()
+    model = auto(portfolio=[ts.FSOL(normalize="l2")]).fit(X, y)
+    assert model.coef_.tobytes() == model.raw_coef_.tobytes()
+
+
+def test_features_can_be_selected():
+    """As the docstring and docs/auto.md show."""
     X, y = data()
     portfolio = [ts.FSOL(), ts.AROW(normalize="l2")]
-    assert "(1, V·n_features)" in ts.Auto.__doc__
-    assert "(1, n_features)" in ts.AROW.__doc__
+    assert all("coef_ : array or sparse matrix of shape (1, n_features)" in each.__doc__ for each in (ts.Auto, ts.AROW))
     chosen = SelectFromModel(auto(portfolio=portfolio, normalize="l2"), max_features=5).fit(X, y)
     assert chosen.transform(X).shape[1] <= 5
     assert chosen.estimator_.coef_.shape == (1, FEATURES)
-    assert auto(portfolio=portfolio).fit(X, y).coef_.reshape(-1, FEATURES).shape == (2, FEATURES)
+    usual = SelectFromModel(auto(portfolio=portfolio), max_features=5).fit(X, y)
+    assert usual.transform(X).shape[1] <= 5
 
 
 def test_classes_may_have_lost_the_models_of_a_preparation(tmp_path):
     """Where one class has both vectors and another a single one, zeros stand for the other."""
     X, y = data(classes=3)
     model = auto(portfolio=[ts.FSOL(), ts.AROW(normalize="l2")]).fit(X, y)
-    first, *_ = blends_of(model._model.learner)
+    first, *_ = model._model.learner.blends
     first.keep(np.array([0]))
-    assert model.coef_.shape == (3, 2 * FEATURES)
-    assert np.count_nonzero(model.coef_[0, FEATURES:]) == 0
+    assert model.coef_.shape == (3, FEATURES)
+    assert model.raw_coef_.shape == (3, 2 * FEATURES)
+    assert np.count_nonzero(model.raw_coef_[0, FEATURES:]) == 0
     model.save(tmp_path / "small.ts", weights_only=True)
     expected = model.decision_function(X)
     np.testing.assert_allclose(ts.load(tmp_path / "small.ts").decision_function(X), expected, rtol=1e-5, atol=1e-6)
@@ -196,17 +326,21 @@ def test_a_thin_model_of_two_vectors_has_the_most_important_of_both():
     model = auto(portfolio=[ts.AROW(), ts.FSOL(normalize="l2")]).fit(X, y)
     unit = X.multiply(1 / sp.linalg.norm(X, axis=1)[:, None])
     q = np.sqrt(np.concatenate([np.asarray(each.multiply(each).sum(axis=0)).ravel() for each in (X, unit)]))
-    kept = np.argsort(-np.abs(model.coef_[0]) * np.sqrt(q))[:9]
+    signed = (model.raw_coef_[0] * np.sqrt(q)).reshape(2, -1)
+    features = np.argsort(-np.abs(signed.sum(axis=0)), kind="stable")[:9]
+    kept = np.sort(np.concatenate([features, features + FEATURES]))
     thin = model.thin(9)
-    assert np.flatnonzero(thin.coef_[0]).tolist() == sorted(kept.tolist())
-    assert thin.coef_[0, kept].tolist() == model.coef_[0, kept].tolist()
-    assert model.thin(X=X, y=y).nnz_ <= model.nnz_
+    assert thin.nnz_ == 9
+    assert set(np.flatnonzero(thin.raw_coef_[0])) <= set(kept)
+    assert thin.raw_coef_[0, kept].tolist() == model.raw_coef_[0, kept].tolist()
+    assert model.thin(X_val=X, y_val=y).nnz_ <= model.nnz_
 
 
 @pytest.fixture
 def full_for_20(monkeypatch):
     members = [Member("arow", {}), Member("arow", {"covariance": "full"}, max_features=20)]
     monkeypatch.setattr(learner, "PORTFOLIO", members)
+    monkeypatch.setattr(learner, "INTERACTIONS", ())
 
 
 def narrow_first(rows):
@@ -253,10 +387,10 @@ def test_models_for_few_features_are_a_part_of_the_vector(full_for_20, tmp_path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"portfolio": []}, "portfolio must be a list of estimators that learn online"),
+        ({"portfolio": []}, "portfolio must be a list of at least one estimator that learns online"),
         ({"portfolio": ts.FSOL()}, "portfolio must be a list"),
-        ({"portfolio": [ts.BCW()]}, "its models learn online, BCW does not"),
-        ({"portfolio": [ts.FSOL(dtype="float64")]}, "dtype is said to Auto"),
+        ({"portfolio": [ts.BCW()]}, "members must learn online, but BCW does not"),
+        ({"portfolio": [ts.FSOL(dtype="float64")]}, r"has dtype='float64'\. Set dtype on Auto"),
         ({"portfolio": [ts.FSOL(eta=-1.0)]}, "FSOL: eta must be a number > 0"),
         ({"drop": 1}, "drop must be True or False, got 1"),
         ({"max_density": 2.0}, "max_density must be a number > 0 and ≤ 1, or None, got 2.0"),

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import thinstream as ts
-from tests.rules.conformance import TOLERANCE, Stream, assert_same_bits, class_weights, run_twin, streams
-from tests.rules.golden import twins
+from tests.algorithms.online.conformance import TOLERANCE, Stream, assert_same_bits, class_weights, run_twin, streams
+from tests.algorithms.online.golden import twins
+from thinstream.engine.memory import field_views
 from thinstream.errors import InvalidInputError, NumericalError
 from thinstream.jit import specialisations
-from thinstream.learners.memory import field_views
 
 NAMES = [algorithm.name for algorithm in ts.algorithms("online")]
 TWINS = twins()
@@ -229,10 +229,10 @@ def test_copies_go_on_alike(name, data):
     case = draw_case(data, name)
     s, model = case.stream, case.run()
     copies = pickle.loads(pickle.dumps(model)), copy.deepcopy(model)
-    before = [array.tobytes() for array in model._model.learner.memory]
+    before = [array.tobytes() for array in model._model.learner.outputs.one.memory]
     for twin in copies:
         twin.learn(s.X, s.y, sample_weight=s.weights)
-    assert [array.tobytes() for array in model._model.learner.memory] == before
+    assert [array.tobytes() for array in model._model.learner.outputs.one.memory] == before
     model.learn(s.X, s.y, sample_weight=s.weights)
     for twin in copies:
         assert_same_bits(twin, model)
@@ -258,7 +258,7 @@ def test_chunks_in_float32(name, data):
         return model
 
     whole = learned([])
-    assert whole._model.learner.memory.state.dtype == whole.coef_.dtype == np.float32
+    assert whole._model.learner.outputs.one.memory.state.dtype == whole.coef_.dtype == np.float32
     for cuts in (s.cuts, list(range(len(s.y)))):
         assert_same_bits(learned(cuts), whole)
 
@@ -374,10 +374,14 @@ def test_growing_is_as_if_wide_from_the_start(name, data):
             growing.learn(s.X[a:b, :width], s.y[a:b], classes=[-1, 1], sample_weight=weights)
             wide.learn(padded, s.y[a:b], classes=[-1, 1], sample_weight=weights)
     n = growing._model.learner.n_features + intercept
-    one, other = (field_views(m._model.learner.algorithm, m._model.learner.memory, 0, n) for m in (growing, wide))
+    one, other = (
+        field_views(m._model.learner.algorithm, m._model.learner.outputs.one.memory, 0, n) for m in (growing, wide)
+    )
     for a, b in zip(one, other, strict=True):
         assert a.tobytes() == b.tobytes()
-    for a, b in zip(growing._model.learner.memory[2:], wide._model.learner.memory[2:], strict=True):
+    for a, b in zip(
+        growing._model.learner.outputs.one.memory[2:], wide._model.learner.outputs.one.memory[2:], strict=True
+    ):
         assert a.tobytes() == b.tobytes()
     known = np.where(np.arange(s.X.shape[1]) < growing.n_features_in_, s.X, 0.0)
     np.testing.assert_array_equal(growing.decision_function(s.X), wide.decision_function(known))

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import thinstream as ts
-from thinstream.compact import learner as compact
+from thinstream.data import Hashing, Numbering, from_memory
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams import Hashing, Numbering, from_memory
+from thinstream.models import pipeline
 
 
 def words(rows=300, seed=0):
@@ -31,8 +31,10 @@ def test_dicts_of_endless_names(tmp_path, monkeypatch):
     rows = [{"w1": 1.0, "never": 1.0}, {"v1": 1.0}]
     assert (model.decision_function(rows) > 0).tolist() == [True, False]
     assert 10 <= model.nnz_ <= 20
-    monkeypatch.setattr(compact, "physical_memory", lambda: 10**9)
-    with pytest.raises(InvalidInputError, match=r"features takes 8.6 GB, this machine has 1.0 GB; sparse weights"):
+    monkeypatch.setattr(pipeline, "physical_memory", lambda: 10**9)
+    with pytest.raises(
+        InvalidInputError, match=r"features need 8.6 GB of memory, but this machine has 1.0 GB. Use sparse weights"
+    ):
         model.coef_  # noqa: B018 (it raises)
     assert model.sparsify().coef_.nnz == model.nnz_
     model.save(tmp_path / "m")
@@ -55,13 +57,11 @@ def test_columns_of_a_matrix_have_a_budget_too():
 
 def test_what_cannot_be_is_said():
     X, y = np.eye(4), [0, 1, 0, 1]
-    with pytest.raises(InvalidParameterError, match="SOFS: max_features is for algorithms that learn online"):
+    with pytest.raises(InvalidParameterError, match="SOFS: max_features needs an algorithm that learns online"):
         ts.SOFS(max_features=2).fit(X, y)
     with pytest.raises(InvalidParameterError, match="admit must be an integer from 1 to 255, got 0"):
         ts.AROW(max_features=2, admit=0).fit(X, y)
-    with pytest.raises(
-        InvalidParameterError, match="searches compare models of all features, max_features must be None"
-    ):
+    with pytest.raises(InvalidParameterError, match="max_features must be None, because studies compare"):
         ts.OnlineGridSearchCV(ts.AROW(max_features=2), {"r": [1.0, 2.0]}).fit(X, y)
     model = ts.AROW(max_features=2).fit(X, y).set_params(max_features=3)
     with pytest.raises(InvalidParameterError, match="max_features was changed from 2 to 3 after learning began"):

@@ -16,11 +16,11 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import thinstream as ts
 from tests.estimators.test_estimators import reason_for
+from thinstream.data.stream import START
+from thinstream.data.tables.memory import from_memory
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.evaluate.report import Tradeoff
-from thinstream.lanes import Lanes
-from thinstream.streams.stream import START
-from thinstream.streams.tables.memory import from_memory
+from thinstream.lanes.lanes import Lanes
+from thinstream.training.metrics import Tradeoff
 
 ROWS, WIDTH = 300, 30
 ETA = {"eta": [0.01, 0.1, 1.0], "l1": [0.0, 0.1]}
@@ -156,9 +156,9 @@ def test_from_a_pipe_the_model_comes_from_the_same_pass(data, cv):
         ({"held_out": "final"}, InvalidInputError, "scoring with the final models needs rows that can be read again"),
         ({"estimator__n_passes": 2}, InvalidInputError, "several passes needs rows that can be read again"),
         ({"estimator__shuffle": True}, InvalidParameterError, "shuffle of the estimator must be False"),
-        ({"cv": KFold(3)}, InvalidParameterError, "cv of a stream must be a number of folds or None"),
+        ({"cv": KFold(3)}, InvalidParameterError, "cv must be a number of folds or None for a stream"),
         ({"memory": 100}, InvalidInputError, "lanes of FSOL on .* need"),
-        ({"scoring": "roc_auc_ovr"}, InvalidParameterError, "scoring of a stream must be .*; got 'roc_auc_ovr'"),
+        ({"scoring": "roc_auc_ovr"}, InvalidParameterError, "scoring for a stream must be .*, got 'roc_auc_ovr'"),
     ],
 )
 def test_what_a_pipe_cannot_do_is_refused(data, changes, error, message):
@@ -214,7 +214,7 @@ def test_score_follows_scoring(data):
         found = search.set_params(scoring=scoring).score(X, y)
         assert found == pytest.approx(expected) if expected is not None else found < 0
     assert search.set_params(scoring=lambda report: report.rows).score(X, y) == ROWS
-    with pytest.raises(InvalidParameterError, match="sample_weight goes with"):
+    with pytest.raises(InvalidParameterError, match="sample_weight needs the scoring"):
         search.set_params(scoring="cost").score(X, y, np.ones(ROWS))
 
 
@@ -357,18 +357,18 @@ def test_groups_weights_and_overlapping_tests(data):
     [
         ({"cv": 1}, InvalidParameterError, r"cv must be a whole number ≥ 2, .* got 1"),
         ({"cv": 2.5}, InvalidParameterError, r"cv must be a whole number ≥ 2, .* got 2.5"),
-        ({"cv": 301}, InvalidInputError, r"cv=301 needs as many rows at least, got 300"),
-        ({"cv": [([0, 0, 1], [2])]}, InvalidInputError, r"split 0 has train rows that come twice"),
-        ({"cv": [([0, 1], [1])]}, InvalidInputError, r"split 0 has test rows that are in train, too"),
-        ({"cv": [([0, 1], [300])]}, InvalidInputError, r"split 0 has test rows that are not among the 300 of X"),
-        ({"cv": []}, InvalidParameterError, r"cv must make one split at least"),
+        ({"cv": 301}, InvalidInputError, r"cv=301 needs at least 301 rows, got 300"),
+        ({"cv": [([0, 0, 1], [2])]}, InvalidInputError, r"split 0 has train rows that occur twice"),
+        ({"cv": [([0, 1], [1])]}, InvalidInputError, r"split 0 has test rows that are also train rows"),
+        ({"cv": [([0, 1], [300])]}, InvalidInputError, r"split 0 has test rows that are not in X, which has 300 rows"),
+        ({"cv": []}, InvalidParameterError, r"cv must have at least one split"),
         ({"scoring": "area"}, InvalidParameterError, r"scoring must be .* got 'area'"),
         ({"scoring": "auc", "eliminate": True}, InvalidParameterError, r"eliminate must be False with .*'auc'"),
         ({"scoring": "roc_auc", "eliminate": True}, InvalidParameterError, r"eliminate must be False with .*'roc_auc'"),
         ({"held_out": "last"}, InvalidParameterError, r"held_out must be 'auto', 'passing' or 'final', got 'last'"),
         ({"param_grid": {"eta": [0]}}, InvalidParameterError, r"FSOL: eta must be a number > 0, got 0"),
         ({"param_grid": {"n_passes": [1]}}, InvalidParameterError, r"can be searched, got 'n_passes'"),
-        ({"estimator": KFold(2)}, InvalidParameterError, r"must be an online one of thinstream .*, got KFold"),
+        ({"estimator": KFold(2)}, InvalidParameterError, r"must be an online estimator of thinstream .*, got KFold"),
         ({"memory": "4GB"}, InvalidParameterError, r"memory must be a whole number ≥ 1, got '4GB'"),
         (
             {"n_jobs": 0},

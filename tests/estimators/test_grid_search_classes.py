@@ -8,8 +8,8 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold
 
 import thinstream as ts
+from thinstream.data.tables.memory import from_memory
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams.tables.memory import from_memory
 
 ROWS, WIDTH = 300, 30
 LABELS = ("ant", "bee", "cat")
@@ -114,5 +114,5 @@ def test_a_sparsity_path_of_three_classes(data):
 def test_scorings_of_two_classes_are_refused(data, kind):
     with pytest.raises((InvalidParameterError, InvalidInputError), match=r"of 3 classes, .*got 'cost'"):
         clone(kind).set_params(scoring="cost").fit(*data)
-    with pytest.raises(InvalidInputError, match="Only binary classification is supported here, 3 classes"):
+    with pytest.raises(InvalidInputError, match="Only binary classification is supported here, got 3 classes"):
         ts.cost_curve(ts.FSOL(), *data)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import thinstream as ts
-from tests.learners.test_merging import MERGEABLE, same_bits
+from tests.models.test_merging import MERGEABLE, same_bits
 from thinstream.datasets import sparse_gaussian
 from thinstream.errors import InvalidParameterError, MergeError
 
@@ -28,7 +28,7 @@ def test_merged_shards_predict_no_worse_than_a_shard(name):
     saved = pickle.loads(pickle.dumps(model))
     for one in (model, saved):
         one.partial_fit(train.X[2_000:], train.y[2_000:])
-    assert same_bits(model._model.learner, saved._model.learner)
+    assert same_bits(model._model.learner.outputs.one, saved._model.learner.outputs.one)
     assert model.score(test.X, test.y) > apart - 0.01
 
 
@@ -44,7 +44,7 @@ def test_estimators_must_agree_in_what_learners_do_not_know():
         (ts.FSOL(grow=True).fit(X, [0, 1]), "must agree in grow, got False and True"),
         (ts.FSOL().fit([[1.0], [2.0]], [0, 1]), "must agree in n_features_in_, got 2 and 1"),
         (ts.FSOL().fit(pd.DataFrame(X, columns=["a", "b"]), [0, 1]), "feature names or none"),
-        ("model", "only its own kind can be merged with it, got 'model'"),
+        ("model", "FSOL can only be merged with the same kind of estimator, got 'model'"),
     ):
         with pytest.raises(MergeError, match=message):
             model.merge(other)

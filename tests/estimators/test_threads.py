@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import thinstream as ts
-from thinstream.locks import SharedLock
+from thinstream.files import SharedLock
 
 ROWS, WIDTH, BATCH, READERS = 750, 120, 25, 3
 RNG = np.random.default_rng(0)

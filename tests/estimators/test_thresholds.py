@@ -23,6 +23,9 @@ def test_a_promise_is_kept_on_rows_held_out(dtype):
     assert found == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / 150))
     model.set_threshold(false_alarms=0.01, scores=scores[late], y=y[late])
     assert np.mean(model.predict(X[2000:])[y[2000:] == "no"] == "yes") < 0.04
+    model.set_threshold(precision=0.8, scores=scores[late], y=y[late])
+    assert np.mean(y[late][scores[late] > model.threshold_] == "yes") >= 0.8
+    assert np.mean(y[2000:][model.predict(X[2000:]) == "yes"] == "yes") == pytest.approx(0.8, abs=0.15)
 
 
 def test_saved_streamed_and_learned_on(tmp_path):
@@ -44,11 +47,11 @@ def test_batch_methods_have_one():
 
 def test_refused():
     model = ts.AROW()
-    with pytest.raises(AttributeError, match="no threshold_ before it is fitted"):
+    with pytest.raises(AttributeError, match="no threshold_, because it is not fitted"):
         _ = model.threshold_
     model.fit(X, y)
     for given in ({}, {"threshold": 1.0, "recall": 0.5}):
-        with pytest.raises(InvalidParameterError, match="one of threshold, recall and false_alarms"):
+        with pytest.raises(InvalidParameterError, match="one of threshold, recall, false_alarms and precision"):
             model.set_threshold(**given)
     with pytest.raises(InvalidParameterError, match="recall needs scores and y"):
         model.set_threshold(recall=0.5)
@@ -58,5 +61,5 @@ def test_refused():
         model.set_threshold(recall=0.5, scores=[1.0, 2.0], y=["yes"])
     assert model.threshold_ == 0.0
     three = ts.AROW().fit(X, np.arange(3000) % 3)
-    with pytest.raises(InvalidParameterError, match="two classes, this model has 3"):
+    with pytest.raises(InvalidParameterError, match="two classes, but this model has 3"):
         three.set_threshold(0.5)

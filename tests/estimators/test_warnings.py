@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 import thinstream as ts
+from thinstream.data.labels import SORTED
+from thinstream.data.tables.memory import from_memory
 from thinstream.errors import EdgeWarning, SortedRowsWarning, ThinstreamWarning
-from thinstream.evaluate.label_order import SORTED
-from thinstream.streams.tables.memory import from_memory
 
 RNG = np.random.default_rng(0)
 Y = RNG.choice([-1, 1], 1200)
 X = RNG.normal(size=(1200, 6)) + 0.5 * Y[:, np.newaxis]
 NOISY = np.hstack([X, np.random.default_rng(5).normal(size=(1200, 200))])
 ORDER = np.argsort(Y, kind="stable")
+CONSTANT = ThinstreamWarning, "the selected model is not better than a constant prediction, by average_precision"
 
 
 def told(action):
@@ -31,7 +32,7 @@ def test_fit_warns_of_rows_sorted_by_class(labels):
     y = RNG.integers(0, labels, len(X))
     [(category, text)] = told(lambda: ts.FSOL().fit(X, np.sort(y)))
     assert category is SortedRowsWarning
-    assert text == f"{SORTED}; shuffle=True takes them in random order"
+    assert text == f"{SORTED}; pass shuffle=True to shuffle them"
     assert not told(lambda: ts.FSOL().fit(X, y))
     assert not told(lambda: ts.FSOL(shuffle=True, random_state=0).fit(X, np.sort(y)))
     assert not told(lambda: ts.FSOL().fit(X[:15], np.sort(y[:15])))  # too few to tell
@@ -58,12 +59,17 @@ def test_the_best_model_at_an_end_of_a_path_is_warned_of():
     def path(low, high):
         return ts.SparsityPath(ts.FSOL(), n=4, l1_min=low, l1_max=high)
 
-    [(category, text)] = told(lambda: path(1e5, 1e6).fit(X, Y))  # no weight is left anywhere
+    constant, (category, text) = told(lambda: path(1e5, 1e6).fit(X, Y))  # no weight is left anywhere
+    assert constant == CONSTANT
     assert category is EdgeWarning
-    text = text.removeprefix("the best model has the lowest l1 of the sweep: there may be better ones beyond it, ")
+    text = text.removeprefix(
+        "the best model has the lowest l1 of the range, and there may be better models beyond it, "
+    )
     assert text == "l1_min=100, l1_max=100000"
     [(_, text)] = told(lambda: path(1e-2, 316.0).fit(NOISY, Y))
-    assert text.endswith("the highest l1 of the sweep: there may be better ones beyond it, l1_min=316, l1_max=316000")
+    assert text.endswith(
+        "the highest l1 of the range, and there may be better models beyond it, l1_min=316, l1_max=316000"
+    )
     assert not told(lambda: path(1e5, 1e6).fit(X[:150], Y[:150]))  # too few to tell
 
 
@@ -71,4 +77,4 @@ def test_no_warning_where_the_best_model_lies_within():
     path = ts.SparsityPath(ts.FSOL(), n=5, l1_min=1e-2, l1_max=1e4)
     assert not told(lambda: path.fit(NOISY, Y))
     assert 0 < np.argmin(path.path_["held_out_error"]) < 4
-    assert not told(lambda: path.choose(max_nnz=1))  # nothing is sparser than the empty one
+    assert told(lambda: path.choose(max_nnz=1)) == [CONSTANT]  # nothing is sparser than the empty one

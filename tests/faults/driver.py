@@ -66,8 +66,8 @@ def fail_once(command, work, said, number, fault):
 
 def content(file):
     """The bytes of a file, or what tells them from others where they are many."""
-    found = file.read_bytes()
-    return found.hex() if len(found) < 1 << 20 else sha256(found).hexdigest()
+    result = file.read_bytes()
+    return result.hex() if len(result) < 1 << 20 else sha256(result).hexdigest()
 
 
 def calls_to_fail(calls):

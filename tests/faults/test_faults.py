@@ -93,13 +93,13 @@ def test_the_old_file_or_the_new_one(shim, template, name):
     if "large.svm" in command:
         (template / "large.svm").write_text(rows(100_000))
     before = {file.name: content(file) for file in template.iterdir()}
-    found = tried(shim, template, [*command, *(["-q"] if command[0] in ("train", "convert", "predict") else [])])
-    good = found["good"]
+    result = tried(shim, template, [*command, *(["-q"] if command[0] in ("train", "convert", "predict") else [])])
+    good = result["good"]
     assert good["code"] == 0, good["said"]
     assert all(good["files"][output] != before.get(output) for output in outputs)
     writes, syncs, renames = good["calls"]
     assert min(writes, syncs, renames) >= 1
-    for run in found["runs"]:
+    for run in result["runs"]:
         files = {file: content for file, content in run["files"].items() if file not in passing}
         what = f"{run['fault']} at call {run['number']}: exit code {run['code']}, {run['said']!r}, {sorted(files)}"
         if run["fault"] in ("interrupted", "short write"):
@@ -117,10 +117,10 @@ def test_the_old_file_or_the_new_one(shim, template, name):
             assert files[file] in ({old, good["files"][file]} if file in outputs else {old}), what
 
 
-def test_a_run_goes_on_from_the_checkpoint_that_a_fault_left(shim, template):
+def test_a_run_resumes_from_the_checkpoint_after_a_fault(shim, template):
     command = [*COMMANDS["checkpoint"][0], "-q"]
-    found = tried(shim, template, command)
-    left = [run for run in found["runs"] if "m.ts.checkpoint" in run["files"]]
+    result = tried(shim, template, command)
+    left = [run for run in result["runs"] if "m.ts.checkpoint" in run["files"]]
     assert left
     folder = template.with_name("resumed")
     for checkpoint in {run["files"]["m.ts.checkpoint"] for run in left}:
@@ -129,5 +129,5 @@ def test_a_run_goes_on_from_the_checkpoint_that_a_fault_left(shim, template):
         (folder / "m.ts.checkpoint").write_bytes(bytes.fromhex(checkpoint))
         code, _, errors = finished(process(*command, "--resume", cwd=folder))
         assert (code, errors) == (0, "")
-        assert (folder / "m.ts").read_bytes().hex() == found["good"]["files"]["m.ts"]
+        assert (folder / "m.ts").read_bytes().hex() == result["good"]["files"]["m.ts"]
         assert not (folder / "m.ts.checkpoint").exists()

@@ -10,7 +10,7 @@ import pytest
 from tests.serve.conftest import made
 from tests.serve.servers import Server
 from thinstream.models.file import read
-from thinstream.serve.places import Places
+from thinstream.serve.folders import ServerPaths
 
 pytestmark = [pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs")]
 
@@ -32,11 +32,11 @@ def small(tmp_path):
 @pytest.fixture
 def server(tmp_path, small):
     made(tmp_path / "m.ts", "ham", "spam")
-    found = Server(small / "data", tmp_path / "m.ts", "--checkpoint-seconds", "1")
-    found.until_ready()
-    yield found
-    found.kill()
-    Places(found.data).clear()
+    result = Server(small / "data", tmp_path / "m.ts", "--checkpoint-seconds", "1")
+    result.until_ready()
+    yield result
+    result.kill()
+    ServerPaths(result.data).clear()
 
 
 def teach(server, number):
@@ -51,7 +51,7 @@ def learned(server, small, expected):
         if place.exists() and read(place).learner.t == 60 + expected:
             return
         time.sleep(0.2)
-    raise AssertionError(server.said())
+    raise AssertionError(server.log_text())
 
 
 def test_a_full_disk(server, small):
@@ -77,10 +77,10 @@ def test_a_read_only_disk(server, small):
     assert server.stop() == 0
     subprocess.run(["mount", "-o", "remount,ro", small], check=True)
     command = [sys.executable, "-m", "thinstream", "serve", "--data", small / "data", "--port", "0"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert found.returncode == 1
-    assert "Read-only file system" in found.stderr
-    assert "Traceback" not in found.stderr
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert "Read-only file system" in result.stderr
+    assert "Traceback" not in result.stderr
     subprocess.run(["mount", "-o", "remount,rw", small], check=True)
     server.start()
     server.until_ready()

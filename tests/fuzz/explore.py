@@ -14,7 +14,7 @@ def main(name, *arguments):
 
     if not numba.config.DISABLE_JIT:
         raise SystemExit("compiled code tells nothing about what it reaches: set NUMBA_DISABLE_JIT=1")
-    with atheris.instrument_imports(include=["thinstream.streams", known(name).place.partition(":")[0]]):
+    with atheris.instrument_imports(include=["thinstream.data", known(name).place.partition(":")[0]]):
         make, twin = maker(name)
     atheris.Setup([sys.argv[0], *arguments], lambda data: outcome(make, twin, data, copied))
     atheris.Fuzz()

@@ -15,28 +15,28 @@ class Known(NamedTuple):
 
 
 FORMATS = {
-    "libsvm": Known("thinstream.streams.text.libsvm:Libsvm", twin="tests.streams.naive_libsvm:disagreement"),
+    "libsvm": Known("thinstream.data.text.libsvm:Libsvm", twin="tests.data.naive_libsvm:disagreement"),
     "libsvm-wide": Known(
-        "thinstream.streams.text.libsvm:Libsvm",
+        "thinstream.data.text.libsvm:Libsvm",
         {"zero_based": True, "dtype": "float64", "limit": 1e300},
-        "tests.streams.naive_libsvm:disagreement",
+        "tests.data.naive_libsvm:disagreement",
         seeds="libsvm",
     ),
-    "vw": Known("thinstream.streams.text.vw:VW"),
-    "csv": Known("thinstream.streams.text.csv:CSV"),
+    "vw": Known("thinstream.data.text.vw:VW"),
+    "csv": Known("thinstream.data.text.csv:CSV"),
     "jsonl": Known(
-        "thinstream.streams.text.jsonl:JSONLines",
+        "thinstream.data.text.jsonl:JSONLines",
         {"weight": "weight", "text": ("text",)},
-        "tests.streams.naive_texts:json_disagreement",
+        "tests.data.naive_texts:json_disagreement",
     ),
     "jsonl-texts": Known(
-        "thinstream.streams.text.jsonl:JSONLines",
+        "thinstream.data.text.jsonl:JSONLines",
         {"text": ("text", "x"), "ngrams": (1, 2), "chars": (2, 3), "stop": ("a", "b"), "binary": True},
-        "tests.streams.naive_texts:json_disagreement",
+        "tests.data.naive_texts:json_disagreement",
         seeds="jsonl",
     ),
     "jsonl-columns": Known(
-        "thinstream.streams.text.jsonl:JSONLines",
+        "thinstream.data.text.jsonl:JSONLines",
         {
             "numeric": ("age", "x"),
             "categorical": ("v",),
@@ -44,34 +44,34 @@ FORMATS = {
             "columns": ("age", "v", "user", "w"),
             "missing": "indicator",
         },
-        "tests.streams.naive_texts:json_disagreement",
+        "tests.data.naive_texts:json_disagreement",
         seeds="jsonl",
     ),
     "csv-texts": Known(
-        "thinstream.streams.text.csv:CSV",
+        "thinstream.data.text.csv:CSV",
         {"text": ("c2", "c3"), "ngrams": (2, 3), "chars": (1, 2), "lower": False, "label": None, "numbered": True},
         seeds="csv",
     ),
     "csv-nothing": Known(
-        "thinstream.streams.text.csv:CSV",
+        "thinstream.data.text.csv:CSV",
         {"missing": "indicator", "dates": ("c2",), "numbered": True, "label": None, "delimiter": None},
         seeds="csv",
     ),
     "vw-crosses": Known(
-        "thinstream.streams.text.vw:VW",
+        "thinstream.data.text.vw:VW",
         {"cross": [("a", "text"), ("text", "text", "b")]},
-        "tests.streams.naive_crosses:vw_disagreement",
+        "tests.data.naive_crosses:vw_disagreement",
         seeds="vw",
     ),
     "csv-crosses": Known(
-        "thinstream.streams.text.csv:CSV",
+        "thinstream.data.text.csv:CSV",
         {"cross": [("c1", "c2"), ("c3", "c3"), ("c3", "c2", "c1")], "text": ("c3",), "label": None, "numbered": True},
         seeds="csv",
     ),
     "jsonl-crosses": Known(
-        "thinstream.streams.text.jsonl:JSONLines",
+        "thinstream.data.text.jsonl:JSONLines",
         {"weight": "weight", "text": ("text",), "cross": [("user", "v"), ("text", "text"), ("age", "user", "text")]},
-        "tests.streams.naive_crosses:json_disagreement",
+        "tests.data.naive_crosses:json_disagreement",
         seeds="jsonl",
     ),
 }

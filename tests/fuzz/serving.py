@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from thinstream.batch import Batch
-from thinstream.learners import Classes
+from thinstream.data.labels import Classes
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 
@@ -340,7 +340,7 @@ def main(arguments=None):
         import atheris
 
         with atheris.instrument_imports(include=["thinstream.serve"]):
-            import thinstream.serve.app  # noqa: F401
+            import thinstream.serve.predictor  # noqa: F401
     print(fuzz(options.requests, not options.unguided, options.seed))
 
 

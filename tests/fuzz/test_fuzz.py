@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.data import naive_libsvm
 from tests.fuzz import checks, run, toys
 from tests.fuzz.formats import FORMATS, exists, maker
 from tests.fuzz.guard import Guarded, copied
 from tests.fuzz.replay import files_in
-from tests.streams import naive_libsvm
-from thinstream.streams.text.protocol import Parsed, ParseError
+from thinstream.data.text.protocol import Parsed, ParseError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="guard pages by mprotect; atheris")
 
@@ -100,7 +100,7 @@ def test_unknown_format(capsys):
     """Is an error that names the others."""
     with pytest.raises(SystemExit, match="2"):
         run.main(["--format", "xml"])
-    assert "there is no format 'xml'; known are libsvm, libsvm-wide, vw, csv, jsonl" in capsys.readouterr().err
+    assert f"there is no format 'xml'; known are {', '.join(FORMATS)}, or module:class" in capsys.readouterr().err
 
 
 @linux

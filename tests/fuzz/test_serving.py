@@ -38,7 +38,7 @@ def test_turned_and_cut():
 def test_what_must_not_be_is_found(tmp_path, monkeypatch):
     """An answer of 5xx, and one that shows a path."""
     with serving.Target(tmp_path) as target:
-        monkeypatch.setattr("thinstream.serve.asking.Said.rows", lambda *given, **named: 1 / 0)
+        monkeypatch.setattr("thinstream.serve.requests.ParsedRequest.rows", lambda *given, **named: 1 / 0)
         with pytest.raises(serving.Finding, match=r"500 .*the request failed; nothing was learned"):
             target.check(next(iter(serving.seeds())))
         with pytest.raises(serving.Finding, match="secret"):

@@ -8,7 +8,7 @@ import ctypes
 import numba
 import numpy as np
 
-from thinstream.streams.text.protocol import Parsed, ParseError
+from thinstream.data.text.protocol import Parsed, ParseError
 
 NEWLINE, PLUS, MINUS, ZERO, NINE = 10, 43, 45, 48, 57
 LIMIT = 10**9

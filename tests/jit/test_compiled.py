@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ import pytest
 
 from thinstream import jit
 from thinstream.jit import INTERPRETED, Compiled
+from thinstream.jit.cache import CodeFile
 
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled when jit is disabled")
 
@@ -207,6 +209,31 @@ def test_threads_that_meet_new_types_compile_once():
     assert len(function._entries) == 1
 
 
+@compiled_only
+def test_compilations_are_watched_inside_the_block_only(monkeypatch):
+    monkeypatch.setattr(CodeFile, "find", lambda self: None)
+    monkeypatch.setattr(CodeFile, "write", lambda self, folder, code: None)
+    events = []
+
+    @contextmanager
+    def watch():
+        events.append("begin")
+        yield
+        events.append("end")
+
+    functions = [Compiled(double) for _ in range(2)]
+    with jit.watch_compiling(watch()):
+        assert functions[0](2.0) == 4.0
+        assert functions[0](3.0) == 6.0
+    assert events == ["begin", "end"]
+    assert functions[1](2.0) == 4.0
+    assert events == ["begin", "end"]
+
+
+def double(number):
+    return number * 2.0
+
+
 class Colour(enum.IntEnum):
     RED = 1
 
@@ -236,11 +263,11 @@ BITS = """
 import hashlib, json, sys
 import scipy.sparse as sp
 import thinstream as ts
-from tests.rules.golden import stream
+from tests.algorithms.online.golden import stream
 rows, found = stream(), {}
 for name in sys.argv[1:] or [algorithm.name for algorithm in ts.algorithms("online")]:
     model = ts.make(name, dtype="float64").fit(sp.csr_matrix(rows.X), rows.y)
-    found[name] = hashlib.sha256(b"".join(a.tobytes() for a in model._model.learner.memory)).hexdigest()
+    found[name] = hashlib.sha256(b"".join(a.tobytes() for a in model._model.learner.outputs.one.memory)).hexdigest()
 print(json.dumps(found))
 """
 
@@ -272,5 +299,6 @@ def test_import_is_lazy():
 
 def test_learners_do_without_scikit_learn():
     """The layer below the estimators never imports scikit-learn."""
-    program = "import sys, thinstream.learners as l; l.Learner('ssol', n_features=3); print('sklearn' in sys.modules)"
+    program = "import sys; from thinstream.lanes.learner import Learner; Learner('ssol', n_features=3); "
+    program += "print('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.strip() == "False"

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import config
 
+from thinstream.algorithms.registry import algorithms
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.engine.parameters import OneOf
-from thinstream.lanes import Lanes
-from thinstream.learners import Learner, algorithms
+from thinstream.lanes.lanes import Lanes
+from thinstream.lanes.learner import Learner
 
 #: Compiled every day; the others are compiled by `make test-slow`, and interpreted every day.
 COMPILED = ("SSOL",)

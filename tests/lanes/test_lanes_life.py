@@ -8,8 +8,8 @@ import pytest
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, UnknownNameError
-from thinstream.lanes import Lanes
-from thinstream.learners import Frozen, Learner
+from thinstream.lanes.lanes import Lanes
+from thinstream.lanes.learner import Frozen, Learner
 
 WIDTH = 30
 
@@ -103,9 +103,9 @@ def test_a_lane_by_its_number():
 
 
 def test_what_lanes_refuse():
-    with pytest.raises(InvalidParameterError, match="parameters of one model at least"):
+    with pytest.raises(InvalidParameterError, match="parameters of at least one model"):
         Lanes("fsol", [])
-    with pytest.raises(UnknownNameError, match="no algorithm is called 'fsoll'"):
+    with pytest.raises(UnknownNameError, match="unknown algorithm 'fsoll'"):
         Lanes("fsoll", [{}])
     with pytest.raises(InvalidParameterError, match="FSOL: eta must be a number > 0, got -1"):
         Lanes("fsol", [{}, {"eta": -1}])
@@ -127,13 +127,13 @@ def test_lanes_that_cannot_be_kept():
 
 def test_models_that_cannot_be_lanes():
     model = Learner("fsol", n_features=3)
-    with pytest.raises(InvalidParameterError, match="one model at least"):
+    with pytest.raises(InvalidParameterError, match="at least one model"):
         Lanes.of([])
     with pytest.raises(InvalidParameterError, match="agree in algorithm: model 1 has 'AROW', model 0 has 'FSOL'"):
         Lanes.of([model, Learner("arow", n_features=3)])
     with pytest.raises(InvalidParameterError, match="agree in n_features: model 1 has 4, model 0 has 3"):
         Lanes.of([model, Learner("fsol", n_features=4)])
-    with pytest.raises(InvalidParameterError, match="model 0 has its weights only"):
+    with pytest.raises(InvalidParameterError, match="model 0 has only its weights"):
         Lanes.of([Frozen.of(model)])
 
 
@@ -183,7 +183,7 @@ def test_untidy_rows_are_tidied():
 
 
 def test_growing_and_pieces(monkeypatch):
-    monkeypatch.setattr("thinstream.learners.learner.BLOCK", 50)  # rows are converted a few at a time
+    monkeypatch.setattr("thinstream.lanes.learner.BLOCK", 50)  # rows are converted a few at a time
     parameters = [{"eta": 0.5}, {"eta": 1.0}]
     lanes = Lanes("fsol", parameters, n_features=2, grow=True, fit_intercept=[True, False])
     alone = [Learner("fsol", n_features=2, grow=True, fit_intercept=k == 0, **p) for k, p in enumerate(parameters)]

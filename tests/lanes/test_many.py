@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from tests.lanes.cuda.cases import spread, variants
+from thinstream.algorithms.registry import find, rule_of
+from thinstream.engine.protocol import require_sound
 from thinstream.errors import InvalidParameterError
-from thinstream.lanes.lane import make_lanes
-from thinstream.lanes.many import rules_of
-from thinstream.learners import find
-from thinstream.learners.learner import require_sound
-from thinstream.learners.registry import rule_of
+from thinstream.lanes.lane import make_lanes, rules_of
 
 
 @pytest.mark.parametrize(("name", "choice"), list(variants()), ids=str)
@@ -52,5 +50,5 @@ def test_what_is_not_allowed_is_told_as_of_one(name, bad):
 
 
 def test_a_state_that_cannot_begin_is_told():
-    with pytest.raises(InvalidParameterError, match="cannot hold the state"):
+    with pytest.raises(InvalidParameterError, match="does not fit into"):
         make_lanes("arow", [{"a": 1.0}, {"a": 1e-44}], 3, "float32", False, False, None)

@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 import thinstream as ts
+from thinstream.algorithms.registry import algorithms, find
 from thinstream.batch import Batch
-from thinstream.compact import narrow_learner
+from thinstream.data.labels import Classes
 from thinstream.engine.loop import Costs
+from thinstream.engine.memory import kept_width, record_views
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError, WeightsOnlyError
-from thinstream.learners import Classes, Frozen, Learner, algorithms, find, make_learner
-from thinstream.learners.memory import kept_width, record_views
-from thinstream.models import Model, Names, read, write
+from thinstream.lanes.learner import Frozen, Learner
 from thinstream.models.container import canonical, digest, put
-from thinstream.models.file import FORMAT
+from thinstream.models.file import FORMAT, read, write
+from thinstream.models.model import Model, Names, make_learner
 
 NAMES = [algorithm.name for algorithm in algorithms("online")]
 PARAMETERS = {
@@ -89,10 +90,10 @@ def test_going_on_after_loading_is_going_on(name, seed, d, dtype, intercept, gro
         model.learner.learn(piece)
         write(folder / "cut", model)
         resumed = read(folder / "cut")
-        same_bits(model.learner, resumed.learner)
+        same_bits(model.learner.outputs.one, resumed.learner.outputs.one)
         assert resumed.learner.parameters == model.learner.parameters
         np.testing.assert_array_equal(model.learner.learn(last), resumed.learner.learn(last))
-        same_bits(model.learner, resumed.learner)
+        same_bits(model.learner.outputs.one, resumed.learner.outputs.one)
         write(folder / "one", model)
         write(folder / "other", resumed)
         assert (folder / "one").read_bytes() == (folder / "other").read_bytes()
@@ -106,7 +107,7 @@ def test_weights_alone_predict_with_the_same_bits(name, dtype, intercept, tmp_pa
     learner = learned(name, d=40, dtype=dtype, fit_intercept=intercept, **PARAMETERS.get(name, {}))
     rows = stream(np.random.default_rng(9), 50, 40)
     write(tmp_path / "m", Model(learner, LABELS), "weights")
-    frozen = read(tmp_path / "m").learner
+    frozen = read(tmp_path / "m").learner.outputs.one
     assert isinstance(frozen, Frozen)
     for one in (frozen, Frozen.of(learner), Frozen.of(frozen)):
         assert one.scores(rows).tobytes() == learner.scores(rows).tobytes()
@@ -119,9 +120,9 @@ def test_weights_alone_predict_with_the_same_bits(name, dtype, intercept, tmp_pa
         assert one.parameters == learner.parameters
     write(tmp_path / "again", Model(frozen, LABELS), "weights")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
-    with pytest.raises(WeightsOnlyError, match=f"this {name} has its weights only.*saved in full"):
+    with pytest.raises(WeightsOnlyError, match=f"this {name} has only its weights.*saved in full"):
         frozen.learn(rows)
-    with pytest.raises(WeightsOnlyError, match="save it with its weights only"):
+    with pytest.raises(WeightsOnlyError, match="Save it with weights_only=True"):
         write(tmp_path / "m", Model(frozen, LABELS))
 
 
@@ -165,8 +166,8 @@ def test_everything_around_a_learner_comes_back(tmp_path):
         ({"feature_space": {"a": float("nan")}}, r"space\['a'\]: only .*finite numbers.*got nan"),
         ({"classes": Classes(b"a", b"b")}, "classes: .*got b'a'"),
         ({"classes": Classes(None, 1)}, "classes: labels must be strings, numbers or booleans to be stored, got None"),
-        ({"arrays": {"z": np.array([1j])}}, "array 'arrays/z' must be of booleans, integers or floats, got complex128"),
-        ({"arrays": {"\ud800": np.zeros(1)}}, "names must be strings that UTF-8 can hold"),
+        ({"arrays": {"z": np.array([1j])}}, "array 'arrays/z' must have booleans, integers or floats, got complex128"),
+        ({"arrays": {"\ud800": np.zeros(1)}}, "names must be strings that can be encoded in UTF-8"),
         ({"names": Names(np.array([1, 1]), ["a", "b"])}, "names: indices must be ≥ 0, sorted and unique"),
         ({"names": Names(np.array([1]), ["a", "b"])}, "one index per name is needed, got 1 indices and 2 names"),
     ],
@@ -188,7 +189,7 @@ def test_untouched_features_and_room_to_grow_take_no_space(tmp_path):
     learner.learn(stream(np.random.default_rng(0), 20, 30))
     write(tmp_path / "m", Model(learner, LABELS))
     assert (tmp_path / "m").stat().st_size < 2_000
-    same_bits(learner, read(tmp_path / "m").learner)
+    same_bits(learner, read(tmp_path / "m").learner.outputs.one)
     dense = learned("arow", d=30, n=200)
     write(tmp_path / "m", Model(dense, LABELS))
     found = load_file(tmp_path / "m")
@@ -201,7 +202,7 @@ def test_a_touched_record_may_look_fresh_but_for_a_sign(tmp_path):
     learner = Learner("perceptron", n_features=100)
     learner.memory.state[7] = -0.0
     write(tmp_path / "m", Model(learner, LABELS))
-    assert np.signbit(read(tmp_path / "m").learner.memory.state[7])
+    assert np.signbit(read(tmp_path / "m").learner.outputs.one.memory.state[7])
 
 
 def test_other_tools_can_read_it(tmp_path):
@@ -256,19 +257,19 @@ def test_what_is_no_model_file(tmp_path):
         assert str(caught.value).startswith(f"{file}: ")
         return str(caught.value).removeprefix(f"{file}: ")
 
-    assert message() == "there is no such file"
+    assert message() == "does not exist"
     file.write_bytes(b"")
     assert message() == "is empty"
     for content in (b"hello", b"\xff" * 50, b"PK\x03\x04" + b"0" * 100, b"\x80\x05pickle" * 9, bytes(8), b"\n" * 99):
         file.write_bytes(content)
         assert message() == "is not a model file"
     save_file({"weight": np.ones(3)}, file)
-    assert message() == "is not a model file: a safetensors file, but not one of thinstream"
+    assert message() == "is a safetensors file, but not a model file of thinstream"
     save_file({"weight": np.ones(3)}, file, metadata={"format": "pt"})
-    assert message() == "is not a model file: a safetensors file, but not one of thinstream"
+    assert message() == "is a safetensors file, but not a model file of thinstream"
     for text in ("", "[]", "{", "[" * 100_000, '{"a": 1}', "NaN"):
         save_file({"weight": np.ones(3)}, file, metadata={"thinstream": text})
-        assert "damaged: its description is not as it was written" in message()
+        assert "damaged: its description was changed" in message()
     save_file({}, file, metadata={"thinstream": "{}"})
     assert "checksum" in message()
     file.unlink()
@@ -305,8 +306,8 @@ def reforged(path, arrays=None, **changes):
         ({"format": FORMAT + 1}, "has format version 2, but .* supports only version 1"),
         ({"format": 0}, "has format version 0, but .* supports only version 1"),
         ({"format": True}, "checksum"),
-        ({"algorithm": "Nonesuch"}, "no algorithm is called 'Nonesuch'"),
-        ({"algorithm": 3}, "its algorithm is 3, not of type str"),
+        ({"algorithm": "Nonesuch"}, "unknown algorithm 'Nonesuch'"),
+        ({"algorithm": 3}, "its algorithm must be of type str, got 3"),
         ({"algorithm": "fsol"}, "FSOL has no parameter 'B'"),
         ({"parameters": {"B": -1}}, "SOFS: B must be a whole number ≥ 1, got -1"),
         ({"parameters": {"C": 1}}, "SOFS has no parameter 'C'"),
@@ -314,23 +315,23 @@ def reforged(path, arrays=None, **changes):
         ({"dtype": "float64"}, "its array 'state' is float32"),
         ({"dtype": "int8"}, "dtype must be 'float32' or 'float64', got 'int8'"),
         ({"n_features": 7}, "its array 'state' is float32 of shape \\(6, 2\\), not float32 of shape \\(7, 2\\)"),
-        ({"n_features": -1}, "it has -1 features"),
-        ({"n_features": 10**17}, "too large for this machine's memory|this machine has|cannot|too big"),
-        ({"n_features": 10**30}, "is not a model this library can load"),
-        ({"n_features": True}, "its n_features is True, not of type int"),
-        ({"costs": {"negative": -1.0, "positive": 1.0, "balanced": False}}, "the costs"),
-        ({"costs": {"surprise": 1}}, "is not a model this library can load"),
-        ({"classes": ["a"]}, "is not a model this library can load"),
-        ({"classes": ["a", "a"]}, r"its classes are not different, \['a', 'a'\]"),
-        ({"classes": None}, "is not a model this library can load"),
+        ({"n_features": -1}, "its number of features must be ≥ 0"),
+        ({"n_features": 10**17}, "does not fit into memory|this machine has|cannot|too big"),
+        ({"n_features": 10**30}, "is not a model that this version can load"),
+        ({"n_features": True}, "its n_features must be of type int, got True"),
+        ({"costs": {"negative": -1.0, "positive": 1.0, "balanced": False}}, "class costs > 0"),
+        ({"costs": {"surprise": 1}}, "is not a model that this version can load"),
+        ({"classes": ["a"]}, "is not a model that this version can load"),
+        ({"classes": ["a", "a"]}, r"its classes must be different, got \['a', 'a'\]"),
+        ({"classes": None}, "is not a model that this version can load"),
         ({"grade": "weights"}, "its array 'indices' is missing"),
-        ({"grade": "half"}, "its grade is 'half', not 'full' or 'weights'"),
-        ({"arrays": {"own": np.array([0.0, 1e9, 1.0, 1.0])}}, "the state of SOFS contradicts itself"),
-        ({"arrays": {"own": np.array([3.0, 3.0, 1.0, 1.0])}}, "the state of SOFS contradicts itself"),
-        ({"arrays": {"clocks": np.full((6, 1), 2.0)}}, "the state of SOFS contradicts itself"),
+        ({"grade": "half"}, "its grade must be 'full' or 'weights', got 'half'"),
+        ({"arrays": {"own": np.array([0.0, 1e9, 1.0, 1.0])}}, "the state of SOFS is inconsistent"),
+        ({"arrays": {"own": np.array([3.0, 3.0, 1.0, 1.0])}}, "the state of SOFS is inconsistent"),
+        ({"arrays": {"clocks": np.full((6, 1), 2.0)}}, "the state of SOFS is inconsistent"),
         ({"arrays": {"clocks": np.full((6, 1), np.nan)}}, "its array 'clocks' has numbers that are not finite"),
-        ({"arrays": {"counts": np.full(5, -1)}}, "its counters are"),
-        ({"arrays": {"indices": np.array([0, 0])}}, "its array 'indices' is not sorted and unique from 0 to 5"),
+        ({"arrays": {"counts": np.full(5, -1)}}, "its counters must be"),
+        ({"arrays": {"indices": np.array([0, 0])}}, "its array 'indices' must be sorted and unique, from 0 to 5"),
     ],
 )
 def test_contents_are_checked_even_if_the_checksum_fits(changes, message, tmp_path):
@@ -393,7 +394,7 @@ def test_sizes_are_not_believed(name, parameters, grade, tmp_path):
             if grade == "weights" and find(name).kind == "online":  # keeps what is not 0, however many there are
                 learner = read(path).learner
                 assert learner.n_features == n_features
-                assert narrow_learner(learner).n_features == learner.nnz + 1
+                assert learner.n_slots == learner.nnz + 1
             else:
                 with pytest.raises(ModelFileError, match=r"shape|this machine has|memory"):
                     read(path)
@@ -414,7 +415,9 @@ def test_sizes_of_own_arrays_and_of_all_classes_are_not_believed(tmp_path):
         arrays = load_file(unlearned(path, "AROW", {}, n_features=0))
         arrays = {f"{k}/{name}": array for k in range(count) for name, array in arrays.items()}
         arrays |= {f"{k}/indices": np.empty(0, np.int32) for k in range(count)} | {"mistakes": np.zeros(1, np.int64)}
-        with pytest.raises(ModelFileError, match=r"AROW of 1000 classes need .* GB, this machine has"):
+        with pytest.raises(
+            ModelFileError, match=r"AROW of 1000 classes needs .* GB of memory .*, but this machine has"
+        ):
             read(reforged(path, arrays, n_features=10**9, classes=classes, costs=[costs] * count))
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
@@ -455,7 +458,7 @@ def test_declared_numbers_allocate_nothing_that_the_file_does_not_have(tmp_path)
 def test_members_of_a_blend_that_left_it_are_checked(tmp_path):
     ts.Auto(portfolio=["fsol", "arow"]).fit(np.eye(4), [0, 1, 0, 1]).save(tmp_path / "m")
     wrong = {"learner": 7, "parameters": {}, "scale": None, "normalize": None}
-    model = read(tmp_path / "m").learner
+    model = read(tmp_path / "m").learner.outputs.one
     model.keep(np.array([0]))
     write(tmp_path / "m", Model(model, Classes("a", "b")))
     reforged(tmp_path / "m", members=[model.record.members[0].described, wrong])
@@ -469,7 +472,7 @@ def test_a_text_in_a_file_makes_it_no_file_of_a_batch_method(tmp_path):
         learner = Learner("fsol", n_features=2)
         write(tmp_path / "m", Model(learner, Classes(text, "b"), {"kind": text}, Names.of([text]), {"batch": text}))
         model = read(tmp_path / "m")
-        assert (type(model.learner), model.classes[0], model.extra) == (Learner, text, {"batch": text})
+        assert (type(model.learner.outputs.one), model.classes[0], model.extra) == (Learner, text, {"batch": text})
 
 
 def test_a_file_of_an_unknown_version_is_refused(tmp_path):
@@ -495,8 +498,11 @@ def test_every_sofs_state_that_is_learned_is_sound():
 MAKE = """
 import sys, numpy as np
 from thinstream.batch import Batch
-from thinstream.learners import Classes, Learner
-from thinstream.models import Model, Names, write
+from thinstream.models.file import write
+from thinstream.models.model import Model
+from thinstream.models.model import Names
+from thinstream.data.labels import Classes
+from thinstream.lanes.learner import Learner
 assert "sklearn" not in sys.modules and "safetensors" not in sys.modules
 learner = Learner("fsol", n_features=4, eta=0.3)
 rows = Batch.of(np.array([0, 2, 3]), np.array([0, 2, 1]), np.array([1.0, 2, 3]), 4, y=np.array([1, -1], np.int8))

@@ -8,20 +8,19 @@ import numpy as np
 import pytest
 
 import thinstream as ts
+from tests.export.test_preparation import KINDS, WIDTH, rows, trained
 from tests.models.test_models import reforged
-from tests.models.test_prepared_exports import KINDS, WIDTH, rows, trained
-from thinstream.blend.head import ALIKE
-from thinstream.blend.portfolio import COUNTING
-from thinstream.blend.serving import served
+from thinstream.data.labels import Classes
+from thinstream.engine.rows import unit_rows
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
-from thinstream.learners import Classes
-from thinstream.models import packing, packing_scales
+from thinstream.models import packing
+from thinstream.models import packing as packing_scales
+from thinstream.models.blend import COUNTING
 from thinstream.models.container import get
 from thinstream.models.file import read, write
+from thinstream.models.head import ALIKE
 from thinstream.models.model import Model
-from thinstream.models.packing_blend import full_blend
-from thinstream.models.packing_scales import SMALL, lengthened
-from thinstream.preparing.unit_rows import unit_rows
+from thinstream.models.packing import SMALL, full_blend, lengthened
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
@@ -76,7 +75,7 @@ def test_a_loaded_model_normalizes_if_its_stream_did(tmp_path):
     again = read(path)
     again.learner.learn(batch)
     saved.learner.learn(_with(batch, first))
-    assert again.learner.inner.weights().tobytes() == saved.learner.weights().tobytes()
+    assert again.learner.outputs.weights().tobytes() == saved.learner.weights().tobytes()
     assert ts.load(path).get_params()["normalize"] == "l2"
 
 
@@ -94,9 +93,9 @@ def test_damaged_scales_are_refused(kind, tmp_path):
     for changed, message in (
         ({name: arrays[name][1:]}, "its array"),
         ({name: arrays[name].astype(np.float32)}, "is float32"),
-        ({name: -arrays[name]}, "not all 0 or above"),
-        ({"scales/indices": arrays["scales/indices"][::-1]}, "not sorted"),
-        ({"scales/indices": arrays["scales/indices"] + 1000}, "not sorted and unique from 0 to"),
+        ({name: -arrays[name]}, "must all be ≥ 0"),
+        ({"scales/indices": arrays["scales/indices"][::-1]}, "must be sorted"),
+        ({"scales/indices": arrays["scales/indices"] + 1000}, "must be sorted and unique, from 0 to"),
     ):
         with pytest.raises(ModelFileError, match=message):
             packing.unpack(head, arrays | changed)
@@ -105,7 +104,7 @@ def test_damaged_scales_are_refused(kind, tmp_path):
         for bad in (np.empty(0), -arrays["scales/rows"]):
             with pytest.raises(ModelFileError, match="its "):
                 packing.unpack(head, arrays | {"scales/rows": bad})
-    with pytest.raises(ModelFileError, match="and not how"):
+    with pytest.raises(ModelFileError, match="preparation of rows is empty"):
         packing.unpack(head | {"preparation": {"scale": None, "normalize": None}}, arrays)
     with pytest.raises(InvalidParameterError, match="scale must be"):
         packing.unpack(head | {"preparation": {"scale": "no", "normalize": None}}, arrays)
@@ -116,13 +115,13 @@ def test_asking_both_the_stream_and_the_model_is_an_error(tmp_path):
     path.write_text("1 1:3 2:4\n-1 1:1\n" * 20)
     stream = ts.open_stream(path, normalize="l2")
     for given in ({"normalize": "l2"}, {"scale": "max"}):
-        with pytest.raises(InvalidParameterError, match="leave the stream's out"):
+        with pytest.raises(InvalidParameterError, match="Remove normalize from the stream"):
             ts.FSOL(**given).fit_stream(stream)
     one, other = ts.FSOL().fit_stream(stream), ts.FSOL(normalize="l2").fit_stream(ts.open_stream(path))
     assert np.array_equal(one.coef_, other.coef_)
-    with pytest.raises(InvalidParameterError, match="leave the stream's out"):
+    with pytest.raises(InvalidParameterError, match="Remove normalize from the stream"):
         next(other.predict_stream(stream))
-    with pytest.raises(InvalidInputError, match="they would not mean the same"):
+    with pytest.raises(InvalidInputError, match="Read the rows with the same options"):
         next(one.predict_stream(ts.open_stream(path)))
     one.save(tmp_path / "m.ts")
     loaded = ts.load(tmp_path / "m.ts")
@@ -151,7 +150,7 @@ def test_scales_of_thin_models_are_short_and_nothing_is_lost(kind, several, tmp_
     exact, short = (
         one.scales.divisors(3000)
         for each in (model, small)
-        for one in served(each._model.learner).preparation.each
+        for one in each._model.learner.served().preparation.each
         if one.scales is not None
     )
     np.testing.assert_allclose(short, exact, rtol=1e-7)
@@ -203,7 +202,7 @@ def test_decompressed_scales_are_bounded_whatever_the_header_declares(n_features
 def test_a_bomb_without_a_header_is_refused(tmp_path):
     ts.AROW(**UNIT).fit(np.eye(4), [0, 1, 0, 1]).save(tmp_path / "m", weights_only=True)
     reforged(tmp_path / "m", {"scales/squares.short": np.frombuffer(zeros(1), np.uint8)}, preparation=None)
-    with pytest.raises(ModelFileError, match="its preparation of rows is None"):
+    with pytest.raises(ModelFileError, match="no valid preparation of rows: None"):
         ts.load(tmp_path / "m")
 
 
@@ -224,13 +223,15 @@ def test_how_much_rows_count_in_a_head_is_kept(tmp_path):
     X, y = np.eye(4), [0, 1, 0, 1]
     for portfolio, counting in ((None, COUNTING), (["arow", "fsol"], ALIKE)):
         ts.Auto(portfolio=portfolio).fit(X, y).save(tmp_path / "m")
-        assert ts.load(tmp_path / "m")._model.learner.head.counting == counting
+        assert ts.load(tmp_path / "m")._model.learner.outputs.one.head.counting == counting
 
 
 def test_in_files_that_do_not_say_how_much_rows_count_all_count_alike(tmp_path, monkeypatch):
     model = ts.Auto().fit(np.eye(4), [0, 1, 0, 1])
-    assert "head/counting" in full_blend(model._model.learner)
-    arrays = {name: array for name, array in full_blend(model._model.learner).items() if name != "head/counting"}
+    assert "head/counting" in full_blend(model._model.learner.outputs.one)
+    arrays = {
+        name: array for name, array in full_blend(model._model.learner.outputs.one).items() if name != "head/counting"
+    }
     monkeypatch.setattr("thinstream.models.packing.full_blend", lambda *_: arrays)
     model.save(tmp_path / "m")
-    assert ts.load(tmp_path / "m")._model.learner.head.counting == ALIKE
+    assert ts.load(tmp_path / "m")._model.learner.outputs.one.head.counting == ALIKE

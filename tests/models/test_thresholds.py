@@ -6,14 +6,14 @@ import json
 import numpy as np
 import pytest
 
-from tests.models.linear_models import made
-from tests.models.test_cheader import run_c
+from tests.export.linear_models import made
+from tests.export.test_c import run_c
 from thinstream.batch import Batch
+from thinstream.data.labels import Classes
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError, ModelFileError
-from thinstream.learners import Classes
-from thinstream.models import Model, read, write
-from thinstream.models.exports import FORMATS, LinearModel
-from thinstream.models.model import score_of
+from thinstream.export import FORMATS, LinearModel
+from thinstream.models.file import read, write
+from thinstream.models.model import Model, score_of
 
 WEIGHTS = [0.0, 1.0, -2.0, 0.5]
 EXAMPLES = [([1], [1.5]), ([1], [0.75]), ([2], [1.0]), ([1, 3], [0.5, 0.5]), ([], [])]
@@ -51,12 +51,12 @@ def test_a_forged_threshold_is_refused(tmp_path):
     model = model_of(0.5)
     object.__setattr__(model, "threshold", 7)
     write(tmp_path / "m.ts", model)
-    with pytest.raises(ModelFileError, match="its threshold is 7, not a finite number"):
+    with pytest.raises(ModelFileError, match="its threshold must be a finite number, got 7"):
         read(tmp_path / "m.ts")
 
 
 def test_two_classes_only():
-    with pytest.raises(InvalidParameterError, match="a threshold is for two classes, this model has 3"):
+    with pytest.raises(InvalidParameterError, match="a threshold needs a model of two classes, but this model has 3"):
         model_of(0.5, classes=("a", "b", "c"))
     model = Model.fresh("arow", Classes("a", "b", "c"), n_features=4)
     with pytest.raises(InvalidInputError, match="two classes"):
@@ -68,7 +68,7 @@ def test_models_to_merge_agree_in_it():
     for model in models:
         model.learner.learn(Batch.of(np.array([0, 1]), np.array([2]), np.ones(1, np.float32), 4, np.ones(1, np.int8)))
     assert models[0].merge(models[1]).threshold == 0.5
-    with pytest.raises(MergeError, match=r"agree in their threshold, got 0\.5 and 0\.25"):
+    with pytest.raises(MergeError, match=r"agree in threshold, got 0\.5 and 0\.25"):
         models[0].merge(models[2])
 
 
@@ -76,9 +76,7 @@ def test_probabilities_and_scores():
     logistic = model_of(0.0, "ftrlproximal")
     assert logistic.has_probabilities
     assert score_of(0.8, logistic) == pytest.approx(np.log(4))
-    with pytest.raises(
-        InvalidParameterError, match=r"a probability between 0 and 1, as the loss is logistic, got 1\.5"
-    ):
+    with pytest.raises(InvalidParameterError, match=r"a probability between 0 and 1 for this model, got 1\.5"):
         score_of(1.5, logistic)
     plain = model_of(0.0)
     assert score_of(-1.5, plain) == -1.5
@@ -135,5 +133,5 @@ def test_json_and_text_have_it():
 
 def test_exports_follow_the_model():
     assert LinearModel.of(model_of(0.5)).threshold == 0.5
-    with pytest.raises(InvalidInputError, match="a finite threshold is for two classes, got nan"):
+    with pytest.raises(InvalidInputError, match="the threshold must be finite, and 0 unless there are two"):
         made(WEIGHTS, threshold=np.nan).check()

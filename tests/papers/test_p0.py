@@ -38,7 +38,7 @@ from papers.running import run
 from papers.writing import write_page
 
 from thinstream.engine.loop import Costs
-from thinstream.learners import make_learner
+from thinstream.models.model import make_learner
 
 ALL = [experiment for name, experiment in experiments().items() if name.startswith("p0-")]
 

@@ -5,10 +5,10 @@ import pytest
 
 from tests.serve.servers import Server
 from thinstream.batch import Batch
-from thinstream.learners import Classes
+from thinstream.data.labels import Classes
 from thinstream.models.file import write
 from thinstream.models.model import Model
-from thinstream.serve.places import Places
+from thinstream.serve.folders import ServerPaths
 
 
 def made(path, *labels, n=60, seed=0, **options):
@@ -41,17 +41,23 @@ def server(models, tmp_path_factory):
     """A server of both, and of a fresh one of named features."""
     data = tmp_path_factory.mktemp("server") / "data"
     files = [path for path, _ in models.values()]
-    found = Server(data, *files, "--new", "fresh:arow:ham,spam", "--max-rows", "300", "--max-body", "200000")
-    found.until_ready()
-    yield found
-    assert found.stop() == 0
+    result = Server(data, *files, "--new", "fresh:arow:ham,spam", "--max-rows", "300", "--max-body", "200000")
+    result.until_ready()
+    yield result
+    assert result.stop() == 0
     assert "Traceback" not in (data.parent / "log.txt").read_text()
 
 
 @pytest.fixture
-def places(tmp_path):
+def paths(tmp_path):
     """The folder of a server, held by this process."""
-    places = Places(tmp_path / "data")
-    with places.held():
-        yield places
-        places.clear()
+    paths = ServerPaths(tmp_path / "data")
+    with paths.held():
+        yield paths
+        paths.clear()
+
+
+@pytest.fixture(autouse=True)
+def all_levels(caplog):
+    """Let tests read everything that the server's modules log in this process."""
+    caplog.set_level("INFO", "thinstream.serve")

@@ -19,7 +19,7 @@ class Server:
     """``thinstream serve`` on a free port of this machine."""
 
     def __init__(self, data, *arguments):
-        self.data, self._arguments, self.port = Path(data), [str(each) for each in arguments], 0
+        self.data, self._arguments, self.port = Path(data), [str(item) for item in arguments], 0
         self.start()
 
     def start(self):
@@ -35,28 +35,32 @@ class Server:
             *self._arguments,
         ]
         self.log = open(self.data.parent / "log.txt", "a+")  # noqa: SIM115
-        found = [SOURCE, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, found))}
+        result = [SOURCE, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, result))}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
-        line = self.process.stdout.readline()
-        found = re.search(r"on (http\S+)", line)
-        assert found, self.said()
-        self.url, self.port = found[1], int(found[1].rpartition(":")[2])
+        if "json" in self._arguments:  # then the address is in the log only
+            while not (result := re.search(r"on (http[^\s\"]+)", self.log_text())) and self.process.poll() is None:
+                time.sleep(0.02)
+        else:
+            result = re.search(r"on (http\S+)", self.process.stdout.readline())
+        assert result, self.log_text()
+        self.url, self.port = result[1], int(result[1].rpartition(":")[2])
 
-    def said(self):
+    def log_text(self):
         self.log.seek(0)
         return self.log.read()
 
-    def until_ready(self, seconds=60.0):
+    def until_ready(self, seconds=300.0):
+        """Wait until it predicts and has learned its journal. Compiling may take minutes on a busy machine."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             try:
-                if self.get("/v2/health/ready")[0] == 200:
+                if self.get("/v2/health/ready")[0] == self.get("/v2/health/learning")[0] == 200:
                     return
             except OSError:
                 pass
             time.sleep(0.05)
-        raise AssertionError(self.said())
+        raise AssertionError(self.log_text())
 
     def ask(self, path, body=None, kind="application/json", **headers):
         """(status, body, headers) of a request."""
@@ -79,13 +83,13 @@ class Server:
 
     def children(self):
         """Ids of its processes."""
-        found = []
+        result = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
                 fields = stat.read_text().rpartition(")")[2].split()
                 if int(fields[1]) == self.process.pid and fields[0] != "Z":
-                    found.append(int(stat.parent.name))
-        return sorted(found)
+                    result.append(int(stat.parent.name))
+        return sorted(result)
 
     def kill(self):
         """SIGKILL to all, the one that starts others first."""

@@ -9,11 +9,10 @@ from tests.serve.conftest import made
 from thinstream.errors import InvalidInputError
 from thinstream.models.file import read
 from thinstream.serve import Limits, create_app
-from thinstream.serve.places import Places
-from thinstream.serve.refusals import Refused
-from thinstream.serve.registering import register
-from thinstream.serve.served import ServedModels
-from thinstream.serve.sharing import publish
+from thinstream.serve.folders import ServerPaths
+from thinstream.serve.served_models import ServedModels, register
+from thinstream.serve.shared_memory import publish
+from thinstream.serve.wire import Refused
 
 
 async def ask(app, path, body, host="localhost:8000"):
@@ -33,29 +32,29 @@ async def ask(app, path, body, host="localhost:8000"):
         "root_path": "",
     }  # fmt: skip
     await app(scope, receive, send)
-    return sent[0]["status"], json.loads(b"".join(each.get("body", b"") for each in sent[1:]))
+    return sent[0]["status"], json.loads(b"".join(item.get("body", b"") for item in sent[1:]))
 
 
 def test_a_process_of_a_server_that_was_killed(tmp_path):
     """It puts off whoever still asks it, when the next server has cleared what they shared; a model is not unknown."""
     made(tmp_path / "m.ts", "ham", "spam")
-    places = Places(tmp_path / "data")
-    with places.held():
-        register(places, [tmp_path / "m.ts"])
-        publish(places.weights("m"), read(tmp_path / "m.ts"), version=1)
-        models = ServedModels(places, Limits())
+    paths = ServerPaths(tmp_path / "data")
+    with paths.held():
+        register(paths, [tmp_path / "m.ts"])
+        publish(paths.weights("m"), read(tmp_path / "m.ts"), version=1)
+        models = ServedModels(paths, Limits())
         models.warm_up()
         assert models("m")[1].about["version"] == 1
     for name in ("m", None):
-        with Places(tmp_path / "data").held():  # the next server
+        with ServerPaths(tmp_path / "data").held():  # the next server
             models._known.clear()
-            with pytest.raises(Refused, match="is being started again") as refused:
+            with pytest.raises(Refused, match="is restarting") as refused:
                 models(name)
             assert (refused.value.status, refused.value.retry_after) == (503, 1)
-    with places.held():
+    with paths.held():
         with pytest.raises(Refused, match="no model 'm' is loaded"):
             models("m")
-        places.clear()
+        paths.clear()
 
 
 def test_any_server_that_speaks_asgi(tmp_path):
@@ -73,18 +72,18 @@ def test_any_server_that_speaks_asgi(tmp_path):
             assert (await ask(app, "/predict", {"x": {"1": 2.0}}))[1]["label"] in ("ham", "spam")
             assert (await ask(app, "/predict", {"x": {"1": 2.0}}, "models.example"))[0] == 200
             status, answer = await ask(app, "/predict", {"x": {"1": 2.0}}, "evil.example")
-            assert (status, "not as 'evil.example'" in answer["error"]) == (403, True)
+            assert (status, "got the host 'evil.example'" in answer["error"]) == (403, True)
 
     asyncio.run(live())
     assert read(tmp_path / "data" / "m" / "checkpoint.ts").learner.t == 61
 
 
-def test_what_killed_servers_leave_in_memory(tmp_path):
+def test_leftovers_of_killed_servers_are_removed(tmp_path):
     """Any server of the user removes it when it starts; what running servers have stays."""
-    one, two, three = (Places(tmp_path / name) for name in ("one", "two", "three"))
+    one, two, three = (ServerPaths(tmp_path / name) for name in ("one", "two", "three"))
     with one.held(), two.held():
-        for places in (one, two):
-            places.weights("m").write_bytes(b"weights")
+        for paths in (one, two):
+            paths.weights("m").write_bytes(b"weights")
     with two.held():  # the lock of one is free, as after a kill
         assert not one.weights("m").exists()
         two.weights("m").write_bytes(b"weights")
@@ -94,16 +93,16 @@ def test_what_killed_servers_leave_in_memory(tmp_path):
         with one.held():
             assert one.metrics.exists()
             assert two.weights("m").exists()
-    for places in (one, two, three):
-        places.clear()
+    for paths in (one, two, three):
+        paths.clear()
 
 
 def test_a_folder_whose_lock_was_removed(tmp_path, monkeypatch):
     """It is served nevertheless: the lock in shared memory is still there."""
-    monkeypatch.setattr("thinstream.serve.places._PATIENCE", 0.1)
-    places = Places(tmp_path / "data")
-    with places.held():
-        places.lock.unlink()
-        with pytest.raises(InvalidInputError, match="is served by another process"), Places(places.data).held():
+    monkeypatch.setattr("thinstream.serve.folders._PATIENCE", 0.1)
+    paths = ServerPaths(tmp_path / "data")
+    with paths.held():
+        paths.lock.unlink()
+        with pytest.raises(InvalidInputError, match="another server uses"), ServerPaths(paths.data).held():
             pass
-        places.clear()
+        paths.clear()

@@ -19,12 +19,12 @@ def events(server, many, **headers):
         if answer.status != 200:
             return answer.status, json.loads(answer.read())
         assert answer.getheader("Content-Type").startswith("text/event-stream")
-        found = []
-        while len(found) < many:
+        result = []
+        while len(result) < many:
             kind = answer.readline().decode().removeprefix("event: ").strip()
-            found.append((kind, json.loads(answer.readline().decode().removeprefix("data: "))))
+            result.append((kind, json.loads(answer.readline().decode().removeprefix("data: "))))
             assert answer.readline() == b"\n"
-        return found
+        return result
 
 
 def metrics(server):
@@ -41,12 +41,12 @@ def test_the_page_is_there_with_a_strict_policy(server):
         assert server.ask(path)[0] == 200, path
 
 
-def test_events_say_what_metrics_say(server):
+def test_events_agree_with_metrics(server):
     server.post("/learn", {"model": "two", "x": [{"1": 1.0}, {"2": 1.0}], "y": ["ham", "spam"]})
     server.post("/predict", {"model": "two", "x": {"1": 1.0}, "id": "seen"})
-    found = events(server, 4)
-    assert [kind for kind, _ in found] == ["full", "more", "more", "more"]
-    told, known = found[-1][1], metrics(server)
+    result = events(server, 4)
+    assert [kind for kind, _ in result] == ["full", "more", "more", "more"]
+    told, known = result[-1][1], metrics(server)
     status = told["models"]["two"]["status"]
     assert status["rows"] == known['thinstream_rows_learned_total{model="two"}']
     assert status["progressive"]["error"] == known['thinstream_progressive_error{model="two"}']
@@ -56,14 +56,14 @@ def test_events_say_what_metrics_say(server):
     answered = known['thinstream_requests_total{path="/learn",status="200"}']
     assert told["requests"]["/learn"]["statuses"]["200"] == answered
     assert told["requests"]["/learn"]["within"]["+Inf"] >= answered
-    assert found[0][1]["models"]["two"]["samples"]
-    assert found[0][1]["models"]["two"]["algorithm"] == "AROW"
+    assert result[0][1]["models"]["two"]["samples"]
+    assert result[0][1]["models"]["two"]["algorithm"] == "AROW"
 
 
-def test_samples_are_told_once(server):
+def test_samples_are_sent_once(server):
     server.post("/learn", {"model": "three", "x": {"1": 1.0}, "y": 2})
-    found = events(server, 3)
-    numbers = [sample["number"] for _, told in found[1:] for sample in told["models"]["three"]["samples"]]
+    result = events(server, 3)
+    numbers = [sample["number"] for _, told in result[1:] for sample in told["models"]["three"]["samples"]]
     assert len(numbers) == len({*numbers})
 
 

@@ -71,29 +71,29 @@ def check(server, path, body, kind, header):
     status, raw, _ = server.ask(target, body, kind, **headers)
     assert status == 200 or 400 <= status < 500, (status, raw)
     if status != 200:
-        said = json.loads(raw)["error"]
-        assert said
-        assert "Traceback" not in said
-        assert "/" + server.data.parts[1] + "/" not in said
+        message = json.loads(raw)["error"]
+        assert message
+        assert "Traceback" not in message
+        assert "/" + server.data.parts[1] + "/" not in message
     return status, raw
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked())
-def test_whatever_is_sent(server, request_sent):
+def test_random_requests(server, request_sent):
     check(server, *request_sent)
 
 
 @pytest.mark.slow
 @settings(max_examples=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked())
-def test_whatever_is_sent_often(server, request_sent):
+def test_many_random_requests(server, request_sent):
     check(server, *request_sent)
 
 
 @settings(max_examples=30)
 @given(asked())
-def test_what_is_refused_is_not_learned(server, request_sent):
+def test_refused_requests_are_not_learned(server, request_sent):
     """The number of the next entry tells."""
     row = {"x": {"1": 1.0}, "y": "ham"}
     before = server.post("/learn?model=two", row)[1]["entry"]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.serve.servers import Server
 from thinstream.batch import Batch
-from thinstream.learners.growing_classes import GrowingClasses
+from thinstream.data.labels import GrowingClasses
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
 
@@ -27,10 +27,10 @@ def row(column, y):
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("growing")
     write(folder / "m.ts", begun())
-    found = Server(folder / "data", folder / "m.ts")
-    found.until_ready()
-    yield found
-    found.stop()
+    result = Server(folder / "data", folder / "m.ts")
+    result.until_ready()
+    yield result
+    result.stop()
 
 
 def until(server, version):
@@ -55,7 +55,7 @@ def test_classes_come_as_they_are_taught(server):
     assert answer["label"] == labels
     assert np.shape(answer["score"]) == (3, 3)
     status, answer = server.post("/learn", {"x": rows[0], "y": 7})
-    assert (status, answer["error"]) == (422, "y: labels must be texts like 'tea', got 7 at row 0")
+    assert (status, answer["error"]) == (422, "y: labels must be strings like 'tea', got 7 at row 0")
     for bad in ("x" * 300, {"a": 1}, True):
         assert server.post("/learn", {"x": rows[0], "y": bad})[0] == 422
     assert server.post("/v2/models/m/infer", {"inputs": [_tensor()]})[1]["outputs"][1]["shape"] == [1, 3]
@@ -79,15 +79,15 @@ def _tensor():
 
 def test_no_archive_of_them(tmp_path):
     from thinstream.errors import InvalidInputError
-    from thinstream.serve.keeper import Keeper
-    from thinstream.serve.places import Places
-    from thinstream.serve.registering import register
+    from thinstream.serve.folders import ServerPaths
+    from thinstream.serve.learner import ModelWorker
+    from thinstream.serve.served_models import register
     from thinstream.serve.settings import Settings
 
     write(tmp_path / "m.ts", begun())
-    places = Places(tmp_path / "data")
-    with places.held():
-        register(places, [tmp_path / "m.ts"])
-        with pytest.raises(InvalidInputError, match="come later"):
-            Keeper("m", places, Settings(archive=True))
-        places.clear()
+    paths = ServerPaths(tmp_path / "data")
+    with paths.held():
+        register(paths, [tmp_path / "m.ts"])
+        with pytest.raises(InvalidInputError, match="accepts new classes"):
+            ModelWorker("m", paths, Settings(archive=True))
+        paths.clear()

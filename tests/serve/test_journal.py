@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from tests.serve.rows import packed_rows
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
-from thinstream.serve.committing import Busy, Committer
-from thinstream.serve.journal import Entry, Journal, JournalError, Reader, SteadyClock, Taught
-from thinstream.serve.journal_stream import Bell
-from thinstream.serve.packed import n_rows, pack, unpack
+from thinstream.serve.journal import Busy, Committer, Entry, Journal, JournalError, LearnRequest, Reader, SteadyClock
+from thinstream.serve.journal_stream import JournalNotifier
+from thinstream.serve.wire import n_rows, pack, unpack
 
 
 @pytest.fixture
@@ -41,14 +40,14 @@ def entries(path):
 @given(packed_rows())
 def test_rows_come_back_as_they_were(rows):
     batch, labels, scores = rows
-    found = unpack([pack(batch, labels, scores)] * 2)
-    assert found.labels == labels * 2
-    assert len(found.batch) == 2 * len(batch)
-    np.testing.assert_array_equal(found.batch.values, np.tile(batch.values, 2))
-    np.testing.assert_array_equal(found.batch.indices, np.tile(batch.indices, 2))
+    result = unpack([pack(batch, labels, scores)] * 2)
+    assert result.labels == labels * 2
+    assert len(result.batch) == 2 * len(batch)
+    np.testing.assert_array_equal(result.batch.values, np.tile(batch.values, 2))
+    np.testing.assert_array_equal(result.batch.indices, np.tile(batch.indices, 2))
     if batch.weights is not None:
-        np.testing.assert_array_equal(found.batch.weights, np.tile(batch.weights, 2))
-    for row, got in zip([*scores, *scores] if scores is not None else [], found.scores):
+        np.testing.assert_array_equal(result.batch.weights, np.tile(batch.weights, 2))
+    for row, got in zip([*scores, *scores] if scores is not None else [], result.scores):
         np.testing.assert_array_equal(np.atleast_1d(row), got)
 
 
@@ -75,17 +74,17 @@ def test_any_order_of_work(tmp_path_factory, steps):
                     journal.cut(number)
                     cut = max(cut, min(number, len(told)))
                     continue
-                found = journal.once(request, lambda data=data: {"entry": journal.append(data, 1)})
+                result = journal.once(request, lambda data=data: {"entry": journal.append(data, 1)})
                 if kind == "fail":
                     raise KeyError
         except KeyError:
             continue
         if kind == "again" and request in answers:
-            assert found == answers[request] | {"again": True}
+            assert result == answers[request] | {"again": True}
         else:
             told.append(data)
-            answers[request] = found
-            assert found["entry"] == len(told)
+            answers[request] = result
+            assert result["entry"] == len(told)
     journal.close()
     left = [(k, data) for k, data in enumerate(told, 1) if k > cut]
     assert [(entry.number, entry.data) for entry in entries(path)] == left
@@ -149,8 +148,8 @@ def test_many_threads_and_one_sync_for_many(path):
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     committer.close()
-    found = {unpack([entry.data]).labels[0]: entry.number for entry in entries(path)}
-    assert found == answers
+    result = {unpack([entry.data]).labels[0]: entry.number for entry in entries(path)}
+    assert result == answers
     assert len(groups) < 800
     assert [entry.number for group in groups for entry in group] == [*range(1, 401)]
 
@@ -163,19 +162,19 @@ def test_requests_of_one_transaction(tmp_path_factory, groups, failing):
     journal, told, known = Journal(path), [], {}
     for k, group in enumerate(groups):
         before, met = len(told), dict(known)
-        taught = [Taught(b"%d.%d" % (k, j), 1, None if r is None else f"r{r}") for j, r in enumerate(group)]
+        taught = [LearnRequest(b"%d.%d" % (k, j), 1, None if r is None else f"r{r}") for j, r in enumerate(group)]
         expected = []
-        for each in taught:
-            if each.request in known:
-                expected.append(known[each.request] | {"again": True})
+        for item in taught:
+            if item.request in known:
+                expected.append(known[item.request] | {"again": True})
                 continue
-            told.append(each.data)
+            told.append(item.data)
             expected.append({"rows": 1, "entry": len(told)})
-            if each.request is not None:
-                known[each.request] = expected[-1]
+            if item.request is not None:
+                known[item.request] = expected[-1]
         try:
             with journal.transaction():
-                assert journal.teach(taught) == expected
+                assert journal.append_requests(taught) == expected
                 if k in failing:
                     raise KeyError
         except KeyError:
@@ -189,9 +188,12 @@ def test_many_rows_by_few_statements(path):
     """Those of two powers of two and more."""
     journal = Journal(path)
     with journal.transaction():
-        answers = journal.teach([Taught(b"%d" % k, 1, f"r{k}") for k in range(700)])
+        answers = journal.append_requests([LearnRequest(b"%d" % k, 1, f"r{k}") for k in range(700)])
     with journal.transaction():
-        assert all(answer["again"] for answer in journal.teach([Taught(b"x", 1, f"r{k}") for k in range(699, -1, -1)]))
+        assert all(
+            answer["again"]
+            for answer in journal.append_requests([LearnRequest(b"x", 1, f"r{k}") for k in range(699, -1, -1)])
+        )
     journal.close()
     assert [answer["entry"] for answer in answers] == [*range(1, 701)]
     assert [entry.data for entry in entries(path)] == [b"%d" % k for k in range(700)]
@@ -200,17 +202,17 @@ def test_many_rows_by_few_statements(path):
 ROW = (Batch.of(np.array([0, 1]), np.array([3], np.int32), np.ones(1, np.float32), 4),)
 
 
-def test_what_was_written_last_is_at_hand():
+def test_newest_entries_stay_in_memory():
     """As long as there is room, and only what follows at once."""
     rows = [Entry(k, pack(*ROW, [k])) for k in range(1, 7)]
-    bell = Bell(held=3 * len(rows[0].data))
-    bell.ring(rows[:2])
-    assert bell.after(0, 1) == rows[:1]
-    assert bell.after(0, 1) == []  # which was given out
-    bell.ring(rows[2:])
-    assert bell.after(2, 10) == []  # the third had no room
-    assert bell.after(4, 10) == rows[4:]
-    assert bell.after(6, 10) == []
+    notifier = JournalNotifier(held=3 * len(rows[0].data))
+    notifier.ring(rows[:2])
+    assert notifier.after(0, 1) == rows[:1]
+    assert notifier.after(0, 1) == []  # which was given out
+    notifier.ring(rows[2:])
+    assert notifier.after(2, 10) == []  # the third had no room
+    assert notifier.after(4, 10) == rows[4:]
+    assert notifier.after(6, 10) == []
 
 
 def test_one_failure_of_many(path):
@@ -226,7 +228,7 @@ def test_one_failure_of_many(path):
             committer._waiting.append((work, told.append))
         committer._some.notify()
     committer.close()
-    assert [type(each) for each in told] == [dict, InvalidInputError, dict]
+    assert [type(item) for item in told] == [dict, InvalidInputError, dict]
     assert [unpack([entry.data]).labels for entry in entries(path)] == [["a"], ["b"]]
 
 
@@ -236,7 +238,7 @@ def test_too_much_waits(path):
     begun.wait()
     committer.put(lambda journal: 0)
     committer.put(lambda journal: 0)
-    with pytest.raises(Busy, match="2 requests wait"):
+    with pytest.raises(Busy, match="2 requests already wait"):
         committer.put(lambda journal: 0)
     hold.set()
     committer.close()
@@ -270,7 +272,7 @@ def test_a_disk_that_has_become_read_only(path):
     committer.close()
 
 
-def test_a_file_that_may_grow_no_more(path):
+def test_a_file_that_cannot_grow(path):
     """The system's own limit on files: the same."""
     committer = Committer(Journal(path))
     committer.do(append(pack(*ROW, ["before"])))
@@ -295,8 +297,8 @@ def test_a_torn_log(path):
     """The end of the log is cut off or overwritten: what is left is a beginning of what was written, entry by entry."""
     rng = random.Random(3)
     for _ in range(6):
-        for each in path.parent.iterdir():
-            each.unlink()
+        for item in path.parent.iterdir():
+            item.unlink()
         journal = Journal(path)
         for k in range(10):
             with journal.transaction():
@@ -310,12 +312,12 @@ def test_a_torn_log(path):
         path.with_name(path.name + "-wal").write_bytes(torn)
         path.with_name(path.name + "-shm").unlink(missing_ok=True)
         again = Journal(path)
-        found = [unpack([entry.data]).labels[0].split()[0] for entry in entries(path)]
-        assert found == [str(k) for k in range(len(found))]
+        result = [unpack([entry.data]).labels[0].split()[0] for entry in entries(path)]
+        assert result == [str(k) for k in range(len(result))]
         with again.transaction():
             again.append(pack(*ROW, ["next"]), 1)
         again.close()
-        assert len(entries(path)) == len(found) + 1
+        assert len(entries(path)) == len(result) + 1
 
 
 def test_a_file_that_is_no_journal(path):
@@ -343,7 +345,7 @@ def test_labels_join_their_rows(path):
     assert (labels, batch.indices.tolist(), batch.weights.tolist(), scores[0].tolist()) == (["spam"], [2], [2.0], [2.0])
 
 
-def test_rows_wait_whatever_the_clock_of_the_day_says(path, monkeypatch):
+def test_rows_wait_independently_of_the_clock(path, monkeypatch):
     """Set forward by years, and back: no row expires that has not waited, and one that has does."""
     now, row = {"wall": 1e9, "steady": 7.0}, np.array([0.5], np.float32)
     monkeypatch.setattr("time.time", lambda: now["wall"])

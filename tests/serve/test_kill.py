@@ -14,9 +14,9 @@ import pytest
 from tests.serve.conftest import made
 from tests.serve.servers import Server
 from thinstream.batch import Batch
-from thinstream.client import Client
+from thinstream.data.opening import open_stream
 from thinstream.models.file import read
-from thinstream.streams.opening import open_stream
+from thinstream.serve.client import Client
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
 
@@ -112,7 +112,8 @@ def run(tmp_path, kills, seed):
     final = read(tmp_path / "data" / "m" / "checkpoint.ts").learner
     model.learner.learn(rows)
     assert final.t == model.learner.t
-    np.testing.assert_array_equal(final.memory.state[: len(model.learner.memory.state)], model.learner.memory.state)
+    state = model.learner.outputs.one.memory.state
+    np.testing.assert_array_equal(final.outputs.one.memory.state[: len(state)], state)
     return len(load.acknowledged)
 
 

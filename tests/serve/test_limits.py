@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,12 +19,10 @@ import uvicorn
 
 from tests.serve.conftest import made
 from tests.serve.servers import Server as WholeServer
-from thinstream.serve.link import DROP, Link, _Line, current_scope
+from thinstream.serve.metrics import Metrics
 from thinstream.serve.predictor import Connections, Protocol, Server
-from thinstream.serve.refusals import Refused
 from thinstream.serve.settings import Limits
-from thinstream.serve.web import ClientDisconnect
-from thinstream.serve.wire import Ask
+from thinstream.serve.wire import DROP, ClientDisconnect, LearnerRequest, Link, Refused, _Connection, current_scope
 
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 #: Limits that a test can wait for.
@@ -49,7 +49,8 @@ def listening(limits=QUICK, most=1000, answer=b"x"):
         )
         await send({"type": "http.response.body", "body": answer})
 
-    connections = Connections(most, limits)
+    folder = tempfile.mkdtemp()
+    connections = Connections(most, limits, Metrics(Path(folder)))
     config = uvicorn.Config(app, http=partial(Protocol, connections), lifespan="off", log_level="error", ws="none")
     server, sock = Server(config), socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
@@ -59,12 +60,13 @@ def listening(limits=QUICK, most=1000, answer=b"x"):
     finally:
         server.should_exit = server.force_exit = True
         thread.join(10)
+        shutil.rmtree(folder)
 
 
 def connected(port, raw=b""):
-    found = socket.create_connection(("127.0.0.1", port), timeout=10)
-    found.sendall(raw)
-    return found
+    result = socket.create_connection(("127.0.0.1", port), timeout=10)
+    result.sendall(raw)
+    return result
 
 
 def answered(connection):
@@ -111,7 +113,7 @@ def test_slow_clients():
         body = connected(port, HEAD + b"Content-Length: 10\r\n\r\nab")
         assert answered(silent) == b""
         assert answered(head).startswith(b"HTTP/1.1 408")
-        assert b"a body must come at" in answered(body)
+        assert b"a body must arrive at" in answered(body)
         until = time.monotonic() + 10
         while connections.by_address and time.monotonic() < until:
             time.sleep(0.05)
@@ -133,8 +135,8 @@ def test_waiting_connections_give_way():
             refused = answered(connected(port, HEAD + b"Content-Length: 0\r\n\r\n"))
             assert refused.startswith(b"HTTP/1.1 " + status)
             assert b"retry-after: 1" in refused
-            for each in [*silent, *busy]:
-                each.close()
+            for item in [*silent, *busy]:
+                item.close()
 
 
 async def asked(tmp_path, limits, ask):
@@ -161,12 +163,12 @@ def test_a_learning_process_that_hangs(tmp_path):
     async def ask(link):
         first = [asyncio.ensure_future(link.ask("learn", "m")) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(Refused, match="2 requests already wait for the learning process") as refused:
+        with pytest.raises(Refused, match="2 requests already wait for the learner") as refused:
             await link.ask("learn", "m")
         assert (refused.value.status, refused.value.retry_after) == (503, 1)
-        for each in first:
-            with pytest.raises(Refused, match=r"not answered in time; .* the same Idempotency-Key") as refused:
-                await each
+        for item in first:
+            with pytest.raises(Refused, match=r"not answered in time, .* the same Idempotency-Key") as refused:
+                await item
             assert (refused.value.status, refused.value.retry_after) == (503, 1)
         scope = {}
         current_scope.set(scope)
@@ -181,7 +183,7 @@ def test_a_learning_process_that_hangs(tmp_path):
     asyncio.run(asked(tmp_path, Limits(questions=2, answer_seconds=0.2), ask))
 
 
-def test_what_the_learning_process_has_not_read_is_bounded(tmp_path):
+def test_unread_requests_to_the_learner_are_limited(tmp_path):
     async def ask(link):
         data, many = b"x" * (16 << 20), []
         for _ in range(6):
@@ -189,8 +191,8 @@ def test_what_the_learning_process_has_not_read_is_bounded(tmp_path):
             await asyncio.sleep(0.01)
         with pytest.raises(Refused, match="already wait"):
             await link.ask("learn", "m")
-        for each in many:
-            each.cancel()
+        for item in many:
+            item.cancel()
 
     asyncio.run(asked(tmp_path, Limits(), ask))
 
@@ -213,12 +215,13 @@ def test_predictions_while_the_learning_process_hangs(tmp_path):
         began = time.monotonic()
         assert server.post("/predict", {"x": {"1": 1.0}})[0] == 200
         with ThreadPoolExecutor() as pool:
-            (ready, _), (status, metrics) = pool.map(server.get, ("/v2/health/ready", "/metrics"))
-        assert (ready, status, b"thinstream_learner_up 0.0" in metrics) == (503, 200, True)
+            paths = "/v2/health/ready", "/v2/health/learning", "/metrics"
+            (ready, _), (learning, _), (status, metrics) = pool.map(server.get, paths)
+        assert (ready, learning, status, b"thinstream_learner_up 0.0" in metrics) == (200, 503, 200, True)
         assert time.monotonic() - began < 8
         assert learns[-1].recv(4096).startswith(b"HTTP/1.1 503")
-        for each in learns:
-            each.close()
+        for item in learns:
+            item.close()
     finally:
         os.kill(learner, signal.SIGCONT)
     assert b"thinstream_learner_up 1.0" in server.get("/metrics")[1]
@@ -236,10 +239,10 @@ def test_a_question_that_is_sent_as_the_learning_process_ends():
             raise RuntimeError("the handle is closed")
 
     async def ask():
-        failures, line = [], _Line()
+        failures, line = [], _Connection()
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
         line.connection_made(Closed())
-        answer = line.ask(Ask(0, "learn"), 1.0)
+        answer = line.ask(LearnerRequest(0, "learn"), 1.0)
         line.connection_lost(None)
         with pytest.raises(Refused, match="is starting"):
             await answer

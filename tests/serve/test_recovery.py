@@ -11,20 +11,20 @@ import pytest
 
 from tests.serve.rows import random_rows
 from tests.serve.servers import Server
-from tests.serve.test_learning import answer_to, made, state_of, teach, until, until_learned
+from tests.serve.test_learning_run import answer_to, made, state_of, teach, until, until_learned
 from thinstream.cli.app import run
+from thinstream.data.labels import Classes
 from thinstream.errors import InvalidInputError, ThinstreamError
-from thinstream.learners import Classes
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
-from thinstream.serve import keeper as keeping
+from thinstream.serve import learner as keeping
+from thinstream.serve.folders import back_up
 from thinstream.serve.journal import Journal, JournalError, JournalMismatchError
-from thinstream.serve.keeper import Keeper
-from thinstream.serve.packed import pack
-from thinstream.serve.reading import RowReader
-from thinstream.serve.recovery import back_up
+from thinstream.serve.learner import ModelWorker
+from thinstream.serve.request_rows import RowReader
 from thinstream.serve.settings import Limits, Settings
-from thinstream.serve.sharing import version_of
+from thinstream.serve.shared_memory import version_of
+from thinstream.serve.wire import pack
 
 OFTEN, SELDOM = Settings(checkpoint_seconds=0.05), Settings(checkpoint_seconds=1000)
 RECOVER = SELDOM._replace(recover=True)
@@ -34,27 +34,27 @@ ROWS, LABELS = random_rows(300)
 class Served:
     """A model with a journal; rows are taught one by one, in order."""
 
-    def __init__(self, places):
-        self.places, self.model = places, made(places)
-        self.folder, self.reader, self.n_rows = places.folder("m"), RowReader(self.model, Limits()), 0
+    def __init__(self, paths):
+        self.paths, self.model = paths, made(paths)
+        self.folder, self.reader, self.n_rows = paths.folder("m"), RowReader(self.model, Limits()), 0
 
-    def learn(self, keeper, many):
+    def learn(self, worker, many):
         for _ in range(many):
             k = self.n_rows
-            teach(keeper, self.reader, ROWS[k : k + 1], LABELS[k : k + 1])
+            teach(worker, self.reader, ROWS[k : k + 1], LABELS[k : k + 1])
             self.n_rows += 1
-        until_learned(keeper)
+        until_learned(worker)
 
     def open(self, settings=SELDOM):
         """As by a new server, which has nothing in shared memory."""
-        self.places.weights("m").unlink(missing_ok=True)
-        return Keeper("m", self.places, settings)
+        self.paths.weights("m").unlink(missing_ok=True)
+        return ModelWorker("m", self.paths, settings)
 
     def session(self, many, settings=SELDOM):
         """Learn some rows; a checkpoint is written at the end."""
-        keeper = self.open(settings)
-        self.learn(keeper, many)
-        keeper.close()
+        worker = self.open(settings)
+        self.learn(worker, many)
+        worker.close()
 
     def alone(self, rows):
         model = self.model.copy()
@@ -63,8 +63,8 @@ class Served:
 
 
 @pytest.fixture
-def served(places):
-    return Served(places)
+def served(paths):
+    return Served(paths)
 
 
 def copied(path, target):
@@ -73,7 +73,7 @@ def copied(path, target):
         shutil.copy(file, target / file.name)
 
 
-def test_a_journal_older_than_its_checkpoint(served, tmp_path, capfd):
+def test_a_journal_older_than_its_checkpoint(served, tmp_path, caplog):
     """It is refused; recovered, every row that was ever acknowledged is learned once."""
     served.session(30)
     (tmp_path / "old").mkdir()
@@ -86,7 +86,7 @@ def test_a_journal_older_than_its_checkpoint(served, tmp_path, capfd):
         served.open()
     served.session(50, RECOVER)
     assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(150)), tmp_path)
-    assert "Learning continues after entry 100" in capfd.readouterr().err
+    assert "Learning continues after entry 100" in caplog.text
     assert [*served.folder.glob("journal.2*.sqlite")]
     served.session(10)  # and it is as any other again
 
@@ -96,11 +96,11 @@ def test_a_journal_newer_than_its_checkpoint(served, tmp_path):
     served.session(30)
     shutil.copy(served.folder / "checkpoint.ts", tmp_path)
     served.session(20)
-    keeper = served.open()
-    served.learn(keeper, 10)
+    worker = served.open()
+    served.learn(worker, 10)
     (tmp_path / "new").mkdir()
     copied(served.folder / "journal.sqlite", tmp_path / "new")  # as after a kill: 10 rows are in the journal alone
-    keeper.close()
+    worker.close()
     copied(tmp_path / "new" / "journal.sqlite", served.folder)
     shutil.copy(tmp_path / "checkpoint.ts", served.folder)
     with pytest.raises(JournalMismatchError, match="entries 31 to 50 are missing"):
@@ -110,10 +110,10 @@ def test_a_journal_newer_than_its_checkpoint(served, tmp_path):
         served.open()
     (tmp_path / "checkpoint.ts").rename(served.folder / "checkpoint.ts")
     for settings in (RECOVER, SELDOM):
-        keeper = served.open(settings)
-        until_learned(keeper)
-        keeper._open._learning.run.checkpoints.wrote = lambda: None
-        keeper.close()
+        worker = served.open(settings)
+        until_learned(worker)
+        worker._open._learning.run.checkpoints.wrote = lambda: None
+        worker.close()
         rows = [*range(30), *range(50, 60)]
         assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(rows), tmp_path)
 
@@ -129,9 +129,9 @@ def test_a_journal_that_is_gone(served, tmp_path, what):
             served.open()
     else:
         (served.folder / "journal.sqlite").write_bytes(b"no database" * 1000)
-        keeper = served.open()
-        assert "file is not a database" in keeper.failure
-        keeper.close()
+        worker = served.open()
+        assert "file is not a database" in worker.failure
+        worker.close()
     served.session(30, RECOVER)
     served.session(5)
     assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(65)), tmp_path)
@@ -139,11 +139,11 @@ def test_a_journal_that_is_gone(served, tmp_path, what):
 
 def test_a_journal_that_is_gone_before_the_first_rows_are_saved(served, monkeypatch):
     """Its name is in the checkpoint that is written when the model is opened."""
-    keeper = served.open()
+    worker = served.open()
     with monkeypatch.context() as patched:
-        patched.setattr("thinstream.serve.learning.JournalRun._checkpoint", lambda run: None)  # as if killed
-        served.learn(keeper, 10)
-        keeper.close()
+        patched.setattr("thinstream.serve.learning_run.JournalRun._checkpoint", lambda run: None)  # as if killed
+        served.learn(worker, 10)
+        worker.close()
     for file in served.folder.glob("journal*"):
         file.unlink()
     with pytest.raises(JournalMismatchError, match="sqlite is missing"):
@@ -152,32 +152,32 @@ def test_a_journal_that_is_gone_before_the_first_rows_are_saved(served, monkeypa
 
 def test_a_damaged_entry(served, tmp_path, monkeypatch):
     """What is before it is learned, it is named, nothing new is accepted; recovered, it is in quarantine."""
-    monkeypatch.setattr("thinstream.serve.learning.FIRST_PAUSE", 0.05)
-    keeper = served.open()
+    monkeypatch.setattr("thinstream.serve.learning_run.FIRST_PAUSE", 0.05)
+    worker = served.open()
     with monkeypatch.context() as patched:
-        patched.setattr("thinstream.serve.learning.JournalRun._checkpoint", lambda run: None)
-        served.learn(keeper, 30)
-        keeper.close()
+        patched.setattr("thinstream.serve.learning_run.JournalRun._checkpoint", lambda run: None)
+        served.learn(worker, 30)
+        worker.close()
     with sqlite3.connect(served.folder / "journal.sqlite") as tables:
         (data,) = tables.execute("SELECT data FROM entries WHERE number = 11").fetchone()
         tables.execute("UPDATE entries SET data = ? WHERE number = 11", (data[:60] + b"?" + data[61:],))
     tables.close()
-    keeper = served.open()
-    until(lambda: keeper.failure)
-    assert keeper.failure.startswith("entry 11 of the journal is damaged")
+    worker = served.open()
+    until(lambda: worker.failure)
+    assert worker.failure.startswith("entry 11 of the journal is damaged")
     time.sleep(0.3)  # it is tried again, and nothing changes
-    assert keeper.status()["ready"]
-    status, answer = answer_to(keeper, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
+    assert not worker.status()["learning"]
+    status, answer = answer_to(worker, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
     assert status == 503
     assert "entry 11" in answer["error"]
-    assert version_of(served.places.weights("m"), served.model) == 10
-    keeper.close()
-    keeper = served.open(RECOVER)
-    until_learned(keeper)
-    assert keeper.failure is None
-    assert [(row["entry"], row["row"]) for row in keeper.quarantine()["rows"]] == [(11, -1)]
-    served.learn(keeper, 5)
-    keeper.close()
+    assert version_of(served.paths.weights("m"), served.model) == 10
+    worker.close()
+    worker = served.open(RECOVER)
+    until_learned(worker)
+    assert worker.failure is None
+    assert [(row["entry"], row["row"]) for row in worker.quarantine()["rows"]] == [(11, -1)]
+    served.learn(worker, 5)
+    worker.close()
     served.session(5)
     rows = [*range(10), *range(11, 40)]
     assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(rows), tmp_path)
@@ -186,22 +186,22 @@ def test_a_damaged_entry(served, tmp_path, monkeypatch):
 @pytest.mark.parametrize("suffix", ["", "-wal"])
 def test_a_journal_deleted_while_it_is_written(served, tmp_path, suffix):
     """Nothing is acknowledged any more; what was, is in the checkpoint, and is not lost."""
-    keeper = served.open()
-    served.learn(keeper, 10)
+    worker = served.open()
+    served.learn(worker, 10)
     (served.folder / f"journal.sqlite{suffix}").unlink()
     for _ in range(2):
-        status, _ = answer_to(keeper, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
+        status, _ = answer_to(worker, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
         assert status == 503
-    assert "deleted or replaced while the server ran" in keeper.status()["trouble"]
-    assert keeper.failure == keeper.status()["trouble"]
-    assert not keeper.status()["learning"]
-    keeper.close()
+    assert "deleted or replaced while the server ran" in worker.status()["trouble"]
+    assert worker.failure == worker.status()["trouble"]
+    assert not worker.status()["learning"]
+    worker.close()
     if not suffix:
         served.session(10, RECOVER)
         assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(20)), tmp_path)
 
 
-def test_a_full_disk_at_the_start(served, tmp_path, monkeypatch, capfd):
+def test_a_full_disk_at_the_start(served, tmp_path, monkeypatch, caplog):
     """The model predicts with its checkpoint, refuses to learn, and learns once there is room."""
     served.session(30)
     monkeypatch.setattr(keeping, "AGAIN", 0.05)
@@ -210,59 +210,59 @@ def test_a_full_disk_at_the_start(served, tmp_path, monkeypatch, capfd):
         def full(*arguments, **options):
             raise JournalError("the journal 'm' cannot be opened: database or disk is full")
 
-        patched.setattr("thinstream.serve.recovery.Journal", full)
-        keeper = served.open()
-        assert "disk is full" in keeper.failure
-        assert keeper.status()["ready"]
-        assert version_of(served.places.weights("m"), served.model) == 30
-        status, answer = answer_to(keeper, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
+        patched.setattr("thinstream.serve.folders.Journal", full)
+        worker = served.open()
+        assert "disk is full" in worker.failure
+        assert not worker.status()["learning"]
+        assert version_of(served.paths.weights("m"), served.model) == 30
+        status, answer = answer_to(worker, what="learn", data=pack(served.reader.rows(ROWS[:1]), LABELS[:1]))
         assert status == 503
-        assert answer["error"].startswith("the model 'm' predicts but does not learn now: the journal 'm' cannot be")
-        assert keeper.rivals() == {"versions": [], "challengers": []}
+        assert answer["error"].startswith("the model 'm' predicts but cannot learn now: the journal 'm' cannot be")
+        assert worker.rivals() == {"versions": [], "challengers": []}
         time.sleep(0.2)
-    until(lambda: keeper.failure is None)
-    served.learn(keeper, 10)
-    keeper.close()
+    until(lambda: worker.failure is None)
+    served.learn(worker, 10)
+    worker.close()
     assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(served.alone(range(40)), tmp_path)
-    assert "learns again" in capfd.readouterr().err
+    assert "learns again" in caplog.text
 
 
 def test_backups_of_a_model_that_learns(served, tmp_path):
     """Taken at any moment, each opens as it is, and has the bits of a run over the rows until then."""
-    keeper, stop = served.open(OFTEN), threading.Event()
-    served.learn(keeper, 5)
+    worker, stop = served.open(OFTEN), threading.Event()
+    served.learn(worker, 5)
 
     def learn_on():
         while not stop.is_set() and served.n_rows < len(ROWS):
-            served.learn(keeper, 1)
+            served.learn(worker, 1)
 
     thread = threading.Thread(target=learn_on)
     thread.start()
     before = []
     for k in range(5):
         before.append(served.n_rows)
-        assert back_up(served.places, tmp_path / f"backup{k}") == ["m"]
+        assert back_up(served.paths, tmp_path / f"backup{k}") == ["m"]
         time.sleep(0.1)
     stop.set()
     thread.join()
-    keeper.close()
+    worker.close()
     for k, many in enumerate(before):
         shutil.rmtree(served.folder)
         shutil.copytree(tmp_path / f"backup{k}" / "m", served.folder)
-        keeper = served.open()
-        until_learned(keeper)
-        rows = keeper.status()["rows"]
+        worker = served.open()
+        until_learned(worker)
+        rows = worker.status()["rows"]
         assert many <= rows <= len(ROWS)
-        keeper.close()
+        worker.close()
         alone = served.alone(range(rows))
         assert state_of(read(served.folder / "checkpoint.ts"), tmp_path) == state_of(alone, tmp_path)
 
 
-def test_backups_that_would_be_useless(served, tmp_path, capfd):
+def test_backups_that_would_be_useless(served, tmp_path, caplog):
     """A journal that is missing, does not match or cannot be read is not backed up; a damaged entry is reported."""
     served.session(10)
     with pytest.raises(InvalidInputError, match="is inside"):
-        back_up(served.places, served.places.data / "copy")
+        back_up(served.paths, served.paths.data / "copy")
     journal = served.folder / "journal.sqlite"
     (tmp_path / "old").mkdir()
     copied(journal, tmp_path / "old")
@@ -274,26 +274,26 @@ def test_backups_that_would_be_useless(served, tmp_path, capfd):
     ):
         journal.unlink() if content is None else journal.write_bytes(content)
         with pytest.raises(ThinstreamError, match=message):
-            back_up(served.places, tmp_path / "copy")
+            back_up(served.paths, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
-    assert capfd.readouterr().err == ""
+    assert all(record.levelname == "INFO" for record in caplog.records)
 
 
 def test_backup_by_command(served, tmp_path, capsys):
     """A new folder is needed, and one of a server."""
     served.session(10)
-    assert run(["backup", str(served.places.data), str(tmp_path / "copy")]) == 0
+    assert run(["backup", str(served.paths.data), str(tmp_path / "copy")]) == 0
     assert "backed up m to " in capsys.readouterr().out
     assert Journal(tmp_path / "copy" / "m" / "journal.sqlite").last == 10
-    with pytest.raises(InvalidInputError, match="is not empty; a backup needs a new folder"):
-        back_up(served.places, tmp_path / "copy")
+    with pytest.raises(InvalidInputError, match=r"is not empty\. Give a new folder"):
+        back_up(served.paths, tmp_path / "copy")
     assert not [*tmp_path.glob(".*")]
 
 
 def test_a_folder_that_does_not_exist_is_not_served(tmp_path, capsys):
     """A mistyped folder must not become a healthy server without models."""
     assert run(["serve", "--data", str(tmp_path / "nothere"), "--port", "0"]) == 1
-    assert "nothere does not exist; name a model file" in capsys.readouterr().err
+    assert "nothere does not exist. Pass a model file" in capsys.readouterr().err
     assert not (tmp_path / "nothere").exists()
 
 
@@ -313,9 +313,9 @@ def test_a_server_with_a_model_that_fails(tmp_path):
 
     assert learn("bad", [{"1": 1e14}, {"1": 1.0}], weight=[1e29, 1.0])[0] == 200
     until(lambda: status_of("bad")["thinstream_rows_refused_total"] == 1)
-    found = json.loads(server.get("/v2/models/bad/quarantine")[1])
-    assert (found["model"], found["count"], found["rows"][0]["row"]) == ("bad", 1, 0)
-    assert "cannot be learned" in found["rows"][0]["reason"]
+    result = json.loads(server.get("/v2/models/bad/quarantine")[1])
+    assert (result["model"], result["count"], result["rows"][0]["row"]) == ("bad", 1, 0)
+    assert "cannot be learned" in result["rows"][0]["reason"]
     server.kill()
     with sqlite3.connect(tmp_path / "data" / "bad" / "journal.sqlite") as tables:
         tables.execute("UPDATE entries SET data = CAST(data || 'x' AS BLOB)")

@@ -16,8 +16,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as result:
+        return result.getsockname()[1]
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
@@ -29,19 +29,19 @@ def test_the_story(tmp_path):
     command.chmod(0o755)
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(sys.path)}
-    text = PAGE.read_text().partition("## What may be sent")[0].replace("8000", str(free_port()))
-    said = ""
+    text = PAGE.read_text().partition("## Requests")[0].replace("8000", str(free_port()))
+    message = ""
     try:
         for kind, block in re.findall(r"^```(sh|text)\n(.*?)^```", text, flags=re.M | re.S):
             if kind == "text":
-                assert numbers_apart(said) == numbers_apart(block)
+                assert numbers_apart(message) == numbers_apart(block)
                 continue
             done = subprocess.run(
                 ["bash", "-e", "-o", "pipefail", "-c", block], cwd=tmp_path, env=environment, capture_output=True,
                 text=True, timeout=120,
             )  # fmt: skip
             assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}\n{log(tmp_path)}"
-            said = done.stdout.replace('{"ready":true}', "")
+            message = done.stdout.replace('{"ready":true}', "")
     finally:
         with suppress(OSError, ValueError):
             os.kill(int((tmp_path / "server.pid").read_text()), signal.SIGKILL)

@@ -8,7 +8,7 @@ import pytest
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
-from thinstream.serve.tensors import HEADER, inputs_of, packed, split
+from thinstream.serve.v2 import HEADER, inputs_of, packed, split
 
 X = np.array([[0.5, 0, -1, 0, 2], [0, 0, 0, 1, 0]], np.float32)
 
@@ -36,20 +36,20 @@ LINES = [tensor("lines", "BYTES", ["1:0.5 3:-1 5:2", "4:1"])]
 def infer(server, name, inputs, **more):
     status, answer = server.post(f"/v2/models/{name}/infer", {"inputs": inputs, **more})
     assert status == 200, answer
-    return {each["name"]: np.array(each["data"]).reshape(each["shape"]) for each in answer["outputs"]}, answer
+    return {item["name"]: np.array(item["data"]).reshape(item["shape"]) for item in answer["outputs"]}, answer
 
 
 @pytest.mark.parametrize("name", ["pair", "triple"])
 def test_inputs_of_every_kind(server, scores, models, name):
     classes = models[name][1].classes
     for inputs in (CSR, [tensor("x", "FP32", X)], [tensor("x", "FP64", X)], LINES):
-        found, answer = infer(server, name, inputs, id="q")
-        np.testing.assert_array_equal(found["score"].astype(np.float32), scores[name])
+        result, answer = infer(server, name, inputs, id="q")
+        np.testing.assert_array_equal(result["score"].astype(np.float32), scores[name])
         chosen = models[name][1].chosen(scores[name])
-        assert found["label"].tolist() == [str(classes[k]) for k in chosen]
+        assert result["label"].tolist() == [str(classes[k]) for k in chosen]
         assert (answer["id"], answer["model_name"]) == ("q", name)
-    found, _ = infer(server, name, CSR, outputs=[{"name": "score"}])
-    assert [*found] == ["score"]
+    result, _ = infer(server, name, CSR, outputs=[{"name": "score"}])
+    assert [*result] == ["score"]
 
 
 def test_bytes_behind_the_json(server, scores):
@@ -66,13 +66,13 @@ def test_bytes_behind_the_json(server, scores):
     assert status == 200
     size = int(headers[HEADER])
     answer, behind = json.loads(raw[:size]), raw[size:]
-    sizes = {each["name"]: each["parameters"]["binary_data_size"] for each in answer["outputs"]}
+    sizes = {item["name"]: item["parameters"]["binary_data_size"] for item in answer["outputs"]}
     np.testing.assert_array_equal(np.frombuffer(behind[sizes["label"] :], "<f4"), scores["pair"])
     first = int.from_bytes(behind[:4], "little")
     assert behind[4 : 4 + first].decode() in ("ham", "spam")
 
 
-def test_what_is_told_of_server_and_models(server):
+def test_descriptions_of_server_and_models(server):
     # of a model that nobody teaches: another's version may change between two requests
     assert json.loads(server.get("/v2")[1])["name"] == "thinstream"
     assert server.get("/v2/health/live") == (200, b'{"live":true}')
@@ -80,7 +80,7 @@ def test_what_is_told_of_server_and_models(server):
     status, raw = server.get("/v2/models/triple")
     told = json.loads(raw)
     assert (status, told["name"], told["parameters"]["classes"]) == (200, "triple", ["0", "1", "2"])
-    assert {each["name"]: each["shape"] for each in told["outputs"]} == {"label": [-1], "score": [-1, 3]}
+    assert {item["name"]: item["shape"] for item in told["outputs"]} == {"label": [-1], "score": [-1, 3]}
     version = told["versions"][0]
     assert server.get(f"/v2/models/triple/versions/{version}/ready")[0] == 200
     assert server.get("/v2/models/triple/versions/99999")[0] == 404
@@ -94,7 +94,7 @@ def test_loading_and_unloading(server):
     while (before := server.post("/predict?model=three", row)[1])["version"] == 0:
         pass
     assert server.post("/v2/repository/models/three/unload", {})[0] == 200
-    states = {each["name"]: each["state"] for each in server.post("/v2/repository/index", {})[1]}
+    states = {item["name"]: item["state"] for item in server.post("/v2/repository/index", {})[1]}
     assert states == dict.fromkeys(("fresh", "pair", "triple", "two"), "READY") | {"three": "UNAVAILABLE"}
     assert server.post("/predict?model=three", row)[0] == 404
     assert server.post("/learn?model=three", row | {"y": 1})[0] == 404
@@ -115,7 +115,7 @@ BAD = [
     ({"inputs": CSR[:2]}, "inputs must be the tensors 'indices', 'indptr' or 'values' together"),
     ({"inputs": [CSR[0], CSR[1], tensor("values", "INT32", [1, 1, 1, 1])]}, "values must be FP32"),
     ({"inputs": [tensor("x", "BYTES", ["1:a"])]}, "row 0"),
-    ({"inputs": CSR, "outputs": [{"name": "loss"}]}, "there are 'label' or 'score'"),
+    ({"inputs": CSR, "outputs": [{"name": "loss"}]}, "with the name 'label' or 'score'"),
 ]
 
 
@@ -136,16 +136,16 @@ def test_numbers_that_are_not_plain_digits(server, number):
         status, raw = server.get(f"/v2/models/pair/{path % quote(number)}")
         assert (status, b"version" in raw) == (404, True)
     status, answer = server.post(f"/v2/models/pair/versions/{quote(number)}/rollback", {})
-    assert (status, "versions are whole numbers" in answer["error"]) == (404, True)
+    assert (status, "a version must be an integer" in answer["error"]) == (404, True)
 
 
 def test_unsigned_tensors(server, scores):
     """They may be any that fit."""
     inputs = [tensor("indptr", "UINT64", [0, 3, 4]), tensor("indices", "UINT64", [0, 2, 4, 3]), CSR[2]]
-    found, _ = infer(server, "pair", inputs)
-    np.testing.assert_array_equal(found["score"].astype(np.float32), scores["pair"])
+    result, _ = infer(server, "pair", inputs)
+    np.testing.assert_array_equal(result["score"].astype(np.float32), scores["pair"])
     for name, large in (("indices", [0, 2, 4, 2**64 - 1]), ("indptr", [2**64 - 1, 3, 4])):
-        bad = [each for each in inputs if each["name"] != name] + [tensor(name, "UINT64", np.array(large, np.uint64))]
+        bad = [item for item in inputs if item["name"] != name] + [tensor(name, "UINT64", np.array(large, np.uint64))]
         status, answer = server.post("/v2/models/pair/infer", {"inputs": bad})
         assert (status, answer["error"]) == (422, f"{name}: numbers must be below 2^63, got 18446744073709551615")
 
@@ -158,11 +158,11 @@ def test_tensors_come_back(server):
     outputs = [("t", "BYTES", texts), ("n", "FP32", numbers), ("j", "FP32", numbers)]
     raw, size = packed({}, outputs, {"t", "n"})
     head, behind = split(raw, str(size))
-    found = inputs_of({"inputs": head["outputs"]}, behind)
-    assert found["t"].tolist() == ["späm", ""]
-    np.testing.assert_array_equal(found["n"], numbers)
-    np.testing.assert_array_equal(found["j"], numbers)
-    with pytest.raises(InvalidInputError, match="bytes behind the JSON belong to no tensor"):
+    result = inputs_of({"inputs": head["outputs"]}, behind)
+    assert result["t"].tolist() == ["späm", ""]
+    np.testing.assert_array_equal(result["n"], numbers)
+    np.testing.assert_array_equal(result["j"], numbers)
+    with pytest.raises(InvalidInputError, match="bytes after the JSON belong to no tensor"):
         inputs_of({"inputs": head["outputs"]}, behind + b"x")
     with pytest.raises(InvalidInputError, match="binary_data_size must be 0 to"):
         inputs_of({"inputs": head["outputs"]}, behind[:-1])
@@ -176,7 +176,7 @@ def test_a_client_of_others(server, scores):
     assert client.is_server_live()
     assert client.is_server_ready()
     assert client.is_model_ready("pair")
-    assert {each["name"] for each in client.get_model_repository_index()} == {"two", "three", "fresh", "pair", "triple"}
+    assert {item["name"] for item in client.get_model_repository_index()} == {"two", "three", "fresh", "pair", "triple"}
     parts = {"indptr": np.array([0, 3, 4], np.int32), "indices": np.array([0, 2, 4, 3], np.int32)}
     parts |= {"values": np.array([0.5, -1, 2, 1], np.float32)}
     for binary in (True, False):
@@ -185,8 +185,8 @@ def test_a_client_of_others(server, scores):
             inputs.append(triton.InferInput(name, list(array.shape), "FP32" if name == "values" else "INT32"))
             inputs[-1].set_data_from_numpy(array, binary_data=binary)
         wanted = [triton.InferRequestedOutput(name, binary_data=binary) for name in ("score", "label")]
-        found = client.infer("pair", inputs, outputs=wanted, request_id="7")
-        np.testing.assert_array_equal(found.as_numpy("score"), scores["pair"])
-        assert found.as_numpy("label").shape == (2,)
-        assert found.get_response()["id"] == "7"
+        result = client.infer("pair", inputs, outputs=wanted, request_id="7")
+        np.testing.assert_array_equal(result.as_numpy("score"), scores["pair"])
+        assert result.as_numpy("label").shape == (2,)
+        assert result.get_response()["id"] == "7"
     client.close()

@@ -4,23 +4,24 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from thinstream.data import from_memory
+from thinstream.data.labels import Classes
 from thinstream.errors import InvalidInputError
-from thinstream.evaluate.observer import Observer
-from thinstream.learners import Classes
-from thinstream.models import Model
-from thinstream.streams import from_memory
-from thinstream.training import Checkpoints, Run
-from thinstream.training.drift import DriftWatch
+from thinstream.models.model import Model
+from thinstream.training.checkpoint import Checkpoints
+from thinstream.training.monitors import DriftWatch
+from thinstream.training.observer import Observer
+from thinstream.training.run import Run
 
 
 class Turn(Observer):
     """Keeps what it is told."""
 
     def __init__(self):
-        self.told = []
+        self.detections = []
 
     def changed(self, monitor, row, since):
-        self.told.append((monitor, row, since))
+        self.detections.append((monitor, row, since))
 
 
 def turning(rows_per_batch=500, until=4000):
@@ -44,11 +45,11 @@ def test_a_turn_is_found_by_all(rows):
     run = run_of(turning(rows))
     run.run()
     rows_learned = 1800
-    first = {name: row for name, row, _ in reversed(run.watch.told)}
+    first = {name: row for name, row, _ in reversed(run.watch.detections)}
     assert set(first) == {"adwin", "ddm", "page-hinkley"}
     assert all(rows_learned < row < rows_learned + 400 for row in first.values())
-    assert [(told.monitor, *told.change) for told in run.drift.told] == run.watch.told
-    assert run.watch.told == whole_run().watch.told
+    assert [(told.monitor, *told.change) for told in run.drift.detections] == run.watch.detections
+    assert run.watch.detections == whole_run().watch.detections
     errors = [stretch.error for stretch in run.drift.curve.stretches()]
     middle = len(errors) // 2
     assert np.mean(errors[middle : middle + 20]) > 3 * np.mean(errors[middle - 20 : middle])
@@ -81,5 +82,5 @@ def test_a_resumed_run_finds_the_same(tmp_path):
     assert resumed.resume()
     resumed.run()
     whole = whole_run()
-    assert resumed.drift.told == whole.drift.told
+    assert resumed.drift.detections == whole.drift.detections
     assert resumed.drift.curve.stretches() == whole.drift.curve.stretches()

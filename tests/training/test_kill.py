@@ -108,8 +108,8 @@ def options(model, *more):
     return ["-a", "ssol", "--l1", "1e-3", "--model", model, "--checkpoint-every", EVERY, *more]
 
 
-def ended(process, code=0):
-    _, errors = process.communicate(timeout=60)
+def ended(process, code=0, seconds=60):
+    _, errors = process.communicate(timeout=seconds)
     assert process.returncode == code, errors
     return errors
 
@@ -278,3 +278,43 @@ def test_two_passes_and_names(window, tmp_path):
         last = window.rows
     assert "after 600 rows of pass 3" in errors
     assert model.read_bytes() == (tmp_path / "whole.ts").read_bytes()
+
+
+# `train --nnz`: killed while the model learns, while ways are compared, and while the thin model is trained.
+THINNING = """
+import os, signal, sys
+from thinstream.training import refit
+
+learned, batches = [0], refit._train
+def train(model, rows, paths, notify, *more):
+    def watched():
+        for batch in rows():
+            learned[0] += 1
+            if learned[0] == int(os.environ["STOP_AT_PASS"]):
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+    return batches(model, watched, paths, notify, *more)
+refit._train = train
+"""
+
+
+def test_a_thin_model_that_is_killed(window, lines, tmp_path):
+    data = tmp_path / "short.svm"
+    data.write_text("".join(lines[:3000]))
+    shared = [data, "-a", "arow", "--nnz", 20, "--checkpoint-every", 500]
+    ended(start(window, *shared, "--model", tmp_path / "whole.ts"), seconds=400)
+    more = [*shared, "--model", tmp_path / "m.ts", "--resume"]
+    ended(start(window, *more, stop_at=1700), -signal.SIGKILL, seconds=400)
+    for stop_at in (1, 5, 10_000):  # while ways are compared, and after it
+        environment = {"STOP_AT_PASS": str(stop_at)}
+        driver = f"import os\nos.environ.update({environment!r})\n{THINNING}{DRIVER}"
+        process = start(window, *more, driver=driver)
+        errors = ended(process, 0 if stop_at == 10_000 else -signal.SIGKILL, seconds=400)
+        assert "resumed from" in errors
+        if stop_at == 1:
+            assert window.resumed_at == 1500
+        else:
+            assert "after training" in errors
+            assert window.started == 0
+    assert (tmp_path / "m.ts").read_bytes() == (tmp_path / "whole.ts").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["m.ts", "short.svm", "whole.ts", "window"]

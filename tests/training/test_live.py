@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.streams.brokers.servers import Flow, Kafka, Nats, Redis, libsvm_rows
+from tests.data.brokers.servers import Flow, Kafka, Nats, Redis, libsvm_rows
 from thinstream.models.file import read
 
 pytestmark = [

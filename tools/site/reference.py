@@ -8,11 +8,21 @@ from typing import Any
 import thinstream as ts
 from thinstream.estimators import ModelClassifier, OnlineClassifier
 
-#: Modules that are how it works rather than what is offered; docs/architecture.md tells of them.
+#: Internal modules: they are not in the reference, docs/architecture.md describes them.
 INTERNAL = {
-    "atomic", "batch", "batch_learners", "blend", "budget", "cli", "compact", "demo", "engine",
-    "growing", "jit", "lanes", "locks", "one_vs_rest", "plotting", "preparing", "rules", "tune",
+    "algorithms", "batch", "cli", "demo", "engine", "files", "jit", "lanes", "models", "plotting", "training", "tuning",
 }  # fmt: skip
+#: Public names of modules inside other folders.
+OFFERED: dict[str, tuple[str, ...]] = {
+    "thinstream.models.file": ("read", "write"),
+    "thinstream.models.model": ("Model", "Names"),
+    "thinstream.serve.client": ("AsyncClient", "Client", "ServerError"),
+    "thinstream.training.delayed_labels": ("Labelled", "RowStore", "Status", "Waiting"),
+    "thinstream.training.job": ("Job", "ModelSpec", "learn_stream"),
+    "thinstream.training.metrics": ("Progress", "Report", "Tradeoff"),
+    "thinstream.training.monitors": ("ADWIN", "DDM", "PageHinkley"),
+    "thinstream.training.run": ("Run", "score_stream"),
+}
 #: What stands above the names of a module, where its first line is not enough.
 GROUPS = (
     ("Auto and the algorithms", lambda name, found: _is_algorithm(found)),
@@ -25,7 +35,7 @@ def modules() -> list[str]:
     """Public modules, the package first."""
     inside = sorted(module.name for module in pkgutil.iter_modules(ts.__path__))
     public = [f"thinstream.{name}" for name in inside if name not in INTERNAL and name[0] != "_"]
-    return ["thinstream", *(module for module in public if names(module))]
+    return ["thinstream", *sorted([module for module in public if names(module)] + list(OFFERED))]
 
 
 def names(module: str) -> list[str]:
@@ -33,7 +43,7 @@ def names(module: str) -> list[str]:
     found = importlib.import_module(module)
     if module == "thinstream":
         return [name for name in dir(ts) if name[0] != "_" and not inspect.ismodule(getattr(ts, name))]
-    declared = getattr(found, "__all__", None)
+    declared = OFFERED.get(module) or getattr(found, "__all__", None)
     if declared is None:
         declared = [
             name

@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.versus.contest import Candidate, Contest, Model, Scores
 
 if TYPE_CHECKING:
-    from thinstream.learners import Learner
+    from thinstream.lanes.learner import Learner
 
 ADAPTIVE = {"delta": 0.001, "loss": "logistic", "intercept": True}
 SHORT = {"delta": 0.1, "loss": "logistic", "intercept": True}

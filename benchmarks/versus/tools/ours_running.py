@@ -9,14 +9,15 @@ import numpy as np
 from benchmarks.versus.contest import Candidate, Contest, Scores
 
 from thinstream.batch import Batch
+from thinstream.data import open_stream
+from thinstream.data.labels import Classes
 from thinstream.engine.loop import Costs
-from thinstream.lanes import Lanes
-from thinstream.learners import Classes, Learner
-from thinstream.learners.registry import make_learner
+from thinstream.engine.rows import unit_rows
+from thinstream.lanes.lanes import Lanes
+from thinstream.lanes.learner import Learner
 from thinstream.models.file import write
 from thinstream.models.model import Model as Saved
-from thinstream.streams import open_stream
-from thinstream.streams.normalise import unit_rows
+from thinstream.models.model import make_learner
 
 
 def trials(contest: Contest, candidates: Sequence[Candidate]) -> list[Scores]:

@@ -1,41 +1,90 @@
-"""Options that several commands share, declared once as dataclasses, and what their texts mean."""
+"""Declarations of options and arguments, the options that several commands share, and the parsing of their values."""
 
+import argparse
 import inspect
+import os
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from thinstream.cli.completing import learner_names
-from thinstream.cli.declared import Given, argument, declared_in, option
-from thinstream.cli.terminal import guarded_output
+from thinstream.data.formats import formats
+from thinstream.data.options import Options, spelling
 from thinstream.errors import InvalidParameterError
-from thinstream.streams.formats import formats
-from thinstream.streams.options import Options, spelling
 
 if TYPE_CHECKING:
+    from thinstream.data.labels import Classes
     from thinstream.engine.loop import Costs
-    from thinstream.evaluate.report import Tradeoff
-    from thinstream.learners import Classes
+    from thinstream.training.metrics import Tradeoff
 
-#: Whether a constant feature is learned along where the command line does not say.
+
+# Declarations of options and arguments in the signatures of commands.
+
+
+class Declared(NamedTuple):
+    """An option or an argument, declared in the annotation of a parameter."""
+
+    help: str = ""
+    panel: str | None = None  # the title above the option in the help
+    names: tuple[str, ...] = ()  # such as ("--model", "-m") or ("--lower/--no-lower",); (): the parameter's name
+    show_default: bool = False  # whether the help appends the default
+    metavar: str | None = None  # the word for the value in the help; None: a word for the type
+    min: float | None = None
+    max: float | None = None
+    is_argument: bool = False
+    values: Callable[[], Iterable[Any]] | None = None  # the allowed values, for shell completion
+
+
+class Specified(frozenset[str]):
+    """The names of the parameters that the command line specifies."""
+
+
+def option(help: str, panel: str | None = None, *names: str, **more: Any) -> Declared:  # noqa: A002 (argparse's word)
+    """Declare an option; ``more`` are fields of `Declared`."""
+    return Declared(help, panel, names, **more)
+
+
+def argument(help: str, **more: Any) -> Declared:  # noqa: A002 (argparse's word)
+    """Declare an argument; ``more`` are fields of `Declared`."""
+    return Declared(help, is_argument=True, **more)
+
+
+def declared_in(annotation: Any) -> tuple[Any, Declared]:
+    """Return the type of a parameter and its declaration.
+
+    >>> declared_in(Annotated[int, option("The number of models.", min=1)])  # doctest: +ELLIPSIS
+    (<class 'int'>, Declared(help='The number of models.', panel=None, names=(), ..., min=1, max=None, ...))
+    >>> declared_in(int)[1].help
+    ''
+    """
+    if get_origin(annotation) is not Annotated:
+        return annotation, Declared()
+    value_type, declared = get_args(annotation)[:2]
+    return value_type, declared
+
+
+#: The default of ``--intercept`` for online algorithms.
 INTERCEPT = True
-#: What `train` learns, and what is swept or learned by many workers, unless another is named: nothing to tune on the
-#: one hand, on the other good untuned on most streams, and sparse with l1.
+#: Default algorithms of `train`, and of `path` and distributed runs. Auto has nothing to tune. AdaRDA works untuned on
+#: most streams and is sparse with l1.
 DEFAULT_LEARNER, DEFAULT_ALGORITHM = "auto", "adarda"
-#: What `tune` tries unless others are named, each with the grid that `tune.candidates.USUAL` has for it.
+#: Default algorithms of `tune`, each with its grid in `tuning.search.USUAL`.
 DEFAULT_SEARCH = ("arow", "scw", "adarda")
 
 
-def default_learner(engine: str | None) -> str:
-    """What `train` learns unless an algorithm is named, on this machine or on workers of an engine."""
-    return DEFAULT_LEARNER if engine is None else DEFAULT_ALGORITHM
+def default_learner(engine: str | None, mode: str | None) -> str:
+    """Return the default algorithm of `train`, in one process or in several."""
+    return DEFAULT_LEARNER if engine is None and mode != "features" else DEFAULT_ALGORITHM
 
 
-#: How input is read.
+def learner_names() -> list[str]:
+    from thinstream.algorithms.registry import algorithms
+
+    return [DEFAULT_LEARNER, *(algorithm.name.lower() for algorithm in algorithms())]
+
+
 Reading = Options
 #: Panels of the help.
 MODEL, JUDGING, OUTPUT = "Model", "Judging", "Output"
@@ -43,16 +92,14 @@ _WORKERS, _LANES = "Workers", "Lanes"
 
 Data = Annotated[list[str], argument("Files, globs, or - for standard input.")]
 Device = Annotated[
-    str, option("cpu, cuda (a GPU, see docs/gpu.md), or auto (default): a GPU where there is one and it pays.", _LANES)
+    str,
+    option("cpu, cuda (a GPU, see docs/gpu.md), or auto (default): use a GPU if one is available and faster.", _LANES),
 ]
-Lines = Annotated[
-    list[str],
-    argument("Files or - for standard input; .gz, .bz2, .xz, .zst as they are."),
-]
+Lines = Annotated[list[str], argument("Files, or - for standard input. Files can be compressed: .gz, .bz2, .xz, .zst.")]
 Header = Annotated[
     bool | None,
     option(
-        "Whether the first line of each file is a header, which stays first (default: of .csv and .tsv).",
+        "The first line of each file is a header and stays first (default: only in .csv and .tsv files).",
         None,
         "--header/--no-header",
     ),
@@ -63,7 +110,7 @@ ModelFile = Annotated[Path, option("The model file.", None, "--model", "-m")]
 Algorithm = Annotated[
     str,
     option(
-        "Its name, see `thinstream algorithms`.",
+        "The algorithm. `thinstream algorithms` lists all.",
         MODEL,
         "--algorithm",
         "-a",
@@ -74,7 +121,7 @@ Algorithm = Annotated[
 Algorithms = Annotated[
     list[str] | None,
     option(
-        "Names, see `thinstream algorithms`; several with commas, or repeated (default: arow,scw,adarda).",
+        "The algorithms, separated by commas, or repeat the option (default: arow,scw,adarda).",
         MODEL,
         "--algorithm",
         "-a",
@@ -83,197 +130,140 @@ Algorithms = Annotated[
 ]
 ClassWeight = Annotated[
     str | None,
-    option("Costs of the classes: balanced, or one for each in the order of --classes, as in 1,20.", MODEL),
+    option("Costs of the classes: balanced, or one cost per class in the order of --classes, such as 1,20.", MODEL),
 ]
 Intercept = Annotated[
     bool | None,
-    option(
-        "Learn a constant feature along, or not (default: yes; batch methods: no).",
-        MODEL,
-        "--intercept/--no-intercept",
-    ),
+    option("Learn an intercept (default: yes, for batch methods: no).", MODEL, "--intercept/--no-intercept"),
 ]
 
 Scale = Annotated[
     str | None,
     option(
-        "Divide each feature by a scale learned along: max (its largest |value| so far), rms (root mean square) or idf "
-        "(the rarer it is, the more it counts).",
+        "Divide each feature by a running scale: max (its largest |value| so far), rms (root mean square) or idf (rare "
+        "features count more).",
         MODEL,
         metavar="max|rms|idf",
         values=lambda: ("max", "rms", "idf"),
     ),
 ]
 Normalize = Annotated[
-    str | None, option("Divide each row by its length, after scaling: l2.", MODEL, metavar="l2", values=lambda: ("l2",))
+    str | None,
+    option("Divide each row by its Euclidean norm, after scaling: l2.", MODEL, metavar="l2", values=lambda: ("l2",)),
 ]
-Tfidf = Annotated[bool, option("Online tf-idf, for texts: --scale idf --normalize l2.", MODEL, "--tfidf")]
+Tfidf = Annotated[bool, option("Online tf-idf for texts. Short for --scale idf --normalize l2.", MODEL, "--tfidf")]
 
 
 def take_tfidf(options: Any) -> None:
-    """What ``--tfidf`` stands for, in options that are made."""
+    """Set the options that ``--tfidf`` is short for."""
     if options.tfidf:
-        for name, meant in (("scale", "idf"), ("normalize", "l2")):
-            if getattr(options, name) not in (None, meant):
+        for name, value in (("scale", "idf"), ("normalize", "l2")):
+            if getattr(options, name) not in (None, value):
                 raise InvalidParameterError(
-                    f"--tfidf means --{name} {meant}, it cannot be used with --{name} {getattr(options, name)}"
+                    f"--tfidf means --{name} {value}, and cannot be used with --{name} {getattr(options, name)}"
                 )
-            object.__setattr__(options, name, meant)
+            object.__setattr__(options, name, value)
 
 
-class Expanded:
-    """A command with each parameter that is a dataclass of options replaced by the options themselves.
-
-    Options of the algorithms, ``own``, reach the command as values in a dictionary, its parameter ``parameters``.
-    """
-
-    def __init__(
-        self, command: Callable[..., Any], own: Sequence[inspect.Parameter] = (), algorithms: Sequence[str] = ()
-    ) -> None:
-        self.algorithms = algorithms  # whose options they are
-        self.command, self._hints = command, get_type_hints(command, include_extras=True)
-        taken = {name for each in own for name in declared_in(each.annotation)[1].names}
-        self._groups: dict[str, Any] = {name: hint for name, hint in self._hints.items() if is_dataclass(hint)}
-        self._of_group: dict[str, str] = {}
-        found: list[inspect.Parameter] = []
-        for parameter in inspect.signature(command).parameters.values():
-            hint, members = self._hints.get(parameter.name), []
-            if parameter.name == PARAMETERS:
-                members = list(own)
-            elif parameter.name in self._groups:
-                members = [_without_names(each, taken) for each in _options_of(hint)]
-            elif hint is not Given:
-                found.append(parameter.replace(annotation=hint))
-            found += members
-            self._of_group |= {each.name: parameter.name for each in members}
-        self.parameters = sorted(found, key=lambda parameter: parameter.kind)
-
-    def __call__(self, values: dict[str, Any], given: Given) -> Any:
-        """Runs the command with these values, of which the ``given`` were named; others have their defaults."""
-        packed: dict[str, dict[str, Any]] = {name: {} for name in (*self._groups, PARAMETERS)}
-        plain: dict[str, Any] = {name: given for name, hint in self._hints.items() if hint is Given}
-        for parameter in self.parameters:
-            name = parameter.name
-            (packed[self._of_group[name]] if name in self._of_group else plain)[name] = values.get(
-                name, parameter.default
-            )
-        if PARAMETERS in self._hints:
-            from thinstream.cli.algorithm_options import parse_parameters
-
-            plain[PARAMETERS] = parse_parameters(self.algorithms, packed[PARAMETERS])
-        plain |= {name: _fill(self._groups[name], packed[name]) for name in self._groups}
-        with guarded_output(), _say_if_compiling(plain.get("output")):
-            return self.command(**plain)
-
-
-def _say_if_compiling(output: Any) -> AbstractContextManager[None]:
-    """Of commands that may compile: those that read rows, and say how much they say."""
-    if output is None:
-        return nullcontext()
-    from thinstream.cli.progress import say_if_compiling
-
-    return say_if_compiling(output.quiet)
-
-
-#: The parameter of a command that takes the options of the algorithm.
-PARAMETERS = "parameters"
-
-
-def _options_of(group: Any) -> list[inspect.Parameter]:
-    """An option per field of a dataclass; those of reading are declared where streams are."""
+def group_parameters(group: Any) -> list[inspect.Parameter]:
+    """Return an option for each field of a dataclass. The fields of `Reading` declare theirs in their metadata."""
     if group is Reading:
         return _reading_options()
-    kinds = get_type_hints(group, include_extras=True)
-    return [_parameter(each.name, each.default, kinds[each.name]) for each in fields(group)]
+    hints = get_type_hints(group, include_extras=True)
+    return [_parameter(field.name, field.default, hints[field.name]) for field in fields(group)]
 
 
 def _reading_options() -> list[inspect.Parameter]:
-    kinds = get_type_hints(Reading)
-    found = []
-    for each in fields(Reading):
-        declared = spelling(each)
+    hints = get_type_hints(Reading)
+    parameters = []
+    for field in fields(Reading):
+        declared = spelling(field)
         if declared.panel is None:  # commands set it themselves
             continue
         names = declared.flags if declared.switch is None else (declared.switch,)
         limits: dict[str, Any] = {"metavar": declared.metavar, "min": declared.minimum, "max": declared.maximum}
         texts = tuple(choice for choice in declared.choices if isinstance(choice, str))
-        limits["values"] = formats if each.name == "format" else partial(tuple, texts)
-        text_kind = list[str] | None if declared.repeated else str | None
-        kind = kinds[each.name] if declared.parse is None else text_kind
-        default = each.default if declared.parse is None else None
+        limits["values"] = formats if field.name == "format" else partial(tuple, texts)
+        hint: Any = hints[field.name]
+        default = field.default
+        if declared.parse is not None:
+            hint, default = list[str] | None if declared.repeated else str | None, None
         text = declared.help.format(formats=", ".join(formats()))
-        found.append(_parameter(each.name, default, Annotated[kind, option(text, declared.panel, *names, **limits)]))
-    return found
+        annotation = Annotated[hint, option(text, declared.panel, *names, **limits)]
+        parameters.append(_parameter(field.name, default, annotation))
+    return parameters
 
 
-def _without_names(parameter: inspect.Parameter, taken: set[str]) -> inspect.Parameter:
-    """An option that has several names, without those that the algorithm has for its own."""
-    kind, declared = declared_in(parameter.annotation)
-    left = tuple(name for name in declared.names if name not in taken)
-    return parameter.replace(annotation=Annotated[kind, declared._replace(names=left)])
-
-
-def _parameter(name: str, default: Any, kind: Any) -> inspect.Parameter:
+def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
     value = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=annotation)
 
 
-def _fill(group: Any, values: dict[str, Any]) -> Any:
-    """A dataclass of options from what stands on the command line."""
+def fill_group(group: Any, values: dict[str, Any]) -> Any:
+    """Return the dataclass of options with the values of the command line."""
     if group is Reading:
-        for each in fields(Reading):
-            parse = spelling(each).parse
-            if parse is not None:
-                text = values.pop(each.name, None)
-                if text is not None and text != []:
-                    values[each.name] = tuple(map(parse, text)) if spelling(each).repeated else parse(text)
+        for field in fields(Reading):
+            parse = spelling(field).parse
+            text = values.pop(field.name, None) if parse is not None else None
+            if parse is not None and text is not None and text != []:
+                values[field.name] = tuple(map(parse, text)) if spelling(field).repeated else parse(text)
     return group(**values)
+
+
+#: Distributed runs split the examples or the features among their processes.
+MODES = ("examples", "features")
 
 
 @dataclass(frozen=True)
 class Distributed:
-    """Which workers learn, and how they share the work."""
+    """Options for training in several processes."""
 
     engine: Annotated[
         str | None,
         option(
-            "Learn on many workers: ray, spark, or local (processes of this machine).",
+            "Train in several worker processes: ray, spark, or local (on this machine).",
             _WORKERS,
             values=lambda: ("local", "ray", "spark"),
         ),
     ] = None
-    workers: Annotated[int, option("How many (default 2).", _WORKERS, min=1)] = 2
+    workers: Annotated[int, option("The number of workers (default 2).", _WORKERS, min=1)] = 2
     mode: Annotated[
         str,
-        option("What each worker has: a part of the examples (default) or of the features (experimental).", _WORKERS),
+        option(
+            "How to split the work. examples (default): each process learns a part of the rows. Needs --engine. "
+            "features: each process has a part of the features, for models too wide for one machine. Needs mpiexec.",
+            _WORKERS,
+            values=lambda: MODES,
+        ),
     ] = "examples"
     merge: Annotated[
         str | None,
-        option("How models become one: sum, mean, touched … (default: best for the algorithm).", _WORKERS),
+        option("How to merge the models: sum, mean, touched … (default: the best for the algorithm).", _WORKERS),
     ] = None
     merge_every: Annotated[
         int | None,
-        option("Rows of each worker between merges (default: often at first, then seldom).", _WORKERS, min=1),
+        option("Rows per worker between two merges (default: few at first, then more and more).", _WORKERS, min=1),
     ] = None
-    mini_batch: Annotated[int | None, option("Mode features: rows of a mini-batch (default 64).", _WORKERS, min=1)] = (
-        None
-    )
-    address: Annotated[str | None, option("Of a Ray cluster, or the master of Spark.", _WORKERS)] = None
+    mini_batch: Annotated[
+        int | None,
+        option("Rows that --mode features scores together before it learns them (default 64).", _WORKERS, min=1),
+    ] = None
+    address: Annotated[str | None, option("The address of a Ray cluster, or the Spark master.", _WORKERS)] = None
 
 
 @dataclass(frozen=True)
 class Output:
-    """How much is said."""
+    """How much to print."""
 
-    quiet: Annotated[bool, option("Say nothing but errors and what was asked for.", OUTPUT, "--quiet", "-q")] = False
-    json: Annotated[bool, option("Report in JSON, an object a line.", OUTPUT, "--json")] = False
+    quiet: Annotated[bool, option("Print only errors and requested results.", OUTPUT, "--quiet", "-q")] = False
+    json: Annotated[bool, option("Print JSON, one object per line.", OUTPUT, "--json")] = False
 
 
 Metrics = Annotated[
     str | None,
     option(
-        "What the table shows: baseline, precision, recall, f1, specificity, balanced, sum, cost, log-loss, hinge, "
-        "auc, ap, several with commas. sum and cost (paper P3) are shown only if named here.",
+        "Columns of the table, separated by commas: baseline, precision, recall, f1, specificity, balanced, sum, cost, "
+        "log-loss, hinge, auc, ap. sum and cost (paper P3) are shown only on request.",
         OUTPUT,
         "--metrics",
     ),
@@ -281,15 +271,15 @@ Metrics = Annotated[
 
 
 def parse_metrics(text: str | None, classes: "Classes") -> list[str]:
-    """The names of ``--metrics``, if there are such of these classes.
+    """Return the names of ``--metrics``. Raise if a name is unknown, or not defined for this number of classes.
 
-    >>> from thinstream.learners import Classes
+    >>> from thinstream.data.labels import Classes
     >>> parse_metrics("error, AUC", Classes(0, 1))
     Traceback (most recent call last):
-    thinstream.errors.InvalidParameterError: --metrics must be of 'baseline', 'precision', 'recall', 'f1',
-    'specificity', 'balanced', 'sum', 'cost', 'log-loss', 'hinge', 'auc' or 'ap', got 'error'
+    thinstream.errors.InvalidParameterError: --metrics must be 'baseline', 'precision', 'recall', 'f1', 'specificity',
+    'balanced', 'sum', 'cost', 'log-loss', 'hinge', 'auc' or 'ap', got 'error'
     """
-    from thinstream.evaluate.showing import require_metrics
+    from thinstream.training.formatting import require_metrics
 
     names = [name.strip().lower() for name in (text or "").split(",") if name.strip()]
     require_metrics(names, classes.are_two)
@@ -298,12 +288,12 @@ def parse_metrics(text: str | None, classes: "Classes") -> list[str]:
 
 @dataclass(frozen=True)
 class Judging:
-    """How errors of the two kinds are weighed against each other."""
+    """How to weigh false negatives against false positives."""
 
     alpha_p: Annotated[
         float,
         option(
-            "Weight of sensitivity in the weighted sum; specificity has the rest (default 0.5).",
+            "Weight of sensitivity in the weighted sum. Specificity has weight 1 - ALPHA_P (default 0.5).",
             JUDGING,
             min=0.0,
             max=1.0,
@@ -312,20 +302,19 @@ class Judging:
     cost_p: Annotated[
         float,
         option(
-            "Cost of a missed positive; a false alarm costs the rest to 1 (default 0.95).", JUDGING, min=0.0, max=1.0
+            "Cost of a false negative. A false positive costs 1 - COST_P (default 0.95).", JUDGING, min=0.0, max=1.0
         ),
     ] = 0.95
 
     def tradeoff(self) -> "Tradeoff":
-        """The weights of both kinds."""
-        from thinstream.evaluate.report import Tradeoff
+        from thinstream.training.metrics import Tradeoff
 
         return Tradeoff(self.alpha_p, 1.0 - self.alpha_p, self.cost_p, 1.0 - self.cost_p)
 
 
 @dataclass(frozen=True)
 class Study:
-    """What many models learning side by side share, what they may take, and where the findings go."""
+    """Options of commands that train many models side by side: the model, resources and output."""
 
     intercept: Intercept = None
     scale: Scale = None
@@ -335,42 +324,40 @@ class Study:
     memory: Annotated[
         str | None,
         option(
-            "What all models may take, as in 500M or 4G (default: half of the machine's); beyond it they go in "
-            "several passes.",
+            "Memory for all models, such as 500M or 4G (default: half of the machine's memory). If it is not enough, "
+            "the models train in several passes.",
             _LANES,
         ),
     ] = None
     device: Device = "auto"
-    plot: Annotated[Path | None, option("Draw into this file (.png, .svg or .html).", OUTPUT)] = None
-    csv: Annotated[Path | None, option("Write the table, with all its columns, to this file.", OUTPUT)] = None
+    plot: Annotated[Path | None, option("Draw a chart to this file (.png, .svg or .html).", OUTPUT)] = None
+    csv: Annotated[Path | None, option("Write the table with all columns to this CSV file.", OUTPUT)] = None
 
     def __post_init__(self) -> None:
         take_tfidf(self)
 
     @property
     def fit_intercept(self) -> bool:
-        """Whether a constant feature is learned along."""
         return INTERCEPT if self.intercept is None else self.intercept
 
 
 def parse_bytes(text: str | None) -> int | None:
-    """A number of bytes.
+    """Return the number of bytes of ``--memory``.
 
     >>> parse_bytes("1.5G"), parse_bytes("300k"), parse_bytes(None)
     (1500000000, 300000, None)
     """
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", text)
-    if found is None or float(found[1]) == 0:
-        raise InvalidParameterError(f"--memory must be a number of bytes as in 500M or 4G, got {text!r}")
-    return int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", text)
+    if match is None or float(match[1]) == 0:
+        raise InvalidParameterError(f"--memory must be a number of bytes such as 500M or 4G, got {text!r}")
+    return int(float(match[1]) * 1000 ** " kMGT".index(match[2] or " "))
 
 
 def classes_of(reading: Reading) -> "Classes":
-    """The labels of ``--classes``; without it −1 and 1, or none yet with ``--grow-classes``."""
-    from thinstream.learners import Classes
-    from thinstream.learners.growing_classes import GrowingClasses
+    """Return the labels of ``--classes``. The default is −1 and 1, or no class yet with ``--grow-classes``."""
+    from thinstream.data.labels import Classes, GrowingClasses
 
     if reading.grow_classes:
         return GrowingClasses(*(reading.classes or ()))
@@ -378,7 +365,7 @@ def classes_of(reading: Reading) -> "Classes":
 
 
 def parse_class_weight(text: str | None, classes: Sequence[Any]) -> Any:
-    """``balanced``, or a cost for each class, in their order."""
+    """Return "balanced", or the cost of each class."""
     if text is None or text == "balanced":
         return text
     try:
@@ -386,13 +373,160 @@ def parse_class_weight(text: str | None, classes: Sequence[Any]) -> Any:
     except ValueError:
         weights = []
     if len(weights) != len(classes) or not all(0.0 < weight < float("inf") for weight in weights):
-        how = "two numbers > 0 as in 1,20" if len(classes) == 2 else f"{len(classes)} numbers > 0, one for each class"
-        raise InvalidParameterError(f"--class-weight must be balanced or {how}, got {text!r}")
+        numbers = "two numbers > 0 such as 1,20" if len(classes) == 2 else f"{len(classes)} numbers > 0, one per class"
+        raise InvalidParameterError(f"--class-weight must be balanced or {numbers}, got {text!r}")
     return dict(zip(classes, weights, strict=True))
 
 
 def parse_costs(text: str | None, classes: "Classes") -> "tuple[Costs, ...]":
-    """The costs of two classes, or of each class against the rest."""
-    from thinstream.learners import class_costs
+    from thinstream.data.labels import class_costs
 
     return class_costs(parse_class_weight(text, classes), classes, "--class-weight")
+
+
+TOKEN_VARIABLE = "THINSTREAM_TOKEN"
+TokenFile = Annotated[
+    Path | None,
+    option(f"The file with the token (default: the environment variable {TOKEN_VARIABLE}).", None, "--token-file"),
+]
+
+
+def token_of(file: Path | None) -> str | None:
+    return os.environ.get(TOKEN_VARIABLE) if file is None else file.read_text(encoding="utf-8").strip()
+
+
+def advice_for(status: int) -> str:
+    """Return advice on tokens if a server has refused a request with this status."""
+    if status not in (401, 403):
+        return ""
+    return f". Pass a token with --token-file FILE or the environment variable {TOKEN_VARIABLE}"
+
+
+# Options of an algorithm, generated from its declaration.
+
+
+_WORDS = {"none": None, "true": True, "false": False}
+
+
+def named_algorithms(words: Sequence[str], default: Any) -> list[str]:
+    """Return the values of ``--algorithm`` (``-a``) on a command line, or the algorithm of the model of ``--from``.
+
+    >>> named_algorithms(["day.svm", "-a", "fsol,arow", "-a", "ssol"], None)
+    ['fsol', 'arow', 'ssol']
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--algorithm", "-a", action="append", default=[])
+    for name in ("--engine", "--mode", "--from"):
+        parser.add_argument(name, dest=name)
+    try:
+        values = vars(parser.parse_known_args(words)[0])
+    except argparse.ArgumentError:  # the parser of the command reports it
+        values = {"algorithm": [], "--engine": None, "--mode": None, "--from": None}
+    if names := split_names(values["algorithm"]):
+        return names
+    if default is None:
+        return list(DEFAULT_SEARCH)
+    if (start := values["--from"]) is None:
+        return [default_learner(values["--engine"], values["--mode"]) if default == DEFAULT_LEARNER else default]
+    from thinstream.models.container import algorithm_in
+
+    return [algorithm_in(start) or default]
+
+
+def split_names(texts: Iterable[str]) -> list[str]:
+    """Return the distinct names in texts with commas."""
+    return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
+
+
+def algorithm_options(names: Iterable[str], *, without: Collection[str] = ()) -> list[inspect.Parameter]:
+    """Return an option for each parameter of the algorithms. The first algorithm with a parameter describes it."""
+    from thinstream.algorithms.registry import find
+
+    options: dict[str, inspect.Parameter] = {}
+    for name in names:
+        algorithm = find(name)
+        meanings = _meanings(inspect.getdoc(algorithm.rule) or "")
+        panel = f"{algorithm.name} ({algorithm.paper})"
+        for parameter in algorithm.parameters:
+            if parameter.name not in without and parameter.name not in options:
+                options[parameter.name] = _option(parameter, meanings.get(parameter.name, ""), panel)
+    return list(options.values())
+
+
+def _option(parameter: Any, meaning: str, panel: str) -> inspect.Parameter:
+    default = "none" if parameter.default is None else parameter.default
+    name = parameter.name.replace("_", "-")
+    if isinstance(parameter.default, bool):
+        flag: Any = Annotated[bool | None, option(f"{meaning} (default {default})", panel, f"--{name}/--no-{name}")]
+        return _parameter(f"own_{parameter.name}", None, flag)
+    allowed = parameter.constraint.allowed().replace("None", "none")
+    text, name = f"{meaning} ({allowed}; default {default})".strip(), f"--{name}"
+    choices = getattr(parameter.constraint, "choices", None)
+    values = None if choices is None else lambda: choices
+    annotation = Annotated[str | None, option(text, panel, name, metavar="VALUE", values=values)]
+    return _parameter(f"own_{parameter.name}", None, annotation)
+
+
+def explain_option(option: str, name: str) -> str:
+    """Return the error message for an option of other algorithms, or "" if no algorithm has the option.
+
+    >>> explain_option("--budget", "arow"), explain_option("--phi", "pa")
+    ('', 'PA has no option --phi. Its options are --variant, --C. CW, SCW have --phi')
+    """
+    from thinstream.algorithms.registry import algorithms, find
+
+    every = {algorithm.name: algorithm for algorithm in (find(name), *algorithms())}.values()
+    options = {algorithm.name: [f"--{p.name.replace('_', '-')}" for p in algorithm.parameters] for algorithm in every}
+    others, own = [other for other, names in options.items() if option in names], options[find(name).name]
+    if not others:
+        return ""
+    verb = "has" if len(others) == 1 else "have"
+    text = f"{find(name).name} has no option {option}. Its options are {', '.join(own)}"
+    return f"{text}. {', '.join(others)} {verb} {option}"
+
+
+def parse_parameters(names: Iterable[str], options: dict[str, str | bool | None]) -> dict[str, Any]:
+    """Return the parameters of the algorithms that the command line specifies, and check their values."""
+    from thinstream.algorithms.registry import find
+
+    values = {}
+    for algorithm in map(find, names):
+        for parameter in algorithm.parameters:
+            text = options.get(f"own_{parameter.name}")
+            if text is None:
+                continue
+            value = parse_value(text) if isinstance(text, str) else text
+            try:
+                parameter.encode(value, algorithm.name)
+            except InvalidParameterError as error:
+                option = f"--{parameter.name.replace('_', '-')}"
+                raise InvalidParameterError(
+                    str(error).replace(f": {parameter.name} must", f": {option} must", 1)
+                ) from None
+            values[parameter.name] = value
+    return values
+
+
+def parse_value(text: str) -> Any:
+    """Return a number, None, True, False, a list if there are commas, or the text itself.
+
+    >>> parse_value("0.5"), parse_value("none"), parse_value("false"), parse_value("3,1,2"), parse_value("hinge")
+    (0.5, None, False, [3, 1, 2], 'hinge')
+    """
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if "," in text:
+        return [parse_value(part) for part in text.split(",") if part]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _meanings(docstring: str) -> dict[str, str]:
+    """Return the description of each parameter in the docstring of a rule."""
+    section = docstring.partition("Parameters\n----------\n")[2].partition("\nExamples\n")[0]
+    entries = re.findall(r"^(\w+) : [^\n]*\n((?:    [^\n]*\n?)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}

@@ -1,4 +1,4 @@
-"""Standard output and error as they may be: closed, full, left by their reader, of another encoding, or a terminal."""
+"""Standard output and error, which may be closed, full, a closed pipe, in another encoding, or a terminal."""
 
 import os
 import sys
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-#: What a text of several lines may have beside printable characters.
+#: Control characters that a text with several lines may contain.
 LINES = "\n\t"
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""The text with everything escaped that could steer a terminal: names come from data and files.
+    r"""Escape control characters, which could change the terminal, because names come from data and files.
 
     >>> print(printable("a\x1b[31mb\n"))
     a\x1b[31mb\n
@@ -22,7 +22,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def open_standard_streams() -> None:
-    """Lets closed streams lead nowhere, so that no file gets their number; escapes what an encoding does not have."""
+    """Open closed streams on /dev/null, so that no file gets their number. Escape characters outside the encoding."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream: Any = getattr(sys, name)
         if stream is None:
@@ -32,9 +32,9 @@ def open_standard_streams() -> None:
 
 
 class GuardedOutput:
-    """Standard output while a command runs: nothing in it steers the terminal.
+    """Standard output while a command runs, with control characters escaped.
 
-    After `keep_going` it may be lost, to a reader that leaves or a full disk, and the command goes on.
+    After `keep_going`, the command continues if output fails because of a closed pipe or a full disk.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -45,12 +45,10 @@ class GuardedOutput:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Writes what is printable of it as it is."""
         self._try(self._stream.write, printable(text, keep=LINES))
         return len(text)
 
     def flush(self) -> None:
-        """Hands on what was written."""
         self._try(self._stream.flush)
 
     def _try(self, action: Callable[..., Any], *arguments: str) -> None:
@@ -67,7 +65,7 @@ class GuardedOutput:
 
 @contextmanager
 def guarded_output() -> Iterator[None]:
-    """Guards standard output for the length of the block; raises in the end if it was lost."""
+    """Guard standard output in a block. Raise at its end if output has failed."""
     before, guarded = sys.stdout, GuardedOutput(sys.stdout)
     sys.stdout = guarded
     try:
@@ -80,6 +78,6 @@ def guarded_output() -> Iterator[None]:
 
 
 def keep_going() -> None:
-    """From now on the command makes something that is worth more than what it says: output must not cost a model."""
+    """Let the command finish if output fails from now on, because it writes a model."""
     if isinstance(sys.stdout, GuardedOutput):
         sys.stdout.is_needed = False

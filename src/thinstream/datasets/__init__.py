@@ -1,14 +1,23 @@
-"""Streams to try things on, and where real data sets are found."""
+"""Datasets: generated streams, and the catalogue of real datasets and their files."""
 
 from typing import TYPE_CHECKING, Any
 
-from thinstream.datasets.catalogue import Dataset, Published, catalogue, dataset, find, folders, present
-from thinstream.datasets.download import Checked, download, verify
+from thinstream.datasets.catalogue import (
+    Checked,
+    Dataset,
+    Published,
+    catalogue,
+    dataset,
+    download,
+    find,
+    folders,
+    present,
+    verify,
+)
 from thinstream.errors import no_attribute
 
 if TYPE_CHECKING:
-    from thinstream.datasets.loading import load
-    from thinstream.datasets.synthetic import LabelledRows, sparse_gaussian, zipf_text
+    from thinstream.datasets.loading import LabelledRows, load, sparse_gaussian, zipf_text
 
 __all__ = [
     "Checked",
@@ -28,12 +37,13 @@ __all__ = [
 ]
 
 
-_LATER = {"LabelledRows": "synthetic", "load": "loading", "sparse_gaussian": "synthetic", "zipf_text": "synthetic"}
+#: Names in `loading`, which imports scipy.
+_LATER = ("LabelledRows", "load", "sparse_gaussian", "zipf_text")
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise no_attribute(__name__, name, __all__)
-    import importlib  # on demand: finding a file must not wait for scipy
+    import importlib  # on demand, because finding a file does not need scipy
 
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.loading"), name)

@@ -1,4 +1,4 @@
-"""One file over http: encrypted (but for this machine itself), resumed, whole or an error."""
+"""Download one file over https, or http on this machine: resumed, complete, or an error."""
 
 import http.client
 import ipaddress
@@ -20,7 +20,7 @@ _PAGE = (b"<!doctype", b"<html")
 
 
 def fetch(url: str, target: Path, timeout: float, progress: Callable[[str, int, int | None], None] | None) -> None:
-    """Makes ``target`` the whole of what is at ``url``; goes on with what an earlier call left there."""
+    """Download ``url`` to ``target``, resuming an earlier call."""
     state = target.with_name(target.name + ".from")
     have, tag = _left(url, target, state)
     try:
@@ -29,25 +29,27 @@ def fetch(url: str, target: Path, timeout: float, progress: Callable[[str, int, 
         with error:
             if error.code == 416 and have:
                 if _range(error.headers)[1] != have:
-                    state.unlink()  # what is there is not the head of what the server has now
+                    state.unlink()  # the partial file does not belong to the server's version
                     return fetch(url, target, timeout, progress)
             else:
-                raise DownloadError(f"{url} cannot be fetched: the server says {error.code} {error.reason}") from error
-    except DownloadError:  # a redirect to where we do not go
+                raise DownloadError(
+                    f"{url} cannot be downloaded: the server responded {error.code} {error.reason}"
+                ) from error
+    except DownloadError:  # a redirect that is not allowed
         raise
     except (URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
-        raise DownloadError(f"{url} cannot be fetched: {reason}") from error
+        raise DownloadError(f"{url} cannot be downloaded: {reason}") from error
     else:
         with response:
             if response.status == 206:
                 start, total = _range(response.headers)
                 if start != have:
-                    raise DownloadError(f"{url}: the server was asked for bytes from {have} on and sent others")
+                    raise DownloadError(f"{url}: the server sent other bytes than those requested, from {have} on")
             else:
                 have, length = 0, response.headers.get("Content-Length") or ""
                 total = int(length) if length.isdigit() else None
-            if not have:  # a tag of another version must never stand beside these bytes
+            if not have:  # a tag of another version must not be stored for these bytes
                 state.unlink(missing_ok=True)
                 target.unlink(missing_ok=True)
                 state.write_text(f"{url}\n{_tag(response.headers)}\n", encoding="utf-8")
@@ -57,21 +59,21 @@ def fetch(url: str, target: Path, timeout: float, progress: Callable[[str, int, 
 
 
 def allowed(url: str) -> str:
-    """The address, if it may be fetched: https, or http on this machine.
+    """Return the URL if it may be downloaded: https, or http on this machine.
 
     >>> allowed("http://example.org/a9a")
     Traceback (most recent call last):
-    thinstream.errors.DownloadError: only https addresses are fetched (http from this machine itself), got
+    thinstream.errors.DownloadError: only https URLs are allowed (http only on this machine), got
     'http://example.org/a9a'
     """
     parts = urlsplit(url)
     if (parts.scheme == "https" and parts.hostname) or (parts.scheme == "http" and _is_here(url)):
         return url
-    raise DownloadError(f"only https addresses are fetched (http from this machine itself), got {url!r}")
+    raise DownloadError(f"only https URLs are allowed (http only on this machine), got {url!r}")
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows to allowed addresses only."""
+    """Follows only redirects to allowed URLs."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
@@ -83,7 +85,7 @@ def _open(url: str, timeout: float, have: int, tag: str) -> Any:
     request = Request(allowed(url), headers={"User-Agent": "thinstream", "Accept-Encoding": "identity"})
     if have:
         request.add_header("Range", f"bytes={have}-")
-        request.add_header("If-Range", tag)  # changed there since: the server sends all of it
+        request.add_header("If-Range", tag)  # if the file has changed, the server sends all of it
     proxies = [ProxyHandler({})] if _is_here(url) else []
     return build_opener(_Redirects(), *proxies).open(request, timeout=timeout)
 
@@ -98,7 +100,7 @@ def _receive(
 ) -> None:
     free = shutil.disk_usage(target.parent).free
     if total is not None and total - have > free:
-        raise DownloadError(f"{url} needs {total - have:,} bytes, {target.parent} has room for {free:,}")
+        raise DownloadError(f"{url} needs {total - have:,} bytes, but {target.parent} has only {free:,} bytes free")
     broken = None
     with target.open("ab") as out:
         while True:
@@ -122,20 +124,22 @@ def _receive(
         why = f" ({broken})" if isinstance(broken, OSError) else ""
         if total is not None and have > total:
             target.unlink()
-        raise DownloadError(f"{url} broke off after {have:,} of {expected} bytes{why}; the same call goes on there")
+        raise DownloadError(
+            f"the download of {url} was interrupted after {have:,} of {expected} bytes{why}. Repeat it to resume."
+        )
 
 
 def _refuse_page(url: str, target: Path) -> None:
-    """Servers answer with a page where a file was moved, and say that all is well."""
+    """Raise if the file is a web page, which some servers send if a file was moved."""
     with target.open("rb") as stream:
         head = stream.read(256)
     if head.lstrip().lower().startswith(_PAGE):
         target.unlink()
-        raise DownloadError(f"{url} is a web page, not data: the file has moved, or a login stands before it")
+        raise DownloadError(f"{url} is a web page, not data. The file has moved, or needs a login.")
 
 
 def _left(url: str, target: Path, state: Path) -> tuple[int, str]:
-    """Bytes an earlier call left, and the tag of the version they are of; 0 if they cannot be gone on with."""
+    """Return the bytes from an earlier call, and the tag of their version; 0 if the download cannot be resumed."""
     try:
         source, tag, *_ = [*state.read_text(encoding="utf-8").splitlines(), "", ""]
         return (target.stat().st_size, tag) if source == url and tag else (0, "")
@@ -145,13 +149,13 @@ def _left(url: str, target: Path, state: Path) -> tuple[int, str]:
 
 def _tag(headers: Message) -> str:
     tag: str = headers.get("ETag") or ""
-    if not tag.startswith('"'):  # weak ones do not promise the same bytes
+    if not tag.startswith('"'):  # weak tags do not guarantee identical bytes
         tag = headers.get("Last-Modified") or ""
     return tag
 
 
 def _range(headers: Message) -> tuple[int | None, int | None]:
-    """Where the bytes of an answer begin, and how many the whole has; None for what the server does not say."""
+    """Return the offset of an answer's bytes and the total size; None if the server does not state them."""
     match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", headers.get("Content-Range") or "")
     start, whole = match.groups() if match else (None, None)
     return None if start is None else int(start), None if whole is None else int(whole)

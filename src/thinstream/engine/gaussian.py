@@ -7,34 +7,33 @@ Every update has the form  μ += α·y·Σx (old Σ),  Σ⁻¹ += c·xxᵀ; a ru
 import math
 from typing import Any, NamedTuple
 
-from thinstream.engine import diagonal
-from thinstream.engine.full import Belief, Point
-from thinstream.engine.merge_rule import MergeRule
+from thinstream.engine import covariance
+from thinstream.engine.covariance import Belief, Point
 from thinstream.engine.prox import like
-from thinstream.engine.rule import Seen, Step
+from thinstream.engine.rule import MergeRule, Seen, Step
 from thinstream.jit import scalar
 
 
 class Coordinate(NamedTuple):
-    """μ_j and, in s, σ_j or its inverse (see `diagonal`)."""
+    """μ_j and, in s, σ_j or its inverse (see `covariance`)."""
 
     mu: float = 0.0
     s: float = 1.0
 
 
 def fresh(p: Any) -> Coordinate:
-    """A feature never seen: μ_j = 0, σ_j = a."""
-    return Coordinate(0.0, diagonal.spread(p.diagonal, p.a))
+    """A feature that never occurred: μ_j = 0, σ_j = a."""
+    return Coordinate(0.0, covariance.spread(p.diagonal, p.a))
 
 
 def variance(p: Any, f: Any) -> Any:
     """σ_j, of one coordinate or of arrays of them."""
-    return diagonal.variance(p.diagonal, f.s)
+    return covariance.variance(p.diagonal, f.s)
 
 
 def confidence(p: Any, f: Coordinate, x: float, now: Any) -> float:
     """σ_j·x_j², so that v = xᵀΣx."""
-    return diagonal.variance(p.diagonal, f.s) * x * x
+    return covariance.variance(p.diagonal, f.s) * x * x
 
 
 def weight(p: Any, f: Coordinate, now: Any) -> float:
@@ -44,18 +43,18 @@ def weight(p: Any, f: Coordinate, now: Any) -> float:
 
 def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coordinate:
     """The mean along the old σ, then σ."""
-    sigma = diagonal.variance(p.diagonal, f.s)
-    return Coordinate(f.mu + step.size * sigma * x, diagonal.spread_after(p.diagonal, f.s, x, step.c, v))
+    sigma = covariance.variance(p.diagonal, f.s)
+    return Coordinate(f.mu + step.size * sigma * x, covariance.spread_after(p.diagonal, f.s, x, step.c, v))
 
 
 def fade(p: Any, f: Coordinate, r: float) -> Coordinate:
-    """The precision, beyond that of the start; the mean stays."""
+    """Discount the precision above the initial one. The mean stays."""
     start = 1.0 / p.a
     return Coordinate(f.mu, like(start + r * (f.s - start), f.s))
 
 
 def reach(p: Any, x: float, least: float, v: float, step: Step, now: Any) -> float:
-    """Of the mean, whose variance is a at most, and of the precision."""
+    """The mean moves by |size|·σx with σ ≤ a, the precision by c·x²."""
     return abs(step.size) * p.a * x + step.c * x * x
 
 
@@ -78,8 +77,8 @@ def weights_full(p: Any, b: Belief, now: Any) -> Any:
 
 @scalar
 def stdev_alpha(m: float, v: float, phi: float) -> float:
-    """α of the standard-deviation form of CW, free of cancellation for m > 0."""
-    square = phi * phi  # products, not powers: these have the same bits compiled and interpreted
+    """α of the standard-deviation form of CW, without cancellation for m > 0."""
+    square = phi * phi  # products: powers would differ in bits between compiled and interpreted code
     psi, zeta = 1.0 + square / 2.0, 1.0 + square
     root = math.sqrt(m * m * square * square / 4.0 + v * square * zeta)
     if m > 0.0:
@@ -99,6 +98,6 @@ def merge_rule(p: Any) -> MergeRule:
     return MergeRule(
         "precisions add (the prior counted once), means are weighted by precision",
         belief=("mu", "s"),
-        stores_precision=isinstance(p.diagonal, diagonal.Exact),
-        powers={"mu": 1, "s": -2 if isinstance(p.diagonal, diagonal.Exact) else 2},
+        stores_precision=isinstance(p.diagonal, covariance.Exact),
+        powers={"mu": 1, "s": -2 if isinstance(p.diagonal, covariance.Exact) else 2},
     )

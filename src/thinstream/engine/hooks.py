@@ -1,7 +1,7 @@
-"""The hooks of a rule: what the loop calls, each an ordinary function that calls the method of its first argument.
+"""The hooks of a rule, which the loop calls: functions that call the method of their first argument.
 
-Compiled code finds the method at compile time by the type of p, so every rule is inlined into its own copy of the loop;
-interpreted code simply calls it. Numba wants the same parameter names in hook and method.
+Compiled code resolves the method at compile time by the type of p, so every rule is inlined into its own copy of the
+loop. Interpreted code calls it. numba requires the same parameter names in hook and method.
 """
 
 import inspect
@@ -16,14 +16,14 @@ Stub = TypeVar("Stub", bound=Callable[..., Any])
 
 
 def calls(find: Callable[[Any], Any], inline: str = "never", check: Any = None) -> Callable[[Stub], Stub]:
-    """Makes a stub call what ``find`` finds for the class of its first argument; compiled, that is found but once.
+    """Make a stub call the function that ``find`` returns for the class of its first argument.
 
-    ``check``, if given, sees the types of the arguments when a call is compiled.
+    Compiled code calls ``find`` once, at compile time. ``check`` receives the types of the arguments then.
     """
 
     def pick(p: Any, *rest: Any) -> Any:
         if not hasattr(p, "instance_class"):  # numba's type of a NamedTuple
-            return None  # numba looks further
+            return None  # numba tries other overloads
         if check is not None:
             check(p, *rest)
         return find(p.instance_class)
@@ -45,7 +45,7 @@ def calls(find: Callable[[Any], Any], inline: str = "never", check: Any = None) 
 
 
 def hook(stub: Stub) -> Stub:
-    """Makes ``stub(p, …)`` call ``type(p).stub(p, …)``, interpreted and compiled."""
+    """Make ``stub(p, …)`` call ``type(p).stub(p, …)``, interpreted and compiled."""
     inline = "always" if stub.__name__ in ("read", "write") else "never"
     return calls(attrgetter(stub.__name__), inline, _check_write if stub.__name__ == "write" else None)(stub)
 
@@ -56,72 +56,72 @@ def _check_write(p: Any, memory: Any, j: Any, f: Any) -> None:
 
 @hook
 def begin(p: Any, t: Any, totals: Any) -> Any:
-    """Once per example: the scalars of round t (thresholds, rates), as a record."""
+    """Return the scalars of round t (thresholds, rates) as a record, once per example."""
 
 
 @hook
 def confidence(p: Any, f: Any, x: Any, now: Any) -> Any:
-    """Summed over the example into v."""
+    """Return the term of a coordinate in v."""
 
 
 @hook
 def observe(p: Any, f: Any, x: Any, v: Any, now: Any) -> Any:
-    """The coordinate as the score sees it, with the example taken in before predicting."""
+    """Return the coordinate that the score uses, updated by the example before predicting."""
 
 
 @hook
 def observes(p: Any) -> Any:
-    """Whether ``observe`` does anything."""
+    """Return whether ``observe`` changes anything."""
 
 
 @hook
 def keeps(p: Any) -> Any:
-    """Whether what ``observe`` returns stays, or was for this score only."""
+    """Return whether the result of ``observe`` is stored, or only used for this score."""
 
 
 @hook
 def weight(p: Any, f: Any, now: Any) -> Any:
-    """w_j, summed times x_j into the score s."""
+    """Return w_j. The score s is the sum of w_j·x_j."""
 
 
 @hook
 def step(p: Any, s: Any, v: Any, e: Any, now: Any) -> Any:
-    """Once per example: the loss, whether to update, how far (a ``Step``)."""
+    """Return the loss, whether to update, and how far (a ``Step``), once per example."""
 
 
 @hook
 def move(p: Any, f: Any, x: Any, v: Any, step: Any, now: Any) -> Any:
-    """The coordinate after the update."""
+    """Return the coordinate after the update."""
 
 
 @hook
 def reach(p: Any, x: Any, least: Any, v: Any, step: Any, now: Any) -> Any:
-    """No field of a coordinate moves by more than this, in 64 bits, where least ≤ |x_j| ≤ x (see `limits`)."""
+    """Return a bound, in 64 bits, on how far any field of a coordinate moves if least ≤ |x_j| ≤ x (see `limits`)."""
 
 
 @hook
 def gain(p: Any) -> Any:
-    """No |weight| is more than this times the first field of its coordinate; asked of rules that observe."""
+    """Return a bound on |weight| over the first field of its coordinate. Only called for rules that observe."""
 
 
 @hook
 def tally(p: Any, f: Any, g: Any) -> Any:
-    """Summed over the coordinates that moved from f to g, and given to ``end``."""
+    """Return the term of a coordinate that moved from f to g. ``end`` receives the sum."""
 
 
 @hook
 def settle(p: Any, memory: Any, rows: Any, a: Any, b: Any) -> Any:
-    """After an update on the row a:b, for rules that rank coordinates (see `rows.coordinate`)."""
+    """Run after an update on the row a:b, for rules that rank coordinates (see `rows.coordinate`)."""
 
 
 @hook
 def end(p: Any, totals: Any, t: Any, v: Any, now: Any, change: Any) -> Any:
-    """The rule's own totals after round t, whose confidences have the sum v."""
+    """Return the rule's own totals after round t, whose confidences have the sum v."""
 
 
 @hook
 def stopped(p: Any, totals: Any) -> Any:
-    """True once the model is frozen for good."""
+    """Return whether the model is frozen permanently."""
 
 
 # Generated from the rule's records by the decorator `algorithm`, never written by a rule itself.
@@ -129,39 +129,39 @@ def stopped(p: Any, totals: Any) -> Any:
 
 @hook
 def read(p: Any, memory: Any, j: Any) -> Any:
-    """Coordinate j."""
+    """Return coordinate j."""
 
 
 @hook
 def write(p: Any, memory: Any, j: Any, f: Any) -> Any:
-    """Coordinate j becomes f."""
+    """Store f as coordinate j."""
 
 
 @hook
 def read_totals(p: Any, totals: Any) -> Any:
-    """The rule's own totals."""
+    """Return the rule's own totals."""
 
 
 @hook
 def write_totals(p: Any, totals: Any, own: Any) -> Any:
-    """The rule's own totals become ``own``."""
+    """Store the rule's own totals."""
 
 
 @hook
 def finite_coordinate(p: Any, f: Any, large: Any) -> Any:
-    """Whether a coordinate is one that a model may keep."""
+    """Return whether a model may store this coordinate."""
 
 
 @hook
 def finite_totals(p: Any, own: Any) -> Any:
-    """Whether the rule's own totals are."""
+    """Return whether the rule's own totals are finite."""
 
 
 @hook
 def width(p: Any) -> Any:
-    """Numbers per coordinate in ``Memory.state``."""
+    """Return the numbers per coordinate in ``Memory.state``."""
 
 
 @hook
 def clock_width(p: Any) -> Any:
-    """Numbers per coordinate in ``Memory.clocks``."""
+    """Return the numbers per coordinate in ``Memory.clocks``."""

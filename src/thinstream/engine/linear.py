@@ -2,8 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from thinstream.engine.merge_rule import MergeRule
-from thinstream.engine.rule import TINY, Step
+from thinstream.engine.rule import TINY, MergeRule, Step
 from thinstream.jit import scalar
 
 #: How far a passive-aggressive learner goes.
@@ -43,7 +42,7 @@ def merge_rule(p: Any) -> MergeRule:
 
 @scalar
 def tau(variant: int, C: float, part: float, loss: float, squared_norm: float) -> float:
-    """Part of ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)); 0 for an empty example. Weights are in C, or in the part."""
+    """Return part·ℓ/‖x‖², min(C, ℓ/‖x‖²) or ℓ/(‖x‖² + 1/(2C)); 0 for an empty example. C or part has the weights."""
     if squared_norm == 0.0:
         return 0.0
     if variant == PA_II:

@@ -19,7 +19,7 @@ def hinge(s: Any, y: Any) -> Any:
 
 @scalar
 def loss_and_slope(loss: int, s: Any, y: Any) -> tuple[float, float]:
-    """ℓ and g with ∇ℓ = −g·y·x. Exponentials only of negative numbers, so nothing overflows."""
+    """ℓ and g with ∇ℓ = −g·y·x. Only negative numbers are exponentiated, so nothing overflows."""
     if loss == HINGE:
         value = max(0.0, 1.0 - y * s)
         return value, 1.0 if value > 0.0 else 0.0
@@ -32,7 +32,7 @@ def loss_and_slope(loss: int, s: Any, y: Any) -> tuple[float, float]:
 
 @scalar
 def descent(loss: int, s: float, e: Example) -> Step:
-    """−∇ℓ = size·x, class cost and sample weight included; the logistic loss asks for an update always."""
+    """−∇ℓ = size·x, with class cost and sample weight. The logistic loss always updates."""
     value, slope = loss_and_slope(loss, s, e.y)
     c = e.cost * e.importance
     return Step(c * value, slope > 0.0 or loss == LOGISTIC, c * slope * e.y, 0.0)

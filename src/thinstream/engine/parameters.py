@@ -1,7 +1,7 @@
-"""What a parameter may be: declared in a rule's annotations, checked for every user, shown in every help text.
+"""Allowed values of parameters: declared in the annotations of a rule, checked, and shown in help texts.
 
-A rule's fields are its parameters. The annotation says how the public value (a number, a name, None) becomes the value
-the compiled rule sees: a float, an integer code, or an empty tuple whose *type* selects code at compile time.
+A rule's fields are its parameters. The annotation determines how the public value (a number, a name, None) becomes the
+value the compiled rule sees: a float, an integer code, or an empty tuple whose *type* selects code at compile time.
 """
 
 import math
@@ -16,7 +16,7 @@ from thinstream.errors import InvalidParameterError, listed
 
 
 class Constraint(Protocol):
-    """Turns a public value into the rule's, or raises; and back."""
+    """Converts a public value to the value of the rule, or raises, and back."""
 
     def encode(self, value: Any) -> Any: ...
 
@@ -27,7 +27,7 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True)
 class Interval:
-    """A finite number above (or at) a lower end; None, where allowed, stands for ``none``."""
+    """A finite number above (or at) a lower end. If None is allowed, the rule sees ``none`` for it."""
 
     low: float = 0.0
     closed: bool = False
@@ -50,7 +50,7 @@ class Interval:
         return int(number) if self.whole else number
 
     def holds(self, numbers: NDArray[np.float64]) -> bool:
-        """Whether `encode` would take all of these."""
+        """Return whether `encode` would accept all of these."""
         above = numbers >= self.low if self.closed else numbers > self.low
         return bool(np.all(above & (numbers <= self.high) & np.isfinite(numbers)))
 
@@ -58,14 +58,14 @@ class Interval:
         return None if self.none is not None and value == self.none else value
 
     def allowed(self) -> str:
-        what = "a whole number" if self.whole else "a number"
+        noun = "a whole number" if self.whole else "a number"
         ends = f"{'≥' if self.closed else '>'} {self.low:g}"
         ends += f" and ≤ {self.high:g}" if self.high < math.inf else ""
-        return f"{what} {ends}" + (", or None" if self.none is not None else "")
+        return f"{noun} {ends}" + (", or None" if self.none is not None else "")
 
 
 class OneOf:
-    """A name out of a few; the rule sees the code (an integer) or the kind (an empty tuple) that stands behind it."""
+    """One of a few names. The rule sees its code: an integer, or an empty tuple whose type selects code."""
 
     def __init__(self, **choices: Any) -> None:
         self.choices = choices
@@ -78,7 +78,7 @@ class OneOf:
         return self.choices[value]
 
     def decode(self, value: Any) -> str:
-        # kinds are empty tuples and all equal to one another: compare their types too
+        # all empty tuples are equal, so compare types as well
         return next(n for n, v in self.choices.items() if v == value and type(v) is type(value))
 
     def allowed(self) -> str:
@@ -91,10 +91,10 @@ class WholeNumbers:
     def encode(self, value: Any) -> NDArray[np.int64] | None:
         if value is None:
             return None
-        found = np.asarray(value)
-        if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        array = np.asarray(value)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
             raise ValueError
-        return found.astype(np.int64)
+        return array.astype(np.int64)
 
     def decode(self, value: Any) -> Any:
         return value
@@ -117,7 +117,7 @@ class Parameter(NamedTuple):
     constraint: Constraint
 
     def encode(self, value: Any, owner: str) -> Any:
-        """The rule's value of a public one; InvalidParameterError names owner, parameter, what is allowed and given."""
+        """Return the rule's value of a public one, or raise with the allowed values."""
         try:
             return self.constraint.encode(value)
         except (TypeError, ValueError):
@@ -127,9 +127,9 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(record: Any) -> tuple[Parameter, ...]:
-    """The public parameters declared by a rule's fields, in their order."""
-    found = []
+    """Return the public parameters that a rule's fields declare, in order."""
+    parameters = []
     for name, hint in get_type_hints(record, include_extras=True).items():
         constraint = next(extra for extra in get_args(hint)[1:] if hasattr(extra, "encode"))
-        found.append(Parameter(name, constraint.decode(record._field_defaults[name]), constraint))
-    return tuple(found)
+        parameters.append(Parameter(name, constraint.decode(record._field_defaults[name]), constraint))
+    return tuple(parameters)

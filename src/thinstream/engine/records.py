@@ -1,7 +1,7 @@
 """State as records: a coordinate's fields are a NamedTuple, stored interleaved, read and written by name.
 
-A field annotated ``float`` is kept in the model's precision; one annotated ``Clock`` always in 64 bits (a float32 clock
-stops at 2^24). Nothing here knows an algorithm: the code to read and write a record is generated from its class.
+A field annotated ``float`` is stored in the model's precision, and a ``Clock`` always in 64 bits (a float32 clock stops
+at 2^24). The code that reads and writes a record is generated from its class.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Clock = Annotated[float, "64 bits"]
 
 
 class Memory(NamedTuple):
-    """All a model knows, as flat arrays: what is saved, grown, copied and carried into the loop."""
+    """The state of a model as flat arrays. The loop uses them, and they are saved, grown and copied."""
 
     state: NDArray[Any]  # [coordinate][field], the model's dtype
     clocks: NDArray[np.float64]  # [coordinate][clock]
@@ -26,7 +26,7 @@ class Memory(NamedTuple):
 
 
 def field_names(record: type) -> tuple[list[str], list[str]]:
-    """Names of the fields in the model's precision, and of the clocks; codes and kinds are neither."""
+    """Return the names of the fields in the model's precision, and of the clocks. Codes are neither."""
     hints = get_type_hints(record, include_extras=True)
     clocks = [name for name, hint in hints.items() if hint == Clock]
     floats = [name for name, hint in hints.items() if float in (hint, *get_args(hint)[:1]) and name not in clocks]
@@ -34,57 +34,57 @@ def field_names(record: type) -> tuple[list[str], list[str]]:
 
 
 def generate(parameters: str, parts: list[str], record: Any = None, **names: Any) -> Any:
-    """A function of these parameters that returns a record of the parts, or (without one) has them as its lines."""
+    """Generate a function that returns a record of these parts, or, without a record, has these lines."""
     lines = [f"return Record({', '.join(parts)})"] if record is not None else parts or ["pass"]
     scope: dict[str, Any] = {"uint64": np.uint64, "Record": record, **names}
     exec(f"def made({parameters}):\n " + "\n ".join(lines), scope)
     return scope["made"]
 
 
-def _places(record: Any) -> list[str]:
-    """Where each field of a record stands in memory, as source text over ``memory`` and coordinate ``j``."""
+def _positions(record: Any) -> list[str]:
+    """Return the source text of the position in memory of each field of coordinate j."""
     fields, clocks = field_names(record)
-    place = {n: f"memory.state[uint64({len(fields)}) * j + uint64({i})]" for i, n in enumerate(fields)}
-    place |= {n: f"memory.clocks[uint64({len(clocks)}) * j + uint64({i})]" for i, n in enumerate(clocks)}
-    return [place[name] for name in record._fields]
+    positions = {n: f"memory.state[uint64({len(fields)}) * j + uint64({i})]" for i, n in enumerate(fields)}
+    positions |= {n: f"memory.clocks[uint64({len(clocks)}) * j + uint64({i})]" for i, n in enumerate(clocks)}
+    return [positions[name] for name in record._fields]
 
 
 def reader(record: Any) -> Callable[[Any, Any], Any]:
-    """``read(memory, j)`` → the record of coordinate j."""
-    return generate("p, memory, j", _places(record), record)
+    """Generate ``read(memory, j)``, which returns the record of coordinate j."""
+    return generate("p, memory, j", _positions(record), record)
 
 
 def writer(record: Any) -> Callable[[Any, Any, Any], None]:
-    """``write(memory, j, f)``: the record f becomes coordinate j."""
-    lines = [f"{place} = f.{name}" for name, place in zip(record._fields, _places(record), strict=True)]
+    """Generate ``write(memory, j, f)``, which stores the record f as coordinate j."""
+    lines = [f"{position} = f.{name}" for name, position in zip(record._fields, _positions(record), strict=True)]
     return generate("p, memory, j, f", lines)
 
 
 def totals_reader(record: Any) -> Callable[[Any], Any]:
-    """``read_totals(totals)`` → the rule's own totals, which stand behind the cumulative loss."""
+    """Generate ``read_totals(totals)``, which returns the rule's own totals. The cumulative loss comes before them."""
     return generate("p, totals", [f"totals[{i + 1}]" for i in range(len(record._fields))], record)
 
 
 def totals_writer(record: Any) -> Callable[[Any, Any], None]:
-    """``write_totals(totals, own)``."""
+    """Generate ``write_totals(totals, own)``."""
     return generate("p, totals, own", [f"totals[{i + 1}] = own.{n}" for i, n in enumerate(record._fields)])
 
 
 def finiteness(record: Any) -> Callable[[Any, Any], bool]:
-    """``finite_coordinate(f, large)``: whether all fields are finite and |first|, which is like a weight, ≤ large."""
+    """Generate ``finite_coordinate(f, large)``: all fields are finite, and |first field| (like a weight) ≤ large."""
     first, *others = record._fields
     tests = [f"abs(f.{first}) <= large", *(f"f.{name} - f.{name} == 0" for name in others)]
     return generate("p, f, large", [f"return {' and '.join(tests)}"])
 
 
 def totals_finiteness(record: Any) -> Callable[[Any], bool]:
-    """``finite_totals(own)``: whether the rule's own totals are finite."""
+    """Generate ``finite_totals(own)``: the rule's own totals are finite."""
     tests = [f"own.{name} - own.{name} == 0" for name in record._fields]
     return generate("p, own", [f"return {' and '.join(tests) or True}"])
 
 
 def in_precision(record: Any, state: Any) -> Any:
-    """The record with its plain floats in the precision of the state; clocks, codes and kinds as they are."""
+    """Return the record with its plain floats in the precision of the state. Clocks and codes do not change."""
     real, floats = state.dtype.type, field_names(type(record))[0]
     return type(record)(*[real(value) if name in floats else value for name, value in record._asdict().items()])
 
@@ -98,12 +98,12 @@ def _in_precision_compiled(record: Any, state: Any) -> Any:
 
 
 def check_precision(rule: str, record: Any, state: Any) -> None:
-    """Refuses at compile time a coordinate computed in more bits than it is kept in (a bare literal, usually)."""
+    """Refuse, at compile time, a coordinate with more bits than its storage (usually because of a bare literal)."""
     from numba.core.errors import TypingError
 
-    for name, kind in zip(record.fields, record.types, strict=True):
-        if name in field_names(record.instance_class)[0] and kind != state.dtype:
+    for name, dtype in zip(record.fields, record.types, strict=True):
+        if name in field_names(record.instance_class)[0] and dtype != state.dtype:
             raise TypingError(
-                f"{rule}: field {name} comes out as {kind} where the state is {state.dtype}; "
+                f"{rule}: field {name} is computed as {dtype}, but the state is {state.dtype}; "
                 "use like(literal, reference) for literals in coordinate functions"
             )

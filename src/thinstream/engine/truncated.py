@@ -1,22 +1,21 @@
-"""The family of truncated-gradient learners, STG and FOBOS: what of the lazy form they share (specification §3).
+"""The family of truncated-gradient learners, STG and FOBOS: their common lazy form (specification §3).
 
-The model keeps P, the sum of all truncations so far, each weight the P_j it has taken. Between its gradients a weight
-only shrinks, and soft(soft(v, a), b) = soft(v, a + b), so taking P − P_j at once is exact. A round's own truncation
-stays pending, as it comes after the round's gradient.
+The model stores P, the sum of all truncations so far. Each weight stores P_j, the part already applied to it. Between
+its gradients a weight only shrinks, and soft(soft(v, a), b) = soft(v, a + b), so applying P − P_j at once is exact. The
+truncation of a round stays pending, because it comes after the gradient of that round.
 """
 
 from typing import Any, NamedTuple
 
 from thinstream.engine.losses import descent
-from thinstream.engine.merge_rule import MergeRule
 from thinstream.engine.prox import like, rate_at, soft
 from thinstream.engine.records import Clock
-from thinstream.engine.rule import Example, Step
+from thinstream.engine.rule import Example, MergeRule, Step
 from thinstream.jit import scalar
 
 
 class Coordinate(NamedTuple):
-    """w_j as it was left, and P_j."""
+    """w_j after its last update, and P_j."""
 
     w: float = 0.0
     P: Clock = 0.0
@@ -62,7 +61,7 @@ def reach(p: Any, x: float, least: float, v: float, step: Step, now: Round) -> f
 
 
 def merge_rule(p: Any) -> MergeRule:
-    """A weight that is up to date has taken all of the model's P."""
+    """All of the model's P is applied to a weight that is up to date."""
     return MergeRule(
         "weights are brought up to date and averaged by t",
         weight="w",

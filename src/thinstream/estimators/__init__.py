@@ -1,4 +1,4 @@
-"""The scikit-learn face: one estimator class per algorithm, made from its declaration."""
+"""The scikit-learn API: an estimator class for each algorithm, generated from its declaration."""
 
 from thinstream.estimators.base import ModelClassifier
 from thinstream.estimators.classifier import OnlineClassifier

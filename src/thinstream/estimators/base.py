@@ -1,4 +1,4 @@
-"""An estimator is its parameters and a `Model`: what all of them share, online or in batches."""
+"""Base class of all estimators: parameters, fitted attributes, and what is stored with a model."""
 
 import os
 import threading
@@ -17,22 +17,68 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from thinstream.blend.member import Member
-from thinstream.blend.serving import served
+from thinstream.algorithms.auto import Member
+from thinstream.algorithms.registry import find, unknown_parameter
+from thinstream.data.labels import Classes, GrowingClasses, class_weight_of
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.estimators.inputs import common_names
-from thinstream.estimators.remembered import CALIBRATED, KEY, ONLY_FIT, as_pairs, learned_parameters, same_value
-from thinstream.learners import Classes, find
-from thinstream.learners.growing_classes import GrowingClasses
-from thinstream.learners.protocol import AnyLearner
-from thinstream.learners.registry import unknown_parameter
-from thinstream.locks import SharedLock
-from thinstream.models import Model, Names, write
+from thinstream.files import SharedLock
+from thinstream.models.blend import same_portfolio
 from thinstream.models.container import plain
-from thinstream.models.file import grade_of
-from thinstream.models.model import names_of_kept
+from thinstream.models.file import grade_of, write
+from thinstream.models.model import Model, Names, names_of_kept
+from thinstream.models.pipeline import Pipeline
 
-#: Kinds of arrays ``classes_`` comes back as; labels of any other come back as numpy takes them.
+# The parameters of an estimator in a model file.
+
+#: Parameters that only ``fit`` uses. They may change between calls to ``partial_fit``.
+ONLY_FIT = ("n_passes", "shuffle", "random_state")
+#: The key in ``Model.extra`` under which an estimator stores its data.
+KEY = "estimator"
+#: The key of the algorithm of a calibrated model.
+CALIBRATED = "calibrated"
+
+
+def learned_parameters(model: Model) -> dict[str, Any]:
+    """Return the parameters of the estimator that trained a model."""
+    learner, stored = model.learner, model.extra.get(KEY, {})
+    own = model.class_weight if model.classes.grow else class_weight_of(learner.costs, model.classes)
+    weight = stored.get("class_weight", own)
+    algorithm, parameters = learner.algorithm, learner.parameters
+    if CALIBRATED in stored:
+        algorithm, parameters = find(stored[CALIBRATED]), learner.parameters["portfolio"][0]["parameters"]
+    return {
+        **{parameter.name: parameters.get(parameter.name) for parameter in algorithm.parameters},
+        "calibrate": CALIBRATED in stored,
+        "class_weight": dict(weight) if isinstance(weight, list) else weight,
+        "fit_intercept": bool(learner.offset),
+        "dtype": learner.dtype.name,
+        "grow": learner.grow,
+        "grow_classes": model.classes.grow,
+        **model.preparation.kinds,
+        **(model.budget if model.budget_table is not None else {"max_features": None}),
+    }
+
+
+def as_pairs(class_weight: Any) -> Any:
+    """Return a dict as a list of pairs, because keys in JSON must be strings."""
+    return [[*pair] for pair in class_weight.items()] if isinstance(class_weight, dict) else class_weight
+
+
+def same_value(name: str, value: Any, was: Any) -> bool:
+    """Return whether a parameter has the same value as before."""
+    if name == "dtype":
+        return bool(np.dtype(value).name == was)
+    if name == "portfolio":
+        return same_portfolio(value, was)
+    if np.ndim(value) or np.ndim(was):
+        return bool(np.array_equal(value, was))
+    return value is was or bool(value == was)
+
+
+# An estimator is a set of parameters and a `Model`.
+
+#: Kinds of dtypes that ``classes_`` can have after loading. Other labels get NumPy's default dtype.
 _KINDS = "biufUO"
 
 
@@ -119,7 +165,7 @@ def reads(method: Method) -> Method:
 
 
 def attribute_of_learner(name: str, text: str) -> Any:
-    """The property ``name_`` of an estimator: what its learner has under the name."""
+    """Return the property ``name_`` of an estimator, which reads the attribute of its learner."""
 
     @reads
     def read(self: Any) -> Any:
@@ -129,21 +175,22 @@ def attribute_of_learner(name: str, text: str) -> Any:
 
 
 class ModelClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier of scikit-learn whose fitted part is a `Model`: everything it knows is read from there."""
+    """A scikit-learn classifier whose fitted state is a `Model`."""
 
     _algorithm: str
     _own_parameters: tuple[str, ...]
     _model: Model
     n_features_in_: int
     classes_: NDArray[Any]
-    _order: NDArray[np.intp] | None = None  # the model's classes sorted, where it has met them in another order
+    _order: NDArray[np.intp] | None = None  # sorts the classes of the model, if they are in order of occurrence
 
-    def __new__(cls, *positional: Any, **given: Any) -> Self:
-        """Says which parameters there are, where Python would only say that one is unexpected."""
+    def __new__(cls, *positional: Any, **parameters: Any) -> Self:
+        """List the allowed parameters in the error for an unknown one."""
         allowed = list(cls.__init__.__kwdefaults__ or ())
         if positional:
-            raise TypeError(f"{cls.__name__} takes keywords only: {cls.__name__}({allowed[0]}={positional[0]!r}), say")
-        for name in given:
+            example = f"{cls.__name__}({allowed[0]}={positional[0]!r})"
+            raise TypeError(f"{cls.__name__} accepts only keyword arguments, such as {example}")
+        for name in parameters:
             if name not in allowed:
                 raise TypeError(unknown_parameter(cls.__name__, name, ", ".join(allowed)))
         made: Self = super().__new__(cls)
@@ -154,28 +201,28 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
     def _fresh_model(
         self, classes: Classes, n_features: int = 0, labels: Any = None, columns: Any = None, **more: Any
     ) -> Model:
-        """A model of this estimator's parameters that has seen nothing.
+        """Return a new model with the parameters of this estimator.
 
-        ``labels`` are to become ``classes_``, ``columns`` ``feature_names_in_``.
+        ``labels`` become ``classes_``, and ``columns`` become ``feature_names_in_``.
         """
-        given = self.get_params(deep=False)
+        parameters = self.get_params(deep=False)
         common = ("dtype", "grow", "fit_intercept", "scale", "normalize", "max_features", "admit")
-        options = {name: given[name] for name in common if name in given}
-        own = {name: given[name] for name in self._own_parameters}
+        options = {name: parameters[name] for name in common if name in parameters}
+        own = {name: parameters[name] for name in self._own_parameters}
         algorithm, calibrated = self._algorithm, {}
-        if given.get("calibrate"):  # a blend of this one, whose head is fitted to its scores
+        if parameters.get("calibrate"):  # a blend with one member, whose head calibrates the scores
             own = {"portfolio": [Member(algorithm, own)], "drop": False}
             algorithm, calibrated = "Auto", {CALIBRATED: algorithm}
         options |= {"n_features": n_features, "parameters": own}
-        model = Model.fresh(algorithm, classes, given["class_weight"], **more, **options)
-        kind = None if labels is None or labels.dtype.kind not in _KINDS else labels.dtype.str
-        known = {"classes": kind, "class_weight": as_pairs(given["class_weight"]), "named": columns is not None}
-        known |= calibrated
+        model = Model.fresh(algorithm, classes, parameters["class_weight"], **more, **options)
+        dtype = None if labels is None or labels.dtype.kind not in _KINDS else labels.dtype.str
+        extra = {"classes": dtype, "class_weight": as_pairs(parameters["class_weight"]), "named": columns is not None}
+        extra |= calibrated
         names = model.names if columns is None else Names.of(list(columns))
-        return replace(model, names=names, extra={KEY: plain(known, KEY)})
+        return replace(model, names=names, extra={KEY: plain(extra, KEY)})
 
     def _adopt(self, model: Model) -> Self:
-        """Becomes the face of the model."""
+        """Make this model the fitted state of the estimator."""
         if model is getattr(self, "_model", None):
             self.n_features_in_ = model.learner.n_features
             return self
@@ -192,62 +239,75 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _by_class(self, values: Any, axis: int = 0) -> Any:
-        """What a learner has of each class, in the order of ``classes_``; it may have met them in another."""
+        """Return values with one entry per class of the model in the order of ``classes_``."""
         order = getattr(self, "_order", None)
         return values if order is None or not np.ndim(values) else np.take(values, order, axis=axis)
 
     def _chosen_labels(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """The labels that a learner's scores speak for."""
+        """Return the predicted labels for scores."""
         chosen, order = self._model.chosen(scores), getattr(self, "_order", None)
         return self.classes_[chosen if order is None else np.argsort(order)[chosen]]
 
-    def _adopt_learner(self, learner: AnyLearner, classes: Classes, labels: Any, **more: Any) -> Self:
-        """Becomes the face of a learner with its parameters that learned elsewhere: a lane, say."""
+    def _adopt_learner(self, learner: Pipeline, classes: Classes, labels: Any, **more: Any) -> Self:
+        """Make a learner that was trained elsewhere, such as a lane, the fitted state of the estimator."""
         learner.grow = self.get_params(deep=False)["grow"]
         return self._adopt(replace(self._fresh_model(classes, 0, labels, **more), learner=learner))
 
-    def _fitted(self, attribute: str) -> AnyLearner:
+    def _fitted(self, attribute: str) -> Pipeline:
         if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"{self._algorithm} has no {attribute} before it is fitted")
+            raise AttributeError(f"{self._algorithm} has no {attribute}, because it is not fitted")
         return self._model.learner
 
     def _check_common_parameters(self) -> None:
-        given = self.get_params(deep=False)
+        parameters = self.get_params(deep=False)
         for name in ("fit_intercept", "shuffle", "grow", "grow_classes", "calibrate"):
-            if name in given and not isinstance(given[name], bool | np.bool_):
-                raise InvalidParameterError(f"{self._algorithm}: {name} must be True or False, got {given[name]!r}")
+            if name in parameters and not isinstance(parameters[name], bool | np.bool_):
+                value = parameters[name]
+                raise InvalidParameterError(f"{self._algorithm}: {name} must be True or False, got {value!r}")
+
+    def __thinstream_member__(self) -> Member:
+        """Return this estimator as a member of a blend."""
+        common = self.get_params(deep=False)
+        own = {name: common.pop(name) for name in self._own_parameters}
+        member = Member(self._algorithm.lower(), own, common.pop("scale", None), common.pop("normalize", None))
+        defaults = type(self).__init__.__kwdefaults__ or {}
+        for name, value in common.items():
+            if value != defaults[name]:
+                raise InvalidParameterError(
+                    f"portfolio: {self!r} has {name}={value!r}. Set {name} on Auto: it applies to all members"
+                )
+        return member
 
     def _check_unchanged_parameters(self) -> None:
-        """Parameters belong to the state: changed in the middle of a stream they would silently not take effect."""
-        given = self.get_params(deep=False)
+        """Raise if a parameter has changed since learning began, because the model would ignore it."""
+        parameters = self.get_params(deep=False)
         for name, was in learned_parameters(self._model).items():
-            value = given.get(name, was)
+            value = parameters.get(name, was)
             if not same_value(name, value, was):
                 raise InvalidParameterError(
-                    f"{self._algorithm}: {name} was changed from {was!r} to {value!r} after learning began; "
-                    "only fit, which starts anew, takes other parameters"
+                    f"{self._algorithm}: {name} was changed from {was!r} to {value!r} after learning began. Call fit "
+                    "to train a new model with other parameters"
                 )
 
-    def _model_to_teach(self, labels: Any, classes: Any, n_features: int, from_y: bool) -> Model:
-        """The model that goes on learning, or on the first call a fresh one; ``from_y``: y may tell the classes."""
+    def _model_to_teach(self, labels: Any, classes: Any, n_features: int, from_y: bool, **space: Any) -> Model:
+        """Return the model to update, a new one on the first call. ``from_y``: y may determine the classes."""
         if not self.__sklearn_is_fitted__():
-            known, found = self._first_classes(labels, classes, from_y)
-            return self._fresh_model(known, n_features, found, getattr(self, "feature_names_in_", None))
+            new_classes, names = self._first_classes(labels, classes, from_y)
+            return self._fresh_model(new_classes, n_features, names, getattr(self, "feature_names_in_", None), **space)
         self._check_unchanged_parameters()
         if classes is None or (self._model.classes.grow and {*np.asarray(classes).tolist()} <= {*self._model.classes}):
             return self._model
         if not np.array_equal(np.unique(classes), np.unique(self.classes_)):
             raise InvalidInputError(
-                f"classes={classes!r} differ from those of the first call, {self.classes_.tolist()!r}"
+                f"classes must be the same as in the first call, {self.classes_.tolist()!r}, got {classes!r}"
             )
         return self._model
 
     def _classes_of(self, labels: Any) -> Classes:
-        """The distinct labels, sorted; with ``grow_classes`` more may come."""
-        given = self.get_params(deep=False)
-        if not given.get("grow_classes"):
+        parameters = self.get_params(deep=False)
+        if not parameters.get("grow_classes"):
             return Classes.of(labels)
-        return GrowingClasses.of(labels, class_weight=given["class_weight"])
+        return GrowingClasses.of(labels, class_weight=parameters["class_weight"])
 
     def _first_classes(self, labels: Any, classes: Any, from_y: bool) -> tuple[Classes, NDArray[Any]]:
         if classes is None and self.get_params(deep=False).get("grow_classes"):
@@ -256,22 +316,23 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             try:
                 return self._classes_of(classes), np.unique(classes)
             except InvalidInputError as error:
-                raise InvalidInputError(f"classes= must name all labels, got {classes!r}: {error}") from None
+                raise InvalidInputError(f"classes must contain all labels, got {classes!r}: {error}") from None
         check_classification_targets(labels)
-        found = np.unique(labels)
-        if from_y and len(found) > 1:
-            return self._classes_of(found), found
-        unless = "learn unless y holds them all" if from_y else "partial_fit"
-        raise ValueError(f"classes= must be passed on the first call to {unless}; y holds {found.tolist()[:5]!r}")
+        distinct = np.unique(labels)
+        if from_y and len(distinct) > 1:
+            return self._classes_of(distinct), distinct
+        unless = "learn unless y contains all classes" if from_y else "partial_fit"
+        raise ValueError(f"classes= must be passed on the first call to {unless}; y contains {distinct.tolist()[:5]!r}")
 
     # Merging ----------------------------------------------------------------------------------------------------------
 
     def merge(self, other: "ModelClassifier", *more: "ModelClassifier", average: bool = False) -> Self:
-        """A new estimator out of several that learned from disjoint parts of the data; they are left as they are.
+        """Merge estimators that learned disjoint parts of the data, and return a new estimator.
 
-        Algorithm, parameters, classes, columns and their names must agree; with ``grow=True`` some may have met fewer
-        columns. Counters add, the order does not matter. What is merged how: docs/algorithms.md.
-        ``average=True`` averages what has no rule of its own, SSOL with ``diagonal="drop"``, instead of refusing.
+        All must have the same algorithm, parameters, classes, columns and names of columns. With ``grow=True``, the
+        number of columns may differ. Counters are added, and the order does not matter. docs/algorithms.md describes
+        the merge rule of each algorithm. With ``average=True``, weights without a merge rule (SSOL with
+        ``diagonal="drop"``) are averaged instead of raising an error.
 
         Examples
         --------
@@ -288,139 +349,159 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
             self._require_like(estimator)
         names = common_names(estimators)
         new: Self = clone(self)
-        merged = self._model.merge(*(each._model for each in estimators[1:]), average=average)
+        merged = self._model.merge(*(estimator._model for estimator in estimators[1:]), average=average)
         return new._adopt(merged if names is None else replace(merged, names=Names.of(list(names))))
 
     def _require_like(self, other: Any) -> None:
-        """What the models do not know must agree too."""
+        """Raise if another estimator differs in properties that are not part of the model."""
         if not isinstance(other, ModelClassifier) or find(self._algorithm).kind != find(other._algorithm).kind:
-            raise MergeError(f"{self._algorithm}: only its own kind can be merged with it, got {other!r}")
+            raise MergeError(f"{self._algorithm} can only be merged with the same kind of estimator, got {other!r}")
         check_is_fitted(other)
         other._check_unchanged_parameters()
         facts = {"grow_classes": "grow_classes", "classes": "classes_", "grow": "grow"}
         facts |= {"n_features_in_": "n_features_in_"}
-        for what, attribute in facts.items():
-            if (what == "n_features_in_" and getattr(self, "grow", False)) or (
-                what == "classes" and self._model.classes.grow
+        for name, attribute in facts.items():
+            if (name == "n_features_in_" and getattr(self, "grow", False)) or (
+                name == "classes" and self._model.classes.grow
             ):
                 continue
-            one, two = (np.asarray(getattr(each, attribute, False)).tolist() for each in (self, other))
-            if one != two:
-                raise MergeError(f"{self._algorithm}: models to merge must agree in {what}, got {one!r} and {two!r}")
+            own, others = (np.asarray(getattr(estimator, attribute, False)).tolist() for estimator in (self, other))
+            if own != others:
+                raise MergeError(f"{self._algorithm}: models to merge must agree in {name}, got {own!r} and {others!r}")
 
     # Predicting and saving --------------------------------------------------------------------------------------------
 
     @reads
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row: of two the second if the score is above ``threshold_``, of more that of highest score.
+        """Predict the class of each row.
 
-        Of several highest scores the first wins.
+        With two classes, a row is predicted as the second class if its score is above ``threshold_``. With more, it is
+        predicted as the class with the highest score, the first one in case of a tie.
         """
         check_is_fitted(self)
         return self._chosen_labels(self._scores(X))
 
     @reads
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """w·x of each row; positive means the second class. Of more than two classes a column for each."""
+        """Return the score w·x of each row, which is positive for the second class.
+
+        With more than two classes, return a column of scores for each class.
+        """
         check_is_fitted(self)
         scores: NDArray[Any] = self._by_class(self._scores(X), axis=-1)
         return scores
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        """What the learner says of rows."""
-        raise NotImplementedError  # online and batch estimators take different rows
+        raise NotImplementedError  # online and batch estimators read rows differently
 
     def sparsify(self) -> Self:
-        """``coef_`` becomes a sparse matrix."""
+        """Convert ``coef_`` to a sparse matrix."""
         check_is_fitted(self)
         self._sparse_coef = True
         return self
 
     def densify(self) -> Self:
-        """``coef_`` becomes an array again."""
+        """Convert ``coef_`` back to an array."""
         check_is_fitted(self)
         self._sparse_coef = False
         return self
 
     @reads
     def save(self, path: str | os.PathLike[str], *, weights_only: bool | None = None) -> None:
-        """Writes the fitted model to a file, replacing it in one step; ``thinstream.load`` reads it.
+        """Save the fitted model to a file, which is replaced atomically. Load it with ``thinstream.load``.
 
-        ``weights_only``: much smaller where weights are sparse, and predicts the same, but cannot go on learning. None:
-        only if there is no more, as in a thin model.
+        With ``weights_only=True``, the file is much smaller if the weights are sparse, and the model predicts the same
+        but cannot continue to learn. None saves the full state if the model has it. Thin models have only weights.
         """
         model = model_of(self)
         write(path, model, grade=grade_of(model, weights_only))
 
-    # Reading, on demand and without touching the state ----------------------------------------------------------------
+    @reads
+    def export(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
+        """Export the fitted model for other programs: C, JavaScript, SQL, ONNX, JSON or text.
+
+        The extension of the path selects the format: ``.h``, ``.js``, ``.mjs``, ``.sql``, ``.onnx``, ``.json``,
+        ``.txt``; ``format`` selects another one. See docs/exports.md.
+        """
+        from thinstream.export import LinearModel, export
+
+        check_is_fitted(self)
+        export(LinearModel.of(self._model), path, format)
+
+    # Fitted attributes ------------------------------------------------------------------------------------------------
 
     @property
     @reads
     def coef_(self) -> Any:
-        """The weights, 1×d, or K×d of K > 2 classes; read-only, computed once after each update.
+        """The weights, of shape (1, d), or (K, d) for K > 2 classes. The array is read-only and cached."""
+        return self._weights("coef_")
 
-        Of a blend with several preparations of rows those of each follow one another.
-        """
-        learner = self._fitted("coef_")
+    def _weights(self, name: str) -> Any:
+        """Return `coef_` or `raw_coef_`, and cache the last one."""
+        learner = self._fitted(name)
         sparse = getattr(self, "_sparse_coef", False)
-        key = (learner, learner.t, learner.n_features, sparse)
-        known = self.__dict__.get("_known_coef")
-        if known is None or known[0] != key:
-            shown = served(learner)
-            found = _sparse_coef(shown, self._order) if sparse else self._by_class(np.atleast_2d(shown.weights()))
-            known = self._known_coef = (key, found)
-            held: Any = known[1].data if sparse else known[1]
+        key = (name, learner, learner.t, learner.n_features, sparse)
+        cached = self.__dict__.get("_known_coef")
+        if cached is None or cached[0] != key:
+            shown, raw = learner.served(), name == "raw_coef_"
+            if sparse:
+                coef = _sparse_coef(shown, self._order, raw)
+            else:
+                coef = self._by_class(np.atleast_2d(shown.weights() if raw else shown.feature_weights()))
+            cached = self._known_coef = (key, coef)
+            held: Any = cached[1].data if sparse else cached[1]
             held.flags.writeable = False
-        return known[1]
+        return cached[1]
 
     @property
     @reads
     def intercept_(self) -> NDArray[Any]:
-        """Weights of the constant feature; 0 without ``fit_intercept``."""
+        """The intercepts; 0 without ``fit_intercept``."""
         learner = self._fitted("intercept_")
-        found = np.array([model.intercept for model in learner.models], dtype=learner.dtype)
-        return np.asarray(self._by_class(found))
+        intercepts = np.array([model.intercept for model in learner.models], dtype=learner.dtype)
+        return np.asarray(self._by_class(intercepts))
 
-    nnz_: int = attribute_of_learner("nnz", "Non-zero weights, the intercept not counted.")
-    t_: int = attribute_of_learner("t", "Examples seen.")
-    n_mistakes_: int = attribute_of_learner("n_mistakes", "Examples whose prediction before their update was wrong.")
+    nnz_: int = attribute_of_learner("nnz", "The number of non-zero weights, without the intercept.")
+    t_: int = attribute_of_learner("t", "The number of examples learned.")
+    n_mistakes_: int = attribute_of_learner("n_mistakes", "The number of progressive mistakes.")
     n_updates_: Any = attribute_of_learner(
-        "n_updates", "Rounds in which the update condition held, per class if there are more than two."
+        "n_updates", "The number of examples that changed the model, per class if there are more than two."
     )
     cumulative_loss_: Any = attribute_of_learner(
-        "cumulative_loss", "Sum of the algorithm's own loss, per class if there are more than two."
+        "cumulative_loss", "The sum of the algorithm's progressive loss, per class if there are more than two."
     )
 
     @property
     @reads
     def density_(self) -> float:
-        """Share of the weights that are not zero."""
+        """The share of non-zero weights."""
         learner = self._fitted("density_")
-        return learner.nnz / learner.n_weights
+        return float(learner.nnz / learner.n_weights)
 
     @property
     @reads
     def kept_names_(self) -> dict[int, str]:
-        """With ``max_features``, the names of the features that are kept, by number; those that travel with rows."""
-        found = names_of_kept(self._fitted("kept_names_"))
-        if found is None:
+        """With ``max_features``, the names of the kept features, by number."""
+        names = names_of_kept(self._fitted("kept_names_"))
+        if names is None:
             raise AttributeError(
-                f"{self._algorithm} has no names of what it keeps: that needs max_features, and names that travel with "
-                "rows (Hashing(bits=62))"
+                f"{self._algorithm} has no names of its features. They need max_features, and rows that carry names "
+                "(Hashing(bits=62))"
             )
-        return found.as_dict()
+        return names.as_dict()
 
     @property
     @reads
     def variance_(self) -> NDArray[Any]:
-        """Variance σ of each weight."""
+        """The variance σ of each weight."""
         learner = self._fitted("variance_")
         if not learner.has_variance:
-            kept = hasattr(learner.algorithm.rule, "variance") or getattr(learner, "keeps_variance", False)
+            one = next(iter(learner.outputs))
+            kept = hasattr(learner.algorithm.rule, "variance") or getattr(one, "keeps_variance", False)
             if learner.weights_only and kept:
-                raise AttributeError(f"{self._algorithm} was saved with its weights only, without variances")
-            why = " at hand where it is calibrated" if CALIBRATED in self._model.extra.get(KEY, {}) else ""
-            raise AttributeError(f"{self._algorithm} keeps no variances{why}")
+                raise AttributeError(f"{self._algorithm} was saved with weights_only=True, without variances")
+            why = " with calibrate=True" if CALIBRATED in self._model.extra.get(KEY, {}) else ""
+            raise AttributeError(f"{self._algorithm} has no variances{why}")
         return np.asarray(self._by_class(learner.variance()))
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -437,32 +518,38 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):
 
 
 def model_of(fitted: ModelClassifier) -> Model:
-    """The model of a fitted estimator, with the parameters that only ``fit`` uses, to be saved."""
+    """Return the model of a fitted estimator, to save it."""
     if not isinstance(fitted, ModelClassifier):
-        raise InvalidInputError(f"only an estimator of thinstream or a Model can be saved, got {type(fitted).__name__}")
+        raise InvalidInputError(f"only thinstream estimators and Models can be saved, got {type(fitted).__name__}")
     check_is_fitted(fitted)
-    given, model = fitted.get_params(deep=False), fitted._model
-    known = {name: given[name] for name in ONLY_FIT if name in given}
-    if "random_state" in known:  # a seed, if it is one; a generator's state is not kept
-        seed = known["random_state"]
-        known["random_state"] = int(seed) if isinstance(seed, int | np.integer) else None
-    known = plain({**model.extra.get(KEY, {}), **known}, KEY)
-    return replace(model, extra={**model.extra, KEY: known})
+    return with_fit_parameters(fitted, fitted._model)
 
 
-def _sparse_coef(learner: AnyLearner, order: NDArray[np.intp] | None) -> Any:
-    found = [model.sparse_weights() for model in learner.models]
-    found = found if order is None else [found[k] for k in order]
-    ends = np.cumsum([0, *(len(where) for where, _ in found)])
-    where, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return sp.csr_matrix((weights, where, ends), shape=(len(found), learner.n_weights // len(found)))
+def with_fit_parameters(estimator: ModelClassifier, model: Model) -> Model:
+    """Return the model with the parameters of the estimator that only ``fit`` uses."""
+    parameters = estimator.get_params(deep=False)
+    extra = {name: parameters[name] for name in ONLY_FIT if name in parameters}
+    if "random_state" in extra:  # a seed, if it is one; a generator's state is not kept
+        seed = extra["random_state"]
+        extra["random_state"] = int(seed) if isinstance(seed, int | np.integer) else None
+    extra = plain({**model.extra.get(KEY, {}), **extra}, KEY)
+    return replace(model, extra={**model.extra, KEY: extra})
 
 
-def _labels(classes: Classes, kind: str | None) -> NDArray[Any]:
-    """``classes_``, of the type it had; those to come may need a wider one."""
-    if kind is None or classes.grow:
+def _sparse_coef(learner: Pipeline, order: NDArray[np.intp] | None, raw: bool) -> Any:
+    vectors = [one.sparse_weights() for one in learner.models] if raw else list(learner.sparse_feature_weights())
+    vectors = vectors if order is None else [vectors[k] for k in order]
+    ends = np.cumsum([0, *(len(indices) for indices, _ in vectors)])
+    indices, weights = (np.concatenate(parts) for parts in zip(*vectors, strict=True))
+    width = learner.n_columns * learner.preparation.vectors if raw else learner.n_features
+    return sp.csr_matrix((weights, indices, ends), shape=(len(vectors), width))
+
+
+def _labels(classes: Classes, dtype_name: str | None) -> NDArray[Any]:
+    """Return ``classes_`` with its original dtype, unless the classes grow and may need another one."""
+    if dtype_name is None or classes.grow:
         return np.array(classes)
-    dtype = np.dtype(kind)
+    dtype = np.dtype(dtype_name)
     if dtype.kind not in _KINDS:
-        raise InvalidInputError(f"its classes are of type {kind!r}")
+        raise InvalidInputError(f"its classes have the unsupported dtype {dtype_name!r}")
     return np.array(classes, dtype=dtype)

@@ -1,6 +1,7 @@
-"""The estimators that need many rows at once; they differ in their parameters and in what their learners read."""
+"""Base classes of the estimators that need many rows at once."""
 
 import warnings
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -12,88 +13,97 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from thinstream.algorithms.batch.arrays import Examples, is_device_array, require_finite
+from thinstream.algorithms.batch.base import BatchLearner
+from thinstream.algorithms.registry import find
 from thinstream.batch import Batch
-from thinstream.batch_learners.base import BatchLearner
-from thinstream.batch_learners.devices import is_device_array
-from thinstream.batch_learners.rows import Examples, require_finite
+from thinstream.data.in_memory import TableRows, batch_like, collected, require_numbers
+from thinstream.data.labels import Classes
+from thinstream.engine.protocol import LARGEST
 from thinstream.errors import InvalidInputError
-from thinstream.estimators.base import as_before_on_error, attribute_of_learner, replacing
+from thinstream.estimators.base import as_before_on_error, replacing
 from thinstream.estimators.inputs import labels_of, weights_of
-from thinstream.estimators.streams import StreamClassifier
-from thinstream.learners import Classes, find
-from thinstream.learners.learner import LARGEST
-from thinstream.models import Model
-from thinstream.streams.at_hand import batch_like, require_numbers
+from thinstream.estimators.mixins import StreamClassifier, described
+from thinstream.models.explain import with_names_of
+from thinstream.models.model import Model
 
-#: Precision of those that have no choice.
+#: The precision of estimators without the parameter ``dtype``.
 WIDE = "float64"
 
 
 class BatchClassifier(StreamClassifier):
-    """Base of the estimators that take all rows at once: they start anew each time.
+    """Base class of estimators that need all rows at once. Each call to ``fit`` trains a new model.
 
-    What is said here holds for those below where they say nothing else (`factory` puts it into their docstrings).
+    tools/estimators.py combines the sections below with those of a derived base class.
 
     Parameters
     ----------
     class_weight : None, "balanced" or dict {label: weight}, default=None
-        Costs c of the classes, which multiply C row by row. "balanced" is the ratio of the class counts.
+        The cost of each class, which multiplies C in its rows. "balanced" is the ratio of the class counts.
     fit_intercept : bool, default=False
-        Learn a constant feature along, reported as ``intercept_``: to the algorithm it is one of the features.
+        Learn an intercept, ``intercept_``. The algorithm treats it like a feature.
     dtype : {"float32", "float64"}, default="float32"
-        Precision of the weights; these solvers compute in 64 bits.
+        The precision of the weights. The solver always uses 64 bits.
 
     Attributes
     ----------
     coef_ : array or sparse matrix of shape (1, n_features)
-        The weights; sparse after ``sparsify()``.
+        The weights. Sparse after ``sparsify()``.
     intercept_ : array of shape (1,)
+        The intercept.
     classes_ : array of shape (2,)
-        The labels; the second is positive.
+        The labels. The second is positive.
     t_, n_mistakes_, n_updates_ : int
-        Examples learned from, called wrong before their update, and updated on.
+        The number of examples learned, misclassified before the update, and used for updates.
     cumulative_loss_ : float
-        Sum of the algorithm's own loss.
+        The sum of the algorithm's loss.
     nnz_, density_ : int, float
-        Non-zero weights, and their share of all.
+        The number of non-zero weights, and their share.
 
     """
 
-    _common: tuple[str, ...] = ("class_weight", "fit_intercept", "dtype")
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learns from scratch from all rows."""
+        """Train from scratch on all rows."""
         with replacing(self) as fitted:
             fitted._fit(X, y, sample_weight)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._check_common_parameters()
-        rows = self._rows(X, reset=True)
-        labels = labels_of(y, rows.shape[0])
+        table = self._table_of(X)
+        rows: Any = self._rows(X, reset=True) if table is None else None
+        n, width = rows.shape if table is None else (len(table.batch), table.batch.n_features)
+        labels = labels_of(y, n)
         check_classification_targets(labels)
         classes = Classes.of(labels).require_two(self._algorithm)
-        examples = self._examples(rows, classes, labels, sample_weight)
-        if not examples.weights.any():
-            raise InvalidInputError("sample_weight: at least one weight must be non-zero, all are zero")
+        weights = weights_of(sample_weight, n)
+        if weights is not None and not weights.any():
+            raise InvalidInputError("sample_weight must have at least one non-zero weight, got only zeros")
         columns = getattr(self, "feature_names_in_", None)
-        model = self._fresh_model(classes, rows.shape[1], np.unique(labels), columns)
-        learner: Any = model.learner
-        learner.learn_rows(self._in_order(examples), last=True)
+        space = {} if table is None else {"feature_space": table.feature_space}
+        model = self._fresh_model(classes, width, np.unique(labels), columns, **space)
+        learner, order = _batch_learner(model), self._order_of(n)
+        if table is None:
+            examples = self._examples(rows, classes, labels, weights)
+            learner.learn_rows(examples if order is None else examples.take(order), last=True)
+        else:
+            batch = table.batch.labelled(classes.coded(labels), weights)
+            model, _ = model.learn(batch if order is None else batch.take(order), classes, scores=False)
+            model.learner.finish()
+            model = described(model, table, X)
         if not getattr(learner, "converged", True):
             warnings.warn(
-                f"{self._algorithm} stopped before its subproblems were solved; a smaller C, or rows of "
-                "unit length, make them easier",
+                f"{self._algorithm} stopped before its subproblems were solved. Try a smaller C, or normalize the rows",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         return self._adopt(model)
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        found = batch_like(self._model, X)
-        if found is not None:
-            return self._model.learner.scores(found)
-        rows, learner = self._rows(X, reset=False), cast("BatchLearner", self._model.learner)
+        batch = batch_like(self._model.reading_spec, X)
+        if batch is not None:
+            return self._model.learner.scores(batch)
+        rows, learner = self._rows(X, reset=False), _batch_learner(self._model)
         scores = learner.row_scores(rows)
         if not np.all(np.isfinite(scores)):
             require_finite(Examples(rows, np.empty(0, np.int8), np.empty(0)))
@@ -102,32 +112,33 @@ class BatchClassifier(StreamClassifier):
     def _fresh_model(
         self, classes: Classes, n_features: int = 0, labels: Any = None, columns: Any = None, **more: Any
     ) -> Model:
-        given = self.get_params(deep=False)
-        if "dtype" not in given:
+        parameters = self.get_params(deep=False)
+        if "dtype" not in parameters:
             more = {"dtype": WIDE, **more}
         model = super()._fresh_model(classes.require_two(self._algorithm), n_features, labels, columns, **more)
-        if "random_state" in given:
-            learner: Any = model.learner
-            learner.random = check_random_state(given["random_state"])
+        if "random_state" in parameters:
+            learner: Any = _batch_learner(model)
+            learner.random = check_random_state(parameters["random_state"])
         return model
 
-    def _in_order(self, examples: Examples) -> Examples:
-        return examples
+    def _order_of(self, n: int) -> NDArray[np.int64] | None:
+        """Return the order in which `fit` learns n rows. None: their own order."""
+        return None
 
-    def _examples(self, rows: Any, classes: Classes, labels: Any, sample_weight: Any) -> Examples:
-        weights = weights_of(sample_weight, len(labels))
+    def _examples(self, rows: Any, classes: Classes, labels: Any, weights: NDArray[np.float64] | None) -> Examples:
         return Examples(rows, classes.coded(labels), np.ones(len(labels)) if weights is None else weights)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
-        """X as a CSR matrix, checked; where the learner wants them, dense rows and arrays on devices as they are."""
+        """Check X and return it as a CSR matrix, or as a dense or device array if the learner supports it."""
         dense = find(self._algorithm).learner.takes_dense
         if is_device_array(X):
             if dense:
                 return self._device_rows(X, reset)
             raise InvalidInputError(
-                f"{self._algorithm} takes numpy arrays and sparse matrices, got {type(X).__module__}."
-                f"{type(X).__name__}; only BCW learns on a device"
+                f"{self._algorithm} accepts NumPy arrays and sparse matrices, got {type(X).__module__}."
+                f"{type(X).__name__}. Only BCW learns on a device"
             )
+        X = collected(X)
         require_numbers(X)
         X = validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
@@ -136,13 +147,13 @@ class BatchClassifier(StreamClassifier):
             if dense:
                 return X
             X = sp.csr_matrix(X)
-        kind = str(self.get_params(deep=False).get("dtype", WIDE))
+        dtype = str(self.get_params(deep=False).get("dtype", WIDE))
         checked = Batch.of(X.indptr, X.indices, X.data, X.shape[1])
-        checked.require_below(LARGEST.get(kind, np.inf), f"{kind} allows {LARGEST.get(kind, 0):g}: squares overflow")
+        checked.require_below(LARGEST.get(dtype, np.inf), f"{dtype} allows {LARGEST.get(dtype, 0):g}: squares overflow")
         return sp.csr_matrix((checked.values, checked.indices, checked.indptr), shape=X.shape)
 
     def _device_rows(self, X: Any, reset: bool) -> Any:
-        """An array on a device: its shape is checked here, its values by what is computed from them."""
+        """Check the shape of an array on a device. Its values are checked later, by the results computed from them."""
         if X.ndim != 2 or X.shape[0] == 0:
             raise InvalidInputError(f"X must have two dimensions and at least one row, got shape {tuple(X.shape)}")
         if reset:
@@ -158,119 +169,142 @@ class BatchClassifier(StreamClassifier):
         return tags
 
 
+def _batch_learner(model: Model) -> "BatchLearner":
+    return cast("BatchLearner", model.learner.outputs.one)
+
+
 class BufferedClassifier(BatchClassifier):
-    """Base of the estimators that learn batch after batch.
+    """Base class of estimators that learn batch by batch.
 
     Parameters
     ----------
     class_weight : None, "balanced" or dict {label: weight}, default=None
-        Costs c of the classes, which multiply the mean's steps. "balanced" is the running ratio of the class counts.
+        The cost of each class, which multiplies the steps of the mean. "balanced" is the running ratio of the class
+        counts.
     shuffle : bool, default=False
-        Whether ``fit`` takes the rows in random order.
+        Shuffle the rows in ``fit``.
     random_state : int, RandomState or None, default=None
-        Seed of the shuffling.
+        The seed for shuffling.
     dtype : {"float32", "float64"}, default="float32"
-        Precision of state and matrix work; decisions and counters have 64 bits.
+        The precision of weights and matrices. Decisions and counters have 64 bits.
 
     Attributes
     ----------
     n_waiting_ : int
-        Examples that wait until their batch is full.
+        The number of examples that wait until their batch is full.
     variance_ : array of shape (n_features,)
-        Variance of each weight.
+        The variance of each weight.
 
     """
 
-    _common = ("class_weight", "fit_intercept", "shuffle", "random_state", "dtype")
-
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Goes on learning; ``classes`` must be given on the first call.
+        """Update the model. The first call needs ``classes``, all labels that will occur.
 
-        With ``batch_size`` rows wait until their batch is full (see ``flush``), and calls may cut the rows anyhow.
+        With ``batch_size``, rows wait until their batch is full (see ``flush``). The batches do not depend on how many
+        rows a call has.
         """
         with as_before_on_error(self):
             self._learn(X, y, classes, sample_weight, classes_from_y=False)
         return self
 
     def learn(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NDArray[Any]:
-        """``partial_fit`` that returns each row's score before its update.
+        """Update the model like ``partial_fit``, and return the progressive scores (before each update).
 
-        A row that goes on waiting for its batch is answered with the weights as they are. On the first call ``classes``
-        may be left out if both occur in y.
+        A row that waits for its batch is scored with the current weights. The first call does not need ``classes`` if y
+        contains both.
         """
         with as_before_on_error(self):
             return self._learn(X, y, classes, sample_weight, classes_from_y=True)
 
     def flush(self) -> Self:
-        """Learns from the rows that wait, as a batch smaller than the others."""
+        """Learn the waiting rows as a smaller batch."""
         with as_before_on_error(self):
             check_is_fitted(self)
             self._model.learner.finish()
         return self
 
-    n_waiting_: int = attribute_of_learner("n_waiting", "Examples that wait until their batch is full.")
+    @property
+    def n_waiting_(self) -> int:
+        """The number of examples that wait until their batch is full."""
+        self._fitted("n_waiting_")
+        return _batch_learner(self._model).n_waiting
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, classes_from_y: bool) -> NDArray[Any]:
         first = not self.__sklearn_is_fitted__()
         if first:
             self._check_common_parameters()
+        table = self._table_of(X) if first else None
+        batch = table.batch if table is not None else None if first else batch_like(self._model.reading_spec, X)
+        if batch is not None:
+            return self._learn_batch(X, batch, table, y, classes, sample_weight, classes_from_y)
         rows = self._rows(X, reset=first)
         labels = labels_of(y, rows.shape[0])
         model = self._model_to_teach(labels, classes, rows.shape[1], classes_from_y)
-        examples = self._examples(rows, model.classes, labels, sample_weight)
-        learner = cast("BatchLearner", model.learner)
+        examples = self._examples(rows, model.classes, labels, weights_of(sample_weight, len(labels)))
+        learner = _batch_learner(model)
         if learner.parameters["batch_size"]:
-            require_finite(examples)  # a row that waits must not turn out bad later
+            require_finite(examples)  # an invalid row must not fail later, when its batch is learned
         self._adopt(model)
         return learner.learn_rows(examples)
 
-    def _in_order(self, examples: Examples) -> Examples:
-        given = self.get_params(deep=False)
-        if not given["shuffle"]:
-            return examples
-        return examples.take(check_random_state(given["random_state"]).permutation(len(examples)))
+    def _learn_batch(
+        self, X: Any, batch: Batch, table: TableRows | None, y: Any, classes: Any, sample_weight: Any, from_y: bool
+    ) -> NDArray[Any]:
+        """Learn rows with named features. ``table`` is set for the first rows."""
+        labels = labels_of(y, len(batch))
+        space = {} if table is None else {"feature_space": table.feature_space}
+        model = self._model_to_teach(labels, classes, batch.n_features, from_y, **space)
+        batch = batch.labelled(model.classes.coded(labels), weights_of(sample_weight, len(batch)))
+        model, scores = model.learn(batch, model.classes)
+        self._adopt(with_names_of(model if table is None else replace(model, reading=table.reading), X))
+        return scores
+
+    def _order_of(self, n: int) -> NDArray[np.int64] | None:
+        parameters = self.get_params(deep=False)
+        return check_random_state(parameters["random_state"]).permutation(n) if parameters["shuffle"] else None
 
 
 class RepeatingClassifier(BatchClassifier):
-    """Base of the estimators that take a matrix, or go over a stream several times, and start anew each time.
+    """Base class of estimators that make several passes over a matrix or a stream. Each call to ``fit`` starts again.
 
     Parameters
     ----------
     class_weight : None, "balanced" or dict {label: weight}, default=None
-        Weights of the rows' losses; "balanced" gives positives n₋/n₊.
+        The weight of the loss of each class. "balanced" gives positives the weight n₋/n₊.
     fit_intercept : bool, default=False
-        A last column of ones, as a feature like any.
+        Add a column of ones, which is a feature like any other.
     random_state : int, RandomState or None, default=None
-        Seed of what is drawn.
+        The random seed.
 
     Attributes
     ----------
     coef_ : array or sparse matrix of shape (1, n_features)
-        The weights, in 64 bits; sparse after ``sparsify()``.
+        The weights, in 64 bits. Sparse after ``sparsify()``.
     t_, n_mistakes_, n_updates_ : int
-        Examples learned from, those of weight 0 not counted; called wrong by the final weights; steps that moved.
+        The number of examples with a weight above 0, the number misclassified by the final weights, and the number of
+        steps that changed the weights.
     cumulative_loss_ : float
-        Sum of the algorithm's own loss under the final weights.
+        The sum of the algorithm's loss with the final weights.
 
     """
 
-    _common = ("class_weight", "fit_intercept")
-
 
 class Selecting(SelectorMixin):
-    """``get_support`` and ``transform``: the features it chose, so that a Pipeline can go on with them."""
+    """Adds ``get_support`` and ``transform``, which return the selected features, for use in a Pipeline."""
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         me: Any = self
         check_is_fitted(me)
-        found: NDArray[np.bool_] = me._model.learner.support()
-        return found
+        mask: NDArray[np.bool_] = _batch_learner(me._model).support()
+        return mask
 
 
-def found_attribute(name: str) -> property:
-    """What the learner has found under this name, with an underscore behind it."""
+def found_attribute(name: str) -> Any:
+    """Return the property ``name_`` of an estimator, which reads a result of its learner."""
 
     def read(self: Any) -> Any:
-        return self._fitted(f"{name}_").found[name]
+        self._fitted(f"{name}_")
+        learner: Any = _batch_learner(self._model)
+        return learner.found[name]
 
     return property(read)

@@ -1,49 +1,31 @@
-"""Estimators made from the declarations of the algorithms (a new one needs nothing here), and from model files."""
+"""Create estimators by name, save and load them, and list their types for skops."""
 
-import inspect
-import linecache
+import importlib
 import os
-import re
-import textwrap
-import threading
+import pkgutil
+import sys
+from collections.abc import Iterator
 from functools import cache
+from types import ModuleType
 from typing import Any
 
-from thinstream.batch_learners.base import BatchLearner
-from thinstream.batch_learners.buffered import BufferedLearner
-from thinstream.batch_learners.repeating import RepeatingLearner
-from thinstream.engine.rule import Algorithm
+from thinstream import batch, engine, lanes, models
+from thinstream.algorithms import auto
+from thinstream.algorithms import batch as batch_algorithms
+from thinstream.algorithms import online as online_algorithms
+from thinstream.algorithms.registry import algorithms as registered
+from thinstream.algorithms.registry import find
+from thinstream.data.labels import Classes, GrowingClasses
 from thinstream.errors import ModelFileError, UnknownNameError
-from thinstream.estimators import algorithms as place
-from thinstream.estimators.base import ModelClassifier, model_of
-from thinstream.estimators.batch import (
-    BatchClassifier,
-    BufferedClassifier,
-    RepeatingClassifier,
-    Selecting,
-    found_attribute,
-)
-from thinstream.estimators.blend import BlendClassifier, estimators_of
-from thinstream.estimators.classifier import COMMON_PARAMETERS, OnlineClassifier
-from thinstream.estimators.remembered import CALIBRATED, KEY, ONLY_FIT, learned_parameters
-from thinstream.learners import find
-from thinstream.models import Model, read, write
-from thinstream.models.file import grade_of
-
-#: Which estimator a batch learner gets, by the first kind that it is.
-_FACES: tuple[tuple[type[BatchLearner], type[BatchClassifier]], ...] = (
-    (BufferedLearner, BufferedClassifier),
-    (RepeatingLearner, RepeatingClassifier),
-    (BatchLearner, BatchClassifier),
-)
-_FILE: str = place.__file__
-_OF_BLENDS = (*(name for name in COMMON_PARAMETERS if name != "calibrate"), "n_jobs")
-_lines: list[str] = []
-_writing = threading.Lock()
+from thinstream.estimators import algorithms
+from thinstream.estimators.base import CALIBRATED, KEY, ONLY_FIT, ModelClassifier, learned_parameters, model_of
+from thinstream.estimators.classifier import estimators_of
+from thinstream.models.file import grade_of, read, write
+from thinstream.models.model import Model
 
 
 def make(name: str, **parameters: Any) -> Any:
-    """An estimator by the name of its algorithm, online or batch, in any case.
+    """Return an estimator by the name of its algorithm, in upper or lower case.
 
     >>> make("ssol", eta=0.5)
     SSOL(eta=0.5)
@@ -52,24 +34,37 @@ def make(name: str, **parameters: Any) -> Any:
 
 
 def estimator(name: str) -> type[ModelClassifier]:
-    """The estimator class of an algorithm, by its name in any case."""
-    return _estimator(find(name))
+    """Return the estimator class of an algorithm by its name, in upper or lower case."""
+    return _class(find(name).name)
 
 
-def named(name: str) -> Any:
-    """The estimator class spelt exactly so, or None."""
+def named(name: str) -> type[ModelClassifier] | None:
+    """Return the estimator class with exactly this name, or None.
+
+    >>> named("FSOL").__name__, named("fsol")
+    ('FSOL', None)
+    """
+    if name in algorithms.__all__:
+        return _class(name)
     try:
         algorithm = find(name)
     except UnknownNameError:
         return None
-    return _estimator(algorithm) if algorithm.name == name else None
+    return _class(name) if algorithm.name == name else None
+
+
+def _class(name: str) -> type[ModelClassifier]:
+    made: type[ModelClassifier] | None = getattr(algorithms, name, None)
+    if made is None:
+        raise UnknownNameError(f"{algorithms.__name__} has no class {name}. Run `make docs` to generate it")
+    return made
 
 
 def save(model: ModelClassifier | Model, path: str | os.PathLike[str], *, weights_only: bool | None = None) -> None:
-    """Writes a fitted estimator (or a `Model`) to a file, replacing it in one step.
+    """Save a fitted estimator (or a `Model`) to a file, which is replaced atomically.
 
-    ``weights_only`` stores no more than predicting needs: the non-zero weights and the counters.
-    None: only if there is no more, as in a thin model.
+    ``weights_only=True`` saves only what prediction needs: the non-zero weights and the counters. None saves the full
+    state if the model has it. Thin models have only weights.
 
     Examples
     --------
@@ -80,7 +75,7 @@ def save(model: ModelClassifier | Model, path: str | os.PathLike[str], *, weight
     >>> model = ts.load(path)
     >>> model, model.predict([[0.0, 2.0]])
     (FSOL(eta=0.5), array(['yes'], dtype='<U3'))
-    >>> model = model.partial_fit([[1.0, 1.0]], ["no"])        # goes on as if it had never been stopped
+    >>> model = model.partial_fit([[1.0, 1.0]], ["no"])        # the same result as without saving and loading
 
     """
     saved = model if isinstance(model, Model) else model_of(model)
@@ -88,89 +83,58 @@ def save(model: ModelClassifier | Model, path: str | os.PathLike[str], *, weight
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The fitted estimator of a model file, whoever wrote it: an estimator, or a run without one."""
+    """Load the fitted estimator of a model file, which an estimator or the command line has saved."""
     model = read(path)
     try:
         return estimator_of(model)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise ModelFileError(f"{os.fspath(path)}: is not a model this library can load: {error}") from error
+        raise ModelFileError(f"{os.fspath(path)}: is not a model that this version can load: {error}") from error
 
 
 def estimator_of(model: Model) -> ModelClassifier:
-    """The fitted estimator of a model: the face of its algorithm, with the parameters it has learned with."""
-    known = model.extra.get(KEY, {})
-    face = named(known.get(CALIBRATED, model.learner.algorithm.name))
-    parameters = learned_parameters(model) | {name: known[name] for name in ONLY_FIT if name in known}
+    """Return the fitted estimator of a model, with the parameters of its training."""
+    stored = model.extra.get(KEY, {})
+    new = estimator(stored.get(CALIBRATED, model.learner.algorithm.name))()
+    parameters = learned_parameters(model) | {name: stored[name] for name in ONLY_FIT if name in stored}
     if parameters.get("portfolio") is not None:
         parameters["portfolio"] = estimators_of(parameters["portfolio"], make)
-    estimator: ModelClassifier = face()
-    allowed = estimator.get_params(deep=False)
-    estimator.set_params(**{name: value for name, value in parameters.items() if name in allowed})
-    return estimator._adopt(model)
+    allowed = new.get_params(deep=False)
+    new.set_params(**{name: value for name, value in parameters.items() if name in allowed})
+    return new._adopt(model)
+
+
+#: Modules and packages that define the types of fitted estimators.
+_PARTS: tuple[ModuleType, ...] = (algorithms, models, lanes, auto, online_algorithms, batch_algorithms, engine, batch)
 
 
 @cache
-def _estimator(algorithm: Algorithm) -> type[ModelClassifier]:
-    if algorithm.kind == "online":
-        return _made(algorithm, (OnlineClassifier,), tuple(COMMON_PARAMETERS), {})
-    learner: Any = algorithm.learner
-    if not hasattr(learner, "selects"):  # no batch learner: made of others
-        return _made(algorithm, (BlendClassifier,), _OF_BLENDS, {})
-    base = next(face for kind, face in _FACES if issubclass(learner, kind))
-    names = (*base._common, "random_state") if getattr(learner, "draws", False) else base._common
-    own = {f"{name}_": found_attribute(name) for name in getattr(learner, "attributes", {})}
-    return _made(algorithm, (Selecting, base) if learner.selects else (base,), names, own)
+def trusted_types() -> list[str]:
+    """Return the names of the types in fitted estimators, to pass to `skops.io.load`.
+
+    skops never runs code from a file, and creates only objects of trusted types. For fitted estimators, these are
+    classes of this package and ``numpy.dtype``.
+
+    Examples
+    --------
+    >>> types = trusted_types()
+    >>> {"thinstream.estimators.algorithms.AROW", "thinstream.models.model.Model", "numpy.dtype"} <= set(types)
+    True
+
+    """
+    names = {"numpy.dtype", *(f"{label.__module__}.{label.__name__}" for label in (Classes, GrowingClasses))}
+    for algorithm in registered():
+        if algorithm.forgetting is not None:  # a derived rule, which skops looks for by name in its module
+            rule = algorithm.forgetting.rule
+            setattr(sys.modules[rule.__module__], rule.__name__, rule)
+    for module in _modules():
+        own = (member for member in vars(module).values() if isinstance(member, type))
+        names |= {f"{module.__name__}.{member.__name__}" for member in own if member.__module__ == module.__name__}
+    return sorted(names)
 
 
-def _made(
-    algorithm: Algorithm, bases: tuple[type, ...], common: tuple[str, ...], attributes: dict[str, Any]
-) -> type[ModelClassifier]:
-    """The class, from source that can be looked at."""
-    own = {parameter.name: parameter.default for parameter in algorithm.parameters}
-    defaults = own | {name: COMMON_PARAMETERS.get(name) for name in common}
-    if algorithm.kind == "batch":  # where a constant would be one of the features to choose from
-        defaults["fit_intercept"] = False
-    body = [
-        f"class {algorithm.name}({', '.join(base.__name__ for base in bases)}):",
-        textwrap.indent(f'"""{_documentation(algorithm, bases[-1], common)}"""', "    "),
-        "",
-        f"    def __init__(self, *, {', '.join(f'{name}={default!r}' for name, default in defaults.items())}):",
-        *(f"        self.{name} = {name}" for name in defaults),
-        "",
-        "",
-    ]
-    lines = [f"{line}\n" for line in "\n".join(body).split("\n")]
-    scope: dict[str, Any] = {base.__name__: base for base in bases} | {"__name__": place.__name__}
-    with _writing:
-        exec(compile("\n" * len(_lines) + "".join(lines), _FILE, "exec"), scope)
-        _lines.extend(lines)
-        linecache.cache[_FILE] = (sum(map(len, _lines)), None, _lines, _FILE)
-    made: Any = scope[algorithm.name]
-    made._algorithm, made._own_parameters = algorithm.name, tuple(own)
-    for name, attribute in attributes.items():
-        setattr(made, name, attribute)
-    found: type[ModelClassifier] = made
-    return found
-
-
-def _documentation(algorithm: Algorithm, base: type, names: tuple[str, ...]) -> str:
-    """The rule's docstring with the common parameters after its own, and its own attributes after the common ones."""
-    head, _, examples = (inspect.getdoc(algorithm.rule) or "").partition("Examples\n--------")
-    head, _, own = head.partition("Attributes\n----------\n")
-    if "Parameters\n----------" not in head:
-        head = head.rstrip("\n") + "\n\nParameters\n----------\n"
-    shared = _entries(base, "Parameters")
-    parameters = "\n".join([head.rstrip(), *(shared[name] for name in names)])
-    attributes = "\n".join(["Attributes\n----------", *_entries(base, "Attributes").values(), own.strip()]).rstrip()
-    _, title, notes = (inspect.getdoc(base) or "").partition("Notes\n")
-    examples = f"Examples\n--------{examples}\n"
-    text = "\n\n".join(part for part in (parameters, attributes, title + notes, examples) if part)
-    return text.replace("\\", "\\\\")
-
-
-def _entries(kind: Any, section: str) -> dict[str, str]:
-    """What a class says in a section of its docstring, by name; where it says nothing, what its base does."""
-    known = {} if kind is ModelClassifier else _entries(kind.__base__, section)
-    text = (inspect.getdoc(kind) or "").partition(f"{section}\n----------\n")[2].partition("\n\n")[0]
-    entries = re.split(r"^(?=\w[\w, ]* : )", text, flags=re.MULTILINE)
-    return known | {entry.partition(" : ")[0]: entry.strip("\n") for entry in entries if entry}
+def _modules() -> Iterator[ModuleType]:
+    """Yield the modules of fitted estimators, those inside packages included."""
+    for part in _PARTS:
+        yield part
+        for module in pkgutil.walk_packages(getattr(part, "__path__", ()), f"{part.__name__}."):
+            yield importlib.import_module(module.name)

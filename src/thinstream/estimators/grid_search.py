@@ -13,22 +13,27 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from thinstream.batch import Batch
+from thinstream.data.labels import Classes, warn_of_sorted
+from thinstream.data.stream import Stream
 from thinstream.errors import InvalidParameterError, listed
 from thinstream.estimators.base import as_before_on_error
 from thinstream.estimators.classifier import OnlineClassifier
-from thinstream.estimators.scorers import score_of, scoring_for, threads_of
-from thinstream.estimators.splits import check_folds, is_number, splits_of
-from thinstream.estimators.streams import classes_for
-from thinstream.estimators.study_inputs import labelled_csr, require_known_classes
-from thinstream.evaluate.label_order import warn_of_sorted
+from thinstream.estimators.mixins import classes_for
+from thinstream.estimators.studies import (
+    check_folds,
+    is_number,
+    labelled_csr,
+    require_known_classes,
+    score_of,
+    scoring_for,
+    splits_of,
+    threads_of,
+)
 from thinstream.lanes.devices import chosen_device
-from thinstream.learners import Classes
 from thinstream.models.model import Names
-from thinstream.streams.stream import Stream
-from thinstream.tune.candidates import COMMON, Setting, grid, make_trials, sample
-from thinstream.tune.search import Outcome, search
-from thinstream.tune.sources import Matrix, Source, is_repeatable, rewind
-from thinstream.tune.study import StudyConfig
+from thinstream.tuning.passes import Matrix, Source, is_repeatable, rewind
+from thinstream.tuning.search import COMMON, Outcome, Setting, grid, make_trials, sample, search
+from thinstream.tuning.study import StudyConfig
 
 HELD_OUT_CHOICES = ("auto", "passing", "final")
 
@@ -36,82 +41,84 @@ HELD_OUT_CHOICES = ("auto", "passing", "final")
 def _delegates(name: str) -> Callable[[Any], bool]:
     def has(search: Any) -> bool:
         if not search.refit:
-            raise AttributeError(f"{name} needs the best model: OnlineGridSearchCV(refit=True)")
-        getattr(getattr(search, "best_estimator_", search.estimator), name)  # raises if it has none
+            raise AttributeError(f"{name} needs OnlineGridSearchCV(refit=True)")
+        getattr(getattr(search, "best_estimator_", search.estimator), name)  # raises if it does not exist
         return True
 
     return has
 
 
 class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
-    """Tries a grid of parameters, or a random sample, with cross-validation in one pass over the data.
+    """Search a grid of parameters, or random candidates, with cross-validation in one pass over the data.
 
-    Each candidate × fold is a lane: a model that learns from the rows of the other folds and is judged by its own; of
-    more than two classes a lane for each class. Lanes learn side by side, each with the bits of a run of its own. As
-    scikit-learn's ``GridSearchCV``, except that data may be a stream, which is never held, and that held-out rows are
-    by default scored as they pass.
+    There is a model for each candidate and fold (a lane), which learns the rows of the other folds and is scored on its
+    own. All lanes learn side by side, and each is identical to a model that is trained alone. The interface is that of
+    scikit-learn's ``GridSearchCV``, but the data may be a stream, which is never stored, and by default held-out rows
+    are scored while they are read.
 
     Parameters
     ----------
     estimator : estimator of thinstream
-        With the parameters that are not searched.
-    param_grid : dict {name: values} or list of such
-        Values of the algorithm's parameters (also those that select code, as ``l1_schedule``), ``fit_intercept`` and
-        ``class_weight``; ``scale`` and ``normalize`` are the estimator's, as rows are prepared once for all. With
-        ``n_iter``, values may be distributions (anything with ``rvs``, as those of scipy.stats).
+        The estimator, with the parameters that are not searched.
+    param_grid : dict {name: values} or list of dicts
+        Values of the algorithm's parameters, ``fit_intercept`` and ``class_weight``. ``scale`` and ``normalize`` cannot
+        be searched, because all lanes share the prepared rows. With ``n_iter``, values may be distributions with a
+        method ``rvs``, such as those of scipy.stats.
     n_iter : int, default=None
-        Try that many random candidates instead of all. From lists alone none is drawn twice.
+        Try N random candidates instead of all. If all values are lists, no candidate occurs twice.
     cv : int, splitter, iterable of (train, test) or None, default=5
-        A number k: row i is held out from the lane i mod k, in memory and on streams. A splitter or an iterable (in
-        memory only): its own masks; rows are learned in the order they stand in. None: no folds, every row is scored
-        before it is learned (progressive validation): the fewest lanes, and the winner's is the model.
+        With a number k, row i is held out from fold i mod k. A splitter or an iterable (not for streams) determines the
+        folds, and rows are learned in their own order. None uses progressive scores without folds: each row is
+        predicted, then learned. This needs the fewest lanes, and the model of the best lane is the result.
     scoring : str or callable, default="accuracy"
-        What candidates are compared by; scores are greater for the better. Counted as rows pass: "accuracy",
-        "balanced_accuracy", "f1", "precision", "recall", "jaccard", "matthews_corrcoef" and "neg_log_loss" as in
-        scikit-learn (the second class is positive, the log-loss that of the scores), "weighted_sum" of paper P3, and
-        negated "error", "cost" (per row) and "log_loss"; "auc" and "average_precision" of scores in 2^14 bins (see
-        `Progress`). Of more than two classes "f1", "precision", "recall", "jaccard", "auc" and "average_precision" are
-        means over the classes, and there is neither "weighted_sum" nor "cost". A function of a `Report` (which has no
-        AUC), greater for the better. In ``fit`` also any other name of ``sklearn.metrics.get_scorer_names()``, as
-        "roc_auc", or a scorer, a function of (estimator, X, y): computed by scikit-learn from the held-out predictions,
-        which are kept.
+        The metric that compares candidates (greater is better). From counts: "accuracy", "balanced_accuracy", "f1",
+        "precision", "recall", "jaccard", "matthews_corrcoef" and "neg_log_loss" as in scikit-learn (the second class is
+        positive), "weighted_sum" of paper P3, and negated "error", "cost" (per row) and "log_loss". From scores in 2^14
+        bins: "auc" and "average_precision" (see `Progress`). With more than two classes, "f1", "precision", "recall",
+        "jaccard", "auc" and "average_precision" are means over the classes, and "weighted_sum" and "cost" are not
+        available. It can also be a function of a `Report` (which has no AUC). ``fit`` also accepts other names in
+        ``sklearn.metrics.get_scorer_names()``, such as "roc_auc", and scorers, functions of (estimator, X, y), which
+        use the stored held-out predictions.
     tradeoff : Tradeoff, default=None
-        Weights of "weighted_sum" and "cost"; None: those of paper P3.
+        The weights of "weighted_sum" and "cost". None: those of paper P3.
     held_out : {"auto", "passing", "final"}, default="auto"
-        Held-out rows are scored as they pass, by models that have learned from the rows before (the first quarter to
-        half of the rows is left out: up to the largest power of two that is no more than half), or by the final models
-        in a further pass (not for pipes). "auto" is "passing" where ``cv`` is a number; a splitter's test rows may come
-        before anything is learned, so there it is "final".
+        When to score held-out rows. "passing" scores them while they are read, with models that have learned the rows
+        before, and ignores the first quarter to half of the rows (up to the largest power of two that is at most half).
+        "final" scores them with the final models in another pass, which needs files or arrays. "auto" is "passing" if
+        ``cv`` is a number. Otherwise it is "final", because the first rows may be test rows.
     eliminate : bool, default=False
-        Drop hopeless candidates on the way: those 5 standard errors behind the best, and not catching up, when the
-        number of rows has doubled (see `thinstream.tune.elimination`).
+        Drop candidates early if they are 5 standard errors behind the best and are not catching up, each time the
+        number of rows has doubled (see `thinstream.tuning.search`).
     refit : bool, default=True
-        Learn ``best_estimator_`` from all rows: in a further pass; from a pipe by one more lane per candidate.
+        Train ``best_estimator_`` on all rows in another pass. With a pipe, train one more lane per candidate instead.
     memory : int, default=None
-        Bytes all lanes may take (None: half of the machine's). Beyond it candidates go in several passes.
+        The memory limit of all lanes in bytes. If it is not enough, there are several passes. None: half of the
+        machine's memory.
     n_jobs : int or None, default=None
-        Threads that lanes are spread over; None is 1, -1 all cores. The result is the same.
+        The number of threads. None: 1. -1: all cores. The result is the same.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where lanes live: on a GPU they have the same bits (docs/gpu.md). "auto" takes one where it pays.
+        The device for training the lanes. "cuda" uses a GPU (see docs/gpu.md), and "auto" uses it if it is faster. The
+        result is the same.
     random_state : int, RandomState or None, default=None
-        Seed of the random candidates.
+        The seed of the random candidates.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
         ``params``, ``param_<name>``, ``split<i>_test_score``, ``mean_test_score``, ``std_test_score``,
-        ``rank_test_score``, and ``standard_error``, ``progressive_score`` (on all rows before they were learned) and
-        ``dropped_at`` (rows there were when it was dropped; 0: never). Scores are greater for the better: errors, costs
-        and losses are negative, as in scikit-learn. Scores of scikit-learn's have no ``progressive_score`` with folds.
+        ``rank_test_score``, ``standard_error``, ``progressive_score`` (on all rows) and ``dropped_at`` (the number of
+        rows when the candidate was dropped; 0: never). Errors, costs and losses are negative, as in scikit-learn. With
+        folds, scorers of scikit-learn have no ``progressive_score``.
     best_index_, best_params_, best_score_, best_estimator_
+        The best candidate.
     n_splits_ : int
-        0 without folds.
+        The number of folds. 0 without folds.
     device_ : str
-        Where lanes were.
+        The device of the lanes.
     n_study_passes_ : int
-        Over the data; more than one where memory asked for it.
+        The number of passes over the data. More than 1 if the memory limit required it.
     refit_time_ : float
-        Seconds.
+        The time to train the best estimator, in seconds.
 
     Examples
     --------
@@ -151,7 +158,7 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
     # Learning ---------------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Searches and, with ``refit``, learns the best. ``groups`` are for the splitter."""
+        """Compare the candidates and, with ``refit``, train the best. ``groups`` are passed to the splitter."""
         with as_before_on_error(self):
             settings = self._settings()
             rows, labels, classes, weights = labelled_csr(self, X, y, sample_weight)
@@ -172,17 +179,17 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def fit_stream(self, stream: Stream, classes: Any = None) -> Self:
-        """Searches a stream (see `thinstream.open_stream`) without holding it; ``classes`` as of the estimators."""
+        """Compare the candidates on a stream (see `thinstream.open_stream`); ``classes`` as in the estimator."""
         with as_before_on_error(self):
             settings = self._settings(streamed=True)
             if self.estimator.shuffle:
-                raise InvalidParameterError("a stream is taken in its order, shuffle of the estimator must be False")
+                raise InvalidParameterError("a stream cannot be shuffled, so shuffle of the estimator must be False")
             if self.cv is not None and not is_number(self.cv):
-                raise InvalidParameterError(f"cv of a stream must be a number of folds or None, got {self.cv!r}")
-            known = classes_for(stream, classes)
+                raise InvalidParameterError(f"cv must be a number of folds or None for a stream, got {self.cv!r}")
+            classes_of_stream = classes_for(stream, classes)
             folds, again = 0 if self.cv is None else check_folds(self.cv), is_repeatable(stream)
             width = getattr(stream, "n_features", None) or 0
-            outcome = self._search(stream, settings, known, folds, width, models=not again)
+            outcome = self._search(stream, settings, classes_of_stream, folds, width, models=not again)
             self._conclude(outcome, settings, folds)
             self.__dict__.pop("feature_names_in_", None)
             self.__dict__.pop("n_features_in_", None)
@@ -190,8 +197,8 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
                 start = time.perf_counter()
                 self.best_estimator_ = self._best()
                 if outcome.models:
-                    found = {"feature_space": stream.feature_space, "names": Names.from_stream(stream)}
-                    self._adopt(outcome, known, np.array(known), **found)
+                    more = {"feature_space": stream.feature_space, "names": Names.from_stream(stream)}
+                    self._adopt(outcome, classes_of_stream, np.array(classes_of_stream), **more)
                 else:
                     rewind(stream)
                     self.best_estimator_.fit_stream(stream, classes)
@@ -200,10 +207,10 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _settings(self, streamed: bool = False) -> list[Setting]:
-        """The candidates' own values; all parameters of the search are checked here."""
+        """Check the parameters of the search and return the candidates."""
         if not isinstance(self.estimator, OnlineClassifier):
             raise InvalidParameterError(
-                f"estimator must be an online one of thinstream (see ts.algorithms('online')), got {self.estimator!r}"
+                f"estimator must be an online estimator of thinstream (ts.algorithms('online')), got {self.estimator!r}"
             )
         self.estimator._check_common_parameters()
         require_known_classes(self.estimator)
@@ -239,9 +246,9 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
             normalize=estimator.normalize,
             classes=len(classes),
         )
-        known = classes if isinstance(source, Matrix) else None
-        scoring = scoring_for(self.scoring, self.tradeoff, estimator, known, len(classes))
-        found = search(
+        in_memory_classes = classes if isinstance(source, Matrix) else None
+        scoring = scoring_for(self.scoring, self.tradeoff, estimator, in_memory_classes, len(classes))
+        outcome = search(
             source,
             config,
             make_trials(estimator._algorithm, settings, base, classes),
@@ -249,11 +256,11 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
             eliminate=self.eliminate,
             models=bool(self.refit) and (models or not folds),
         )
-        shown = {name: getattr(found, name) + scoring.offset for name in ("splits", "mean", "progressive")}
-        return found._replace(**shown)
+        shown = {name: getattr(outcome, name) + scoring.offset for name in ("splits", "mean", "progressive")}
+        return outcome._replace(**shown)
 
     def _orders(self, n: int) -> list[NDArray[np.int64]]:
-        """Of the rows in each pass, where the estimator shuffles; the same as its ``fit`` draws."""
+        """Return the order of the rows in each pass if the estimator shuffles, the same as in its ``fit``."""
         if not self.estimator.shuffle:
             return []
         generator = check_random_state(self.estimator.random_state)
@@ -284,53 +291,52 @@ class OnlineGridSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.device_ = outcome.device
         self.best_index_, self.best_params_ = outcome.best, settings[outcome.best]
         self.best_score_ = float(outcome.mean[outcome.best])
-        if outcome.looks_sorted and (outcome.models or not self.refit):  # else learning the best says so
+        if outcome.looks_sorted and (outcome.models or not self.refit):  # otherwise the refit warns
             warn_of_sorted("shuffle them first", stacklevel=3)
 
     def _best(self) -> OnlineClassifier:
-        """The best estimator, not fitted yet."""
+        """Return the best estimator before it is fitted."""
         best: OnlineClassifier = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
         return best
 
     def _adopt(self, outcome: Outcome, classes: Classes, labels: NDArray[Any], **more: Any) -> None:
-        """The best lane becomes the model of the best estimator."""
         self.best_estimator_._adopt_learner(outcome.models[outcome.best], classes, labels, **more)
 
     # Predicting, with the best model ----------------------------------------------------------------------------------
 
     @available_if(_delegates("predict"))
     def predict(self, X: Any) -> Any:
-        """Classes of the rows."""
+        """Predict the class of each row with the best estimator."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """Scores of the rows."""
+        """Return the scores of the rows by the best estimator."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
     @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities, if the estimator has them."""
+        """Return the probabilities of the classes, if the estimator has them."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
     @available_if(_delegates("score"))
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The best model by ``scoring``, on these rows: greater is better."""
+        """Return the score of the best estimator by ``scoring``. Greater is better."""
         check_is_fitted(self)
         return score_of(self.best_estimator_, self.scoring, self.tradeoff, X, y, sample_weight)
 
     @available_if(_delegates("predict_stream"))
     def predict_stream(self, stream: Stream) -> Any:
-        """Predictions for a stream, an array per batch."""
+        """Predict a stream, and yield an array per batch."""
         check_is_fitted(self)
         return self.best_estimator_.predict_stream(stream)
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """Those of the best model."""
+        """The classes of the best estimator."""
         if not hasattr(self, "best_estimator_"):
             raise AttributeError("OnlineGridSearchCV has no classes_ before it is fitted with refit=True")
         return self.best_estimator_.classes_

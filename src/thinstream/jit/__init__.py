@@ -1,28 +1,39 @@
-"""Compiled functions: numba is the compiler, object code what it makes, and none of it is needed once that is kept.
+"""Compiled functions: a wheel ships object code or numba makes it once, and later runs load it without numba.
 
-Rules, loops and parsers are plain Python functions. `Compiled` is the one door to their machine code: it finds, by the
-types of the arguments, what is loaded already (`loading`), what is kept on disk (`keeping`), or has numba compile it
-(`compiling`, the only part that imports numba). A function is called through a C entry that reads its arguments from
-Python's objects (`entry`).
+Rules, loops and parsers are plain Python functions. `Compiled` calls their machine code. It finds code for the types of
+the arguments in memory or in a file (`cache`), or numba compiles it (`compiler`, the only module that imports numba).
+A function is called through a C entry that reads its arguments from Python's objects, at fixed offsets.
+`compile_ahead` compiles the functions of a block in parallel processes (`ahead`, `worker`).
 
-`scalar`, `compiles` and `lowers` declare what numba has to know of the functions compiled code calls; it is told only
-when something has to be compiled.
+`scalar`, `compiles` and `lowers` declare the functions that compiled code calls. numba reads the declarations only to
+compile.
 """
 
-from thinstream.jit.compiled import INTERPRETED, Compiled, compiled, specialisations, watches
-from thinstream.jit.declaring import apart, compiles, declarations, lowers, not_inlined, scalar, tell_numba
+from thinstream.jit.ahead import compile_ahead, set_program
+from thinstream.jit.compiled import INTERPRETED, Compiled, compiled, specialisations, watch_compiling
+from thinstream.jit.declarations import (
+    apart,
+    compiles,
+    declarations,
+    lowers,
+    not_inlined,
+    scalar,
+    tell_numba,
+)
 
 __all__ = [
     "INTERPRETED",
     "Compiled",
     "apart",
+    "compile_ahead",
     "compiled",
     "compiles",
     "declarations",
     "lowers",
     "not_inlined",
     "scalar",
+    "set_program",
     "specialisations",
     "tell_numba",
-    "watches",
+    "watch_compiling",
 ]

@@ -1,28 +1,85 @@
 """The one door to compiled code: a function, loaded or compiled for the types of the arguments it is called with."""
 
 import ctypes
+import importlib
 import os
 import pickle
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from thinstream.jit.keeping import Kept
-from thinstream.jit.kinds import kind_of, types_in
-from thinstream.jit.versions import sources_of, surroundings
+import numpy as np
 
-#: (function, types of the arguments) of all code this process has compiled or loaded, and whether it had been kept.
+from thinstream.errors import ThinstreamWarning
+from thinstream.jit.ahead import Request, compile_request, is_upcoming, rehearsal, start_workers
+from thinstream.jit.cache import CodeFile, cached_file, mismatches, shipped_file, shipped_files, sources_of
+
+# Arguments as compiled code tells them apart: by types, dtypes and layouts, never by values.
+
+
+def kind_of(value: Any) -> str:
+    """All that machine code for this argument depends on, as text.
+
+    >>> kind_of(1), kind_of(np.zeros((2, 3), np.float32))
+    ('builtins.int', 'f=2CAW')
+    >>> from thinstream.engine.rows import Bounds
+    >>> kind_of(Bounds(3, 1e15))
+    'thinstream.engine.rows.Bounds(builtins.int, builtins.float)'
+    """
+    if isinstance(value, np.ndarray):
+        dtype = value.dtype
+        return f"{dtype.char}{dtype.byteorder}{value.ndim}{layout_of(value)}"
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, tuple):
+        return f"{name}({', '.join(map(kind_of, value))})"
+    if type(value) not in (bool, int, float) and not isinstance(value, np.generic):
+        raise TypeError(f"compiled functions take arrays, numbers and tuples of them, got {name}")
+    return name
+
+
+def layout_of(array: Any) -> str:
+    """In memory C, F or neither (``-``); A: aligned; W: writeable."""
+    flags = array.flags
+    order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "-"
+    return order + ("A" if flags.aligned else "") + ("W" if flags.writeable else "")
+
+
+def types_in(values: tuple[Any, ...]) -> Iterator[type]:
+    """The types of all values, each tuple's before those of what is in it."""
+    for value in values:
+        yield type(value)
+        if isinstance(value, tuple):
+            yield from types_in(value)
+
+
+#: (function, types of the arguments) of all code this process has compiled or loaded, and whether it was in a file.
 specialisations: list[tuple[str, str, bool]] = []
-#: Entered while something is compiled, for those who want to know.
-watches: list[AbstractContextManager[Any]] = []
+_watches: list[AbstractContextManager[Any]] = []
 #: Whether functions run as plain Python: numba's own switch, read without it.
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 _CONSTANTS = True, False, NotImplemented
 _one_at_a_time = threading.RLock()
 
 Entry = Callable[[tuple[Any, ...], Any], Any]
+
+
+@contextmanager
+def watch_compiling(watch: AbstractContextManager[Any]) -> Iterator[None]:
+    """Enter ``watch`` around each compilation in this process until the block ends.
+
+    >>> from contextlib import nullcontext
+    >>> with watch_compiling(nullcontext()):
+    ...     pass
+    """
+    _watches.append(watch)
+    try:
+        yield
+    finally:
+        _watches.remove(watch)
 
 
 class Compiled:
@@ -33,18 +90,28 @@ class Compiled:
     function : callable
         What numba compiles: of arrays, numbers and (named) tuples of them, returning numbers, a tuple of them or None.
     *modules : str
-        Where code it calls is, beside its own and the engine's: an edit there compiles it again.
+        The modules of code it calls, in addition to its own module and the engine. An edit there compiles it again.
     constants : tuple
         What the function closes over, if anything.
+    made_by : tuple
+        The function that returns this object and its arguments, if it is not found in its module by name. Another
+        process needs it to compile the function.
 
     """
 
-    def __init__(self, function: Callable[..., Any], *modules: str, constants: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *modules: str,
+        constants: tuple[Any, ...] = (),
+        made_by: tuple[Any, ...] = (),
+    ) -> None:
         self._function, self._modules = function, (function.__module__, *modules)
         self._name = "-".join([function.__name__.strip("<>"), *self._modules])
         self._place = function.__qualname__, function.__code__.co_firstlineno, constants
+        self._made_by = made_by or (_by_name, function.__module__, function.__qualname__)
         self._codes: dict[str, Entry] = {}  # by the types of the arguments
-        self._bound: dict[tuple[Any, ...], Any] = {}  # by the very types: what entries are told of them
+        self._bound: dict[tuple[Any, ...], Any] = {}  # by the types as objects: the tables that entries compare with
         self._entries: list[tuple[Entry, int]] = []
 
     @property
@@ -54,11 +121,27 @@ class Compiled:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Where its code comes from, beside the engine's."""
+        """The modules of its code, in addition to the engine's."""
         return self._modules
 
+    @property
+    def title(self) -> str:
+        """A short name for messages.
+
+        >>> from thinstream.algorithms.online.arow import AROW
+        >>> from thinstream.engine.loop import loop_for
+        >>> loop_for(AROW).title
+        'arow.loop'
+        """
+        module = self._modules[min(1, len(self._modules) - 1)] if self._made_by[0] is not _by_name else self._modules[0]
+        return f"{module.rpartition('.')[2]}.{self._function.__name__.strip('<>_')}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process makes the object again: code is not pickled."""
+        return self._made_by[0], self._made_by[1:]
+
     def __call__(self, *arguments: Any) -> Any:
-        """Runs the function; the first call with arguments of certain types loads or compiles it."""
+        """Run the function. The first call with arguments of certain types loads or compiles it."""
         if INTERPRETED:
             return self._function(*arguments)
         for entry, known in self._entries:
@@ -66,6 +149,8 @@ class Compiled:
             if result is not NotImplemented:
                 break
         else:
+            if self._is_rehearsed(arguments):
+                return _plain(self._function(*arguments))
             entry, known = self._prepared(arguments)
             result = entry(arguments, known)
             if result is NotImplemented:
@@ -74,9 +159,22 @@ class Compiled:
             _raise(result)
         return result
 
+    def _is_rehearsed(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether a rehearsal is on and there is no code yet; the rehearsal then remembers the call."""
+        current = rehearsal()
+        if current is None:
+            return False
+        kinds = ", ".join(map(kind_of, arguments))
+        if not current.ignores_files and (kinds in self._codes or self._find(kinds) is not None):
+            return False
+        current.add(Request(self, kinds, arguments))
+        return True
+
     def _prepared(self, arguments: tuple[Any, ...]) -> tuple[Entry, int]:
-        """The entry for arguments of these types, and where in memory the types themselves are."""
+        """Return the entry for arguments of these types, and the address of the types."""
         kinds, known = ", ".join(map(kind_of, arguments)), (*_CONSTANTS, *types_in(arguments))
+        if is_upcoming() and kinds not in self._codes and self._find(kinds) is None:
+            start_workers()  # without the lock: other threads may have to load code in a rehearsal
         with _one_at_a_time:
             if kinds not in self._codes:
                 self._codes[kinds] = self._load(arguments, kinds)
@@ -86,36 +184,125 @@ class Compiled:
             return self._codes[kinds], ctypes.addressof(self._bound[kinds, known])
 
     def _load(self, arguments: tuple[Any, ...], kinds: str) -> Entry:
-        """Code that is kept, or else compiled now."""
-        from thinstream.jit.loading import load  # LLVM is not needed before
+        """Load code from a file, or else compile the function now."""
+        if not layout_is_known():
+            from thinstream.jit.compiler import run_by_numba
 
-        sources = sources_of(self._modules)
-        kept = Kept(self._name, f"{self._place} {kinds} {surroundings()}", sources)
-        code = kept.find()
-        specialisations.append((self._name, kinds, code is not None))
-        if code is None:
-            with kept.locked() as folder:
-                code = kept.find() or self._compile(arguments, kept, folder)  # another process may have been faster
-        return load(code, kept.symbol)
-
-    def _compile(self, arguments: tuple[Any, ...], kept: Kept, folder: Path | None) -> bytes:
+            return run_by_numba(self._function)
+        found = self._find(kinds)
+        specialisations.append((self._name, kinds, found is not None))
+        if found is not None:
+            return load(*found)
         with ExitStack() as watched:
-            for each in watches:
-                watched.enter_context(each)
-            from thinstream.jit.compiling import object_code  # which imports numba
+            for watch in _watches:
+                watched.enter_context(watch)
+            code = compile_request(Request(self, kinds, arguments))
+        return load(code, self.cached_file(kinds).symbol)
 
-            code: bytes = object_code(self._function, arguments, kept.symbol)
-        if folder is not None:
-            kept.write(folder, code)
+    def _find(self, kinds: str) -> tuple[bytes, str] | None:
+        """Return code from a file and its symbol: from the cache, made for this processor, or else from the wheel."""
+        where = self._name, self._types(kinds), sources_of(self._modules)
+        for file in (cached_file(*where), *shipped_files(*where)):
+            code = file.find()
+            if code is not None:
+                return code, file.symbol
+        return None
+
+    def _types(self, kinds: str) -> str:
+        return f"{self._place} {kinds}"
+
+    def cached_file(self, kinds: str) -> CodeFile:
+        """Return the file of the cache for arguments of these types."""
+        return cached_file(self._name, self._types(kinds), sources_of(self._modules))
+
+    def shipped_file(self, kinds: str, baseline: str, folder: Path | None = None) -> CodeFile:
+        """Return the file of a wheel for arguments of these types."""
+        return shipped_file(self._name, self._types(kinds), sources_of(self._modules), baseline, folder)
+
+    def object_code(self, arguments: tuple[Any, ...], symbol: str) -> bytes:
+        """Compile the function for arguments like these."""
+        from thinstream.jit.compiler import object_code  # which imports numba
+
+        code: bytes = object_code(self._function, arguments, symbol)
         return code
 
 
 def compiled(*modules: str) -> Callable[[Callable[..., Any]], Compiled]:
-    """Makes the decorated function a `Compiled` one."""
+    """Return a decorator that makes a function a `Compiled` one."""
     return lambda function: Compiled(function, *modules)
 
 
+def _by_name(module: str, name: str) -> Any:
+    """Return the object of a module."""
+    value: Any = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+@cache
+def layout_is_known() -> bool:
+    """Return whether Python's and NumPy's objects are laid out as entries read them; warn if not."""
+    unexpected = mismatches()
+    if unexpected:
+        warnings.warn(
+            f"Python or NumPy stores {', '.join(unexpected)} in an unexpected place. thinstream does not use compiled "
+            "code from files: numba compiles functions in each process, which takes seconds. Report this with the "
+            "versions of Python and NumPy.",
+            ThinstreamWarning,
+            stacklevel=2,
+        )
+    return not unexpected
+
+
+def _plain(result: Any) -> Any:
+    """Return the result of a function that ran as Python, in the types that an entry returns."""
+    if isinstance(result, tuple):
+        return tuple(map(_plain, result))
+    return result.item() if isinstance(result, np.generic) else result
+
+
 def _raise(pickled: bytes) -> NoReturn:
-    """Raises what compiled code has raised; the bytes are a constant of that code."""
+    """Raise the exception of compiled code; the bytes are a constant of that code."""
     kind, arguments, *_ = pickle.loads(pickled)
     raise kind(*(arguments or ()))
+
+
+# From object code to a function: LLVM's loader alone, which takes milliseconds; numba is not imported.
+
+#: The arguments and the result of an entry: see `compiler`.
+_PROTOTYPE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+#: Functions of Python's C interface that entries call.
+_PYTHON = (
+    "PyLong_AsLongLong",
+    "PyErr_Occurred",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyBytes_FromStringAndSize",
+    "Py_BuildValue",
+)
+
+
+@cache
+def _engine() -> Any:
+    """Return LLVM's loader. Loaded code stays for as long as the process lives."""
+    from llvmlite import binding as llvm
+
+    with suppress(RuntimeError, AttributeError):  # older releases need it, newer ones refuse
+        llvm.initialize()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for name in _PYTHON:
+        llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+def load(code: bytes, symbol: str) -> Callable[[tuple[Any, ...], int], Any]:
+    """Return the entry of that name in the object code."""
+    from llvmlite import binding as llvm
+
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return _PROTOTYPE(engine.get_function_address(symbol))

@@ -1,5 +1,1 @@
-"""Lanes: many models of one algorithm that learn from one stream in one pass, each as it would alone, bit for bit."""
-
-from thinstream.lanes.lanes import Lanes
-
-__all__ = ["Lanes"]
+"""Models that learn: one at a time, or many side by side in one pass."""

@@ -1,33 +1,62 @@
 """Many models of one algorithm on one stream."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.algorithms.registry import find
 from thinstream.batch import Batch
 from thinstream.engine.loop import Costs
-from thinstream.engine.rows import Rows
+from thinstream.engine.memory import physical_memory
+from thinstream.engine.protocol import require_range
+from thinstream.engine.rows import Rows, make_rows, row_blocks
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.lanes.block import Block
-from thinstream.lanes.columns import labels_of, weights_of
-from thinstream.lanes.devices import device_for, stays_on_cpu
+from thinstream.lanes.block import Block, SingleLane, keeps_own_array
+from thinstream.lanes.devices import device_for, gpu_room, run_all, stays_on_cpu
 from thinstream.lanes.lane import Lane, make_lanes, require_alike
-from thinstream.lanes.single import SingleLane, keeps_own_array
-from thinstream.learners import Learner, find
-from thinstream.learners.learner import make_rows, require_range, row_blocks
-from thinstream.learners.limits import physical_memory
+from thinstream.lanes.learner import Learner
 
 if TYPE_CHECKING:
     from thinstream.lanes.cuda.kernels import Columns
     from thinstream.lanes.cuda.learning import Count
 
 
+# Labels and weights of lanes: a column per lane, or one for all.
+
+
+def labels_of(values: Any, rows: int, lanes: int) -> NDArray[np.int8]:
+    """Return labels ±1 for the loop, with a column per lane or one for all."""
+    labels = np.asarray(values)
+    _require_shape("labels", labels, rows, lanes)
+    if labels.dtype != np.int8:
+        labels = np.where(labels > 0, np.int8(1), np.int8(-1))
+    return np.ascontiguousarray(labels.reshape(rows, -1) if rows else np.empty((0, 1), np.int8))
+
+
+def weights_of(values: Any, rows: int, lanes: int) -> NDArray[np.float64]:
+    """Return checked weights, with a column per lane or one for all. None: all are 1."""
+    if values is None:
+        return np.ones((rows, 1))
+    weights = np.asarray(values, dtype=np.float64)
+    _require_shape("weights", weights, rows, lanes)
+    bad = ~((weights >= 0) & (weights < np.inf))
+    if bad.any():
+        row = int(np.argmax(bad.reshape(rows, -1).any(axis=1)))
+        raise InvalidInputError(f"weights must be finite and ≥ 0, got {weights[bad][0]} in row {row}")
+    return np.ascontiguousarray(weights.reshape(rows, -1) if rows else np.empty((0, 1)))
+
+
+def _require_shape(name: str, array: NDArray[Any], rows: int, lanes: int) -> None:
+    if array.shape not in ((rows,), (rows, lanes)):
+        raise InvalidInputError(f"{name} must have shape ({rows},) or ({rows}, {lanes}), got {array.shape}")
+
+
 class Lanes:
-    """K models that learn from the same stream in one pass, each as a `Learner` of its own would, bit for bit.
+    """K models that learn from the same stream in one pass. Each is bit-identical to a separate `Learner`.
 
     Parameters
     ----------
@@ -91,16 +120,22 @@ class Lanes:
             raise InvalidParameterError(f"threads must be a whole number ≥ 1, got {threads!r}")
         self.algorithm, self.n_features, self.grow, self.threads = algorithm, n_features, grow, threads
         self.dtype, self._lanes, self.device = dtype, lanes, device_for(device, [lane.rule for lane in lanes])
-        self._kind = _kind_of(lanes, self.device)
         self._failed: dict[int, int] = {}
         self._build()
 
+    def _plan(self) -> list[tuple[Any, list[int]]]:
+        """Return the class of each block, and the numbers of its lanes."""
+        block_type = _kind_of(self._lanes, self.device)
+        return [(block_type, numbers) for numbers in block_type.group(self._lanes, self.threads)]
+
     def _build(self) -> None:
-        """Blocks of fresh lanes."""
-        self._numbers = self._kind.group(self._lanes, self.threads)
+        """Make blocks of fresh lanes."""
+        plan = self._plan()
         self._require_room(self.n_features)
+        self._numbers = [numbers for _, numbers in plan]
         self._blocks: list[Any] = [
-            self._kind([self._lanes[k] for k in numbers], self._width(numbers), self.dtype) for numbers in self._numbers
+            block_type([self._lanes[k] for k in numbers], self._width(numbers), self.dtype)
+            for block_type, numbers in plan
         ]
 
     def _width(self, numbers: Sequence[int]) -> int:
@@ -108,20 +143,24 @@ class Lanes:
 
     @classmethod
     def of(cls, models: Sequence[Learner], threads: int = 1, device: str = "cpu") -> Self:
-        """The models as lanes, at the point where they are; the models themselves stay as they are.
+        """Return lanes with the current state of these models, which do not change.
 
         >>> models = [Learner("fsol", n_features=2, eta=eta) for eta in (0.5, 2.0)]
         >>> len(Lanes.of(models))
         2
         """
-        require_alike(models)
         made = object.__new__(cls)
+        made._begin_with(models, threads, device)
+        return made
+
+    def _begin_with(self, models: Sequence[Learner], threads: int, device: str) -> None:
+        """Copy the state of these models."""
+        require_alike(models)
         lanes = [Lane(dict(model.parameters), model.rule, model.costs, model.offset) for model in models]
         first = models[0]
-        made._begin(first.algorithm, lanes, first.dtype, first.n_features, first.grow, threads, device)
-        for block, numbers in zip(made._blocks, made._numbers, strict=True):
-            block.put([models[k].memory for k in numbers], made._width(numbers))
-        return made
+        self._begin(first.algorithm, lanes, first.dtype, first.n_features, first.grow, threads, device)
+        for block, numbers in self._pairs():
+            block.put([models[k].memory for k in numbers], self._width(numbers))
 
     @classmethod
     def estimate_nbytes(
@@ -161,9 +200,9 @@ class Lanes:
         return (self[lane] for lane in range(len(self)))
 
     def __getitem__(self, lane: int) -> Learner:
-        """The model of a lane, as a `Learner` of its own (a copy)."""
+        """Return a copy of the model of a lane, as a `Learner`."""
         lane = range(len(self))[lane]
-        block, numbers = next(pair for pair in zip(self._blocks, self._numbers, strict=True) if lane in pair[1])
+        block, numbers = next(pair for pair in self._pairs() if lane in pair[1])
         memory = block.memory_of(numbers.index(lane), self._width(numbers))
         return self._lanes[lane].model(self.algorithm, memory, self.n_features, self.grow)
 
@@ -223,7 +262,7 @@ class Lanes:
         new = {lane: number for number, lane in enumerate(kept)}
         place = {
             new[number]: (block, slot)
-            for block, numbers in zip(self._blocks, self._numbers, strict=True)
+            for block, numbers in self._pairs()
             for slot, number in enumerate(numbers)
             if number in new
         }
@@ -231,13 +270,13 @@ class Lanes:
         self._lanes = [self._lanes[lane] for lane in kept]
         self._failed = {new[lane]: row for lane, row in failed.items() if lane in new}
         self._build()
-        for block, numbers in zip(self._blocks, self._numbers, strict=True):
+        for block, numbers in self._pairs():
             for source in {id(place[k][0]): place[k][0] for k in numbers}.values():
                 pairs = [(slot, place[k][1]) for slot, k in enumerate(numbers) if place[k][0] is source]
                 block.take([here for here, _ in pairs], source, [there for _, there in pairs], self._width(numbers))
 
     def copy(self) -> Self:
-        """Lanes of their own that go on from here."""
+        """Return a copy that continues from here."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._lanes, made._numbers = list(self._lanes), [list(numbers) for numbers in self._numbers]
@@ -259,15 +298,9 @@ class Lanes:
             here, largest = slice(start, stop), float(batch.largest)
             work = [
                 (block, numbers, rows._replace(offset=block.offset), y[here], weights[here], largest, out[here])
-                for block, numbers in zip(self._blocks, self._numbers, strict=True)
+                for block, numbers in self._pairs()
             ]
-            if self.threads == 1 or len(work) == 1:
-                for one in work:
-                    _learn(*one)
-            else:
-                with ThreadPoolExecutor(self.threads) as pool:
-                    for done in [pool.submit(_learn, *one) for one in work]:
-                        done.result()
+            run_all([partial(_learn, *one) for one in work], self.threads)
             self._note_failed(batch.first_row + start)
         return out
 
@@ -278,7 +311,7 @@ class Lanes:
     @property
     def failed(self) -> dict[int, int]:
         """Lanes in which a row would have left numbers that are not finite, and its number in the stream."""
-        if self.device == "cuda":  # which is asked only now, so that nobody waits for it chunk by chunk
+        if self.device == "cuda":  # only now, so that chunks do not have to wait for it
             self._note_failed(0)
         return self._failed
 
@@ -289,7 +322,7 @@ class Lanes:
                 self._failed.setdefault(numbers[slot], first + int(failed[slot]))
 
     def widen(self, n_features: int) -> None:
-        """Room for so many features, or an error that says why there is none."""
+        """Make room for a number of features, or raise."""
         self._widen(n_features)
 
     def _widen(self, n_features: int) -> None:
@@ -304,21 +337,21 @@ class Lanes:
             held = max(block.nbytes for block in self._blocks)  # each is there until it is copied
             self._require_room(n_features, held)
             half_more = max(n_features, self.n_features + self.n_features // 2)  # growing by one feature stays cheap
-            if self._kind is not SingleLane and self._needed(half_more) + held <= self._room():
+            if self._needed(half_more) + held <= self._room():
                 room = half_more
-        for block in self._blocks:
-            block.widen(room + block.offset)
+        for block in self._blocks:  # a single lane makes more room itself
+            block.widen((n_features if isinstance(block, SingleLane) else room) + block.offset)
         self.n_features = n_features
 
     def _needed(self, n_features: int) -> int:
         """Bytes of lanes this wide."""
         return sum(
-            self._kind.estimate_nbytes([self._lanes[k] for k in numbers], n_features + 1, self.dtype)
-            for numbers in self._numbers
+            kind.estimate_nbytes([self._lanes[k] for k in numbers], n_features + 1, self.dtype)
+            for kind, numbers in self._plan()
         )
 
     def _require_room(self, n_features: int, held: int = 0) -> None:
-        """Raises if lanes this wide, and bytes ``held`` beside them, would not fit into the machine."""
+        """Raise if lanes of this width, plus ``held`` bytes, would not fit into memory."""
         needed, room = self._needed(n_features) + held, self._room()
         if needed > room:
             have = f"{room / 1e9:,.0f} GB are free on the GPU"
@@ -334,7 +367,7 @@ class Lanes:
         if self.device == "cpu":
             return 0.7 * physical_memory()
         held = sum(block.nbytes for block in self.__dict__.get("_blocks", ()))
-        return float(self._kind.room() + held)
+        return float(gpu_room() + held)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"algorithm": self.algorithm.name}  # classes of a rule are found by name
@@ -345,7 +378,7 @@ class Lanes:
 
 
 def _kind_of(lanes: Sequence[Lane], device: str) -> Any:
-    """What such lanes live in."""
+    """Return the class of blocks for these lanes."""
     if device == "cuda":
         from thinstream.lanes.cuda.block import CudaBlock  # which needs an optional package
 
@@ -362,14 +395,14 @@ def _learn(
     largest: float,
     out: NDArray[Any],
 ) -> None:
-    """One block learns; scores go to the columns of its lanes."""
+    """Let a block learn, and store the scores in the columns of its lanes."""
     if len(numbers) == out.shape[1] and numbers == list(range(out.shape[1])):
         block.learn(rows, y, weights, largest, out)
         return
-    # as a slice, where it is one: numpy copies that without holding other threads
+    # a slice if possible, because NumPy copies slices without blocking other threads
     which = slice(numbers[0], numbers[-1] + 1) if numbers[-1] - numbers[0] == len(numbers) - 1 else numbers
     own_y, own_weights = (
-        given if given.shape[1] == 1 else np.ascontiguousarray(given[:, which]) for given in (y, weights)
+        array if array.shape[1] == 1 else np.ascontiguousarray(array[:, which]) for array in (y, weights)
     )
     scores = np.empty((len(out), len(numbers)), out.dtype)
     block.learn(rows, own_y, own_weights, largest, scores)

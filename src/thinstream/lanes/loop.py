@@ -2,10 +2,9 @@
 
 Work on coordinates runs over lanes in the innermost loop, without branches, so that it becomes SIMD; work on an example
 (schedules, decisions) is done lane by lane in 64 bits, as in the single loop. What belongs to an example or to a lane,
-and not to a coordinate, is on the stack (see `stack`).
+and not to a coordinate, is on the stack (see `access.stack`).
 """
 
-import dis
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from thinstream.engine.hooks import (
     begin,
     confidence,
     end,
+    finite_coordinate,
     finite_totals,
     keeps,
     move,
@@ -26,11 +26,19 @@ from thinstream.engine.hooks import (
     tally,
     weight,
 )
-from thinstream.engine.limits import MUCH, REACH, finite, precision
-from thinstream.engine.loop import CACHE, FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T, is_sure
-from thinstream.engine.prefetch import prefetch
+from thinstream.engine.limits import LARGE, MUCH, REACH, bound_of, finite, precision
+from thinstream.engine.loop import (
+    CACHE,
+    FALSE_NEGATIVES,
+    FALSE_POSITIVES,
+    POSITIVES,
+    UPDATES,
+    T,
+    bound_guarantees_finite,
+    prefetch,
+)
 from thinstream.engine.rule import Example, Step
-from thinstream.jit import Compiled
+from thinstream.jit import Compiled, apart, not_inlined, scalar
 from thinstream.lanes.access import (
     BALANCED,
     BEFORE,
@@ -60,12 +68,108 @@ from thinstream.lanes.access import (
     read_round,
     read_rule,
     read_totals,
+    stack,
     write,
     write_round,
     write_totals,
 )
-from thinstream.lanes.stack import stack
-from thinstream.lanes.trying import example_of, foreseen, take_back, would_last
+
+# Rows tried in a lane before they are learned: what `engine.loop` does where a row may leave infinite numbers.
+
+
+@apart
+def update_is_finite(
+    p: Any, template: Any, rows: Any, i: Any, memory: Any, work: Any, work64: Any, counts: Any, lane: Any, lanes: Any
+) -> Any:
+    """Whether the round on row i, whose decision is on the stack, leaves finite numbers only in a lane."""
+    not_inlined()
+    if not (finite(work[OUT, lane]) and finite(work[V, lane]) and work64[LOSS, lane] - work64[BEFORE, lane] <= MUCH):
+        return False
+    q64, now64 = read_rule(p, work64, counts, lane), read_round(template, work64, work64, lane)
+    own = end(q64, read_totals(p, work64, lane), counts[T, lane], float(work[V, lane]), now64, 0)
+    if not finite_totals(q64, own):
+        return False
+    a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+    state, clocks, large = memory.state, memory.clocks, LARGE[precision(memory.state)]
+    q, now = read_rule(p, work, counts, lane), read_round(template, work, work64, lane)
+    taken = Step(0.0, True, work[SIZE, lane], work[STRENGTH, lane])
+    for k in range(b - a + np.uint64(rows.offset) if work[UPDATED, lane] > 0 else U0):
+        x, j = nonzero_at(rows, a, k)
+        if not finite_coordinate(
+            q, move(q, read(p, state, clocks, j, lane, lanes), x, work[V, lane], taken, now), large
+        ):
+            return False
+    return True
+
+
+@apart
+def take_back(work: Any, work64: Any, counts: Any, lane: Any) -> None:
+    """The round on the stack is none of a lane's."""
+    positive, called = work64[LABEL, lane] > 0.0, work[OUT, lane] > 0
+    counts[T, lane] -= 1
+    counts[POSITIVES, lane] -= positive
+    counts[FALSE_NEGATIVES, lane] -= positive and not called
+    counts[FALSE_POSITIVES, lane] -= called and not positive
+    counts[UPDATES, lane] -= work[UPDATED, lane] > 0
+    work64[LOSS, lane] = work64[BEFORE, lane]
+    work[PRESENT, lane] = work[UPDATED, lane] = 0
+
+
+@apart
+def observed_update_is_finite(
+    p: Any, template: Any, rows: Any, i: Any, memory: Any, work: Any, work64: Any, counts: Any, lane: Any, lanes: Any
+) -> Any:
+    """The same for a rule that observes, before it does: the whole round of a lane in advance."""
+    not_inlined()
+    a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+    state, clocks, large = memory.state, memory.clocks, LARGE[precision(memory.state)]
+    q, now = read_rule(p, work, counts, lane), read_round(template, work, work64, lane)
+    bound, example = bound_of(rows.values, a, b), example_of(work64, counts, lane)
+    q64, now64 = read_rule(p, work64, counts, lane), read_round(template, work64, work64, lane)
+    if bound_guarantees_finite(q64, bound, 1.0 / bound, now64, b - a, example, state):
+        return True
+    length = b - a + np.uint64(rows.offset)
+    grouped = length // U4 * U4
+    sums = stack(state, 1, 4)
+    for k in range(U4):
+        sums[0, k] = 0
+    for k in range(length):
+        x, j = nonzero_at(rows, a, k)
+        sums[0, k % U4 if k < grouped else U0] += confidence(q, read(p, state, clocks, j, lane, lanes), x, now)
+    v = (sums[0, 0] + sums[0, 1]) + (sums[0, 2] + sums[0, 3])
+    for k in range(U4):
+        sums[0, k] = 0
+    for k in range(length):
+        x, j = nonzero_at(rows, a, k)
+        f = observe(q, read(p, state, clocks, j, lane, lanes), x, v, now)
+        if not finite_coordinate(q, f, large):
+            return False
+        sums[0, k % U4 if k < grouped else U0] += weight(q, f, now) * x
+    s = (sums[0, 0] + sums[0, 1]) + (sums[0, 2] + sums[0, 3])
+    decision = step(q64, float(s), float(v), example, now64)
+    if not (finite(v) and finite(s) and decision.loss <= MUCH):
+        return False
+    taken = Step(0.0, True, state.dtype.type(decision.size), state.dtype.type(decision.c))
+    for k in range(length if decision.update else U0):
+        x, j = nonzero_at(rows, a, k)
+        f = observe(q, read(p, state, clocks, j, lane, lanes), x, v, now)
+        if not finite_coordinate(q, move(q, f, x, v, taken, now), large):
+            return False
+    return True
+
+
+@scalar
+def example_of(work64: Any, counts: Any, lane: Any) -> Any:
+    """The example on the stack as a lane sees it, before it is counted."""
+    positive = work64[LABEL, lane] > 0.0
+    c_positive, c_negative = work64[POSITIVE, lane], work64[NEGATIVE, lane]
+    if work64[BALANCED, lane] != 0.0:
+        t, positives = counts[T, lane] + 1, counts[POSITIVES, lane] + positive
+        c_positive = max(t - positives, 1) / max(positives, 1)
+    return Example(
+        work64[LABEL, lane], c_positive if positive else c_negative, c_positive / c_negative, work64[IMPORTANCE, lane]
+    )
+
 
 U1, U4, U5, U16 = (np.uint64(number) for number in (1, 4, 5, 16))
 UP, UW = np.uint64(PARAMETERS), np.uint64(WHOLES)
@@ -174,8 +278,13 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                     if work[PRESENT, lane] != zero:
                         q = read_rule(p, work64, counts, lane)
                         now, example = read_round(template, work64, work64, lane), example_of(work64, counts, lane)
-                        sure = is_sure(q, bound, 0.0, now, b - a, example, state)
-                        if not (sure or foreseen(p, template, rows, i, memory, work, work64, counts, lane, lanes)):
+                        sure = bound_guarantees_finite(q, bound, 0.0, now, b - a, example, state)
+                        if not (
+                            sure
+                            or observed_update_is_finite(
+                                p, template, rows, i, memory, work, work64, counts, lane, lanes
+                            )
+                        ):
                             work[PRESENT, lane], counts[FAILED, lane] = zero, i
                 for k in range(length):
                     x, j = nonzero_at(rows, a, k)
@@ -270,7 +379,7 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
                 work[SIZE, lane], work[STRENGTH, lane] = decision.size, decision.c
             if unsure:
                 for lane in range(lanes):
-                    if (work[PRESENT, lane] != zero) & (work[UNSURE, lane] != zero) and not would_last(
+                    if (work[PRESENT, lane] != zero) & (work[UNSURE, lane] != zero) and not update_is_finite(
                         p, template, rows, i, memory, work, work64, counts, lane, lanes
                     ):
                         take_back(work, work64, counts, lane)
@@ -311,24 +420,15 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
     return loop
 
 
-_SOURCES = "thinstream.lanes.access", "thinstream.lanes.stack", "thinstream.lanes.trying"
+_SOURCES = ("thinstream.lanes.access",)
 _LOOPS: dict[Any, Compiled] = {}
 
 
 def loop_for(p: Any, lanes: int) -> Compiled:
     """The loop compiled for blocks of rules like p: one for full blocks, one for all others."""
     rule, size = type(p), FULL if lanes > FULL - STEP else FULL - STEP
-    key = rule, size, bool(p.observes()), uses_confidence(rule)
+    key = rule, size, bool(p.observes()), bool(rule.uses_confidence)
     if key not in _LOOPS:
-        _LOOPS[key] = Compiled(make_lanes_loop(*key[1:]), rule.__module__, *_SOURCES, constants=key[1:])
+        function, made_by = make_lanes_loop(*key[1:]), (loop_for, p, lanes)
+        _LOOPS[key] = Compiled(function, rule.__module__, *_SOURCES, constants=key[1:], made_by=made_by)
     return _LOOPS[key]
-
-
-def uses_confidence(rule: Any) -> bool:
-    """Whether v makes a difference: a rule that never looks at it need not have it summed."""
-    rule = getattr(rule, "Remembering", rule)
-    return any(_mentions(getattr(rule, name), "v") for name in ("observe", "step", "move", "end", "reach"))
-
-
-def _mentions(function: Any, name: str) -> bool:
-    return any(name in np.atleast_1d(one.argval).tolist() for one in dis.get_instructions(function) if one.argval)

@@ -1,6 +1,1 @@
-"""Models as files, exported and drawn: safetensors, the same bytes for the same model, replaced atomically."""
-
-from thinstream.models.file import read, write
-from thinstream.models.model import Model, Names
-
-__all__ = ["Model", "Names", "read", "write"]
+"""Fitted models: what they hold, how they learn, blend, merge and shrink, and how they are saved and loaded."""

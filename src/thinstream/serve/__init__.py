@@ -1,4 +1,4 @@
-"""A server that answers and learns at once, and loses nothing: ``thinstream serve``, or an ASGI application."""
+"""A server that predicts and learns at the same time, without losing rows: ``thinstream serve``, or an ASGI app."""
 
 from typing import Any
 
@@ -9,22 +9,24 @@ __all__ = ["Limits", "Settings", "create_app"]
 
 
 def __getattr__(name: str) -> Any:
-    """`create_app` on demand, with the packages it needs."""
+    """Import `create_app` on first use, because it needs optional packages."""
     if name != "create_app":
         raise no_attribute(__name__, name, __all__)
     require_packages()
-    from thinstream.serve.app import create_app
+    from thinstream.serve.predictor import create_app
 
     return create_app
 
 
 def require_packages() -> None:
-    """Raises, with the command that installs them, if a package that serving needs is not there."""
+    """Raise, with the command that installs it, if a package that the server needs is missing."""
     import os
     from importlib.util import find_spec
 
     if os.name != "posix":
-        raise MissingPackageError("serving needs Unix sockets, which this system does not have: run it on Linux")
+        raise MissingPackageError(
+            "the server needs Unix sockets, which this system does not have. Run it on Linux or macOS"
+        )
     for package in ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client"):
         if find_spec(package) is None:
-            raise MissingPackageError(f"serving needs {package}: pip install 'thinstream[serve]'")
+            raise MissingPackageError(f"the server needs {package}: pip install 'thinstream[serve]'")

@@ -1,17 +1,15 @@
-"""The journal of a model: everything it was told to learn, in order, on disk before anybody is told so.
-
-A file of SQLite in WAL mode with ``synchronous=FULL``: a transaction that has ended survives a loss of power, one that
-has not leaves no trace, and a torn end of the log is cut off by SQLite itself. Rows that wait for their labels stand in
-the same file, so that a label takes its row from there and puts it into the journal in one step.
-"""
+"""The journal of a model: every acknowledged row, in order, on disk, written in groups."""
 
 import json
 import os
 import sqlite3
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -20,10 +18,13 @@ import numpy as np
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, ThinstreamError
-from thinstream.late_labels.store import TABLES, Id
-from thinstream.late_labels.stream import scores_by_class
-from thinstream.late_labels.waiting import Labelled, Waiting
-from thinstream.serve.packed import pack
+from thinstream.serve.log import ERROR, log
+from thinstream.serve.wire import pack
+from thinstream.training.delayed_labels import TABLES, Id, Labelled, Waiting, scores_by_class
+
+# A journal is a SQLite file in WAL mode with ``synchronous=FULL``. A transaction that has ended survives a loss of
+# power, one that has not leaves no trace, and SQLite cuts off a torn end of the log. Rows that wait for their labels
+# are in the same file, so that one transaction moves a row into the journal when its label comes.
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, rows INTEGER, data BLOB NOT NULL);
@@ -37,64 +38,60 @@ CREATE TABLE IF NOT EXISTS quarantine (
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS changes ON entries (number) WHERE rows = 0;
 """
-#: Answers that are remembered, so that a request sent again is answered again and not learned again.
+#: Stored answers, so that a repeated request gets the same answer and is not learned again.
 REMEMBERED = 1_000_000
-#: Entries that go in one transaction, which others wait for.
+#: Entries that are deleted in one transaction, for which other requests wait.
 CUT = 2000
-#: In quarantine in place of a row: all of the entry.
+#: The row number in quarantine that means the whole entry.
 WHOLE_ENTRY = -1
-#: Rows that stay in quarantine after their entry was cut.
+#: Rows that stay in quarantine after their entry was deleted.
 QUARANTINED = 10_000
 
 
 class JournalError(ThinstreamError, OSError):
-    """A journal that cannot be written or read; what was not acknowledged is not in it."""
+    """A journal cannot be written or read. Rows that were not acknowledged are not in it."""
 
 
 class JournalMismatchError(InvalidInputError):
-    """A journal and a checkpoint that are not of the same moment."""
+    """A journal and a checkpoint that do not match."""
 
 
 class ReusedKeyError(InvalidInputError):
-    """An idempotency key that was sent before with another request."""
+    """An idempotency key that was used before for another request."""
 
 
 class Quarantined(NamedTuple):
-    """A row that could not be learned."""
-
     entry: int
-    row: int  # its place in the entry, or WHOLE_ENTRY
+    row: int  # position in the entry, or WHOLE_ENTRY
     at: float  # seconds since 1970
     reason: str
 
 
 class Entry(NamedTuple):
-    """What came in one request."""
-
     number: int
-    data: bytes  # see `packed`
+    data: bytes  # see `pack`
 
 
-class Taught(NamedTuple):
-    """Rows to learn that came in one request, and the name of that, if it has one."""
+class LearnRequest(NamedTuple):
+    """Rows to learn of one request, and its idempotency key, if it has one."""
 
-    data: bytes  # see `packed`
+    data: bytes  # see `pack`
     rows: int
     request: str | None = None
-    fingerprint: str = ""  # of the request: one with the same name must have the same
+    fingerprint: str = ""  # hash of the request, which must be the same for the same key
 
 
 class Journal:
-    """What one model was told, and the rows it has predicted that wait for their labels; for one thread.
+    """The journal of one model, and its predicted rows that wait for their labels. Only one thread may use it.
 
     Parameters
     ----------
     path : path
-        Of the file, made if need be.
+        The file, which is created if necessary.
     keep, seconds, keep_bytes
-        Of the rows that wait, see `late_labels.RowStore`.
+        Limits on rows that wait for their labels, see `RowStore`.
     remembered : int
-        Requests whose answers are kept.
+        Requests whose answers are stored.
     clock : callable
 
     """
@@ -118,11 +115,11 @@ class Journal:
             self._file, self._log = str(path), f"{path}-wal"
             self._inode, self._log_inode, self._is_gone = path.stat().st_ino, 0, False
             self.waiting = Waiting(keep, seconds, self._tables, clock or SteadyClock(self._latest()), keep_bytes)
-            self.newest = self.last  # entry, written or about to be
+            self.newest = self.last  # the newest entry, written or about to be
             self._new: list[Entry] = []
 
     def _require_files(self) -> None:
-        """Raise if the file or its log was deleted or replaced: what is written now is lost with this process."""
+        """Raise if the file or its log was deleted or replaced: new entries would be lost with this process."""
         try:
             if not self._is_gone:
                 own, log = os.stat(self._file).st_ino, os.stat(self._log).st_ino
@@ -133,16 +130,16 @@ class Journal:
             pass
         self._is_gone = True
         raise sqlite3.OperationalError(
-            "its file was deleted or replaced while the server ran; stop the server and start it with --recover"
+            "its file was deleted or replaced while the server ran. Stop the server and start it with --recover"
         )
 
     def _latest(self) -> float:
-        found = self._tables.execute("SELECT max(at) FROM waiting").fetchone()[0]
-        return 0.0 if found is None else float(found)
+        latest = self._tables.execute("SELECT max(at) FROM waiting").fetchone()[0]
+        return 0.0 if latest is None else float(latest)
 
     @contextmanager
     def explained(self, done: str) -> Iterator[None]:
-        """Errors of SQLite say which journal it is, in words that may be shown to anybody."""
+        """Turn errors of SQLite into `JournalError` with a message that names the journal and no path."""
         try:
             yield
         except sqlite3.Error as error:
@@ -150,7 +147,7 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is done in the block is on disk at its end, all of it; after an error none of it is there."""
+        """At the end of the block, all of its changes are on disk. After an error, none are."""
         with self.explained("written"):
             if self._log_inode:  # there is a log after the first transaction
                 self._require_files()
@@ -185,23 +182,23 @@ class Journal:
                 self._tables.execute("RELEASE step")
 
     def _forget(self, number: int) -> None:
-        """Entries after this one are not written after all."""
+        """Drop the entries after this one, which were rolled back."""
         self.newest, self._new = number, [entry for entry in self._new if entry.number <= number]
 
     def new(self) -> list[Entry]:
-        """The entries written since this was asked last."""
-        found, self._new = self._new, []
-        return found
+        """Return the entries written since the last call."""
+        entries, self._new = self._new, []
+        return entries
 
-    # In a transaction -------------------------------------------------------------------------------------------------
+    # The following methods need a transaction.
 
     def once(self, request: str | None, work: Callable[[], dict[str, Any]], fingerprint: str = "") -> dict[str, Any]:
-        """The answer to a request; one that was answered before gets the same answer, and nothing is done again."""
+        """Do the work of a request and return its answer. A repeated request gets the same answer without new work."""
         if request is None:
             return work()
-        known = self._answers([(request,)])
-        if request in known:
-            return _answered(request, fingerprint, known[request])
+        answers = self._answers([(request,)])
+        if request in answers:
+            return _answered(request, fingerprint, answers[request])
         answer = work()
         last = self._tables.execute(
             "INSERT INTO requests (id, fingerprint, answer) VALUES (?, ?, ?)",
@@ -210,15 +207,15 @@ class Journal:
         self._tables.execute("DELETE FROM requests WHERE number <= ?", ((last or 0) - self.remembered,))
         return answer
 
-    def teach(self, taught: Sequence[Taught]) -> list[dict[str, Any] | ReusedKeyError]:
-        """Rows of several requests, in order; the answer to each, which of one that was answered before is the same."""
-        names = [(each.request,) for each in taught if each.request is not None]
-        known = self._answers(names)
+    def append_requests(self, requests: Sequence[LearnRequest]) -> list[dict[str, Any] | ReusedKeyError]:
+        """Add the rows of several requests, in order; return an answer to each. Repeated requests add nothing."""
+        names = [(one.request,) for one in requests if one.request is not None]
+        previous = self._answers(names)
         entries, named, answers = list[Any](), list[Any](), list[dict[str, Any] | ReusedKeyError]()
-        for data, rows, request, fingerprint in taught:
-            if request is not None and request in known:
+        for data, rows, request, fingerprint in requests:
+            if request is not None and request in previous:
                 try:
-                    answers.append(_answered(request, fingerprint, known[request]))
+                    answers.append(_answered(request, fingerprint, previous[request]))
                 except ReusedKeyError as error:
                     answers.append(error)
                 continue
@@ -227,7 +224,7 @@ class Journal:
             answer = {"rows": rows, "entry": number}
             answers.append(answer)
             if request is not None:
-                known[request] = fingerprint, answer
+                previous[request] = fingerprint, answer
                 named.append((request, fingerprint, json.dumps(answer)))
         self._insert("entries (number, rows, data)", entries)
         self._insert("requests (id, fingerprint, answer)", named)
@@ -240,35 +237,35 @@ class Journal:
         return answers
 
     def _answers(self, names: list[tuple[str]]) -> dict[str, tuple[str, dict[str, Any]]]:
-        """The fingerprints of requests of these names, and the answers that they have got."""
-        known: dict[str, tuple[str, dict[str, Any]]] = {}
+        """Return the fingerprints and answers of requests with these keys."""
+        answers: dict[str, tuple[str, dict[str, Any]]] = {}
         for part in _parts(names):
             query = f"SELECT id, fingerprint, answer FROM requests WHERE id IN ({', '.join('?' * len(part))})"
             for name, fingerprint, answer in self._tables.execute(query, [n for (n,) in part]):
-                known[name] = fingerprint, json.loads(answer)
-        return known
+                answers[name] = fingerprint, json.loads(answer)
+        return answers
 
     def _insert(self, into: str, rows: list[Any]) -> None:
-        """Many rows by few statements: other threads run during each, and have to be waited for after it."""
+        """Insert many rows with few statements, because other threads run during each statement and delay the next."""
         for part in _parts(rows):
-            places = f"({', '.join('?' * len(part[0]))})"
-            query = f"INSERT INTO {into} VALUES {', '.join([places] * len(part))}"
+            placeholders = f"({', '.join('?' * len(part[0]))})"
+            query = f"INSERT INTO {into} VALUES {', '.join([placeholders] * len(part))}"
             self._tables.execute(query, [value for row in part for value in row])
 
     def append(self, data: bytes, rows: int) -> int:
-        """Rows to learn, see `packed`; the number of their entry."""
-        self.teach([Taught(data, rows)])
+        """Add packed rows (see `pack`); return the number of their entry."""
+        self.append_requests([LearnRequest(data, rows)])
         return self.newest
 
-    def append_answer(self, taught: Taught) -> dict[str, Any]:
-        """Rows to learn; the answer to their request."""
-        return {"rows": taught.rows, "entry": self.append(taught.data, taught.rows)}
+    def append_answer(self, request: LearnRequest) -> dict[str, Any]:
+        """Add rows to learn; return the answer to their request."""
+        return {"rows": request.rows, "entry": self.append(request.data, request.rows)}
 
     def keep(self, ids: Sequence[Id], batch: Batch, scores: Any) -> None:
-        """Stores rows that were predicted until their labels come.
+        """Store predicted rows until their labels come.
 
-        A row that waits under its id is not replaced: the same row again changes nothing, another one raises
-        `ReplacedRowError`.
+        A row that waits under its id is not replaced. Storing the same row again changes nothing, and another row
+        raises `ReplacedRowError`.
         """
         dtype = batch.values.dtype
         new = [k for k, is_stored in enumerate(self.waiting.are_stored(ids, batch, dtype)) if not is_stored]
@@ -276,25 +273,25 @@ class Journal:
             self.waiting.put([ids[k] for k in new], batch.take(np.array(new)), scores[new], dtype)
 
     def label(self, ids: Sequence[Id], labels: Sequence[Any], weights: Any, n_features: int) -> Labelled:
-        """Labels come: the rows that wait for them go into the journal, in this order."""
+        """Move the rows that wait for these labels into the journal, in this order."""
         outcome, places = self.waiting.look(ids)
         if places:
             with self.waiting.taking([ids[k] for k in places], n_features) as (batch, scores):
-                known = scores_by_class(scores, (len(places), max(map(len, scores))))
+                known_scores = scores_by_class(scores, (len(places), max(map(len, scores))))
                 batch = batch if weights is None else replace(batch, weights=weights[places])
-                self.append(pack(batch, [labels[k] for k in places], known), len(places))
+                self.append(pack(batch, [labels[k] for k in places], known_scores), len(places))
         self.waiting.count(outcome)
         return outcome
 
     def quarantine(self, number: int, row: int, reason: str, data: bytes) -> None:
-        """Leaves a row of an entry, or all of it, out of learning from now on."""
+        """Exclude a row of an entry, or the whole entry, from learning."""
         self._tables.execute(
             "INSERT OR IGNORE INTO quarantine (number, row, at, reason, data) VALUES (?, ?, ?, ?, ?)",
             (number, row, time.time(), reason, data),
         )
 
     def cut(self, number: int, most: int = CUT) -> bool:
-        """Entries up to this one are in a checkpoint: the first of them go. Whether there are more."""
+        """Delete the oldest entries up to this number, which a checkpoint contains; return whether there are more."""
         first = "SELECT number FROM entries WHERE number <= ? ORDER BY number LIMIT ?"
         gone = self._tables.execute(f"DELETE FROM entries WHERE number IN ({first})", (number, most)).rowcount
         self._tables.execute(
@@ -304,24 +301,23 @@ class Journal:
         return gone == most
 
     def note(self, name: str, value: Any) -> None:
-        """A fact about the journal."""
         self._tables.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
 
-    # At any time ------------------------------------------------------------------------------------------------------
+    # The following methods need no transaction.
 
     def fact(self, name: str) -> Any:
-        """What was noted under the name; None if nothing was."""
-        found = self._tables.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if found is None else json.loads(found[0])
+        """Return the value that was noted under a name; None if there is none."""
+        row = self._tables.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
 
     def changes(self) -> list[Entry]:
-        """The entries that are no rows."""
+        """Return the entries that are changes, not rows."""
         query = "SELECT number, data FROM entries WHERE rows = 0 ORDER BY number"
         return [Entry(number, data) for number, data in self._tables.execute(query)]
 
     @property
     def last(self) -> int:
-        """The number of the last entry there ever was; 0 before the first."""
+        """The number of the last entry ever written; 0 before the first."""
         return self._sequence("entries")
 
     def _sequence(self, table: str) -> int:
@@ -335,28 +331,28 @@ class Journal:
 
     @property
     def n_quarantined(self) -> int:
-        """Rows that were ever put into quarantine."""
+        """The number of rows that were ever put into quarantine."""
         return self._sequence("quarantine")
 
     def require_checkpoint(self, saved: int, name: str | None) -> None:
         """Raise unless this journal continues a checkpoint whose last entry is ``saved``.
 
-        The checkpoint of a journal has all entries that were cut from it. A folder that was copied file by file while
-        the server ran may have a journal and a checkpoint of different moments.
+        Entries that were deleted from the journal must be in the checkpoint. If a folder was copied file by file while
+        the server ran, journal and checkpoint may not match.
 
         Parameters
         ----------
         saved : int
-            The last entry that the checkpoint has; 0 without a checkpoint.
+            The last entry in the checkpoint; 0 without a checkpoint.
         name : str or None
-            The name of the journal it was written for; None without a checkpoint.
+            The name of the journal that the checkpoint belongs to; None without a checkpoint.
 
         """
         first = self.first
         if name is not None and self.fact("name") != name:
             raise JournalMismatchError(
-                "journal.sqlite was replaced: checkpoint.ts was written with a different journal, and has its entries "
-                f"up to {saved}"
+                "journal.sqlite was replaced: checkpoint.ts belongs to another journal, and has its entries up to "
+                f"{saved}"
             )
         if self.last < saved:
             raise JournalMismatchError(
@@ -376,7 +372,7 @@ class Journal:
         return self.last + 1 if row[0] is None else int(row[0])
 
     def continue_after(self, saved: int, name: str | None) -> None:
-        """Number new entries after ``saved``, as the journal of this name; entries up to it are in a checkpoint."""
+        """Number new entries after ``saved``, under this journal name; a checkpoint has the entries up to it."""
         self.note("missing", self.first - 1)
         self.cut(saved, -1)
         if self.last < saved:
@@ -387,32 +383,32 @@ class Journal:
             self.note("name", name)
 
     def close(self) -> None:
-        """Lets go of the file; what its log has is put into it."""
         self._tables.close()
 
 
-def _answered(request: str, fingerprint: str, known: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """The answer that a request of this name has got; raises if that was another request."""
-    if fingerprint != known[0]:
+def _answered(request: str, fingerprint: str, answer: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the stored answer to a repeated request; raise if the key belongs to another request."""
+    if fingerprint != answer[0]:
         raise ReusedKeyError(
-            f"the idempotency key {request!r:.60} was used before for another request (path or body differ); send each "
+            f"the idempotency key {request!r:.60} was used before for another request (path or body differ). Send each "
             "request with its own key"
         )
-    return known[1] | {"again": True}
+    return answer[1] | {"again": True}
 
 
 def _parts(rows: list[Any], most: int = 256) -> Iterator[list[Any]]:
-    """In order, each of a power of two of them: statements of few lengths, which SQLite has to understand once."""
-    place = 0
-    while rest := len(rows) - place:
+    """Split rows into parts whose lengths are powers of two, so that SQLite compiles few different statements."""
+    start = 0
+    while rest := len(rows) - start:
         size = min(1 << (rest.bit_length() - 1), most)
-        yield rows[place : place + size]
-        place += size
+        yield rows[start : start + size]
+        start += size
 
 
 def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
-    """Open the file of a journal."""
-    address = f"file:{quote(str(path.absolute()))}?mode={'rw' if read_only else 'rwc'}"  # a reader makes no file
+    address = (
+        f"file:{quote(str(path.absolute()))}?mode={'rw' if read_only else 'rwc'}"  # a reader does not create the file
+    )
     tables = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=60.0)
     if read_only:
         tables.execute("PRAGMA query_only=ON")
@@ -420,7 +416,7 @@ def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
 
 
 def copy_database(path: Path, target: Path) -> None:
-    """Copy a journal that another process may be writing, as it is after its last transaction."""
+    """Copy a journal that another process may be writing, in the state after its last transaction."""
     try:
         with closing(connect(path, read_only=True)) as source, closing(sqlite3.connect(target)) as copy:
             source.backup(copy)
@@ -430,26 +426,28 @@ def copy_database(path: Path, target: Path) -> None:
 
 
 class Reader:
-    """Entries of a journal, read beside the thread that writes it."""
+    """Reads entries of a journal while another thread writes it."""
 
     def __init__(self, path: Path) -> None:
         self._tables = connect(path, read_only=True)
 
     def after(self, number: int, rows: int, until: int | None = None) -> list[Entry]:
-        """The entries that follow a number, about so many rows of them."""
-        found, many = list[Entry](), 0
+        """Return the entries after a number, with about ``rows`` rows."""
+        entries, n_rows = list[Entry](), 0
         last = 2**63 - 1 if until is None else until
         query = "SELECT number, rows, data FROM entries WHERE number > ? AND number <= ? ORDER BY number"
-        with closing(self._tables.execute(query, (number, last))) as cursor:  # an open one would keep the log growing
-            for each, n, data in cursor:
-                found.append(Entry(each, data))
-                many += n
-                if many >= rows:
+        with closing(
+            self._tables.execute(query, (number, last))
+        ) as cursor:  # an open cursor would keep the log growing
+            for entry, n, data in cursor:
+                entries.append(Entry(entry, data))
+                n_rows += n
+                if n_rows >= rows:
                     break
-        return found
+        return entries
 
     def refused(self, first: int, last: int) -> dict[int, set[int]]:
-        """Rows in quarantine, by entry."""
+        """Return the rows in quarantine, by entry."""
         rows: dict[int, set[int]] = {}
         query = "SELECT number, row FROM quarantine WHERE number BETWEEN ? AND ?"
         for number, row in self._tables.execute(query, (first, last)):
@@ -457,26 +455,149 @@ class Reader:
         return rows
 
     def quarantined(self, most: int = 100) -> list[Quarantined]:
-        """The newest rows in quarantine."""
+        """Return the newest rows in quarantine."""
         query = "SELECT number, row, at, reason FROM quarantine ORDER BY id DESC LIMIT ?"
         return [Quarantined(*row) for row in self._tables.execute(query, (most,))]
 
     def waiting_since(self) -> float | None:
-        """When the oldest of the rows that wait for their labels was predicted, in seconds since 1970."""
-        found = self._tables.execute("SELECT min(at) FROM waiting").fetchone()[0]
-        return None if found is None else float(found)
+        """Return when the oldest row that waits for its label was predicted, in seconds since 1970."""
+        oldest = self._tables.execute("SELECT min(at) FROM waiting").fetchone()[0]
+        return None if oldest is None else float(oldest)
 
     def close(self) -> None:
-        """Lets go of the file."""
         self._tables.close()
 
 
 class SteadyClock:
-    """The time of day, which never jumps while it runs, and never begins before what was written last."""
+    """The time of day, which never jumps while the process runs, and never starts before the last stored time."""
 
     def __init__(self, latest: float = 0.0) -> None:
         self._start, self._began = max(time.time(), latest), time.monotonic()
 
     def __call__(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         return self._start + time.monotonic() - self._began
+
+
+# Group commit: requests that came while the disk was busy go into the next transaction, with one sync for all.
+
+#: Work to do in a transaction. Its answer is sent when the transaction is on disk.
+Work = Callable[[Journal], Any] | LearnRequest
+#: Called with the answer or the error, in the thread that commits.
+Tell = Callable[[Any], None]
+
+
+class Busy(ThinstreamError, RuntimeError):
+    """Too many requests wait to be written; try again later."""
+
+
+class Closed(Busy):
+    """The journal is closed for new entries."""
+
+
+class Committer:
+    """The one thread that writes a journal.
+
+    Parameters
+    ----------
+    journal : Journal
+    written : callable
+        Called after each transaction with its entries.
+    most : int
+        Requests that may wait.
+    group : int
+        The most requests in one transaction.
+
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        written: Callable[[list[Entry]], None] = lambda entries: None,
+        most: int = 10_000,
+        group: int = 1000,
+    ) -> None:
+        self.journal, self.most, self.group = journal, most, group
+        self._written, self._waiting = written, deque[tuple[Work, Tell]]()
+        self._some = threading.Condition()
+        self._closing = False
+        self.trouble: str | None = None  # why the last transaction failed
+        self._thread = threading.Thread(target=self._run, name=f"journal {journal.path.parent.name}", daemon=True)
+        self._thread.start()
+
+    def put(self, work: Work, tell: Tell = lambda outcome: None) -> None:
+        """Queue some work; raise `Busy` if too much waits."""
+        with self._some:
+            if self._closing:
+                raise Closed("the learner is stopping; try again in a second")
+            if len(self._waiting) >= self.most:
+                raise Busy(f"{self.most} requests already wait to be written")
+            self._waiting.append((work, tell))
+            self._some.notify()
+
+    def do(self, work: Work) -> Any:
+        """Do some work, wait until it is on disk, and return its answer."""
+        outcome: list[Any] = []
+        done = threading.Event()
+
+        def tell(answer: Any) -> None:
+            outcome.append(answer)
+            done.set()
+
+        self.put(work, tell)
+        done.wait()
+        if isinstance(outcome[0], BaseException):
+            raise outcome[0]
+        return outcome[0]
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def close(self) -> None:
+        """Write what waits in the queue, and stop."""
+        with self._some:
+            self._closing = True
+            self._some.notify()
+        self._thread.join()
+        self.journal.close()
+
+    def _run(self) -> None:
+        while group := self._next():
+            outcomes = self._commit([work for work, _ in group])
+            self._written(self.journal.new())
+            for (_, tell), outcome in zip(group, outcomes, strict=True):
+                with suppress(RuntimeError):  # the event loop may be closed
+                    tell(outcome)
+
+    def _next(self) -> list[tuple[Work, Tell]]:
+        with self._some:
+            while not self._waiting and not self._closing:
+                self._some.wait()
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), self.group))]
+
+    def _commit(self, works: list[Work]) -> list[Any]:
+        """Return the answer of each work, or its error. If the disk fails, all fail."""
+        try:
+            with self.journal.transaction():
+                outcomes = list[Any]()
+                for work_type, group in groupby(works, type):  # rows of consecutive requests are written together
+                    alike: list[Any] = [*group]
+                    outcomes += (
+                        self.journal.append_requests(alike) if work_type is LearnRequest else map(self._one, alike)
+                    )
+        except JournalError as error:
+            if str(error) != self.trouble:
+                log(str(error), ERROR, model=self.journal.path.parent.name)
+            self.trouble = str(error)
+            return [error] * len(works)
+        self.trouble = None
+        return outcomes
+
+    def _one(self, work: Callable[[Journal], Any]) -> Any:
+        try:
+            with self.journal.step():
+                return work(self.journal)
+        except sqlite3.Error:  # the disk failed: the whole transaction fails
+            raise
+        except Exception as error:
+            return error

@@ -1,4 +1,4 @@
-"""A journal as a stream that goes on as long as the server runs; its position is the number of the last entry."""
+"""The journal as a stream to learn from, and the archive of entries that are cut from it."""
 
 import signal
 import threading
@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
+from thinstream.data.labels import ClassBook
+from thinstream.data.stream import START
 from thinstream.errors import InvalidInputError
 from thinstream.models.model import Model
 from thinstream.serve.journal import WHOLE_ENTRY, Entry, Reader
-from thinstream.serve.packed import Change, change_of, is_sound, n_rows, pack, unpack
-from thinstream.streams.class_book import ClassBook
-from thinstream.streams.stream import START
-from thinstream.training.stopping import Interrupted
+from thinstream.serve.wire import Change, change_of, is_sound, n_rows, pack, unpack
+from thinstream.training.run import Interrupted
 
-#: Rows learned at a time.
+#: Rows per batch.
 ROWS = 4096
-#: Bytes of entries that are at hand before they are learned.
+#: Bytes of new entries that stay in memory until they are learned.
 HELD = 1 << 26
-#: Seconds between two looks at what else is to be done while nothing comes.
+#: Seconds between checks for other work while no rows come.
 TICK = 0.05
-#: Seconds that what is written may still take to be learned when a server ends.
+#: Seconds to learn what is written when a server stops.
 GRACE = 10.0
 
 
@@ -36,14 +36,14 @@ class DamagedEntryError(InvalidInputError):
 
     def __init__(self, number: int) -> None:
         super().__init__(
-            f"entry {number} of the journal is damaged: its checksum does not match. Entries before it are learned, "
-            "nothing new is accepted. Stop the server and start it with --recover to set this entry aside"
+            f"entry {number} of the journal is damaged: its checksum does not match. Earlier entries are learned, "
+            "nothing new is accepted. Stop the server and start it with --recover to put this entry into quarantine"
         )
         self.number = number
 
 
-class Bell:
-    """Rung when something was written, or all is to end; what was written last need not be read from the disk."""
+class JournalNotifier:
+    """Wakes the learning thread when entries come or the server stops, and holds the newest entries in memory."""
 
     def __init__(self, held: int = HELD) -> None:
         self._changed = threading.Condition()
@@ -52,7 +52,7 @@ class Bell:
         self._recent, self._size, self._held = deque[Entry](), 0, held
 
     def ring(self, entries: Sequence[Entry] = ()) -> None:
-        """Something was written."""
+        """Add new entries and wake the learning thread."""
         with self._changed:
             self._rung = True
             self._recent += entries
@@ -67,38 +67,37 @@ class Bell:
         return entry
 
     def after(self, number: int, rows: int) -> list[Entry]:
-        """The entries that follow a number, about so many rows of them; none if they are not at hand."""
-        found, many = list[Entry](), 0
+        """Return the entries after a number, with about ``rows`` rows; [] if they are not in memory."""
+        entries, count = list[Entry](), 0
         with self._changed:
             while self._recent and self._recent[0].number <= number:
                 self._first()
-            while many < rows and self._recent and self._recent[0].number == number + 1 + len(found):
-                found.append(self._first())
-                many += n_rows(found[-1].data)
-        return found
+            while count < rows and self._recent and self._recent[0].number == number + 1 + len(entries):
+                entries.append(self._first())
+                count += n_rows(entries[-1].data)
+        return entries
 
     def close(self, seconds: float = GRACE) -> None:
-        """What is written is still learned, if it takes no longer than this, and nothing after it."""
+        """Stop, after learning what is written if that takes no longer than ``seconds``."""
         self._until = time.monotonic() + seconds
         self.ring()
 
     @property
     def is_closed(self) -> bool:
-        """Whether the server ends."""
         return self._until is not None
 
     def wait_closed(self, seconds: float) -> None:
-        """Wait until the bell is closed, at most so long."""
+        """Wait until the notifier is closed, at most ``seconds``."""
         until = time.monotonic() + seconds
         while not self.is_closed and (rest := until - time.monotonic()) > 0:
             self.wait(min(rest, TICK))
 
     def over(self, rest: bool) -> bool:
-        """Whether it is time to end, ``rest`` telling whether something is left."""
+        """Return whether it is time to stop. ``rest``: whether entries are left to learn."""
         return self._until is not None and not (rest and time.monotonic() < self._until)
 
     def wait(self, seconds: float | None) -> None:
-        """Until it rings, or the time is up."""
+        """Wait until it rings, at most ``seconds``."""
         with self._changed:
             if not self._rung:
                 self._changed.wait(seconds)
@@ -111,17 +110,17 @@ class JournalStream:
     Parameters
     ----------
     path : path
-        Of the journal.
+        The journal.
     name : str
-        What it is known by in checkpoints: one that is different in each journal.
+        The name of the journal in checkpoints, different for each journal.
     model : Model
-        What learns; labels are coded as its classes.
-    bell : Bell
-        What it waits for at the end.
+        The model that learns. Labels are encoded as its classes.
+    notifier : JournalNotifier
+        Wakes the stream at the end of the journal.
     tick : callable
-        Whether something is to be done though nothing has come: then a batch without rows is given.
-    happens : callable
-        Is told of each change, and the number of its entry, when all before it is learned.
+        Returns whether to yield a batch without rows, because something is to be done although nothing new has come.
+    apply_change : callable
+        Called with each change and the number of its entry, once all earlier entries are learned.
 
     """
 
@@ -133,46 +132,51 @@ class JournalStream:
         path: Path,
         name: str,
         model: Model,
-        bell: Bell,
+        notifier: JournalNotifier,
         tick: Callable[[], bool] = lambda: False,
-        happens: Callable[[Change, int], None] = lambda change, number: None,
+        apply_change: Callable[[Change, int], None] = lambda change, number: None,
     ) -> None:
-        self._path, self._name, self._bell, self._tick, self._happens = path, name, bell, tick, happens
+        self._path, self._name, self._notifier, self._tick, self._apply_change = (
+            path,
+            name,
+            notifier,
+            tick,
+            apply_change,
+        )
         self._classes, self._book = model.classes, ClassBook(model.classes) if model.classes.grow else None
         self._is_numbered = "hashing" not in model.feature_space
         self.feature_space, self.dtype = model.feature_space, model.learner.dtype.name
         self._scores: deque[NDArray[Any] | None] = deque()
-        self._places: list[tuple[int, tuple[int, int]]] = []  # of the rows of the last batch
-        self._entries: list[Entry] = []  # of the last batch
+        self._places: list[tuple[int, tuple[int, int]]] = []  # positions of the rows of the last batch
+        self._entries: list[Entry] = []  # entries of the last batch
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        """The labels, where more may come those met so far."""
+        """The labels; for a model with new classes, those that have occurred."""
         return self._classes if self._book is None else tuple(self._book.labels)
 
     def _coded(self, labels: Sequence[Any]) -> NDArray[Any]:
         return self._classes.coded(labels) if self._book is None else self._book.numbers(labels)
 
     def done(self, position: Position) -> None:
-        """Nobody knows how much there will be."""
+        """Return None: it is not known how much there will be."""
 
     def fingerprint(self) -> dict[str, Any]:
-        """The journal's name."""
         return {"kind": "journal", "name": self._name}
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
-        """The rows of the entries after ``start.offset``; `Interrupted` at the end, once the bell is closed."""
+        """Yield the rows of the entries after ``start.offset``; raise `Interrupted` once the notifier is closed."""
         reader, position = Reader(self._path), start
         try:
             while True:
                 number = position.offset
-                recent = self._bell.after(number, ROWS)
+                recent = self._notifier.after(number, ROWS)
                 entries = recent or reader.after(number, ROWS)
-                if self._bell.over(bool(entries)):
+                if self._notifier.over(bool(entries)):
                     raise Interrupted(signal.SIGTERM)
                 for change, some, last in _between_changes(entries, reader, is_read=not recent):
                     if change is not None:
-                        self._happens(change, last)
+                        self._apply_change(change, last)
                     batch = self._batch(some, reader) if change is None else self._empty()
                     position = Position(offset=last, row=position.row + len(batch))
                     yield replace(batch, position=position)
@@ -180,9 +184,9 @@ class JournalStream:
                     continue
                 if self._tick():
                     yield replace(self._empty(), position=position)
-                    self._bell.wait(TICK)
+                    self._notifier.wait(TICK)
                 else:
-                    self._bell.wait(None)
+                    self._notifier.wait(None)
         finally:
             reader.close()
 
@@ -197,7 +201,7 @@ class JournalStream:
         batch, labels, scores = unpack([entry.data for entry in entries])
         self._places = kept_places(entries, reader)
         if len(self._places) < len(batch):
-            kept = np.array([place for place, _ in self._places], np.int64)
+            kept = np.array([position for position, _ in self._places], np.int64)
             batch = replace(batch.take(kept), checked=False).check()
             labels, scores = [labels[k] for k in kept], [scores[k] for k in kept]
         self._scores = deque(scores)
@@ -217,29 +221,29 @@ class JournalStream:
             return batch
         return replace(batch, n_features=int(batch.indices[: batch.indptr[-1]].max(initial=-1)) + 1)
 
-    def taken(self, many: int) -> list[NDArray[Any] | None]:
-        """The scores that the next rows of the last batch got when they were predicted; None of those never were."""
-        return [self._scores.popleft() for _ in range(many)]
+    def taken(self, count: int) -> list[NDArray[Any] | None]:
+        """Remove and return the prediction scores of the next rows of the last batch; None for rows never predicted."""
+        return [self._scores.popleft() for _ in range(count)]
 
     def scores(self) -> tuple[NDArray[Any] | None, ...]:
-        """The scores at prediction of the rows of the last batch that were not taken yet."""
+        """Return the prediction scores of the remaining rows of the last batch."""
         return tuple(self._scores)
 
     def restore_scores(self, scores: Iterable[NDArray[Any] | None]) -> None:
-        """Rows are taken again, from those with these scores on."""
+        """Set the remaining prediction scores, to learn rows again."""
         self._scores = deque(scores)
 
     def entry_of(self, row: int) -> tuple[int, int, bytes]:
-        """The entry of a row of the last batch, its place there, and the row as an entry of its own."""
-        number, place = self._places[row][1]
+        """Return the entry of a row of the last batch, its position there, and the row as its own entry."""
+        number, position = self._places[row][1]
         batch, labels, _ = unpack([entry.data for entry in self._entries if entry.number == number])
-        return number, place, pack(batch.until(place + 1).after(place), labels[place : place + 1])
+        return number, position, pack(batch.until(position + 1).after(position), labels[position : position + 1])
 
 
 def _between_changes(entries: list[Entry], reader: Reader, is_read: bool) -> Iterator["_Part"]:
-    """Entries of rows that follow each other, and each change alone; `DamagedEntryError` at one that is damaged.
+    """Split entries into groups of rows and single changes; raise `DamagedEntryError` at a damaged entry.
 
-    Entries are checked if they were read from the disk.
+    Only entries that were read from the disk are checked.
     """
     rows, last = list[Entry](), 0
     for entry in entries:
@@ -262,7 +266,7 @@ def _between_changes(entries: list[Entry], reader: Reader, is_read: bool) -> Ite
 
 
 class _Part(NamedTuple):
-    """A change, or entries of rows; and the number of the last entry, which may be one that was set aside."""
+    """A change, or entries of rows; and the number of the last entry, which may be in quarantine."""
 
     change: Change | None
     entries: list[Entry]
@@ -270,7 +274,71 @@ class _Part(NamedTuple):
 
 
 def kept_places(entries: Sequence[Entry], reader: Reader) -> list[tuple[int, tuple[int, int]]]:
-    """Of the rows that were not refused: the place among all, the entry and the place in it."""
+    """Return, for each row not in quarantine: its position among all rows, its entry and its position there."""
     refused = reader.refused(entries[0].number, entries[-1].number)
-    places = [(entry.number, row) for entry in entries for row in range(n_rows(entry.data))]
-    return [(k, (number, row)) for k, (number, row) in enumerate(places) if row not in refused.get(number, ())]
+    positions = [(entry.number, row) for entry in entries for row in range(n_rows(entry.data))]
+    return [(k, (number, row)) for k, (number, row) in enumerate(positions) if row not in refused.get(number, ())]
+
+
+class Archive:
+    """The archive of rows that are deleted from the journal. This one stores nothing."""
+
+    def keep(self, until: int) -> None:
+        """Store the entries up to this number, which are about to be deleted."""
+
+
+class Segments(Archive):
+    """A binary cache file per checkpoint, named after its last entry, so that names sort in the order of the rows.
+
+    Parameters
+    ----------
+    folder : path
+        The folder of the files.
+    journal : path
+    model : Model
+        Its classes and features are those of the rows.
+
+    """
+
+    def __init__(self, folder: Path, journal: Path, model: Model) -> None:
+        self._folder, self._journal, self._model = folder, journal, model
+        folder.mkdir(exist_ok=True)
+        for draft in folder.glob(".*.tmp"):  # left by a process that was killed
+            draft.unlink()
+
+    def keep(self, until: int) -> None:
+        """Write the entries up to this number as one file, atomically."""
+        from thinstream.data.cache import write_cache
+
+        done = max((int(path.stem) for path in self._folder.glob("[0-9]*.cache")), default=0)
+        segment = _Segment(self._journal, self._model, done, until)
+        if until > done and any(len(batch) for batch in segment.batches()):
+            write_cache(segment, self._folder / f"{until:016d}.cache")
+
+
+class _Segment(JournalStream):
+    """The entries of a journal between two numbers."""
+
+    def __init__(self, path: Path, model: Model, after: int, until: int) -> None:
+        super().__init__(path, path.parent.name, model, JournalNotifier())
+        self._model, self._after, self._until = model, after, until
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        reader, number, row = Reader(self._path), self._after, 0
+        try:
+            while entries := reader.after(number, ROWS, self._until):
+                number = entries[-1].number
+                entries = [entry for entry in entries if is_sound(entry.data) and change_of(entry.data) is None]
+                if not entries:
+                    continue
+                batch = self._batch(entries, reader)
+                row += len(batch)
+                yield replace(batch, position=Position(offset=number, row=row))
+        finally:
+            reader.close()
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the journal, the range of entries, and the reading options that a model needs to continue."""
+        reading = {"missing": "as-is"} | self._model.reading_options  # the default of models without this option
+        reading |= {"classes": list(self._model.classes)}
+        return reading | super().fingerprint() | {"after": self._after, "until": self._until}

@@ -1,11 +1,16 @@
-"""A predicting process: uvicorn on a socket that several of them share."""
+"""A predictor: the ASGI application, and the uvicorn server that runs it on a socket shared by several processes."""
 
 import asyncio
+import gc
 import ipaddress
+import os
 import resource
 import socket
 import sys
 import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,24 +18,160 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from thinstream.serve.app import predicting_app
-from thinstream.serve.desk import refusal
-from thinstream.serve.guard import Guard
-from thinstream.serve.link import DROP
-from thinstream.serve.logging import RequestLog
-from thinstream.serve.places import Places
-from thinstream.serve.refusals import Refused
-from thinstream.serve.settings import Limits
-from thinstream.serve.wire import to_json
+from thinstream.serve import requests, v2
+from thinstream.serve.authentication import Guard
+from thinstream.serve.dashboard import routes as dashboard_routes
+from thinstream.serve.folders import ServerPaths
+from thinstream.serve.log import set_up
+from thinstream.serve.metrics import CONNECTION, CONTENT_TYPE, UNMATCHED, Metrics
+from thinstream.serve.openapi import description, page
+from thinstream.serve.requests import Reply, Request, RequestContext, RequestLog, Route, Starlette, refusal
+from thinstream.serve.served_models import ServedModels, register
+from thinstream.serve.settings import Limits, Settings
+from thinstream.serve.supervisor import ChildProcess
+from thinstream.serve.wire import DROP, Link, Refused, to_json
 
-#: Requests that a client may send before the first is answered.
+#: A context that is open while the application runs.
+Around = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class Application(Starlette):
+    """A Starlette application that finds the frequent routes without a search."""
+
+    def __init__(self, frequent: list[Route], others: list[Route], **options: Any) -> None:
+        super().__init__(routes=[*frequent, *others], **options)
+        self._often = {route.path: route.app for route in frequent}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        frequent = self._often.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (super().__call__ if frequent is None else frequent)(scope, receive, send)
+
+
+def predicting_app(
+    paths: ServerPaths,
+    guard: Guard,
+    limits: Limits,
+    log: RequestLog,
+    around: Around = nullcontext,
+    root: int | None = None,
+) -> Application:
+    """Return an application that predicts, and sends rows to the learner. ``root`` is the supervisor's process id."""
+    link, counts = Link(paths.socket, limits), Metrics(paths.metrics, root)
+    models = ServedModels(paths, limits, counts.columns)
+    context = RequestContext(models, link, guard, limits, counts, log)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with around():
+            await link.open()
+            models.warm_up()
+            gc.freeze()  # long-lived objects: scanning them for garbage would take milliseconds
+            sharing = asyncio.create_task(counts.keep_sharing())
+            yield
+            sharing.cancel()
+            counts.share()
+            await link.close()
+
+    async def metrics(request: Request) -> Reply:
+        try:
+            statuses = await link.ask("status")
+        except Refused:  # the counts of the predictors are still available
+            statuses = None
+        return Reply(counts.text(statuses, models.versions()), CONTENT_TYPE)
+
+    async def openapi(request: Request) -> Any:
+        return description()
+
+    async def docs(request: Request) -> Reply:
+        return Reply(page().encode(), "text/html; charset=utf-8")
+
+    others: list[Route] = [
+        context.route("/metrics", metrics, "read", ("GET",)),
+        context.route("/openapi.json", openapi, None, ("GET",)),
+        context.route("/docs", docs, None, ("GET",)),
+    ]
+
+    async def unmatched(request: Any, error: Any) -> Any:
+        """Answer a request that matches no route, or no method of its route."""
+        own, began = Request(request.scope, request.receive), time.perf_counter()
+        text = f"the server has no endpoint {own.method} {own.path[:100]}; see /docs"
+        headers = tuple((error.headers or {}).items())
+        reply = Reply(to_json({"error": text}), status_code=error.status_code, headers=headers)
+        return context.finish(UNMATCHED, own, reply, began)
+
+    app = Application(
+        requests.routes(context),
+        [*v2.routes(context), *dashboard_routes.routes(context), *others],
+        lifespan=lifespan,
+        exception_handlers={404: unmatched, 405: unmatched},
+    )
+    app.state.metrics = counts
+    return app
+
+
+def create_app(
+    models: Iterable[str | os.PathLike[str]] = (),
+    data: str | os.PathLike[str] = "thinstream-data",
+    *,
+    new: Iterable[str] = (),
+    tokens: str | os.PathLike[str] | None = None,
+    hosts: Iterable[str] = (),
+    limits: Limits | None = None,
+    settings: Settings | None = None,
+    log: bool = False,
+) -> Application:
+    """Create an ASGI application that predicts and learns, with its own learner. Run it in one process.
+
+    Parameters
+    ----------
+    models : iterable of paths
+        Model files. A model has the name of its file, or NAME with ``"NAME=FILE"``.
+    data : path
+        The folder of journals and checkpoints. Without models, all models in the folder are served.
+    new : iterable of str
+        New models, ``"NAME:ALGORITHM"`` or ``"NAME:ALGORITHM:NEG,POS"``.
+    tokens : path or None
+        A file with a line for each token: scopes (read, learn, admin), a space and the token. None: requests need no
+        token, but must address this machine as localhost or 127.0.0.1.
+    hosts : iterable of str
+        Other host names, without ports, that requests without tokens may use, such as ``"testserver"``.
+    limits : Limits or None
+        Limits on requests.
+    settings : Settings or None
+        How the learner stores and learns rows.
+    log : bool
+        Whether to log each request. The server logs to ``logging.getLogger("thinstream.serve")``, which writes to
+        standard error unless the process has configured logging.
+
+    """
+    paths, chosen = ServerPaths(Path(data)), settings or Settings()
+    guard = Guard.load(None if tokens is None else Path(tokens), hosts)
+    files, fresh = list(models), list(new)
+    if log:
+        set_up(chosen.log_format, force=False)
+
+    @asynccontextmanager
+    async def around() -> AsyncIterator[None]:
+        with paths.held():
+            learner = ChildProcess.learner(paths, chosen, register(paths, files, fresh))
+            try:
+                await learner.opened(paths)
+                yield
+            finally:
+                learner.stop()
+                paths.clear()
+
+    return predicting_app(paths, guard, limits or Limits(), RequestLog(log), around)
+
+
+#: Requests that a client may send before the first reply.
 _PIPELINED = 64
 
 
-class Gathering:
-    """A transport that sends all that is written in a turn of the loop at once.
+class BufferedTransport:
+    """A transport that sends everything that is written in one turn of the event loop at once.
 
-    Head and body of a reply are written one after the other: sent one by one, whoever waits would be woken twice.
+    The head and the body of a reply are written separately. Sent separately, they would wake the client twice.
     """
 
     def __init__(self, transport: Any) -> None:
@@ -38,7 +179,6 @@ class Gathering:
         self._loop = asyncio.get_running_loop()
 
     def write(self, data: bytes) -> None:
-        """Sends it, soon."""
         if not self._out:
             self._loop.call_soon(self._send)
         self._out.append(data)
@@ -49,7 +189,7 @@ class Gathering:
             self._transport.write(b"".join(out))
 
     def close(self) -> None:
-        """Sends what is left, and ends."""
+        """Send the rest and close."""
         self._send()
         self._transport.close()
 
@@ -63,19 +203,21 @@ class Connections:
     Parameters
     ----------
     most : int
-        Connections at a time.
+        The most connections at a time.
     limits : Limits
+    metrics : Metrics
+        Counts requests that a connection refuses before the application sees them.
 
     """
 
-    def __init__(self, most: int, limits: Limits) -> None:
-        self.most, self.limits = most, limits
+    def __init__(self, most: int, limits: Limits, metrics: Metrics) -> None:
+        self.most, self.limits, self.metrics = most, limits, metrics
         self.per_address = limits.per_address or max(most // 2, 1)
-        self.waiting: dict[Protocol, float] = {}  # the longest first, and since when; 0: since the last look
+        self.waiting: dict[Protocol, float] = {}  # when each began to wait, the longest first; 0: since the last check
         self.by_address: dict[str, int] = {}
 
     def add(self, connection: "Protocol", total: int) -> None:
-        """Counts a new connection, and closes the one that has waited longest if there are too many of them."""
+        """Count a new connection. If there are too many, close the one that has waited longest."""
         address = connection.address
         count = self.by_address[address] = self.by_address.get(address, 0) + 1
         if count > self.per_address or total > self.most:
@@ -85,10 +227,10 @@ class Connections:
                 oldest.leave()
             else:
                 connection.app = _TOO_MANY_OF_ADDRESS if of_address else _TOO_MANY
+                self.metrics.answered(CONNECTION, 429 if of_address else 503, 0.0)
         self.waiting[connection] = 0.0
 
     def remove(self, connection: "Protocol") -> None:
-        """Forgets a connection that is closed."""
         self.waiting.pop(connection, None)
         if not connection.has_left:
             left = self.by_address[connection.address] = self.by_address[connection.address] - 1
@@ -103,16 +245,16 @@ def _closing(refused: Refused) -> Any:
     return reply._replace(headers=(*reply.headers, ("Connection", "close")))
 
 
-_TOO_MANY = _closing(Refused(503, "all connections that the server allows are busy; try again later", retry_after=1))
+_TOO_MANY = _closing(Refused(503, "all connections of the server are busy; try again later", retry_after=1))
 _TOO_MANY_OF_ADDRESS = _closing(
-    Refused(429, "all connections that the server allows this address are busy; try again later", retry_after=1)
+    Refused(429, "all connections that the server allows for this address are busy; try again later", retry_after=1)
 )
 
 
 class Protocol(HttpToolsProtocol):
-    """Uvicorn's protocol on such a transport, with limits on how large and how slow requests may be.
+    """Uvicorn's protocol on a `BufferedTransport` transport, with limits on the size and the slowness of requests.
 
-    Nothing is timed for each request: `Server` looks at all connections once a second.
+    There are no timers per request: `Server` checks all connections once a second.
     """
 
     def __init__(self, connections_: Connections, **options: Any) -> None:
@@ -120,18 +262,17 @@ class Protocol(HttpToolsProtocol):
         self._all, self._limits, self._waiting = connections_, connections_.limits, connections_.waiting
         self._most_bytes, self._most_headers = self._limits.head, self._limits.headers
         self.address, self.has_left, self._is_large = "", False, False
-        self._overhead = 0  # bytes of the request that are not its body: the head, and what is between chunks
-        self._began, self._received = 0.0, 0  # the first look at the body, and bytes of it until now
-        self._unsent, self._stalled = 0, 0  # bytes at the last look, and looks since they became fewer
+        self._overhead = 0  # bytes of the request outside its body: the head, and between chunks
+        self._began, self._received = 0.0, 0  # when the body was first checked, and bytes received since
+        self._unsent, self._stalled = 0, 0  # unsent bytes at the last check, and checks without progress
 
     def connection_made(self, transport: Any) -> None:
-        """Counts the connection."""
-        super().connection_made(Gathering(transport))  # type: ignore[arg-type]
+        super().connection_made(BufferedTransport(transport))  # type: ignore[arg-type]
         self.address = _network(self.client[0]) if self.client else ""
         self._all.add(self, len(self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets the connection, and questions that only its client waits for."""
+        """Forget the connection, and the request to the learner that only this client waits for."""
         self._all.remove(self)
         super().connection_lost(exc)
         scope: Any = self.scope
@@ -139,15 +280,15 @@ class Protocol(HttpToolsProtocol):
             scope[DROP]()
 
     def leave(self) -> None:
-        """Closes the connection in favor of a new one."""
+        """Close the connection in favor of a new one."""
         self._all.remove(self)
         self.connections.discard(self)
         self.transport.close()
-        if self.transport.get_write_buffer_size():  # its client does not read
+        if self.transport.get_write_buffer_size():  # the client does not read
             self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Parses what came, unless the head (or what is between chunks) becomes too large."""
+        """Parse received bytes; refuse the request if its head, or the data between chunks, is too large."""
         self._overhead += len(data)
         HttpToolsProtocol.data_received(self, data)
         if self._overhead > self._most_bytes or (self.headers and len(self.headers) > self._most_headers):
@@ -155,10 +296,10 @@ class Protocol(HttpToolsProtocol):
 
     @property
     def _too_large(self) -> str:
-        return f"a request may have {self._most_headers} headers and {self._most_bytes:,} bytes before its body"
+        return f"a request may have at most {self._most_headers} headers and {self._most_bytes:,} bytes before its body"
 
     def on_headers_complete(self) -> None:
-        """Begins to answer, if the head is not too large."""
+        """Start the application, unless the head is too large."""
         if (
             len(self.headers) > self._most_headers
             or len(self.pipeline) >= _PIPELINED
@@ -171,7 +312,6 @@ class Protocol(HttpToolsProtocol):
         HttpToolsProtocol.on_headers_complete(self)
 
     def on_body(self, body: bytes) -> None:
-        """Passes on a part of the body."""
         size = len(body)
         self._received += size
         self._overhead -= 2 * size  # twice: each chunk has a head
@@ -180,12 +320,12 @@ class Protocol(HttpToolsProtocol):
         HttpToolsProtocol.on_body(self, body)
 
     def on_message_complete(self) -> None:
-        """The next byte is of another request."""
+        """Reset the count: the next byte belongs to another request."""
         self._overhead = 0
         HttpToolsProtocol.on_message_complete(self)
 
     def on_response_complete(self) -> None:
-        """The connection waits again, unless another request is there already; `look` is its timer."""
+        """Wait for the next request, unless it is already there. `look` serves as the timer."""
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             return
@@ -194,7 +334,7 @@ class Protocol(HttpToolsProtocol):
         self._waiting[self] = 0.0
 
     def look(self, now: float) -> None:
-        """Ends the connection if its client is too slow, be it to send or to receive."""
+        """Close the connection if its client is too slow to send or to receive."""
         unsent = self.transport.get_write_buffer_size()
         self._stalled = self._stalled + 1 if 0 < self._unsent <= unsent else 0
         self._unsent, since = unsent, self._waiting.get(self)
@@ -206,26 +346,27 @@ class Protocol(HttpToolsProtocol):
             self._waiting[self] = since or now
             if since and now - since > self._limits.head_seconds:
                 if self._overhead > 0:
-                    self._refuse(408, f"the head of a request must be there within {self._limits.head_seconds:g} s")
+                    self._refuse(408, f"the head of a request must arrive within {self._limits.head_seconds:g} s")
                 else:
                     self.transport.close()
         elif self.cycle.more_body and not self.pipeline:
             self._began = self._began or now
             if now - self._began > self._limits.body_seconds + self._received / self._limits.body_rate:
                 rate, seconds = self._limits.body_rate, self._limits.body_seconds
-                self._refuse(408, f"a body must come at {rate:,} bytes per second or faster, after {seconds:g} s")
+                self._refuse(408, f"after {seconds:g} s, a body must arrive at {rate:,} bytes per second or faster")
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is not HTTP, or a head that is too large."""
+        """Refuse invalid HTTP, or a head that is too large."""
         self._refuse(431 if self._is_large else 400, self._too_large if self._is_large else msg)
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answers without the application, and closes the connection."""
+        """Reply without the application, and close the connection."""
         if self.transport.is_closing():
             return
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.close()
             return
+        self._all.metrics.answered(CONNECTION, status, 0.0)
         raw = to_json({"error": message})
         head = f"content-type: application/json\r\ncontent-length: {len(raw)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head.encode() + raw)
@@ -233,7 +374,7 @@ class Protocol(HttpToolsProtocol):
 
 
 def _network(address: str) -> str:
-    """Return an address, of version 6 its network: a client may have all addresses of one.
+    """Return an IPv4 address, or the network of an IPv6 address: one client may own a whole network.
 
     >>> _network("10.0.0.1"), _network("::ffff:10.0.0.1"), _network("2001:db8::1"), _network("2001:db8::2")
     ('10.0.0.1', '10.0.0.1', '2001:db8::', '2001:db8::')
@@ -249,10 +390,10 @@ def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
 
 
 class Server(uvicorn.Server):
-    """Uvicorn's server, which looks for connections that are too slow."""
+    """Uvicorn's server, which also closes connections that are too slow."""
 
     async def on_tick(self, counter: int) -> bool:
-        """Looks once a second; uvicorn comes here ten times."""
+        """Check once a second; uvicorn calls this ten times a second."""
         if counter % 10 == 0:
             now = asyncio.get_running_loop().time()
             for connection in [*self.server_state.connections]:
@@ -261,15 +402,14 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def run(places: Places, limits: Limits, order: dict[str, Any]) -> None:
-    """Answers until it is told to end, or whoever started it is gone."""
-    places.mark = order["mark"]
-    guard = Guard(local=True) if order["tokens"] is None else Guard.read(Path(order["tokens"]))
-    log = RequestLog.on_stderr() if order["log"] else RequestLog()
-    app = predicting_app(places, guard, limits, log)
+def run(paths: ServerPaths, limits: Limits, order: dict[str, Any]) -> None:
+    """Serve until the supervisor stops this process, or ends."""
+    paths.mark = order["mark"]
+    guard = Guard.load(None if order["tokens"] is None else Path(order["tokens"]))
+    app = predicting_app(paths, guard, limits, RequestLog(order["log"]), root=os.getppid())
     config = uvicorn.Config(
         app,
-        http=partial(Protocol, Connections(order["connections"], limits)),  # type: ignore[arg-type]
+        http=partial(Protocol, Connections(order["connections"], limits, app.state.metrics)),  # type: ignore[arg-type]
         ws="none",
         log_config=None,
         log_level="error",
@@ -283,7 +423,7 @@ def run(places: Places, limits: Limits, order: dict[str, Any]) -> None:
     )
     server = Server(config)
     _allow_files(order["connections"])
-    app.state.is_ending = lambda: server.should_exit  # pages that listen must not hold it up
+    app.state.is_ending = lambda: server.should_exit  # open dashboards must not delay the end
 
     def until_closed() -> None:
         sys.stdin.buffer.read()
@@ -294,7 +434,7 @@ def run(places: Places, limits: Limits, order: dict[str, Any]) -> None:
 
 
 def _allow_files(connections: int) -> None:
-    """Raises the limit on open files, if there is room, so that it is not lower than that on connections."""
+    """Raise the limit on open files, if possible, to match the limit on connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * connections + 200
     if soft < wanted:

@@ -1,8 +1,12 @@
-"""The server: one learning process, some that predict, and this one, which starts those again that are gone."""
+"""The supervisor: it starts the learner and the predictors, and restarts them if they end."""
 
+import asyncio
 import errno
+import json
+import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -13,23 +17,110 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from thinstream.errors import InvalidParameterError
-from thinstream.serve.children import Child
-from thinstream.serve.ends import tell_ends
-from thinstream.serve.guard import Guard, require_safe
-from thinstream.serve.places import Places
+from thinstream.errors import InvalidParameterError, ThinstreamError, WorkerLostError
+from thinstream.serve.authentication import Guard, require_safe
+from thinstream.serve.folders import ServerPaths
+from thinstream.serve.log import ERROR, WARNING, log, set_up
 from thinstream.serve.settings import Limits, Settings
 
-#: Seconds until a process that ended is started again, at first and at most; twice as long each time.
+#: Seconds that a process has to stop before it is killed. Its checkpoint may be large.
+GRACE = 60.0
+
+
+class ChildProcess:
+    """A child process that ends when this process ends.
+
+    Parameters
+    ----------
+    order : dict
+        The role and the settings of the process, see `main`.
+    handles : tuple of int
+        Open files that it inherits, under the same numbers.
+
+    """
+
+    def __init__(self, order: dict[str, Any], handles: tuple[int, ...] = ()) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "thinstream.serve.supervisor"],
+            stdin=subprocess.PIPE,
+            pass_fds=handles,
+            start_new_session=True,  # Ctrl-C is for the supervisor, which stops the others in order
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._process.stdin.flush()
+        self.began = time.monotonic()
+
+    @classmethod
+    def learner(cls, paths: ServerPaths, settings: Settings, names: list[str]) -> "ChildProcess":
+        paths.socket.unlink(missing_ok=True)
+        order = {"role": "learner", "data": str(paths.data), "settings": settings._asdict(), "names": names}
+        return cls(order | {"log_format": settings.log_format})
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while the process runs."""
+        return self._process.poll()
+
+    async def opened(self, paths: ServerPaths) -> None:
+        """Wait until the learner accepts requests; raise if it ended instead."""
+        while not self.is_open(paths.socket):
+            await asyncio.sleep(0.02)
+
+    def is_open(self, path: Path) -> bool:
+        """Return whether the learner accepts requests; raise if it has ended."""
+        if self.code is not None:
+            raise WorkerLostError(f"the learner ended with code {self.code} before it accepted requests")
+        return path.exists()
+
+    def ask_to_stop(self) -> None:
+        if self.code is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def stop(self, seconds: float = GRACE) -> int:
+        """Stop the process, and kill it if it takes too long; return its exit code."""
+        self.ask_to_stop()
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self._process.returncode
+
+
+def write_restarts(folder: Path, restarts: dict[str, int]) -> None:
+    """Write how often processes of each role were restarted. Predictors read it for the metrics."""
+    draft = folder / "restarts.tmp"
+    with suppress(OSError):  # the server works without these counts
+        draft.write_text(json.dumps(restarts))
+        draft.replace(folder / "restarts")
+
+
+def restarts_in(folder: Path) -> dict[str, int]:
+    """Return the counts that `write_restarts` wrote; empty if no supervisor runs."""
+    try:
+        restarts: dict[str, int] = json.loads((folder / "restarts").read_text())
+    except FileNotFoundError:
+        return {}
+    return restarts
+
+
+#: Seconds until a process that ended is restarted, at first and at most. The pause doubles each time.
 FIRST, MOST = 0.05, 5.0
-#: Seconds that a port may still be taken.
+#: Seconds to wait for a port that is in use.
 PATIENCE = 5.0
-#: What its processes are called.
-LEARNER, PREDICTOR = "learning", "predicting"
+#: Roles of processes.
+LEARNER, PREDICTOR = "learner", "predictor"
 
 
 class Listening(NamedTuple):
-    """Where and how a server listens."""
+    """The address, workers and TLS files of a server."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -38,19 +129,19 @@ class Listening(NamedTuple):
     certificate: Path | None = None
     key: Path | None = None
     log: bool = False
-    grace: int = 10  # seconds that requests have to end
-    connections: int = 1000  # at a time, of each process
+    grace: int = 10  # seconds that running requests have to finish
+    connections: int = 1000  # open connections per process
 
 
-class Post:
-    """A process that is to be there, whatever happens to it; if it ends, ``ended`` hears of it."""
+class WatchedProcess:
+    """A process that is restarted whenever it ends, after a call of ``ended``."""
 
-    def __init__(self, start: Callable[[], Child], ended: Callable[[Child], None]) -> None:
+    def __init__(self, start: Callable[[], ChildProcess], ended: Callable[[ChildProcess], None]) -> None:
         self._start, self._ended, self.child = start, ended, start()
         self._pause, self._due = FIRST, 0.0
 
     def watch(self) -> None:
-        """Starts it again if it is gone, not too often."""
+        """Restart the process if it has ended, with growing pauses."""
         now = time.monotonic()
         if self.child.code is None:
             if now - self.child.began > 60.0:
@@ -65,14 +156,14 @@ class Post:
 
 
 class Supervisor:
-    """Runs a server until it is told to end.
+    """Run a server until a signal stops it.
 
     Parameters
     ----------
-    places : Places
+    paths : ServerPaths
         Held and prepared.
     names : list of str
-        Of the models to load.
+        Models to load.
     listening : Listening
     settings : Settings
     limits : Limits
@@ -80,19 +171,18 @@ class Supervisor:
     """
 
     def __init__(
-        self, places: Places, names: list[str], listening: Listening, settings: Settings, limits: Limits
+        self, paths: ServerPaths, names: list[str], listening: Listening, settings: Settings, limits: Limits
     ) -> None:
-        guard = Guard() if listening.tokens is None else Guard.read(listening.tokens)
-        require_safe(listening.host, guard)
-        self._places, self._names, self._settings, self._limits = places, names, settings, limits
+        require_safe(listening.host, Guard.load(listening.tokens))
+        self._paths, self._names, self._settings, self._limits = paths, names, settings, limits
         self._listening = listening
         self._socket = _bound(listening.host, listening.port)
-        self._ended, self._ends = threading.Event(), dict.fromkeys((LEARNER, PREDICTOR), 0)
-        tell_ends(places.metrics, self._ends)
+        self._ended, self._restarts = threading.Event(), dict.fromkeys((LEARNER, PREDICTOR), 0)
+        write_restarts(paths.metrics, self._restarts)
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """The URL of the server."""
         host, port = self._socket.getsockname()[:2]
         scheme = "http" if self._listening.certificate is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
@@ -100,56 +190,63 @@ class Supervisor:
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Serve until a signal comes, and return an exit code: 1 if a model could not learn to the end.
 
-        ``ready`` is called when it serves.
+        ``ready`` is called once the server accepts requests.
         """
         with self._signals():
-            learner = Post(self._learner, partial(self._say, LEARNER))
+            learner = WatchedProcess(self._learner, partial(self._restarting, LEARNER))
             posts = [learner]
             try:
-                while not self._ended.is_set() and not learner.child.is_open(self._places.door):
+                while not self._ended.is_set() and not learner.child.is_open(self._paths.socket):
                     self._ended.wait(0.02)
-                said = partial(self._say, PREDICTOR)
-                posts += [Post(self._predictor, said) for _ in range(self._listening.workers)]
+                restarting = partial(self._restarting, PREDICTOR)
+                posts += [WatchedProcess(self._predictor, restarting) for _ in range(self._listening.workers)]
+                log(f"serving {', '.join(self._names) or 'no model'} on {self.address}", pid=os.getpid())
                 ready()
                 while not self._ended.wait(0.1):
                     for post in posts:
                         post.watch()
             finally:
+                log("stopping: finishing requests, then writing checkpoints")
                 code = self._stop(learner.child, [post.child for post in posts[1:]])
+                log("stopped", code=code)
         return int(code != 0)
 
-    def _say(self, kind: str, child: Child) -> None:
-        """A process has ended: in the log, and for Prometheus."""
-        sys.stderr.write(f"thinstream: the {kind} process {child.pid} {_how_it_ended(child.code)}; starting it again\n")
-        self._ends[kind] += 1
-        tell_ends(self._places.metrics, self._ends)
+    def _restarting(self, role: str, child: ChildProcess) -> None:
+        """Log and count that a process has ended and will be restarted."""
+        log(f"the {role} {_how_it_ended(child.code)}; restarting it", WARNING, process=role, pid=child.pid)
+        self._restarts[role] += 1
+        write_restarts(self._paths.metrics, self._restarts)
 
-    def _learner(self) -> Child:
-        settings, self._settings = self._settings, self._settings._replace(recover=False)  # once, when it starts
-        return Child.learner(self._places, settings, self._names)
+    def _learner(self) -> ChildProcess:
+        settings, self._settings = (
+            self._settings,
+            self._settings._replace(recover=False),
+        )  # recover once, not at each restart
+        return ChildProcess.learner(self._paths, settings, self._names)
 
-    def _predictor(self) -> Child:
+    def _predictor(self) -> ChildProcess:
         listening, number = self._listening, self._socket.fileno()
         order: dict[str, Any] = listening._asdict() | {
             "role": "predictor",
-            "data": str(self._places.data),
+            "data": str(self._paths.data),
             "limits": self._limits._asdict(),
             "socket": number,
-            "mark": self._places.mark,
+            "mark": self._paths.mark,
+            "log_format": self._settings.log_format,
         }
         for name in ("tokens", "certificate", "key"):
             order[name] = None if order[name] is None else str(order[name])
-        return Child(order, (number,))
+        return ChildProcess(order, (number,))
 
-    def _stop(self, learner: Child, predictors: list[Child]) -> int:
-        """First requests end, then what was learned is written down; the learner's exit code."""
+    def _stop(self, learner: ChildProcess, predictors: list[ChildProcess]) -> int:
+        """Stop the predictors, then the learner, which writes checkpoints. Return the learner's exit code."""
         for child in predictors:
             child.ask_to_stop()
         for child in predictors:
             child.stop(self._listening.grace + 5)
         code = learner.stop()
         self._socket.close()
-        self._places.clear()
+        self._paths.clear()
         return code
 
     @contextmanager
@@ -157,41 +254,69 @@ class Supervisor:
         def end(number: int, frame: FrameType | None) -> None:
             self._ended.set()
 
-        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+        previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in previous.items():
                 signal.signal(number, handler)
 
 
 def _how_it_ended(code: int | None) -> str:
-    """In words.
+    """Describe how a process ended.
 
     >>> _how_it_ended(-9), _how_it_ended(1)
-    ('was ended by SIGKILL', 'ended with code 1')
+    ('was killed by SIGKILL', 'ended with code 1')
     """
     if code is not None and code < 0:
         with suppress(ValueError):
-            return f"was ended by {signal.Signals(-code).name}"
+            return f"was killed by {signal.Signals(-code).name}"
     return f"ended with code {code}"
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket that listens; one that processes of a killed server still hold is waited for."""
+    """Open a listening socket; retry for a while if processes of a killed server still use the port."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            found = socket.create_server((host, port), family=_family(host), backlog=2048)
+            listener = socket.create_server((host, port), family=_family(host), backlog=2048)
         except OSError as error:
             if error.errno == errno.EADDRINUSE and time.monotonic() < until:
                 time.sleep(0.1)
                 continue
-            why = error.strerror or str(error)
-            raise InvalidParameterError(f"{host}:{port} cannot be listened on: {why}") from None
-        found.set_inheritable(True)
-        return found
+            reason = error.strerror or str(error)
+            raise InvalidParameterError(
+                f"cannot listen on {host}:{port}: {reason}. Choose another --port or --host"
+            ) from None
+        listener.set_inheritable(True)
+        return listener
 
 
 def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def main() -> int:
+    """Run the role that a line on standard input describes, until standard input is closed."""
+    line = sys.stdin.buffer.readline()
+    if not line:  # the process that started this one has ended
+        return 0
+    order: dict[str, Any] = json.loads(line)
+    paths = ServerPaths(Path(order["data"]))
+    set_up(order["log_format"])
+    try:
+        if order["role"] == "learner":
+            from thinstream.serve import learner
+
+            return int(not learner.run(paths, Settings(**order["settings"]), order["names"]))
+        from thinstream.serve import predictor
+
+        predictor.run(paths, Limits(**order["limits"]), order)
+    except (ThinstreamError, OSError) as error:
+        log(str(error), ERROR)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

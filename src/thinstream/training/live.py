@@ -4,13 +4,18 @@ The checkpoint has the model and the place in the source, written in one step; t
 run that was killed goes on exactly where its last checkpoint is, whatever it had read, learned or acknowledged since.
 """
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from thinstream.batch import Position
+from thinstream.data.brokers import Following, shown
+from thinstream.data.brokers.stream import MessageStream, open_source
+from thinstream.data.options import Options
+from thinstream.data.stream import START
 from thinstream.errors import NumericalError, SourceError
 from thinstream.models.model import Model
-from thinstream.streams.brokers.stream import MessageStream
-from thinstream.streams.stream import START
+from thinstream.training.checkpoint import Checkpoints
+from thinstream.training.job import OutputFiles, Source
 from thinstream.training.run import Interrupted, Run
 
 #: Seconds between two checkpoints, unless others are asked for.
@@ -34,9 +39,9 @@ class LiveRun(Run):
         self._kept: Position | None = None  # by the last checkpoint
 
     def run(self) -> Model:
-        """Learns until the source is told to end, or a signal comes."""
+        """Learn until the source ends or a signal arrives."""
         if self.checkpoints is not None and self.state.position == START:
-            super()._checkpoint()  # to come back to
+            super()._checkpoint()  # the run returns to it if a row cannot be learned
         try:
             while True:
                 try:
@@ -46,7 +51,7 @@ class LiveRun(Run):
         except Interrupted as stopped:
             self.stopped = stopped
             return self._finished()
-        except SourceError:  # all that was learned stays: the broker may not keep these messages for long
+        except SourceError:  # save the progress, because the broker may soon remove these messages
             if self.checkpoints is not None:
                 self._checkpoint()
             raise
@@ -54,7 +59,7 @@ class LiveRun(Run):
             self.stream.close()
 
     def _leave_out(self, error: NumericalError) -> None:
-        """A row cannot be learned: all since the checkpoint is learned again without its message."""
+        """Learn all messages since the checkpoint again, without the one that cannot be learned."""
         if self.checkpoints is None or error.row < 0:
             raise error
         self.stream.refuse(error.row, str(error))
@@ -62,7 +67,7 @@ class LiveRun(Run):
         self._since = 0
 
     def clear(self) -> None:
-        """The checkpoint stays: it has the place where a later run goes on."""
+        """Keep the checkpoint, which has the position for a later run."""
 
     def _end_pass(self) -> None:
         if self.checkpoints is not None:
@@ -75,7 +80,7 @@ class LiveRun(Run):
         return self.stream.at_row(position.row + position.skip + rows)
 
     def _checkpoint(self) -> None:
-        """A checkpoint, unless nothing has come since the last; then the broker is told."""
+        """Write a checkpoint if there are new messages, and acknowledge them to the broker."""
         assert self.checkpoints is not None
         if self.state.position == self._kept:
             self.checkpoints.wrote()
@@ -87,9 +92,52 @@ class LiveRun(Run):
     def _learn(self, batch: Any, asked: Any) -> None:
         if self.stream.trouble != self._trouble:
             self._trouble = self.stream.trouble
-            again = f"{self.stream.address} is there again"
-            self.watch.said(again if self._trouble is None else f"{self._trouble}; trying again")
-        if self.stream.known.gap != self._gap:
-            self._gap = self.stream.known.gap
-            self.watch.said(f"{self._gap}; continuing ({self.stream.lost:,} messages are missing so far)")
+            restored = f"{self.stream.address}: connection restored"
+            self.watch.on_message(restored if self._trouble is None else f"{self._trouble}; trying again")
+        if self.stream.status.gap != self._gap:
+            self._gap = self.stream.status.gap
+            self.watch.on_message(f"{self._gap}; continuing ({self.stream.lost:,} messages are missing so far)")
         super()._learn(batch, asked)
+
+
+@dataclass(frozen=True)
+class BrokerSource(Source):
+    """Messages of a broker.
+
+    Parameters
+    ----------
+    addresses : list of str
+    options : Options
+        How messages are read.
+    following : Following
+        When to stop, and where to write invalid messages.
+
+    """
+
+    addresses: list[str]
+    options: Options
+    following: Following
+
+    @property
+    def name(self) -> str:
+        """The addresses, without passwords."""
+        return ", ".join(map(shown, self.addresses))
+
+    def device(self, device: str) -> str:
+        """Return the CPU unless a GPU is requested, because batches of messages are small."""
+        return "cpu" if device == "auto" else device
+
+    def open(self, model: Model) -> MessageStream:
+        """Connect to the broker. Rows with more features than the model allows are invalid."""
+        stream = open_source(self.addresses, replace(self.options, dtype=model.learner.dtype.name), self.following)
+        return stream if model.learner.grow else replace(stream, widest=model.learner.n_features)
+
+    def checkpoints(self, outputs: OutputFiles, model: Model) -> Checkpoints | None:
+        """Return the checkpoints, written each minute unless the outputs specify when."""
+        if outputs.seconds is None and outputs.every is None:
+            outputs = replace(outputs, seconds=SECONDS)
+        return super().checkpoints(outputs, model)
+
+    def run(self, stream: MessageStream, model: Model, **options: Any) -> LiveRun:
+        """Create a run without an end."""
+        return LiveRun(stream, model, **options)

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from thinstream.distributed.engines.folders import private_folder
+from thinstream.distributed.engines.launcher import private_folder
 
-MAKE = "from thinstream.distributed.engines.folders import private_folder; print(private_folder('secret-'))"
+MAKE = "from thinstream.distributed.engines.launcher import private_folder; print(private_folder('secret-'))"
 RAY = (
-    "import os; from thinstream.distributed.engines.ray import package; package._put_token(); "
+    "import os; from thinstream.distributed.engines import ray; ray._put_token(); "
     "print(os.path.dirname(os.environ['RAY_AUTH_TOKEN_PATH']))"
 )
 

@@ -1,7 +1,8 @@
-"""Processes of this machine: memory, deaths, errors, and meetings."""
+"""Processes of this machine: memory, deaths and errors."""
 
 import os
 import signal
+import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from thinstream.distributed.engines.launcher import require_reachable
 from thinstream.distributed.engines.local import LocalLauncher
-from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError
+from thinstream.errors import InvalidParameterError, WorkerLostError
 
 _memory = {}
 
@@ -71,25 +73,12 @@ class Asks:
         return self.value()
 
 
-@dataclass(frozen=True)
-class Meets:
-    number: int
-    does: str = ""
-
-    def __call__(self, exchange):
-        if self.does == "dies":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.does == "fails":
-            raise ValueError("no")
-        return exchange(f"a{self.number}"), exchange(f"b{self.number}"), exchange.host
-
-
 @pytest.fixture(scope="module")
 def launcher():
-    found = LocalLauncher(2)
-    yield found
-    found.close()
-    found.close()
+    result = LocalLauncher(2)
+    yield result
+    result.close()
+    result.close()
 
 
 def test_each_worker_is_a_process_that_remembers(launcher):
@@ -101,7 +90,7 @@ def test_each_worker_is_a_process_that_remembers(launcher):
     assert launcher.pids() == pids
 
 
-def test_what_is_shared_arrives_and_is_forgotten(launcher):
+def test_shared_values_arrive_and_are_freed(launcher):
     value = launcher.share({"x": 1})
     assert launcher.run_tasks([Asks(value), Asks(value)]) == [{"x": 1}] * 2
     assert launcher.run_tasks([Asks(value), Asks(value)]) == [{"x": 1}] * 2
@@ -110,7 +99,7 @@ def test_what_is_shared_arrives_and_is_forgotten(launcher):
     assert launcher._values == {}
 
 
-def test_a_worker_that_dies_is_replaced(launcher, tmp_path):
+def test_a_worker_that_dies_is_replaced(launcher, tmp_path, caplog):
     shared = launcher.share("still there")
     before = launcher.run_tasks([Count("b"), Asks(shared)])
     pid, _ = launcher.run_tasks([Dies(str(tmp_path / "mark")), Count("b")])
@@ -119,6 +108,7 @@ def test_a_worker_that_dies_is_replaced(launcher, tmp_path):
     os.kill(launcher.pids()[0], signal.SIGKILL)  # between two rounds
     time.sleep(0.2)
     assert launcher.run_tasks([Count("c"), Count("c")])[0][1] == 1
+    assert "worker 0 was lost (worker 0 died at its task); another one runs its task again" in caplog.text
 
 
 def test_one_that_always_dies_is_lost(tmp_path):
@@ -128,23 +118,13 @@ def test_one_that_always_dies_is_lost(tmp_path):
     launcher.close()
 
 
-def test_what_a_task_raises_is_raised_here(launcher):
-    with pytest.raises(ValueError, match="no") as found:
+def test_errors_of_tasks_are_raised_here(launcher):
+    with pytest.raises(ValueError, match="no") as result:
         launcher.run_tasks([Count("d"), Fails()])
-    assert "raised in worker 1" in found.value.__notes__
+    assert "raised in worker 1" in result.value.__notes__
 
 
-def test_meetings(launcher):
-    answers = launcher.run_together([Meets(0), Meets(1)])
-    assert answers == [(["a0", "a1"], ["b0", "b1"], "127.0.0.1")] * 2
-    with pytest.raises(ValueError, match="no"):
-        launcher.run_together([Meets(0, "fails"), Meets(1)])
-    with pytest.raises(WorkerLostError, match="worker 1 died"):
-        launcher.run_together([Meets(0), Meets(1, "dies")])
-    assert launcher.run_together([Meets(0), Meets(1)]) == answers
-
-
-def test_closing_waits_for_nobody(tmp_path):
+def test_closing_does_not_wait(tmp_path):
     launcher, errors = LocalLauncher(1, retries=0), []
 
     def run():
@@ -178,5 +158,10 @@ def test_numbers_of_workers():
             LocalLauncher(bad)
 
 
-def test_errors_are_what_they_say():
-    assert issubclass(PeerLostError, ConnectionError)
+def test_addresses_that_nothing_listens_at():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        place = f"127.0.0.1:{listening.getsockname()[1]}"
+        for address in (f"ray://{place}", place, f"spark://127.0.0.1:9,{place}", "auto", "yarn"):
+            require_reachable("Ray", address, 5.0)
+    with pytest.raises(InvalidParameterError, match=r"no Spark cluster can be reached at spark://127\.0\.0\.1:9: "):
+        require_reachable("Spark", "spark://127.0.0.1:9", 5.0)

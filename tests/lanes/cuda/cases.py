@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from thinstream.algorithms.registry import algorithms, rule_of
 from thinstream.engine.loop import Costs
 from thinstream.engine.parameters import OneOf
 from thinstream.lanes.devices import CPU_ONLY
-from thinstream.learners import Learner, algorithms
-from thinstream.learners.registry import rule_of
+from thinstream.lanes.learner import Learner
 
 
 def require_device():

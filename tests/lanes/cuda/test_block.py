@@ -9,8 +9,8 @@ from tests.lanes.cuda.cases import alone, costs_of, require_device, same_bits, s
 from tests.lanes.test_lanes import WIDTH, stream
 from thinstream.batch import Batch
 from thinstream.errors import DeviceWarning, InvalidParameterError
-from thinstream.lanes import Lanes
-from thinstream.learners import Learner
+from thinstream.lanes.lanes import Lanes
+from thinstream.lanes.learner import Learner
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.gpu]
 

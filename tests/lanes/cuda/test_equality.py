@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from tests.lanes.cuda.cases import alone, costs_of, require_device, same_bits, spread, uses_mathematics, variants
+from tests.lanes.cuda.cases import (
+    alone,
+    costs_of,
+    require_device,
+    same_bits,
+    spread,
+    uses_mathematics,
+    variants,
+)
 from tests.lanes.test_lanes import WIDTH, stream
 from thinstream.batch import Batch
-from thinstream.lanes import Lanes
+from thinstream.lanes.lanes import Lanes
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.gpu]
 LANES = 3

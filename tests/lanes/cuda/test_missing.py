@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from thinstream.errors import InvalidParameterError, MissingPackageError
-from thinstream.lanes import Lanes, devices
+from thinstream.lanes import devices
 from thinstream.lanes.devices import chosen_device
+from thinstream.lanes.lanes import Lanes
 
 
 def test_without_the_package(monkeypatch):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.lanes.cuda.cases import variants
-from thinstream.learners import find
-from thinstream.learners.registry import rule_of
+from thinstream.algorithms.registry import find, rule_of
 
 
 @pytest.fixture
@@ -123,10 +122,10 @@ def test_what_was_compiled_for_the_cpu_is_none_of_the_kernels(to_ptx, monkeypatc
     from numba.cuda import types
 
     from tests.lanes.test_lanes import WIDTH, stream
-    from thinstream.lanes import Lanes
     from thinstream.lanes import loop as lanes_loop
     from thinstream.lanes.block import with_floats
     from thinstream.lanes.cuda.team import team
+    from thinstream.lanes.lanes import Lanes
 
     monkeypatch.setattr(lanes_loop, "_LOOPS", {})
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # so that numba is told, and compiles
@@ -142,8 +141,7 @@ def test_kernels_are_kept(to_ptx, monkeypatch, tmp_path):
     from numba.cuda.descriptor import cuda_target
     from numba.cuda.dispatcher import _Kernel
 
-    from thinstream.lanes.cuda.keeping import KeptKernels
-    from thinstream.lanes.cuda.package import unfused
+    from thinstream.lanes.cuda.package import KeptKernels, unfused
 
     def doubled(out):
         out[0] *= 2

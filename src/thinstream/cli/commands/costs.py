@@ -1,11 +1,9 @@
-"""``thinstream costs``: what telling a learner the costs is worth, over all trade-offs, in one pass."""
+"""``thinstream costs``: compare cost-sensitive models with one that ignores costs, over all trade-offs."""
 
 from typing import Annotated, Any
 
-import typer
-
-from thinstream.cli.declared import option
-from thinstream.cli.options import Algorithm, Data, Output, Reading, Study
+from thinstream.cli.options import Algorithm, Data, Output, Reading, Study, option
+from thinstream.errors import InvalidParameterError
 
 
 def costs(
@@ -14,28 +12,29 @@ def costs(
     output: Output,
     study: Study,
     parameters: dict[str, Any],
-    algorithm: Algorithm = "arcsogd",
+    algorithm: Algorithm = "arow",
     weights: Annotated[
         str | None,
-        option("Weights of the positives, α_p and c_p, as in 0.5,0.9,0.99 (default 0.05, 0.1 … 0.95).", "Sweep"),
+        option("Weights of the positives (α_p and c_p), such as 0.5,0.9,0.99 (default: 0.05,0.1,…,0.95).", "Sweep"),
     ] = None,
     ratio: Annotated[
         float | None,
-        option("Negatives per positive, for ρ of the sum (default: of the first 10,000 rows).", "Sweep"),
+        option("Negatives per positive, for ρ of the weighted sum (default: from the first 10,000 rows).", "Sweep"),
     ] = None,
 ) -> None:
-    """Draw cost curves: how models told the weights they are judged by compare with one that is not told.
+    """Draw cost curves: compare models that know the costs with one that does not (paper P3, Figs 3 and 4).
 
-    Paper P3, Figs 3 and 4. At weight w a model learns with ρ = w/(1-w) times the negatives per positive, and is judged
-    by w·sensitivity + (1-w)·specificity; another with ρ = w/(1-w), judged by w·false negatives + (1-w)·false positives,
-    here per 100 rows. All are progressive: each row is scored before it is learned.
+    For each weight w, two models learn in the same pass. One has ρ = w/(1-w) times the negatives per positive. Its
+    metric is w·sensitivity + (1-w)·specificity. The other has ρ = w/(1-w). Its metric is w·false negatives +
+    (1-w)·false positives per 100 rows. All metrics are progressive: each row is predicted before it is learned.
+    "constant" is the better of always predicting positive and always predicting negative.
     """
     from thinstream.cli import studies
     from thinstream.cli.io import look_first
-    from thinstream.cli.render import remark_on_labels, report_skipped, show_json_rows, write_csv, write_table
-    from thinstream.tune.cost_curves import WEIGHTS, study_costs
-    from thinstream.tune.text_tables import cost_table
-    from thinstream.tune.trials import Trial
+    from thinstream.cli.render import report_skipped, say, show_json_rows, warn_of_labels, write_csv, write_table
+    from thinstream.tuning.cost_curves import WEIGHTS, study_costs
+    from thinstream.tuning.figures import cost_table
+    from thinstream.tuning.study import Trial
 
     studies.require_online(algorithm)
     tried = _parse_weights(weights) or WEIGHTS
@@ -51,7 +50,7 @@ def costs(
         )
     table: dict[str, Any] = {"weight": curves.cost.weights}
     for curve in (curves.weighted_sum, curves.cost):
-        table |= {f"{curve.metric}_{name}": each for name, each in curve.columns().items() if name != "weights"}
+        table |= {f"{curve.metric}_{name}": column for name, column in curve.columns().items() if name != "weights"}
     if study.csv is not None:
         write_csv(study.csv, table)
     if study.plot is not None:
@@ -62,13 +61,23 @@ def costs(
         show_json_rows(table)
         return
     write_table(*cost_table(curves), None)
-    studies.say_places(study, None)
+    flat = curves.weighted_sum.flat_from
+    if flat is not None:
+        reason = (
+            "costs only raise the margin of positive rows, and no row reaches it. Pass -a arow or a larger --gamma"
+            if curves.algorithm == "ARCSOGD"
+            else "higher costs no longer change its predictions"
+        )
+        say(f"thinstream: {curves.algorithm} predicts the same at all weights from {flat:g} on: {reason}")
+    studies.show_files(study, None)
     report_skipped(stream, output.quiet)
-    remark_on_labels(curves.rows, curves.positives, curves.looks_sorted)
+    warn_of_labels(curves.rows, curves.positives, curves.looks_sorted)
 
 
 def _parse_weights(text: str | None) -> tuple[float, ...]:
     try:
         return () if text is None else tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise typer.BadParameter(f"--weights must be numbers between 0 and 1 as in 0.5,0.9, got {text!r}") from None
+        raise InvalidParameterError(
+            f"--weights must be numbers between 0 and 1, such as 0.5,0.9, got {text!r}"
+        ) from None

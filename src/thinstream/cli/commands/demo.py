@@ -1,20 +1,19 @@
-"""``thinstream demo``: P0's synthetic experiment."""
+"""``thinstream demo``: an example on text that every installation has."""
 
 from typing import Annotated
 
-import typer
+from thinstream.cli.options import option
 
 
 def demo(
-    rows: Annotated[int, typer.Option(min=10, help="Length of the training stream.")] = 100_000,
-    seed: Annotated[int, typer.Option(help="Of the generated stream.")] = 0,
-    out: Annotated[str, typer.Option("--out", "-o", help="Where the picture goes (.png or .svg).")] = "demo.png",
+    folder: Annotated[
+        str, option("The folder for texts, models and charts.", None, "--folder", "-o", show_default=True)
+    ] = "thinstream-demo",
 ) -> None:
-    """Run the synthetic experiment of paper P0: a table, and the sparsity-error curve as a picture."""
-    from thinstream.cli.io import require_writable
-    from thinstream.cli.terminal import keep_going
+    """Train, evaluate and thin a model that predicts the library of a docstring.
+
+    The texts are the docstrings of the installed NumPy, SciPy and scikit-learn. The demo prints each command it runs.
+    """
     from thinstream.demo import run
 
-    require_writable(out)
-    keep_going()
-    run(rows, seed, out)
+    run(folder)

@@ -1,11 +1,9 @@
-"""``thinstream diagnose``: what is numerically wrong with a model."""
+"""``thinstream diagnose``: find numerical problems of a model."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from thinstream.cli.options import Data, ModelFile, Output, Reading
+from thinstream.cli.options import Data, ModelFile, Output, Reading, option
 
 if TYPE_CHECKING:
     from thinstream.batch import Batch
@@ -16,28 +14,28 @@ def diagnose(
     reading: Reading,
     output: Output,
     model: ModelFile,
-    rows: Annotated[int, typer.Option(help="Examples looked at, the first ones.", min=1)] = 20_000,
+    rows: Annotated[int, option("The number of rows to use, from the start.", min=1, show_default=True)] = 20_000,
 ) -> None:
-    """Look for numerical trouble of a model on labelled examples like those it learned from.
+    """Find numerical problems of a model, on labeled rows like its training data.
 
-    Weights too small to count beside others, a model that grows without getting better, scores that run away: what was
-    found, and what can be done.
+    It reports weights that are too small to matter, models that grow without improving, and scores that diverge, with
+    advice for each.
     """
-    from thinstream import stability
+    from thinstream import diagnostics
     from thinstream.cli.io import score_data
     from thinstream.cli.render import show_json
 
-    found, stream, _ = score_data(data, reading, model, labels=True)
+    fitted, stream, _ = score_data(data, reading, model, labels=True)
     batch = first(stream.batches(), rows)
-    said = stability.diagnose(found.learner, batch, batch.y)
+    diagnosis = diagnostics.diagnose(fitted.learner, batch, batch.y)
     if output.json:
-        show_json({"model": said.name, "findings": [finding._asdict() for finding in said.findings]})
+        show_json({"model": diagnosis.name, "findings": [finding._asdict() for finding in diagnosis.findings]})
     else:
-        print(said)
+        print(diagnosis)
 
 
 def first(batches: Iterable["Batch"], rows: int) -> "Batch":
-    """The first rows of a stream as one batch."""
+    """Return the first rows of a stream as one batch."""
     from thinstream.batch import Batch
     from thinstream.errors import InvalidInputError
 
@@ -49,5 +47,5 @@ def first(batches: Iterable["Batch"], rows: int) -> "Batch":
         if rows <= 0:
             break
     if not sum(map(len, parts)):
-        raise InvalidInputError("there is no example in the data")
+        raise InvalidInputError("the data has no rows")
     return Batch.concatenate(parts)

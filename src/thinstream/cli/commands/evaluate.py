@@ -1,14 +1,24 @@
-"""``thinstream evaluate``: how good a model is on labelled examples."""
+"""``thinstream evaluate``: measure a model on labeled rows."""
 
 from pathlib import Path
 from typing import Annotated
 
-from thinstream.cli.declared import Given, option
-from thinstream.cli.options import OUTPUT, Data, Judging, Metrics, ModelFile, Output, Reading, parse_metrics
+from thinstream.cli.options import (
+    OUTPUT,
+    Data,
+    Judging,
+    Metrics,
+    ModelFile,
+    Output,
+    Reading,
+    Specified,
+    option,
+    parse_metrics,
+)
 
 
 def evaluate(
-    given: Given,
+    specified: Specified,
     data: Data,
     reading: Reading,
     output: Output,
@@ -16,24 +26,24 @@ def evaluate(
     judging: Judging,
     metrics: Metrics = None,
     plot: Annotated[
-        Path | None,
-        option("Draw precision, recall, ROC and calibration into this file (.png or .svg).", OUTPUT),
+        Path | None, option("Draw precision, recall, ROC and calibration curves to this file (.png or .svg).", OUTPUT)
     ] = None,
 ) -> None:
-    """Measure a model on labelled examples, without learning from them.
+    """Measure a model on labeled rows without learning from them.
 
-    A row is called positive if its score is above the model's threshold. --json has the curves that --plot draws.
+    A row is predicted positive if its score is above the model's threshold. --json also prints the curves that --plot
+    draws.
     """
     import numpy as np
 
     from thinstream.cli.io import require_not_input, require_outputs, score_data
-    from thinstream.cli.render import report_skipped, report_unknown, show_json, threshold_in_words
+    from thinstream.cli.render import describe_threshold, report_skipped, report_unknown, show_json
     from thinstream.cli.terminal import printable
+    from thinstream.data.labels import GrowingClasses
     from thinstream.errors import InvalidInputError
-    from thinstream.evaluate.curves import curves_of
-    from thinstream.evaluate.growing import KnownProgress, progress_for
-    from thinstream.evaluate.showing import describe
-    from thinstream.learners.growing_classes import GrowingClasses
+    from thinstream.training.formatting import describe
+    from thinstream.training.metrics import KnownProgress, progress_for
+    from thinstream.training.threshold import curves_of
 
     if plot is not None:
         from thinstream.plotting import check_picture
@@ -44,23 +54,24 @@ def evaluate(
     found, stream, scored = score_data(data, reading, model, labels=True)
     classes = found.classes
     asked = parse_metrics(metrics, classes)
-    asked += [name for name, by in (("sum", "alpha_p"), ("cost", "cost_p")) if by in given]
-    progress = KnownProgress(len(classes)) if classes.grow else progress_for(classes, found.threshold)
+    asked += [name for name, by in (("sum", "alpha_p"), ("cost", "cost_p")) if by in specified]
+    progress = progress_for(classes, found.threshold, found.has_probabilities)
+    progress = KnownProgress(len(classes)) if classes.grow else progress
     for batch, scores in scored:
         y = batch.require_labels("evaluate on")
-        if isinstance(classes, GrowingClasses):  # a class the model has not met is never called
+        if isinstance(classes, GrowingClasses):  # a class that the model does not know is never predicted
             classes, y = classes.numbered(stream.classes, y)
             more = len(classes) - scores.shape[1]
             scores = np.pad(scores, ((0, 0), (0, more)), constant_values=np.finfo(scores.dtype).min)
         progress.update(scores, y, batch.weights)
     if not progress.rows:
-        raise InvalidInputError(f"{', '.join(data)}: there is no example in it")
+        raise InvalidInputError(f"{', '.join(data)}: the data has no rows")
     report_skipped(stream, output.quiet)
     report_unknown(stream, output.quiet)
     report = progress.report(judging.tradeoff())
     labels = [printable(str(label)) for label in classes]
     if plot is not None:
-        from thinstream.evaluate.picture import draw_curves
+        from thinstream.training.picture import draw_curves
 
         title = f"{found.learner.algorithm.name} on {', '.join(data)}"
         draw_curves(progress, labels, title, plot, probabilities=found.has_probabilities)
@@ -70,6 +81,6 @@ def evaluate(
     else:
         print(describe(report, labels, asked))
         if found.threshold:
-            print(f"{'threshold':<18} {threshold_in_words(found)}")
+            print(f"{'threshold':<18} {describe_threshold(found)}")
         if plot is not None:
-            print(f"{'picture':<18} {plot}")
+            print(f"{'chart':<18} {plot}")

@@ -1,86 +1,129 @@
-"""``thinstream inspect``: what is in a model file."""
+"""``thinstream inspect``: show a model file, or the inferred schema of a data file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from thinstream.cli.options import argument, option
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from thinstream.models.exports import LinearModel
+    from thinstream.export import LinearModel
     from thinstream.models.model import Model
 
-#: What facts are called for people, where that is not their name.
-CALLED = {"grade": "state", "top_by": "shown by"}
-GRADES = {"full state": "full: it can go on learning", "weights only": "weights only: it predicts and cannot learn on"}
+#: Titles of facts, if they differ from their names.
+TITLES = {"grade": "state", "top_by": "sorted by"}
+GRADES = {"full state": "full: can continue to learn", "weights only": "weights only: cannot continue to learn"}
 ORDERS = {
-    "importance": "importance, |weight| times the root of how large and frequent the feature was, as thin has it",
-    "weight": "|weight|, as the model does not know how often features occurred",
+    "importance": "importance: |weight| times the root of the sum of squared values, as in thinstream thin",
+    "weight": "|weight|, because the model does not store how often features occurred",
 }
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
-    top: Annotated[int, typer.Option("--top", "-n", min=0, help="Weights shown, the most important first.")] = 20,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the weights to this file (.png or .svg).", show_default=False)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Report in JSON.")] = False,
+    model: Annotated[Path, argument("A model file, or a data file, to show its inferred columns.")],
+    top: Annotated[
+        int,
+        option(
+            "The number of weights to show, the most important first.", None, "--top", "-n", min=0, show_default=True
+        ),
+    ] = 20,
+    plot: Annotated[Path | None, option("Draw a chart of the weights to this file (.png or .svg).")] = None,
+    label: Annotated[str, option("The label column (or key) of a data file.", show_default=True)] = "label",
+    as_json: Annotated[bool, option("Report in JSON.", None, "--json")] = False,
 ) -> None:
-    """Show a model: how it was trained, its sparsity, its most important weights, those that thin would keep."""
-    from thinstream.cli.known_names import known_names
+    """Show a model: how it was trained, its sparsity, and its most important features.
+
+    The weight of a feature is the mean effect of one unit on the scores of the rows that have the feature. Products of
+    features that the model has learned have names such as age × income.
+
+    For a data file (with an extension such as .csv), show the format, the classes and the role of each column, as
+    'thinstream train' infers them.
+    """
     from thinstream.cli.render import show_json
     from thinstream.cli.terminal import printable
-    from thinstream.models.exports import LinearModel
+    from thinstream.data.formats import has_format
+    from thinstream.export import LinearModel
+    from thinstream.models.explain import known_names
     from thinstream.models.file import read
 
-    found = read(model)
-    linear = LinearModel.of(found)
+    if has_format(str(model)):
+        _show_schema(model, label, as_json=as_json)
+        return
+    fitted = read(model)
+    linear = LinearModel.of(fitted)
     if plot is not None:
-        from thinstream.models.picture import draw
+        from thinstream.export.picture import draw
 
         draw(linear, plot)
-    order, by = _order(found, linear)
-    facts = _facts(found, linear) | {"top_by": by}
-    features = _features(linear, order[:top], {**known_names(found), **linear.names})
+    order, by = _order(fitted, linear)
+    facts = _facts(fitted, linear) | {"top_by": by}
+    names_by_number = {**known_names(fitted), **linear.names}
+    if linear.products is not None:
+        names_by_number |= linear.products.names(linear.effects.indices[order], names_by_number)
+    features = _features(linear, order[:top], names_by_number)
     if as_json:
-        from thinstream.blend.serving import blends_of
-        from thinstream.cli.lanes import lanes_of
+        from thinstream.cli.render import lanes_of
 
-        exact: dict[str, Any] = {"lanes": lanes_of(found)} if blends_of(found.learner) else {}
-        exact |= {"parameters": dict(found.learner.parameters), "classes": list(found.classes)}
-        show_json({**facts, **exact, "feature_space": found.feature_space, "top": features})
+        exact: dict[str, Any] = {"lanes": lanes_of(fitted)} if fitted.blends else {}
+        exact |= {"parameters": dict(fitted.learner.parameters), "classes": list(fitted.classes)}
+        show_json({**facts, **exact, "feature_space": fitted.feature_space, "top": features})
         return
-    for name, value in (facts | _for_people(found, facts)).items():
-        print(printable(f"{CALLED.get(name, name).replace('_', ' '):<20} {value}"))
+    for name, value in (facts | _for_people(fitted, facts)).items():
+        print(printable(f"{TITLES.get(name, name).replace('_', ' '):<20} {value}"))
     if features:
-        head = "feature" if found.names or found.feature_space.get("hashing") else "feature (column, the first is 0)"
-        names = {name: name for name in features[0]} | {"feature": head, "name": None}
-        wide = max([len(str(feature.get("class", ""))) for feature in (names, *features)])
-        print(f"\n{_line(names, wide)}")
+        has_names = fitted.names or fitted.feature_space.get("hashing")
+        title = "feature" if has_names else "feature (column number, from 0)"
+        head = {name: name for name in features[0]} | {"feature": title, "name": None}
+        class_width = max(len(str(feature.get("class", ""))) for feature in (head, *features))
+        name_width = max(len(printable(_name(feature))) for feature in (head, *features))
+        print(f"\n{_line(head, class_width, name_width)}")
     for feature in features:
-        print(printable(_line(feature, wide)))
-    if features and found.feature_space.get("hashing") and not any(feature["name"] for feature in features):
-        print("\nnames of hashed features were not kept: train with --names N, or with --max-features N")
+        print(printable(_line(feature, class_width, name_width)))
+    if features and fitted.feature_space.get("hashing") and not any(feature["name"] for feature in features):
+        print("\nThe model has no names of hashed features. Train with --names N or --max-features N to store them")
     if plot is not None:
-        print(f"\nthe picture is in {plot}")
+        print(f"\nwrote a chart to {plot}")
+
+
+def _show_schema(path: Path, label: str, *, as_json: bool) -> None:
+    """Print what is inferred about a file of rows."""
+    from thinstream.cli.render import show_json
+    from thinstream.cli.terminal import printable
+    from thinstream.data.column_inference import schema_lines
+    from thinstream.data.formats import format_of
+    from thinstream.data.opening import infer_options
+    from thinstream.data.options import Options
+
+    inferred = infer_options(path, Options(label=label))
+    if not inferred.schema:  # usually because there is no label column
+        inferred = infer_options(path, Options(label=label, labels=False))
+    name, classes, schema = format_of(str(path)), inferred.options.classes, inferred.schema
+    if as_json:
+        show_json({"format": name, "classes": classes, "columns": [column._asdict() for column in schema]})
+        return
+    print(f"{'format':<20} {name}")
+    if classes is not None:
+        print(printable(f"{'classes':<20} {', '.join(map(str, classes))}"))
+    if schema:
+        print()
+    for line in schema_lines(schema) if schema else ():
+        print(printable(line))
 
 
 def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
-    """What is to be said of it, by name; what has no value is left out."""
-    from thinstream.blend.serving import blends_of
-    from thinstream.cli.lanes import largest_shares
+    """Return the facts to show, by name, without those that have no value."""
+    from thinstream.cli.render import largest_shares
 
     learner, models, labels = model.learner, list(model.learner.models), list(map(str, model.classes))
-    costs, positives = [one.costs for one in models], [one.n_positives for one in models]
-    updates, intercepts = [one.n_updates for one in models], linear.intercepts.tolist()
+    costs, positives = [output.costs for output in models], [output.n_positives for output in models]
+    updates, intercepts = [output.n_updates for output in models], linear.intercepts.tolist()
     if linear.is_binary:
         classes, shown = f"{labels[0]} (negative), {labels[1]} (positive)", costs[0][:2]
         counts = {"positives": positives[0], "updates": updates[0]}
     else:
-        classes, shown = f"{', '.join(labels)} (one-vs-rest)", [each.positive for each in costs]
+        classes, shown = f"{', '.join(labels)} (one-vs-rest)", [cost.positive for cost in costs]
         counts = {"examples_of_each": positives, "updates": updates}
     facts = {
         "algorithm": linear.algorithm,
@@ -88,17 +131,17 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         "classes": classes,
         "grade": "weights only" if learner.weights_only else "full state",
         "precision": learner.dtype.name,
-        "lanes": largest_shares(model) if blends_of(learner) else None,
+        "lanes": largest_shares(model) if model.blends else None,
         "threshold": model.threshold or None,
         "class_costs": "balanced" if costs[0].balanced else ", ".join(f"{cost:g}" for cost in shown),
         "examples": learner.t,
         **counts,
         "progressive_error": (model.report or {}).get("error"),
-        "features": linear.n_features,
+        "features": linear.n_inputs,
         "budget": _budget(model),
         "feature_space": model.feature_space,
-        **{name: kind for name, kind in model.preparation.kinds.items() if kind is not None},
-        "vectors": ", ".join(vector.words for vector in linear.vectors) if linear.beside else None,
+        **{name: choice for name, choice in model.preparation.kinds.items() if choice is not None},
+        "vectors": ", ".join(vector.words for vector in linear.vectors) if linear.others else None,
         "non_zeros": linear.nnz,
         **_sparsity(model, linear),
         "intercept": intercepts[0] if linear.is_binary else intercepts,
@@ -107,36 +150,33 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
 
 
 def _budget(model: "Model") -> dict[str, int] | None:
-    """Of a model that keeps some features: how many there are, at most, and at which sight one is admitted."""
-    from thinstream.budget.learner import BudgetLearner
-
-    learner = model.learner
-    if not isinstance(learner, BudgetLearner):
+    """Return the number of kept features, their limit, and the occurrence that admits a feature."""
+    table = model.budget_table
+    if table is None:
         return None
-    table = learner.table
     return {"kept": len(table.used), "max_features": table.max_features, "admit": table.admit}
 
 
 def _for_people(model: "Model", facts: dict[str, Any]) -> dict[str, str]:
-    """Those of the facts that JSON has in full, in percent, rounded or in words."""
-    from thinstream.cli.render import threshold_in_words
-    from thinstream.evaluate.showing import percent
-    from thinstream.models.feature_words import in_words
+    """Return facts as text: shares in percent, rounded numbers and descriptions."""
+    from thinstream.cli.render import describe_threshold
+    from thinstream.models.model import describe_space
+    from thinstream.training.formatting import percent
 
     shares = ("progressive_error", "sparsity", "hash_space_sparsity")
-    found = {name: f"{percent(facts[name])} %" for name in shares if name in facts}
-    found |= {"threshold": threshold_in_words(model)} if "threshold" in facts else {}
+    texts = {name: f"{percent(facts[name])}%" for name in shares if name in facts}
+    texts |= {"threshold": describe_threshold(model)} if "threshold" in facts else {}
     if budget := facts.get("budget"):
-        kept, most, sight = budget["kept"], budget["max_features"], budget["admit"]
-        found["budget"] = f"{kept:,} of {most:,} features are kept, each from its sight number {sight} on"
+        kept, limit, occurrence = budget["kept"], budget["max_features"], budget["admit"]
+        texts["budget"] = f"{kept:,} of {limit:,} features, each admitted at occurrence {occurrence}"
     intercepts = facts["intercept"] if isinstance(facts["intercept"], list) else [facts["intercept"]]
-    space = in_words(model.feature_space) if model.feature_space else "column numbers, from 0"
-    found |= {"grade": GRADES[facts["grade"]], "top_by": ORDERS[facts["top_by"]]}
-    return {**found, "feature_space": space, "intercept": ", ".join(f"{value:.6g}" for value in intercepts)}
+    space = describe_space(model.feature_space) if model.feature_space else "column numbers, from 0"
+    texts |= {"grade": GRADES[facts["grade"]], "top_by": ORDERS[facts["top_by"]]}
+    return {**texts, "feature_space": space, "intercept": ", ".join(f"{value:.6g}" for value in intercepts)}
 
 
 def _sparsity(model: "Model", linear: "LinearModel") -> dict[str, Any]:
-    """Shares of weights that are 0: of hashed features of those met, and of all numbers there are to hash into."""
+    """Return the share of zero weights. With hashing, also for the weights of features that occurred."""
     nnz, met = linear.nnz, model.n_weights_met
     of_all = 1.0 - nnz / linear.n_weights if linear.n_weights else None
     if "hashing" not in model.feature_space:
@@ -145,37 +185,39 @@ def _sparsity(model: "Model", linear: "LinearModel") -> dict[str, Any]:
 
 
 def _order(model: "Model", linear: "LinearModel") -> tuple["NDArray[np.intp]", str]:
-    """Places of the weights of all vectors, the most important first, and what they are ordered by."""
+    """Return the positions of the weights, the most important first, and the measure of importance."""
     import numpy as np
 
-    from thinstream.thinning import importance_at
+    from thinstream.models.importance import effect_importance
 
-    vector, numbers = linear.together()
-    found, is_known = importance_at(model.learner, vector.indices, vector.rows, numbers)
-    return np.argsort(-found, kind="stable"), "importance" if is_known else "weight"
+    vector = linear.effects
+    importance, is_known = effect_importance(model.learner, vector.indices, vector.rows, vector.weights)
+    return np.argsort(-importance, kind="stable"), "importance" if is_known else "weight"
 
 
 def _features(linear: "LinearModel", order: "NDArray[np.intp]", names: dict[int, str]) -> list[dict[str, Any]]:
-    """The features of the weights in these places; of more than two classes with the class they speak for."""
-    vector, numbers = linear.together()
-    cells = zip(*(array[order].tolist() for array in (*vector[:3], numbers)), strict=True)
+    """Return the features of the weights at these positions. With more than two classes, each has its class."""
+    cells = zip(*(array[order].tolist() for array in linear.effects[:3]), strict=True)
     return [
         {
             "feature": j,
             "name": names.get(j),
             **({} if linear.is_binary else {"class": linear.classes[k]}),
-            **({"of": linear.vectors[which].words} if linear.beside else {}),
             "weight": weight,
         }
-        for j, k, weight, which in cells
+        for j, k, weight in cells
     ]
 
 
-def _line(feature: dict[str, Any], wide: int) -> str:
-    """A line of the table, or its head, with so much room for classes."""
+def _name(feature: dict[str, Any]) -> str:
+    return str(feature["feature"] if feature["name"] is None else feature["name"])
+
+
+def _line(feature: dict[str, Any], class_width: int, name_width: int) -> str:
+    """Return a line of the table, or its header."""
+    from thinstream.cli.terminal import printable
+
     weight = feature["weight"]
-    label = f" {feature['class']!s:<{max(wide, 20)}}" if "class" in feature else ""
+    label = f" {feature['class']!s:<{max(class_width, 20)}}" if "class" in feature else ""
     shown = f"{weight:>14}" if isinstance(weight, str) else f"{weight:>14.6g}"
-    of = f"  {feature['of']}" if "of" in feature else ""
-    name = feature["feature"] if feature["name"] is None else feature["name"]
-    return f"{name!s:<40}{label} {shown}{of}"
+    return f"{printable(_name(feature)):<{max(name_width + 1, 40)}}{label} {shown}"

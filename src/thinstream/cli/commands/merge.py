@@ -1,23 +1,23 @@
-"""``thinstream merge``: models trained on shards become one."""
+"""``thinstream merge``: merge models that were trained on shards."""
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from thinstream.cli.options import argument, option
 
 
 def merge(
-    models: Annotated[list[Path], typer.Argument(help="Model files, saved in full.", show_default=False)],
-    out: Annotated[Path, typer.Option("--model", "-m", help="Where the merged model goes.", show_default=False)],
+    models: Annotated[list[Path], argument("Model files, saved without --weights-only.")],
+    out: Annotated[Path, option("The file of the merged model.", None, "--model", "-m")],
     average: Annotated[
-        bool, typer.Option("--average", help="Average where an algorithm has no rule of its own, instead of refusing.")
+        bool, option("Average the weights if the algorithm has no merge rule.", None, "--average")
     ] = False,
-    weights_only: Annotated[bool, typer.Option("--weights-only", help="Save non-zero weights only.")] = False,
+    weights_only: Annotated[bool, option("Save non-zero weights only.", None, "--weights-only")] = False,
 ) -> None:
-    """Merge models that learned from disjoint parts of a stream, by the rule of their algorithm.
+    """Merge models that learned disjoint parts of a stream, with the merge rule of their algorithm.
 
-    They must agree in algorithm, parameters, costs, classes, features and how their data was read. The order does not
-    matter.
+    The models must have the same algorithm, parameters, costs, classes, features and reading options. Their order does
+    not matter.
     """
     from itertools import combinations
 
@@ -29,10 +29,10 @@ def merge(
     require_not_input(out, *models)
     for path, twin in combinations([path for path in models if path.exists()], 2):
         if path.samefile(twin):
-            raise MergeError(f"{path} and {twin} are the same file: its examples would count twice")
+            raise MergeError(f"{path} and {twin} are the same file, and its examples would count twice")
     first, *others = (read(path) for path in models)
     for path, other in zip(models[1:], others, strict=True):
-        growing = first.classes.grow and other.classes.grow  # classes may have come in some only
+        growing = first.classes.grow and other.classes.grow  # each model may know different classes
         for what, one, two in (
             ("classes", first.classes, first.classes if growing else other.classes),
             ("feature space", first.feature_space, other.feature_space),

@@ -1,13 +1,14 @@
-"""``thinstream models``: the models of a server, their versions and challengers."""
+"""``thinstream models``: manage the models of a server, their versions and challengers."""
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
-from thinstream.cli.declared import argument, option
-from thinstream.cli.tokens import TokenFile, advice_for, token_of
-from thinstream.errors import InvalidParameterError
+from thinstream.cli.options import TokenFile, advice_for, argument, option, token_of
+from thinstream.cli.terminal import printable
+from thinstream.errors import InvalidParameterError, listed
 
-#: What may be done, and the words that follow it.
+#: Actions, and the arguments that follow them.
 ACTIONS = {
     "list": "[MODEL]",
     "show": "MODEL VERSION",
@@ -25,44 +26,44 @@ def models(
     action: Annotated[str, argument(f"One of {', '.join(ACTIONS)}.")],
     words: Annotated[
         list[str] | None,
-        argument("A model's name, then versions (numbers, now) or the name of a challenger.", metavar="[NAME]..."),
+        argument("The name of a model, then versions (numbers or now) or a challenger.", metavar="NAME"),
     ] = None,
-    url: Annotated[str, option("The server.", None, show_default=True)] = "http://127.0.0.1:8000",
+    url: Annotated[str, option("The address of the server.", None, show_default=True)] = "http://127.0.0.1:8000",
     token: TokenFile = None,
     algorithm: Annotated[
-        str | None, option("A fresh challenger of this algorithm.", _CHALLENGER, "--algorithm", "-a")
+        str | None, option("Add a new model with this algorithm as a challenger.", _CHALLENGER, "--algorithm", "-a")
     ] = None,
     set: Annotated[  # noqa: A002 (the option's word)
-        list[str] | None, option("A parameter of it: NAME=VALUE. May be given again.", _CHALLENGER, "--set")
+        list[str] | None, option("A parameter of the new model: NAME=VALUE. Repeatable.", _CHALLENGER, "--set")
     ] = None,
-    json: Annotated[bool, option("Write JSON.", None, "--json")] = False,
+    json: Annotated[bool, option("Print JSON.", None, "--json")] = False,
 ) -> None:
-    """List the models of a server, keep, compare and go back to versions, and let others challenge and replace them.
+    """List the models of a server, save, compare and restore versions, and add and promote challengers.
 
-    list: models, or the versions and challengers of one. keep: the model of now as a version. rollback: go back to a
-    version, and learn on from it. challenge: a model file, or a fresh model (--algorithm), learns along and does not
-    answer. promote: it answers from now on. What happens is in the model's journal, as rows are: once, in order.
+    list shows all models, or the versions and challengers of one. show and compare print versions. keep saves the model
+    as a version. rollback continues from a version. challenge adds a model file, or a new model (--algorithm), that
+    learns the same rows but does not serve predictions. promote replaces the model by a challenger. withdraw removes a
+    challenger. The server records each change in the journal of the model.
     """
     from thinstream.cli.render import show_json
 
     _check(action, words or [])
     if action != "challenge" and (algorithm or set):
-        raise InvalidParameterError("--algorithm and --set are for challenge")
-    from thinstream.client import Client, ServerError
+        raise InvalidParameterError("--algorithm and --set can only be used with challenge")
+    from thinstream.serve.client import Client, ServerError
 
     try:
         with Client(url, token=token_of(token)) as client:
-            found = _asked(client, action, words or [], algorithm, set or [])
+            response = _request(client, action, words or [], algorithm, set or [])
     except ServerError as error:
         raise ServerError(0, f"{error}{advice_for(error.status)}") from None
     if json:
-        show_json(found)
+        show_json(response)
     else:
-        _show(action, found)
+        _show(action, response)
 
 
-def _asked(client: Any, action: str, words: list[str], algorithm: str | None, parameters: list[str]) -> Any:
-    """What the server says to it."""
+def _request(client: Any, action: str, words: list[str], algorithm: str | None, parameters: list[str]) -> Any:
     if action == "challenge":
         return _challenge(client, words, algorithm, parameters)
     if action == "list":
@@ -74,30 +75,26 @@ def _asked(client: Any, action: str, words: list[str], algorithm: str | None, pa
 
 def _check(action: str, words: list[str]) -> None:
     if action not in ACTIONS:
-        raise InvalidParameterError(f"an action is {', '.join(ACTIONS)}; got {action!r}")
+        raise InvalidParameterError(f"the action must be {listed(ACTIONS)}, got {action!r}")
     wanted = ACTIONS[action].split()
     needed = [word for word in wanted if not word.startswith("[")]
     if not len(needed) <= len(words) <= len(wanted):
         raise InvalidParameterError(
-            f"thinstream models {action} {ACTIONS[action]}: got {len(words)} words after {action}"
+            f"the arguments must be 'thinstream models {action} {ACTIONS[action]}', got {len(words)} after {action}"
         )
 
 
 def _listed(client: Any, words: list[str]) -> dict[str, Any]:
-    names = words or [each["name"] for each in client.models()]
-    found = {}
-    for name in names:
-        found[name] = client.versions(name) | client.challengers(name)
-    return found
+    names = words or [model["name"] for model in client.models()]
+    return {name: client.versions(name) | client.challengers(name) for name in names}
 
 
 def _challenge(client: Any, words: list[str], algorithm: str | None, parameters: list[str]) -> dict[str, Any]:
     if (len(words) == 3) == (algorithm is not None):
-        raise InvalidParameterError("a challenger is a FILE, or fresh with --algorithm: one of both")
-    found: dict[str, Any] = client.challenge(
-        *words[:2], Path(words[2]).read_bytes() if len(words) == 3 else algorithm, dict(map(_parameter, parameters))
-    )
-    return found
+        raise InvalidParameterError("challenge needs either a model FILE or --algorithm")
+    source = Path(words[2]).read_bytes() if len(words) == 3 else algorithm
+    response: dict[str, Any] = client.challenge(*words[:2], source, dict(map(_parameter, parameters)))
+    return response
 
 
 def _parameter(text: str) -> tuple[str, Any]:
@@ -105,21 +102,85 @@ def _parameter(text: str) -> tuple[str, Any]:
 
     name, sign, value = text.partition("=")
     if not (name and sign):
-        raise InvalidParameterError(f"--set takes NAME=VALUE, got {text!r}")
+        raise InvalidParameterError(f"--set must be NAME=VALUE, got {text!r}")
     try:
         return name, json.loads(value)
     except ValueError:
         return name, value
 
 
-def _show(action: str, found: dict[str, Any]) -> None:
-    from thinstream.cli.models_table import show_changed, show_compared, show_listed, show_version
-
+def _show(action: str, response: dict[str, Any]) -> None:
     if action == "list":
-        show_listed(found)
+        _show_models(response)
     elif action == "compare":
-        show_compared(found)
+        _show_comparison(response)
     elif action == "show":
-        show_version(found)
+        for name, value in {**response["about"], **response["parameters"]}.items():
+            print(printable(f"{name:<12} {value}"))
     else:
-        show_changed(action, found)
+        _show_change(action, response)
+
+
+def _show_models(models: dict[str, Any]) -> None:
+    for name, model in models.items():
+        print(printable(f"{name} serves version {model['version']}"))
+        if model["versions"]:
+            print(f"  {'version':>12}  {'saved':<19}  {'rows':>12}  {'error %':>8}  {'non-zeros':>10}  reason")
+        for version in model["versions"]:
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version["time"]))
+            print(
+                f"  {version['version']:>12}  {when}  {_whole(version['rows']):>12}  {_share(version['error']):>8}  "
+                f"{_whole(version['nnz']):>10}  {version['cause']}"
+            )
+        if model["challengers"]:
+            head = (
+                f"  {'challenger':<24}  {'rows':>12}  {'error %':>8}  {'champion %':>10}  {'AUC':>7}  {'champion':>8}"
+            )
+            print(head)
+        for challenger in model["challengers"]:
+            own, champion = challenger["progressive"], challenger["champion"]
+            line = (
+                f"  {challenger['name'] + ' (' + challenger['algorithm'] + ')':<24}  {_whole(own.get('rows', 0)):>12}  "
+                f"{_share(own.get('error')):>8}  {_share(champion.get('error')):>10}  "
+                f"{_number(own.get('auc')):>7}  {_number(champion.get('auc')):>8}"
+            )
+            print(printable(line + (f"  failed: {challenger['out']}" if challenger["out"] else "")))
+
+
+def _show_comparison(comparison: dict[str, Any]) -> None:
+    first, second = comparison["versions"]
+    distance = comparison["distance"]
+    print(f"versions {first} and {second}: {comparison['changed']:,} weights differ, distance {distance:.6g}")
+    print(f"{'non-zeros':<12} {comparison['non_zeros'][0]:,} and {comparison['non_zeros'][1]:,}")
+    print(f"{'added':<12} {comparison['appeared']:,}, removed {comparison['gone']:,}")
+    print(f"{'cosine':<12} {_number(comparison['cosine'])}")
+    if comparison["most"]:
+        print(f"\n{'feature':<40} {'from':>14} {'to':>14}")
+    for weight in comparison["most"]:
+        print(printable(f"{weight['feature']:<40} {weight['from']:>14.6g} {weight['to']:>14.6g}"))
+
+
+def _show_change(action: str, change: dict[str, Any]) -> None:
+    effect = {
+        "keep": "is saved as version {kept}",
+        "rollback": "was rolled back to version {version}, and its previous state is version {kept}",
+        "challenge": "has the challenger {name}",
+        "promote": "was replaced by {name}, and the previous champion is version {kept}",
+        "withdraw": "no longer has the challenger {name}",
+    }[action].format(**change)
+    later = "" if change["done"] else " (recorded in the journal, and applied after the entries before it)"
+    print(printable(f"{change['model']} {effect}{later}; it serves version {change['answers_with']}"))
+
+
+def _whole(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _share(value: float | None) -> str:
+    from thinstream.training.formatting import percent
+
+    return "–" if value is None else percent(value)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"

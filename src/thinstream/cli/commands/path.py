@@ -1,12 +1,9 @@
-"""``thinstream path``: models from dense to sparse in one pass."""
+"""``thinstream path``: train models from dense to sparse in one pass."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from thinstream.cli.declared import option
 from thinstream.cli.options import (
     DEFAULT_ALGORITHM,
     Algorithm,
@@ -17,44 +14,56 @@ from thinstream.cli.options import (
     Reading,
     Study,
     classes_of,
+    option,
     parse_costs,
 )
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
     from thinstream.models.model import Model
-    from thinstream.tune.path_result import PathResult
-    from thinstream.tune.selection import Limits
+    from thinstream.tuning.sparsity_path import Limits, PathResult
 
 SWEEP, PICK = "Sweep", "Pick"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which model to take, and where it goes."""
+    """How to select a model, and its file."""
 
     pick: Annotated[
         str,
         option(
-            "Which model to take: one_se (the sparsest within a standard error of the best; default) or best.", PICK
+            "The model to select: one_se (the sparsest within one standard error of the best; default) or best.", PICK
         ),
     ] = "one_se"
     scoring: Annotated[
         str,
         option(
-            "error (default), balanced_accuracy, f1, precision, recall, jaccard, auc, average_precision, log_loss; of "
-            "two classes also weighted_sum and cost.",
+            "The metric: log_loss (default with --loss logistic), average_precision (default otherwise), auc, error, "
+            "balanced_accuracy, f1, precision, recall, jaccard, and with two classes weighted_sum and cost.",
             PICK,
         ),
-    ] = "error"
-    max_nnz: Annotated[int | None, option("Most non-zero weights.", PICK, min=0)] = None
-    max_density: Annotated[float | None, option("Most, as a share of all.", PICK, min=0.0, max=1.0)] = None
-    model: Annotated[Path | None, option("Where that model goes.", PICK, "--model", "-m")] = None
-    weights_only: Annotated[bool, option("Save its non-zero weights only.", PICK, "--weights-only")] = False
+    ] = ""
+    max_nnz: Annotated[int | None, option("The maximum number of non-zero weights.", PICK, min=0)] = None
+    max_density: Annotated[float | None, option("The maximum share of non-zero weights.", PICK, min=0.0, max=1.0)] = (
+        None
+    )
+    model: Annotated[Path | None, option("Save the selected model in this file.", PICK, "--model", "-m")] = None
+    weights_only: Annotated[
+        bool, option("Save non-zero weights only. The model cannot continue to learn.", PICK, "--weights-only")
+    ] = False
+
+    def scored(self, algorithm: str, parameters: dict[str, Any]) -> "Choice":
+        """Return the choice with a metric, by default that of the loss."""
+        from thinstream.algorithms.registry import find
+        from thinstream.tuning.measures import default_metric
+
+        defaults = {parameter.name: parameter.default for parameter in find(algorithm).parameters}
+        loss = parameters.get("loss", defaults.get("loss"))
+        return replace(self, scoring=self.scoring or default_metric(loss == "logistic"))
 
     def limits(self) -> "Limits":
-        """How large the model may be."""
-        from thinstream.tune.selection import Limits
+        from thinstream.tuning.sparsity_path import Limits
 
         return Limits(self.max_nnz, self.max_density)
 
@@ -72,40 +81,42 @@ def path(
     l1: Annotated[
         str | None,
         option(
-            "The ends, as in 1e-6..1; an end left out is found by a look at the first 4000 rows.",
+            "The range, such as 1e-6..1. A missing end is estimated from the first 4000 rows.",
             SWEEP,
             "--l1",
             metavar="LOW..HIGH",
         ),
     ] = None,
-    n: Annotated[int, option("Models (default 20).", SWEEP, "-n", min=2)] = 20,
-    test: Annotated[list[str] | None, option("A file to score the models on, in place of --holdout.", SWEEP)] = None,
+    n: Annotated[int, option("The number of models (default 20).", SWEEP, "-n", min=2)] = 20,
+    test: Annotated[
+        list[str] | None, option("Score the models on this file instead of --holdout rows. Repeatable.", SWEEP)
+    ] = None,
     holdout: Annotated[
         int,
         option(
-            "Every so many-th row is left out by a twin of each model, to score it on; 0: none (default 10).",
+            "Hold out every Nth row from a copy of each model, and score the copy on these rows. 0: none (default 10).",
             SWEEP,
             min=0,
         ),
     ] = 10,
 ) -> None:
-    """Learn models from dense to sparse, a value of l1 each, in one pass; show their errors and pick one.
+    """Train models with increasing l1 in one pass, show their errors and select one.
 
-    The table has a line per model: its progressive metrics (each row scored before it is learned), and the error of the
-    final models on rows that were held out. An asterisk marks the model that is picked.
+    The table has a line per model with its progressive metrics (each row is predicted before it is learned) and the
+    error of the final model on held-out rows. An asterisk marks the selected model.
     """
+    from thinstream.algorithms.registry import find
     from thinstream.cli import studies
     from thinstream.cli.io import look_first, open_data
-    from thinstream.cli.render import remark_on_labels, report_skipped
+    from thinstream.cli.render import report_skipped, say, warn_of_labels
     from thinstream.cli.terminal import keep_going
-    from thinstream.evaluate.tally import POSITIVES
-    from thinstream.learners import find
-    from thinstream.tune.scoring import check_metric, scoring_of
-    from thinstream.tune.selection import check_rule
-    from thinstream.tune.sparsity_path import Sweep, sweep_stream
-    from thinstream.tune.trials import Trial
+    from thinstream.training.metrics import EXAMPLES
+    from thinstream.tuning.measures import check_metric, scoring_of
+    from thinstream.tuning.sparsity_path import Sweep, check_rule, sweep_stream
+    from thinstream.tuning.study import Trial
 
     studies.require_online(algorithm)
+    choice = choice.scored(algorithm, parameters)
     check_metric(choice.scoring, 2 if reading.classes is None else len(reading.classes))
     check_rule(choice.pick, choice.limits())
     sweep = Sweep(n, *_parse_ends(l1), holdout)
@@ -130,7 +141,7 @@ def path(
     chosen, trouble = None, None
     try:
         chosen = swept.pick(choice.scoring, choice.pick, choice.limits())
-    except InvalidInputError as error:  # the table may tell what to ask for instead
+    except InvalidInputError as error:  # the table helps to choose other limits, so it is printed first
         trouble = error
     if chosen is not None and choice.model is not None:
         progressive = swept.learned.report(chosen, tradeoff).as_dict()
@@ -140,15 +151,20 @@ def path(
     if not output.quiet:
         if chosen is not None:
             _remark_on_edge(swept, choice)
+            if swept.is_constant(chosen, choice.scoring):
+                say(
+                    "thinstream: the selected model is not better than a constant prediction, by "
+                    f"{choice.scoring.replace('_', ' ')}"
+                )
         report_skipped(stream, output.quiet)
-        positives = int(swept.learned.counts[POSITIVES, 0]) if swept.classes == 2 else None
-        remark_on_labels(swept.rows, positives, swept.looks_sorted)
+        positives = int(swept.learned.counts[EXAMPLES, 1, 0]) if swept.classes == 2 else None
+        warn_of_labels(swept.rows, positives, swept.looks_sorted)
     if trouble is not None:
         raise trouble
 
 
 def _parse_ends(text: str | None) -> tuple[float | None, float | None]:
-    """LOW..HIGH, either of which may be missing.
+    """Parse LOW..HIGH, where either end may be missing.
 
     >>> _parse_ends("1e-6..1"), _parse_ends("..10")
     ((1e-06, 1.0), (None, 10.0))
@@ -158,28 +174,28 @@ def _parse_ends(text: str | None) -> tuple[float | None, float | None]:
     try:
         low, high = (float(part) if part else None for part in text.split(".."))
     except ValueError:
-        raise typer.BadParameter(f"--l1 must be two numbers > 0 as in 1e-6..1, got {text!r}") from None
+        raise InvalidParameterError(f"--l1 must be two numbers > 0, such as 1e-6..1, got {text!r}") from None
     return low, high
 
 
 def _save(model: "Model", choice: Choice, passes: int, quiet: bool) -> None:
-    """Writes the model that was chosen."""
     from thinstream.cli.render import say
     from thinstream.models.file import write
 
     assert choice.model is not None
-    whole = not choice.weights_only and not model.learner.weights_only
-    write(choice.model, model, "full" if whole else "weights")
-    if not whole and not choice.weights_only and not quiet:
-        say(f"thinstream: {choice.model} has weights only, as the models took {passes} passes; it cannot go on")
+    is_full = not choice.weights_only and not model.learner.weights_only
+    write(choice.model, model, "full" if is_full else "weights")
+    if not is_full and not choice.weights_only and not quiet:
+        say(
+            f"thinstream: {choice.model} has weights only and cannot continue to learn, because the models needed "
+            f"{passes} passes"
+        )
 
 
 def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study, output: Output) -> None:
-    """Writes the table to standard output, and the files asked for."""
     from thinstream.cli.render import show_json, show_json_rows, write_csv, write_table
-    from thinstream.cli.studies import say_places
-    from thinstream.tune.figures import draw_path
-    from thinstream.tune.text_tables import path_table, scoring_name, short
+    from thinstream.cli.studies import show_files
+    from thinstream.tuning.figures import draw_path, path_table, scoring_name, short
 
     table = swept.columns()
     if study.csv is not None:
@@ -197,17 +213,17 @@ def _show(swept: "PathResult", chosen: int | None, choice: Choice, study: Study,
     write_table(*path_table(swept, choice.scoring), chosen)
     if chosen is None:
         return
-    on = "the test rows" if swept.tested else "held-out rows"
-    on = on if swept.judged_on_held_out else "rows before learning them"
-    rule = "the sparsest within a standard error of the best" if choice.pick == "one_se" else "the best"
+    rows = "on the test rows" if swept.tested else "on held-out rows"
+    rows = rows if swept.judged_on_held_out else "(progressive)"
+    rule = "the sparsest within one standard error of the best" if choice.pick == "one_se" else "the best"
     name = scoring_name(choice.scoring)
     print(f"\n* l1 = {short(swept.l1[chosen])}, {swept.nnz[chosen]:,} of {swept.n_weights:,} weights: {rule}")
-    print(f"  by {name} on {on}{_within(choice.limits())}; to train it alone: --l1 {float(swept.l1[chosen])!r}")
-    say_places(study, choice.model)
+    print(f"  by {name} {rows}{_within(choice.limits())}; to train only this model: --l1 {float(swept.l1[chosen])!r}")
+    show_files(study, choice.model)
 
 
 def _remark_on_edge(swept: "PathResult", choice: Choice) -> None:
-    """Says so if the best model is at an end of the range."""
+    """Warn if the best model is at an end of the range."""
     from thinstream.cli.render import say
 
     edge = swept.edge(choice.scoring, choice.limits())
@@ -217,5 +233,5 @@ def _remark_on_edge(swept: "PathResult", choice: Choice) -> None:
 
 def _within(limits: "Limits") -> str:
     parts = [f"{limits.max_nnz:,} weights"] if limits.max_nnz is not None else []
-    parts += [f"{100.0 * limits.max_density:g} % of all"] if limits.max_density is not None else []
-    return f", of those with at most {' and '.join(parts)}" if parts else ""
+    parts += [f"{100.0 * limits.max_density:g}% of the weights"] if limits.max_density is not None else []
+    return f", among models with at most {' and '.join(parts)}" if parts else ""

@@ -1,45 +1,67 @@
-"""``thinstream serve``: answers and learns at once, and loses nothing."""
+"""``thinstream serve``: serve models over HTTP."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from types import SimpleNamespace
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from thinstream.cli.declared import argument, option
-from thinstream.streams.brokers import ON_GAP
+from thinstream.cli.options import Specified, argument, option
+from thinstream.data.brokers import ON_GAP, shown
+from thinstream.errors import InvalidInputError, InvalidParameterError, ThinstreamError, near
 
-DURABLE, LIMITS, ACCESS = "Keeping", "Limits", "Access"
+DURABLE, LIMITS, ACCESS, CONFIGURATION = "Durability", "Limits", "Access", "Configuration"
+#: Environment variables with this prefix set options.
+PREFIX = "THINSTREAM_SERVE_"
+#: Options that only the command line has.
+_ONLY_HERE = ("print_config", "specified")
 
 
 def serve(
     models: Annotated[
         list[str] | None,
         argument(
-            "Model files, each called by its name, or NAME=FILE; without any, all that the folder has.",
-            metavar="[MODEL]...",
+            "Model files. A model has the name of its file, or NAME with NAME=FILE. Default: all models in the folder.",
+            metavar="MODEL",
         ),
     ] = None,
     data: Annotated[
         Path,
-        option("The folder of journals and checkpoints, made if need be.", DURABLE, metavar="DIR", show_default=True),
+        option("The folder of journals and checkpoints, created if needed.", DURABLE, metavar="DIR", show_default=True),
     ] = Path("thinstream-data"),
     new: Annotated[
         list[str] | None,
-        option("A fresh model: NAME:ALGORITHM or NAME:ALGORITHM:NEG,POS (labels 0 and 1). May be given again.", None),
+        option("Create a model: NAME:ALGORITHM, or NAME:ALGORITHM:NEG,POS (default: 0,1). Repeatable.", None),
     ] = None,
     bits: Annotated[
         int,
         option(
-            "Named features of fresh models are hashed into 2^bits numbers; 0: features have numbers.",
+            "Hash feature names of new models into 2^BITS columns. 0: features are numbers.",
             None,
             min=0,
             max=31,
             show_default=True,
         ),
     ] = 18,
+    allow_empty: Annotated[
+        bool, option("Start without a model. The server is not ready until one is loaded.", None, "--allow-empty")
+    ] = False,
+    on_retrained: Annotated[
+        str,
+        option(
+            "If a model file has changed since it was deployed: refuse to start (default), add it as a challenger, or "
+            "replace the model and save the previous one as a version.",
+            None,
+            metavar="refuse|challenge|replace",
+            values=lambda: ("refuse", "challenge", "replace"),
+        ),
+    ] = "refuse",
     source: Annotated[
         list[str] | None,
         option(
-            "Learn from a broker's messages, too: redis://…, nats://…, kafka://…, with NAME= before it where there are "
-            "several models. May be given again.",
+            "Also learn from messages of a broker: redis://…, nats://…, kafka://…. With several models, write "
+            "NAME=ADDRESS. Repeatable.",
             None,
             metavar="[NAME=]ADDRESS",
         ),
@@ -54,63 +76,94 @@ def serve(
             values=lambda: ON_GAP,
         ),
     ] = "stop",
-    workers: Annotated[int, option("Processes that predict.", None, min=1, show_default=True)] = 1,
+    workers: Annotated[int, option("The number of processes that predict.", None, min=1, show_default=True)] = 1,
     host: Annotated[
-        str, option("Address to listen on; others than this machine's need --tokens.", ACCESS, show_default=True)
+        str,
+        option("Address to listen on. Addresses that other machines reach need --tokens.", ACCESS, show_default=True),
     ] = "127.0.0.1",
-    port: Annotated[int, option("Port; 0: any that is free.", ACCESS, min=0, max=65535, show_default=True)] = 8000,
+    port: Annotated[int, option("The port. 0: any free port.", ACCESS, min=0, max=65535, show_default=True)] = 8000,
     tokens: Annotated[
         Path | None,
         option(
-            "A file of tokens: on each line scopes (read,learn,admin), a blank, a token of 16 letters or more.", ACCESS
+            "The file of tokens. Each line has scopes (read,learn,admin), a space, and a token of at least 16 "
+            "characters.",
+            ACCESS,
         ),
     ] = None,
-    certificate: Annotated[Path | None, option("TLS: the certificate.", ACCESS)] = None,
-    key: Annotated[Path | None, option("TLS: its key.", ACCESS)] = None,
-    log: Annotated[
-        bool, option("A line on standard error for each request, without its body.", ACCESS, "--log")
+    certificate: Annotated[Path | None, option("The TLS certificate.", ACCESS)] = None,
+    key: Annotated[Path | None, option("The key of the TLS certificate.", ACCESS)] = None,
+    log: Annotated[bool, option("Log each request, without its body.", CONFIGURATION, "--log")] = False,
+    log_format: Annotated[
+        str,
+        option(
+            "The format of the log on standard error.",
+            CONFIGURATION,
+            metavar="text|json",
+            show_default=True,
+            values=lambda: ("text", "json"),
+        ),
+    ] = "text",
+    config: Annotated[
+        Path | None,
+        option(
+            f"A TOML file with options, such as max-rows = 100. Environment variables ({PREFIX}MAX_ROWS) override it, "
+            "and the command line overrides both.",
+            CONFIGURATION,
+        ),
+    ] = None,
+    print_config: Annotated[
+        bool, option("Print all options as TOML with the source of each, and exit.", CONFIGURATION, "--print-config")
     ] = False,
     checkpoint: Annotated[
         float, option("Seconds between two checkpoints.", DURABLE, "--checkpoint-seconds", min=0.1, show_default=True)
     ] = 60.0,
     archive: Annotated[
-        bool,
-        option("Keep what is cut from the journal, as caches that `thinstream train` reads.", DURABLE, "--archive"),
+        bool, option("Archive learned journal entries as caches that `thinstream train` reads.", DURABLE, "--archive")
     ] = False,
     version_rows: Annotated[
-        int | None, option("Rows between two versions that are kept (default: by time).", DURABLE, min=1)
+        int | None, option("Save a version after this number of rows (default: by time).", DURABLE, min=1)
     ] = None,
     version_seconds: Annotated[
-        float, option("Seconds between two versions that are kept; 0: none.", DURABLE, min=0.0, show_default=True)
+        float, option("Save a version after this number of seconds. 0: never.", DURABLE, min=0.0, show_default=True)
     ] = 600.0,
-    versions: Annotated[int, option("Versions that are kept.", DURABLE, min=1, show_default=True)] = 10,
-    keep: Annotated[int, option("Rows that may wait for their labels.", DURABLE, min=1, show_default=True)] = 1_000_000,
+    versions: Annotated[int, option("The number of versions to keep.", DURABLE, min=1, show_default=True)] = 10,
+    keep: Annotated[
+        int, option("The maximum number of rows that wait for their labels.", DURABLE, min=1, show_default=True)
+    ] = 1_000_000,
     wait: Annotated[
         float | None,
-        option("Seconds that a row may wait for its label (default: for ever).", DURABLE, "--wait-seconds", min=0.001),
+        option(
+            "How long a row may wait for its label, in seconds (default: no limit).",
+            DURABLE,
+            "--wait-seconds",
+            min=0.001,
+        ),
     ] = None,
     keep_bytes: Annotated[
-        int,
-        option("Bytes of all rows together that wait for their labels.", DURABLE, min=1, show_default=True),
+        int, option("The maximum size of all waiting rows, in bytes.", DURABLE, min=1, show_default=True)
     ] = 1 << 30,
     recover: Annotated[
         bool,
         option(
-            "Continue with a journal and a checkpoint that don't match, for example after a restored copy, and set "
-            "damaged entries aside. The old journal stays next to the new one.",
+            "Continue with a journal and a checkpoint that don't match, for example after a restored copy, and "
+            "quarantine damaged entries. The old journal stays next to the new one.",
             DURABLE,
             "--recover",
         ),
     ] = False,
-    body: Annotated[int, option("Bytes of a request.", LIMITS, "--max-body", min=1, show_default=True)] = 16 << 20,
-    rows: Annotated[int, option("Rows of a request.", LIMITS, "--max-rows", min=1, show_default=True)] = 10_000,
+    body: Annotated[
+        int, option("The maximum size of a request, in bytes.", LIMITS, "--max-body", min=1, show_default=True)
+    ] = 16 << 20,
+    rows: Annotated[
+        int, option("The maximum number of rows in a request.", LIMITS, "--max-rows", min=1, show_default=True)
+    ] = 10_000,
     features: Annotated[
-        int, option("Features of a row.", LIMITS, "--max-features", min=1, show_default=True)
+        int, option("The maximum number of features in a row.", LIMITS, "--max-features", min=1, show_default=True)
     ] = 1_000_000,
     request_features: Annotated[
         int,
         option(
-            "Features of all rows of a request, with their n-grams and crosses.",
+            "The maximum number of features in all rows of a request, including n-grams and crosses.",
             LIMITS,
             "--max-request-features",
             min=1,
@@ -120,58 +173,202 @@ def serve(
     model_bytes: Annotated[
         int,
         option(
-            "Bytes that a model may need for the highest feature number of a request.",
+            "The maximum size of a model after a request with new feature numbers, in bytes.",
             LIMITS,
             "--max-model-bytes",
             min=1,
             show_default=True,
         ),
     ] = 1 << 30,
+    require_columns: Annotated[
+        bool,
+        option(
+            "For models trained on a table, reject rows with missing or additional columns.",
+            LIMITS,
+            "--require-columns",
+        ),
+    ] = False,
     connections: Annotated[
-        int, option("Connections of a process.", LIMITS, "--max-connections", min=1, show_default=True)
+        int,
+        option(
+            "The maximum number of connections of a process.", LIMITS, "--max-connections", min=1, show_default=True
+        ),
     ] = 1000,
     per_address: Annotated[
         int | None,
         option(
-            "Connections of a process that one client address may have (default: half of all).",
+            "The maximum number of connections of a process from one client address (default: half of all).",
             LIMITS,
             "--max-per-address",
             min=1,
         ),
     ] = None,
+    specified: Specified = Specified(),  # noqa: B008 (it is frozen)
 ) -> int:
-    """Serve models over HTTP: predictions now, labels now or later; what is acknowledged is on disk, and learned once.
+    """Serve models over HTTP. They predict, and learn from labels that arrive with the rows or later.
 
-    POST /predict, /learn and /label take JSON, MessagePack or lines of text; /v2 is the Open Inference Protocol; /docs
-    says it all. Killed at any moment and started again with the same folder, the server has learned every
-    acknowledged example exactly once, in order.
+    POST /predict, /learn and /label accept JSON, MessagePack or lines of text. /v2 is the Open Inference Protocol.
+    /docs describes all requests. Acknowledged rows are on disk. If the server is killed and restarted with the same
+    folder, it learns every acknowledged row exactly once, in order.
     """
+    values, origins = _configured(dict(locals()), specified)
+    if print_config:
+        _print(values, origins)
+        return 0
+    options = SimpleNamespace(**values)
+    for address in options.source or ():
+        if origins["source"] == "command line" and urlsplit(address.partition("=")[2] or address).password:
+            raise InvalidParameterError(
+                f"--source {shown(address)}: passwords on the command line are visible to other users. Set it in "
+                f"THINSTREAM_BROKER_PASSWORD, {PREFIX}SOURCE or the --config file"
+            )
+    from thinstream.serve import log as logs
+
+    try:
+        return _serve(options)
+    except ThinstreamError as error:
+        if options.log_format == "text":
+            raise
+        logs.set_up(options.log_format)
+        logs.log(str(error), logs.ERROR)
+        return 2 if isinstance(error, InvalidParameterError) else 1
+
+
+def _serve(options: SimpleNamespace) -> int:
+    """Run the server with its final options."""
     from thinstream.serve import require_packages
 
     require_packages()
-    from thinstream.errors import InvalidInputError
-    from thinstream.serve.feeding import by_model
-    from thinstream.serve.places import Places
-    from thinstream.serve.registering import register
+    from thinstream.serve.folders import ServerPaths
+    from thinstream.serve.log import set_up
+    from thinstream.serve.served_models import register
     from thinstream.serve.settings import Limits, Settings
+    from thinstream.serve.sources import by_model
     from thinstream.serve.supervisor import Listening, Supervisor
 
-    if not models and not new and not data.exists():
-        raise InvalidInputError(f"{data} does not exist; name a model file, or --new NAME:ALGORITHM, to serve one")
-    places = Places(data)
-    with places.held():
-        names = register(places, models or (), new or (), bits)
-        listening = Listening(host, port, workers, tokens, certificate, key, log, connections=connections)
-        sources = by_model(source or [], names, on_gap)
-        settings = Settings(keep, wait, checkpoint_seconds=checkpoint, archive=archive, sources=sources)
-        settings = settings._replace(
-            versions=versions,
-            version_rows=version_rows,
-            version_seconds=version_seconds or None,
-            keep_bytes=keep_bytes,
-            recover=recover,
+    paths = ServerPaths(options.data)
+    how = "Pass a model file, --new NAME:ALGORITHM or --allow-empty"
+    if not options.models and not options.new and not options.allow_empty and not paths.names():
+        raise InvalidInputError(
+            f"{options.data} {'has no models' if options.data.exists() else 'does not exist'}. {how}"
         )
-        limits = Limits(body, rows, features, request_features, model_bytes, per_address=per_address)
-        server = Supervisor(places, names, listening, settings, limits)
-        told = f"serving {', '.join(names) or 'no model yet'} on {server.address}"
-        return server.run(lambda: print(told, flush=True))
+    with paths.held():
+        retrained: dict[str, tuple[str, str, str]] = {}
+        names = register(paths, options.models or (), options.new or (), options.bits, retrained, options.on_retrained)
+        listening = Listening(
+            options.host,
+            options.port,
+            options.workers,
+            options.tokens,
+            options.certificate,
+            options.key,
+            options.log,
+            connections=options.connections,
+        )
+        settings = Settings(
+            options.keep,
+            options.wait,
+            checkpoint_seconds=options.checkpoint,
+            archive=options.archive,
+            sources=by_model(options.source or [], names, options.on_gap),
+            versions=options.versions,
+            version_rows=options.version_rows,
+            version_seconds=options.version_seconds or None,
+            keep_bytes=options.keep_bytes,
+            recover=options.recover,
+            retrained=retrained,
+            log_format=options.log_format,
+        )
+        limits = Limits(
+            options.body,
+            options.rows,
+            options.features,
+            options.request_features,
+            options.model_bytes,
+            per_address=options.per_address,
+            require_columns=options.require_columns,
+        )
+        server = Supervisor(paths, names, listening, settings, limits)
+        set_up(options.log_format)
+        line = f"serving {', '.join(names) or 'no model yet'} on {server.address}"
+        return server.run(lambda: print(line, flush=True) if options.log_format == "text" else None)
+
+
+# The configuration: the command line, then environment variables, then a TOML file, then defaults.
+
+
+def _configured(values: dict[str, Any], specified: Specified) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of all options, and the source of each."""
+    names, values = _option_names(), {name: value for name, value in values.items() if name not in _ONLY_HERE}
+    origins = {name: "command line" if name in specified else "default" for name in values}
+    by_key = {key: name for name, key in names.items()}
+    variables = {key: text for key, text in os.environ.items() if key.startswith(PREFIX)}
+
+    def use(origin: str, settings: Mapping[str, Any]) -> None:
+        for key, value in settings.items():
+            word = key.removeprefix(PREFIX).lower().replace("_", "-")
+            if word not in by_key:
+                raise InvalidInputError(f"{origin}: unknown option {key!r}{near(word, [*by_key], '; ')}")
+            if origins[by_key[word]] == "default":
+                values[by_key[word]] = _parsed(by_key[word], word, value, f"{origin}, {key}")
+                origins[by_key[word]] = key if origin == "environment" else origin
+
+    use("environment", variables)
+    if values["config"] is not None:
+        import tomllib
+
+        try:
+            use(str(values["config"]), tomllib.loads(Path(values["config"]).read_text(encoding="utf-8")))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidInputError(f"{values['config']}: is not a TOML file: {error}") from None
+    return values, origins
+
+
+def _option_names() -> dict[str, str]:
+    """Return the name of each parameter in the configuration: that of its option without dashes at the front."""
+    from thinstream.cli.options import declared_in
+    from thinstream.cli.parser import Command
+
+    names = {}
+    for parameter in Command(serve).parameters:
+        declared = declared_in(parameter.annotation)[1]
+        names[parameter.name] = (declared.names or (parameter.name.replace("_", "-"),))[0].removeprefix("--")
+    return {name: key for name, key in names.items() if name not in _ONLY_HERE}
+
+
+def _parsed(name: str, key: str, value: Any, source: str) -> Any:
+    """Check and return a value of the environment (a text, with spaces between the items of a list) or of TOML."""
+    from thinstream.cli.parser import command_parser
+
+    flags, lists = ("allow_empty", "log", "archive", "recover", "require_columns"), ("models", "new", "source")
+    if name in flags:
+        truth = {"true": True, "1": True, "false": False, "0": False}
+        if str(value).lower() not in truth:
+            raise InvalidInputError(f"{source} must be true or false, got {value!r:.40}")
+        return truth[str(value).lower()]
+    if name in lists:
+        texts = value.split() if isinstance(value, str) else value
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise InvalidInputError(f"{source} must be a list of strings, got {value!r:.40}")
+        return texts
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise InvalidInputError(f"{source} must be a single value, got {value!r:.40}")
+    try:
+        return command_parser("serve")[0].parse([f"--{key}={value}"])[name]
+    except InvalidParameterError as error:
+        raise InvalidInputError(f"{source}: {error}") from None
+
+
+def _print(values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
+    """Print the configuration as TOML, without passwords."""
+    import json
+    import re
+
+    names = _option_names()
+    for name, value in values.items():
+        if value is None or name == "config":
+            print(f"# {names[name]}: {'not set' if value is None else value}  # {origins[name]}")
+            continue
+        texts = [re.sub("://[^@/]*@", "://…@", text) for text in value] if name == "source" else value
+        text = json.dumps(str(texts) if isinstance(texts, Path) else texts, ensure_ascii=False)
+        print(f"{names[name]} = {text}  # {origins[name]}")

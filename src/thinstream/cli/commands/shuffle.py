@@ -1,32 +1,34 @@
-"""``thinstream shuffle``: the lines of files in random order."""
+"""``thinstream shuffle``: write the lines of files in random order."""
 
 from typing import Annotated
 
-import typer
-
-from thinstream.cli.options import Header, Lines
+from thinstream.cli.options import Header, Lines, option
 
 
 def shuffle(
     data: Lines,
-    out: Annotated[str, typer.Option("--out", "-o", help="Where the lines go; - is standard output.")] = "-",
-    seed: Annotated[int, typer.Option(min=0, help="Names the order: the same on every machine.")] = 0,
-    memory: Annotated[int, typer.Option(min=1, help="Megabytes to use at most, about.")] = 256,
+    out: Annotated[
+        str, option("The output file, or - for standard output.", None, "--out", "-o", show_default=True)
+    ] = "-",
+    seed: Annotated[
+        int, option("The random seed. The order is the same on every machine.", min=0, show_default=True)
+    ] = 0,
+    memory: Annotated[int, option("The approximate memory limit, in megabytes.", min=1, show_default=True)] = 256,
     header: Header = None,
 ) -> None:
-    """Put the lines of files (of CSV: its records) in random order, also of files larger than memory.
+    """Write the lines of files, or the records of CSV files, in random order. Files can be larger than memory.
 
-    Rows sorted by class teach an online learner the last class only: shuffle them first.
+    Shuffle rows that are sorted by class. Otherwise, an online learner forgets all but the last class.
     """
     from thinstream.cli.io import require_writable
     from thinstream.cli.render import say
-    from thinstream.streams.formats import are_records
-    from thinstream.streams.lines.reorder import shuffle as write_shuffled
-    from thinstream.streams.sources import resolve
+    from thinstream.data.formats import are_records
+    from thinstream.data.shuffle import shuffle as write_shuffled
+    from thinstream.data.sources import resolve
 
     require_writable(out)
     files = resolve(data)
     quoted = are_records(files)
     rows = write_shuffled(files, out, seed, memory << 20, quoted if header is None else header, quoted=quoted)
     if out != "-":
-        say(f"{rows:,} lines in {out}")
+        say(f"wrote {rows:,} lines to {out}")

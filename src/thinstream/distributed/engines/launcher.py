@@ -1,30 +1,32 @@
-"""What an engine must do for the learning that runs on it: place tasks in processes, and nothing more.
+"""The interface of an engine: it runs tasks in processes."""
 
-A task is a picklable callable, mostly a frozen dataclass with `__call__`. What it answers in `run_tasks` follows from
-its fields alone; what its process remembers from earlier rounds may only save it work.
-"""
-
+import logging
 import os
 import pickle
+import shutil
+import socket
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from inspect import signature
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from thinstream.errors import InvalidParameterError, PeerLostError, WorkerLostError, listed
+from thinstream.errors import InvalidParameterError, listed
+from thinstream.files import try_lock
+
+# An engine only runs tasks in processes. A task is a picklable callable, usually a frozen dataclass with `__call__`.
+# Its answer depends only on its fields. State that its process keeps from earlier rounds may only save work.
 
 T = TypeVar("T")
 
-#: Hands each task's text to all tasks, in the order of the workers.
-Exchange = Callable[[str], list[str]]
-
 #: Engines by name, with the module and the name of their launcher.
 ENGINES = {
-    "ray": ("ray.launcher", "RayLauncher"),
-    "spark": ("spark.launcher", "SparkLauncher"),
+    "ray": ("ray", "RayLauncher"),
+    "spark": ("spark", "SparkLauncher"),
     "local": ("local", "LocalLauncher"),
 }
 
@@ -34,36 +36,30 @@ RETRIES = 3
 
 
 class Launcher(Protocol):
-    """Workers of one job, each a process of its own."""
+    """The workers of one job. Each is a separate process."""
 
     workers: int
-    #: Whether task i of one round runs in the process that ran task i of the round before, unless that one died.
+    #: Whether task i of a round runs in the same process as task i of the round before, unless that process died.
     remembers: bool
-    #: Rows of a worker that make a round worth what it costs on this engine.
+    #: Rows per worker that make a round worth its cost on this engine.
     worthwhile: int
 
     def share(self, value: T) -> Callable[[], T]:
-        """`value`, sent to the workers once; the picklable callable answers it there."""
+        """Send a value to each worker once; the returned callable can be pickled and returns the value there."""
 
     def run_tasks(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Answers of tasks, task i run in worker i's process, with what it remembers from earlier rounds.
+        """Run task i in the process of worker i, with its state from earlier rounds; return the answers.
 
-        A task whose process died is run again in a new one, `RETRIES` times, then it is a WorkerLostError. What a task
-        raises is raised here, with the worker's number in a note, and is not tried again.
-        """
-
-    def run_together(self, tasks: Sequence[Callable[[Exchange], T]]) -> list[T]:
-        """Answers of tasks that run at the same time and talk to each other.
-
-        If one of them dies, this is a WorkerLostError; the others notice on their sockets and end.
+        A task whose process died is run again in a new one, `RETRIES` times, before a WorkerLostError. An error of a
+        task is raised here, with the worker's number in a note, and the task is not repeated.
         """
 
     def close(self) -> None:
-        """Ends the workers; a second time does nothing."""
+        """Stop the workers; a second call does nothing."""
 
 
 def require_count(count: Any, name: str = "workers") -> int:
-    """A number of workers, or of something else, or an error that says what one is.
+    """Return a valid number of workers, or of something else.
 
     >>> require_count(2)
     2
@@ -73,8 +69,33 @@ def require_count(count: Any, name: str = "workers") -> int:
     return int(count)
 
 
+def require_reachable(cluster: str, address: str, timeout: float) -> None:
+    """Raise if nothing listens at an address (one of several with commas). Names without a port are not checked.
+
+    A wrong address is reported at once, because engines retry for minutes or end the process.
+    """
+    failures = list[str]()
+    for host_port in address.rpartition("://")[2].split(","):
+        host, _, port = host_port.rpartition(":")
+        if not port.isdecimal():
+            return
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout).close()
+            return
+        except OSError as error:
+            failures.append(error.strerror or str(error))
+    raise InvalidParameterError(f"no {cluster} cluster can be reached at {address}: {failures[0]}")
+
+
+def report_loss(worker: int, reason: object) -> None:
+    """Log that a worker was lost. Without a logging configuration, the warning goes to standard error."""
+    logging.getLogger("thinstream").warning(
+        "thinstream: worker %d was lost (%s); another one runs its task again", worker, str(reason).partition("\n")[0]
+    )
+
+
 def with_worker(error: BaseException, worker: int) -> BaseException:
-    """What a task raised, with the number of its worker.
+    """Add the number of its worker to an error.
 
     >>> with_worker(ValueError("no"), 3).__notes__
     ['raised in worker 3']
@@ -83,30 +104,20 @@ def with_worker(error: BaseException, worker: int) -> BaseException:
     return error
 
 
-def cause(errors: Mapping[int, BaseException]) -> BaseException:
-    """Of what tasks that ran together raised, by worker: what began it.
-
-    A death comes after what a task raised itself, and its echo in the others, a PeerLostError, after both.
-    """
-    kinds = PeerLostError, WorkerLostError
-    worker = min(errors, key=lambda worker: (*(isinstance(errors[worker], kind) for kind in kinds), worker))
-    return with_worker(errors[worker], worker)
-
-
 def portable(error: BaseException) -> BaseException:
-    """The error as it can be sent, with where it was raised as a note."""
-    where = "".join(traceback.format_exception(error)).rstrip()
+    """Return an error that can be pickled, with its traceback as a note."""
+    trace = "".join(traceback.format_exception(error)).rstrip()
     sent: BaseException = RuntimeError(f"{type(error).__name__}: {error}")
-    with suppress(Exception):  # some cannot be pickled, or come back as something else
-        came = pickle.loads(pickle.dumps(error))
-        sent = came if isinstance(came, BaseException) else sent
-    sent.add_note(where)
+    with suppress(Exception):  # some cannot be pickled, or are unpickled as something else
+        copy = pickle.loads(pickle.dumps(error))
+        sent = copy if isinstance(copy, BaseException) else sent
+    sent.add_note(trace)
     return sent
 
 
 @contextmanager
 def environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Variables that are set for a while."""
+    """Set environment variables for a while."""
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
@@ -120,19 +131,39 @@ def environment(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def launcher_for(engine: str, workers: int, **options: Any) -> Launcher:
-    """The workers of an engine, by its name."""
+    """Start the workers of an engine, by its name."""
     if engine not in ENGINES:
         raise InvalidParameterError(f"engine must be {listed(ENGINES)}, or a launcher, got {engine!r}")
     module, name = ENGINES[engine]
-    kind: Callable[..., Launcher] = getattr(import_module(f"{__package__}.{module}"), name)
-    known = signature(kind).parameters
-    taken = [option for option in known if option not in ("workers", "init")]
+    launcher_type: Callable[..., Launcher] = getattr(import_module(f"{__package__}.{module}"), name)
+    parameters = signature(launcher_type).parameters
+    allowed = [option for option in parameters if option not in ("workers", "init")]
     for option in options:
-        if option not in taken and "init" not in known:  # what remains goes to ray.init, which says what it takes
-            raise InvalidParameterError(f"engine {engine!r} takes the options {listed(taken)}, got {option!r}")
-    return kind(workers, **options)
+        if option not in allowed and "init" not in parameters:  # other options go to ray.init, which checks them
+            raise InvalidParameterError(f"the options of engine {engine!r} must be {listed(allowed)}, got {option!r}")
+    return launcher_type(workers, **options)
 
 
 def engine_of(launcher: Any) -> str | None:
-    """The name of a launcher's engine; None of one that is not from here."""
+    """Return the name of a launcher's engine; None for a custom launcher."""
     return next((engine for engine, (_, name) in ENGINES.items() if name == type(launcher).__name__), None)
+
+
+# Temporary folders for secrets, which are removed soon after their processes have ended.
+
+_LOCK = "lock"
+
+
+def private_folder(prefix: str) -> Path:
+    """Create a folder that only this user may access; remove such folders of processes that were killed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        with suppress(OSError):  # it belongs to another user
+            handle = os.open(old / _LOCK, os.O_RDWR)
+            try:
+                if try_lock(handle):
+                    shutil.rmtree(old, ignore_errors=True)
+            finally:
+                os.close(handle)
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try_lock(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600))  # held to the end of this process
+    return folder

@@ -1,4 +1,4 @@
-"""Workers as plain processes of this machine: for its cores, for trying things, and for tests."""
+"""Workers as plain processes of this machine: to use its cores, to experiment, and for tests."""
 
 import multiprocessing
 import os
@@ -14,27 +14,33 @@ from multiprocessing import connection, util
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar, cast
 
-from thinstream.distributed.engines.launcher import LOOPBACK, RETRIES, cause, portable, require_count, with_worker
-from thinstream.errors import PeerLostError, WorkerLostError
+from thinstream.distributed.engines.launcher import (
+    RETRIES,
+    portable,
+    report_loss,
+    require_count,
+    with_worker,
+)
+from thinstream.errors import WorkerLostError
 
 T = TypeVar("T")
 
-#: Seconds that a worker has to end by itself.
+#: Seconds that a worker has to end.
 GRACE = 2.0
-#: In a worker: what was shared with it, by key.
+#: In a worker: shared values by key.
 _received: dict[str, Any] = {}
-#: Keys met while a task is pickled for a worker.
+#: Keys of shared values in the task that is being pickled.
 _pickling = threading.local()
 
 
 class Shared:
-    """A value that every worker that asks for it is sent once."""
+    """A value that is sent once to each worker that needs it."""
 
     def __init__(self, key: str) -> None:
         self.key = key
 
     def __call__(self) -> Any:
-        """The value, in a worker."""
+        """Return the value, in a worker."""
         return _received[self.key]
 
     def __reduce__(self) -> Any:
@@ -45,14 +51,14 @@ class Shared:
 class LocalLauncher:
     """Workers on this machine.
 
-    Scripts that use it need the usual ``if __name__ == "__main__":``, as processes are started afresh.
+    Scripts need the usual ``if __name__ == "__main__":``, because processes are started with "spawn".
 
     Parameters
     ----------
     workers : int
-        How many, each a process of its own.
+        The number of processes.
     retries : int
-        How often a task is run again whose process died.
+        How often a task is run again after its process died.
 
     """
 
@@ -64,7 +70,7 @@ class LocalLauncher:
         self._values: dict[str, bytes] = {}
 
     def share(self, value: T) -> Callable[[], T]:
-        """`value`, sent to each worker that needs it once; it is forgotten when the answer is."""
+        """Send a value once to each worker that needs it. It is freed when the returned callable is."""
         key = secrets.token_hex(8)
         self._values[key] = pickle.dumps(value, protocol=5)
         shared = Shared(key)
@@ -72,75 +78,56 @@ class LocalLauncher:
         return shared
 
     def run_tasks(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Answers of tasks, task i run in worker i's process."""
+        """Run task i in the process of worker i; return the answers."""
         answers: dict[int, T] = {}
         left = dict(enumerate(tasks))
         for _ in range(self.retries + 1):
-            found, errors = self._run(left)
-            answers |= found
-            left = {worker: left[worker] for worker in errors if self._processes[worker] is None}  # they died
+            done, errors = self._run(left)
+            answers |= done
+            left = {
+                worker: left[worker] for worker in errors if self._processes[worker] is None
+            }  # their processes died
             for worker in sorted(errors.keys() - left.keys()):
                 raise with_worker(errors[worker], worker)
+            for worker in left:
+                report_loss(worker, errors[worker])
             if not left:
                 return [answers[worker] for worker in range(len(tasks))]
         raise WorkerLostError(f"worker {min(left)} died {self.retries + 1} times at the same task")
 
-    def run_together(self, tasks: Sequence[Callable[[Any], T]]) -> list[T]:
-        """Answers of tasks that run at the same time."""
-        answers, errors = self._run(dict(enumerate(tasks)), together=True)
-        if errors:
-            raise cause(errors)
-        return [answers[worker] for worker in range(len(tasks))]
-
     def close(self) -> None:
-        """Ends the workers."""
+        """Stop the workers."""
         for worker in range(self.workers):
             self._drop(worker)
         self._values.clear()
 
     def pids(self) -> list[int | None]:
-        """Process numbers of the workers; None of one that has not begun."""
+        """Return the process ids of the workers; None for a worker that has not started."""
         return [None if process is None else process.pid for process in self._processes]
 
-    def _run(
-        self, tasks: Mapping[int, Callable[..., Any]], together: bool = False
-    ) -> tuple[dict[int, Any], dict[int, BaseException]]:
-        """What tasks answered, and what others raised: a WorkerLostError where the process died.
-
-        Texts of tasks that run together are handed to each, as often as they like.
-        """
-        answers, errors, texts = dict[int, Any](), dict[int, BaseException](), dict[Connection, str]()
+    def _run(self, tasks: Mapping[int, Callable[..., Any]]) -> tuple[dict[int, Any], dict[int, BaseException]]:
+        """Return the answers of tasks, and the errors of others: a WorkerLostError if the process died."""
+        answers, errors = dict[int, Any](), dict[int, BaseException]()
         try:
-            working = {self._send(worker, task, together): worker for worker, task in tasks.items()}
+            working = {self._send(worker, task): worker for worker, task in tasks.items()}
             while working:
                 for line in cast("list[Connection]", connection.wait(list(working))):
+                    worker = working.pop(line)
                     try:
-                        found = line.recv()
+                        fine, value = line.recv()
                     except (EOFError, OSError):
-                        worker = working.pop(line)
                         errors[worker] = WorkerLostError(f"worker {worker} died at its task")
                         self._drop(worker)
                         continue
-                    if isinstance(found, str):
-                        texts[line] = found
-                        continue
-                    fine, value = found
-                    (answers if fine else errors)[working.pop(line)] = value
-                if len(working) < len(tasks) or len(texts) == len(tasks):
-                    # one that has ended comes to no further meeting: nobody waits for it
-                    answer = None if len(working) < len(tasks) else [texts[line] for line in working]
-                    for line in texts:
-                        with suppress(OSError):
-                            line.send(answer)
-                    texts.clear()
-        except BaseException:  # the run was stopped here, they would go on
+                    (answers if fine else errors)[worker] = value
+        except BaseException:  # the run was interrupted, but the workers would continue
             for worker in tasks:
                 self._drop(worker)
             raise
         return answers, errors
 
-    def _send(self, worker: int, task: Callable[..., Any], together: bool) -> Connection:
-        """Begins a task; what comes of it comes by the line."""
+    def _send(self, worker: int, task: Callable[..., Any]) -> Connection:
+        """Send a task to a worker; its answer comes through the returned connection."""
         process = self._processes[worker] = self._processes[worker] or _Process()
         _pickling.keys = []
         text = pickle.dumps(task, protocol=5)
@@ -148,8 +135,8 @@ class LocalLauncher:
         new = {key: self._values[key] for key in needed - process.has}
         gone = {key for key in process.has if key not in self._values}
         process.has = (process.has | needed) - gone
-        with suppress(OSError):  # it died between two rounds, as will be seen
-            process.line.send((text, new, gone, together))
+        with suppress(OSError):  # it died between two rounds, which `recv` will report
+            process.line.send((text, new, gone))
         return process.line
 
     def _drop(self, worker: int) -> None:
@@ -159,20 +146,20 @@ class LocalLauncher:
 
 
 class _Process:
-    """A worker, and the line to it."""
+    """A worker process and the connection to it."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.line, end = context.Pipe()
-        self.has: set[str] = set()  # keys of what it was sent
+        self.has: set[str] = set()  # keys of the values it has
         self._process = context.Process(target=_serve, args=(end,), daemon=True)
         with _known_method():
             self._process.start()
-        end.close()  # the worker's own by now, so that its death is seen at the other
+        end.close()  # only the worker has it now, so its death is seen at the other end
         self.pid = self._process.pid
 
     def end(self) -> None:
-        """It may be at work for long, and nobody waits for what it finds."""
+        """Stop the process, which may be busy for long with a task whose answer is not needed."""
         self.line.close()
         self._process.join(GRACE)
         self._process.kill()
@@ -181,7 +168,7 @@ class _Process:
 
 @contextmanager
 def _known_method() -> Iterator[None]:
-    """Around starts of processes: one is told the default method of this, and joblib's would be unknown to it."""
+    """Start processes with a default method that they know: joblib's method would be unknown to a child process."""
     before = multiprocessing.get_start_method(allow_none=True)
     if before is None or before in multiprocessing.get_all_start_methods():
         yield
@@ -193,48 +180,32 @@ def _known_method() -> Iterator[None]:
         multiprocessing.set_start_method(before, force=True)
 
 
-# In a worker --------------------------------------------------------------------------------------------------------
+# The following functions run in a worker.
 
 
 def _serve(line: Connection) -> None:
-    """Runs one task after another; the terminal's ^C is for the driver, who decides."""
+    """Run one task after another. The driver handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(line, messages), daemon=True, name="messages of the driver").start()
     while True:
-        text, new, gone, together = messages.get()
+        text, new, gone = messages.get()
         try:
             for key in gone:
                 _received.pop(key, None)
             _received.update({key: pickle.loads(value) for key, value in new.items()})
             task = pickle.loads(text)
-            answer = pickle.dumps((True, task(_Exchange(line, messages)) if together else task()), protocol=5)
+            answer = pickle.dumps((True, task()), protocol=5)
         except BaseException as error:
             answer = pickle.dumps((False, portable(error)))
         line.send_bytes(answer)
 
 
 def _receive(line: Connection, messages: "queue.SimpleQueue[Any]") -> None:
-    """Takes messages; ends this process when the line's other end is closed, by the driver or by its death."""
+    """Receive messages; end this process when the driver closes the connection or dies."""
     with suppress(EOFError, OSError):
         while True:
             messages.put(line.recv())
     with suppress(Exception):
         util._run_finalizers(0)  # type: ignore[attr-defined] # semaphores, numba's for one, else count as leaked
     os._exit(1)
-
-
-class _Exchange:
-    """Hands a text to all workers, through the driver."""
-
-    host = LOOPBACK
-
-    def __init__(self, line: Connection, messages: "queue.SimpleQueue[Any]") -> None:
-        self._line, self._messages = line, messages
-
-    def __call__(self, text: str) -> list[str]:
-        self._line.send(text)
-        found: list[str] | None = self._messages.get()
-        if found is None:
-            raise PeerLostError("another worker did not come to exchange addresses")
-        return found

@@ -6,8 +6,9 @@ for that; the one function that calls NVVM is wrapped, and what is compiled with
 
 import importlib.util
 import math
+import pickle
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -15,10 +16,72 @@ from typing import Any
 
 import numpy as np
 
-from thinstream.engine.prefetch import prefetch
+from thinstream.engine.loop import prefetch
 from thinstream.errors import MissingPackageError
 from thinstream.jit import declarations, not_inlined
-from thinstream.lanes.cuda.keeping import KeptKernels
+from thinstream.jit.cache import CodeFile, abi, numba_settings, sources_of
+
+# Kernels on disk: compiled once, and not by every process that runs them.
+#
+# numba-cuda's own cache knows nothing of an edit in a rule's file. `KeptKernels` stands in its place: it has the few
+# methods a dispatcher calls, and keeps code as `jit.cache` keeps that of the CPU, by all that it depends on.
+
+#: Where code of every kernel comes from, beside the engine's; an edit there compiles it again.
+_COMMON = tuple(f"thinstream.lanes.{name}" for name in ("access", "loop", "cuda.kernels", "cuda.package", "cuda.team"))
+
+
+class KeptKernels:
+    """What has been compiled of one kernel.
+
+    Parameters
+    ----------
+    function : callable
+        The kernel as it is written.
+    modules : tuple of str
+        Where further code it calls is.
+    constants : tuple
+        All it closes over that makes a difference.
+    before : callable
+        Called before something is compiled.
+
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], modules: tuple[str, ...], constants: tuple[Any, ...], before: Any
+    ) -> None:
+        self._name = f"cuda-{function.__name__}"
+        self._modules, self._constants, self._before = (function.__module__, *modules), constants, before
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The kernel for arguments of these types, or None where it has to be compiled."""
+        from numba.cuda.dispatcher import _Kernel
+
+        code = self._kept(signature).find()
+        if code is None:
+            self._before()
+            return None
+        context.refresh()
+        return _Kernel._rebuild(**pickle.loads(code))
+
+    def save_overload(self, signature: Any, kernel: Any) -> None:
+        """Keeps a kernel that was just compiled."""
+        from numba.cuda.serialize import dumps
+
+        kept = self._kept(signature)
+        with kept.locked() as folder:
+            if folder is not None:
+                kept.write(folder, dumps(kernel._reduce_states()))
+
+    def _kept(self, signature: Any) -> CodeFile:
+        from importlib.metadata import version
+
+        from numba.cuda.dispatcher import get_current_device
+
+        versions = version("numba-cuda"), version("numba")
+        around = versions, get_current_device().compute_capability, abi(), numba_settings()
+        sources = sources_of((*_COMMON, *self._modules))
+        return CodeFile(self._name, f"{self._constants} {signature} {around}", sources)
+
 
 _INSTALL = "pip install 'thinstream[cuda]'"
 
@@ -27,9 +90,9 @@ if importlib.util.find_spec("numba_cuda") is None:
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of a newer numpy, for what numba-cuda does with it
-    from numba import config, cuda
+    from numba import config
+    from numba import cuda as cuda
 
-__all__ = ["SIMULATED", "cuda", "free_memory", "kernel", "processors", "require_device", "tell_cuda", "unfused"]
 
 #: Whether kernels run in numba's simulator, as plain Python.
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -44,9 +107,9 @@ def require_device() -> None:
     """Raises unless there is a GPU to run on."""
     if not cuda.is_available():
         raise MissingPackageError(
-            "device='cuda' needs an NVIDIA GPU with its driver and the CUDA libraries, and numba-cuda does not find "
-            f"them all here (numba -s says which); {_INSTALL} brings the libraries. Without a GPU: device='cpu', "
-            "--device cpu"
+            "device='cuda' needs an NVIDIA GPU with its driver and the CUDA libraries, but numba-cuda does not find "
+            f"all of them (run 'numba -s' for details). Install the libraries with {_INSTALL}, or use device='cpu' "
+            "(--device cpu)"
         )
 
 
@@ -67,7 +130,7 @@ def processors() -> int:
 def kernel(
     function: Any, registers: int | None = None, modules: tuple[str, ...] = (), constants: tuple[Any, ...] = ()
 ) -> Any:
-    """A kernel, compiled when it is first launched (within `unfused`), and kept; see `keeping` for the last two."""
+    """A kernel, compiled when it is first launched (within `unfused`), and kept; see `KeptKernels` for the last two."""
     if SIMULATED:
         return cuda.jit(function)
     made = cuda.jit(function, lto=False, max_registers=registers)  # linking it later would fuse after all

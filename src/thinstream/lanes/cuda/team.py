@@ -32,10 +32,10 @@ from thinstream.engine.loop import (
     UPDATES,
     Costs,
     T,
-    foreseen,
-    is_sure,
+    bound_guarantees_finite,
     make_example,
-    would_last,
+    observed_update_is_finite,
+    update_is_finite,
 )
 from thinstream.engine.records import Memory, in_precision
 from thinstream.engine.rule import Step
@@ -66,8 +66,60 @@ from thinstream.lanes.access import (
 )
 from thinstream.lanes.cuda.kernels import GROUP
 from thinstream.lanes.cuda.package import cuda, kernel
-from thinstream.lanes.cuda.tiles import U0, U4, U8, added, fetched, put, sum_of
-from thinstream.lanes.loop import uses_confidence
+
+# Tiles of rows in shared memory: how they get there, and how their terms are added up.
+
+# Numbers within a row are of 32 bits and have no sign: those of 64 take two instructions, those with one a comparison.
+U0, U1, U4, U8, U12, U16 = (np.uint32(number) for number in (0, 1, 4, 8, 12, 16))
+
+
+@scalar
+def added(total: Any, terms: Any, me: Any, first: Any, size: Any) -> Any:
+    """The sum with every fourth of a tile's terms, from the first; what is left of a row goes to sum 0."""
+    k, grouped = np.uint32(first), np.uint32(size // U4 * U4)
+    while k + U12 < grouped:  # four are on their way at a time; they are added one by one
+        t0, t1 = terms[k, me], terms[np.uint32(k + U4), me]
+        t2, t3 = terms[np.uint32(k + U8), me], terms[np.uint32(k + U12), me]
+        total = (((total + t0) + t1) + t2) + t3
+        k = np.uint32(k + U16)
+    while k < grouped:
+        total += terms[k, me]
+        k = np.uint32(k + U4)
+    if first == U0:
+        k = grouped
+        while k < size:
+            total += terms[k, me]
+            k = np.uint32(k + U1)
+    return total
+
+
+@scalar
+def sum_of(sums: Any, first: Any, me: Any) -> Any:
+    """The four sums, from the first, as one."""
+    second, third, fourth = np.uint32(first + 1), np.uint32(first + 2), np.uint32(first + 3)
+    return (sums[first, me] + sums[second, me]) + (sums[third, me] + sums[fourth, me])
+
+
+@scalar
+def fetched(rows: Any, a: Any, k: Any, length: Any) -> Any:
+    """Index and value of number k of the row that begins at a, if it has so many; the constant has neither."""
+    zero = rows.values.dtype.type(0)
+    if k >= length or k < np.uint32(rows.offset):
+        return U0, zero
+    place = np.uint64(a + np.int64(k) - rows.offset)
+    return np.uint32(rows.indices[place]), rows.values[place]
+
+
+@scalar
+def put(
+    places: Any, numbers: Any, here: Any, start: Any, thread: Any, index: Any, value: Any, rows: Any, length: Any
+) -> None:
+    """Puts coordinate and value of number start + thread down in shared memory; behind a row's end the value is 0."""
+    one, k = rows.values.dtype.type(1), np.uint32(start + thread)
+    constant, inside = k < np.uint32(rows.offset), k < length
+    places[here, thread] = np.uint32(index + rows.offset) if inside and not constant else U0
+    numbers[here, thread] = one if inside and constant else value
+
 
 #: Bytes of a tile: the non-zeros of a row that are in shared memory at a time.
 TILE = 512
@@ -87,7 +139,7 @@ def shape_of(groups: int, processors: int) -> tuple[int, int]:
 
 def can_share(rule: Any) -> bool:
     """Whether a team can run a rule: it asks for nothing that has to be done in the order of the row."""
-    plain = getattr(rule, "Remembering", rule)
+    plain = getattr(rule, "Base", rule)
     return all(getattr(plain, name).__name__ == "<lambda>" for name in ("tally", "settle"))
 
 
@@ -101,7 +153,7 @@ def _seen(p: Any, work64: Any, counts: Any, me: Any, positive: Any, importance: 
 @cache
 def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) -> Any:
     """The kernel for a rule, with the arguments of `kernels.learning`."""
-    both, room = uses_confidence(rule) and not observing, TILE // np.dtype(real).itemsize
+    both, room = rule.uses_confidence and not observing, TILE // np.dtype(real).itemsize
     one, two, three, four = (np.uint32(each * workers) for each in (1, 2, 3, 4))
     first, second, record, tile = (room, GROUP), (room if both else 1, GROUP), (PARAMETERS, GROUP), np.uint32(room)
     reals, wholes = map(len, numbers_of(rule))
@@ -169,7 +221,7 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
         work64[IMPORTANCE, me], work64[LABEL, me] = importance, 1.0 if positive else -1.0
         if observing and on:
             example = _seen(p, work64, counts, me, positive, importance)
-            return not is_sure(p64, max(largest, 1.0), 0.0, now64, np.uint64(length), example, state)
+            return not bound_guarantees_finite(p64, max(largest, 1.0), 0.0, now64, np.uint64(length), example, state)
         return False
 
     @scalar
@@ -191,7 +243,7 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
                 if not (finite(s + v) & (decision.loss <= MUCH) & near):
                     a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
                     alone = alone_in(memory, group)
-                    sure = sure and would_last(p64, q, now64, rows, a, b, s, v, decision, alone)
+                    sure = sure and update_is_finite(p64, q, now64, rows, a, b, s, v, decision, alone)
             if sure:
                 update = decision.update
                 counts[T, me] += 1
@@ -271,7 +323,9 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
                         p64, now64 = read_rule(p, work64, counts, me), read_round(template, work64, work64, me)
                         example = _seen(p, work64, counts, me, work64[LABEL, me] > 0.0, work64[IMPORTANCE, me])
                         alone = alone_in(memory, group)
-                        if not foreseen(p64, q, now64, rows, np.uint64(a), np.uint64(b), example, alone):
+                        if not observed_update_is_finite(
+                            p64, q, now64, rows, np.uint64(a), np.uint64(b), example, alone
+                        ):
                             counts[FAILED, me] = rows.first + i
                             work[PRESENT, me] = zero
                     cuda.syncthreads()

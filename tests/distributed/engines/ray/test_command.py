@@ -31,7 +31,9 @@ def test_train_on_ray(ray_cluster: str, tmp_path: Path) -> None:
 
     alone = file.read(trained("serial.ts"))
     one = file.read(trained("one.ts", "--engine", "ray", "--workers", "1"))
-    assert [array.tobytes() for array in one.learner.memory] == [array.tobytes() for array in alone.learner.memory]
+    assert [array.tobytes() for array in one.learner.outputs.one.memory] == [
+        array.tobytes() for array in alone.learner.outputs.one.memory
+    ]
     two = file.read(trained("two.ts", "--engine", "ray", "--workers", "2"))
     assert two.learner.t == 300
     assert sorted(path.name for path in tmp_path.glob("*.ts*")) == ["one.ts", "serial.ts", "two.ts"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from thinstream.batch import Batch, Position
-from thinstream.distributed.engines.ray.datasets import RayDatasetSource
+from thinstream.data.stream import Stream, batches_from
+from thinstream.distributed.engines.ray import RayDatasetSource
 from thinstream.distributed.sources import source_of
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams.stream import Stream, batches_from
 
 pytestmark = [
     pytest.mark.ray,
@@ -45,7 +45,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def flat(stream: Stream, start: Position | None = None) -> tuple[list[int], list[tuple[list[int], list[float]]]]:
-    labels, found = [], []
+    labels, result = [], []
     batches: Iterator[Batch] = (
         stream.batches() if start is None else (batch for _, batch in batches_from(stream, start))
     )
@@ -53,11 +53,11 @@ def flat(stream: Stream, start: Position | None = None) -> tuple[list[int], list
         assert batch.y is not None
         labels += batch.y.tolist()
         for a, b in zip(batch.indptr[:-1], batch.indptr[1:]):
-            found.append((batch.indices[a:b].tolist(), batch.values[a:b].tolist()))
-    return labels, found
+            result.append((batch.indices[a:b].tolist(), batch.values[a:b].tolist()))
+    return labels, result
 
 
-def test_list_columns_come_in_order_whatever_the_blocks(data: Any) -> None:
+def test_list_columns_are_in_order_for_any_blocks(data: Any) -> None:
     expected = (
         [1 if row["label"] else -1 for row in rows()],
         [(row["indices"], np.float32(row["values"]).tolist()) for row in rows()],
@@ -72,16 +72,16 @@ def test_list_columns_come_in_order_whatever_the_blocks(data: Any) -> None:
             assert max(len(a) for a, _ in parts) - min(len(a) for a, _ in parts) <= 1
 
 
-def test_a_stream_goes_on_from_any_position_also_of_other_blocks(data: Any) -> None:
+def test_a_stream_resumes_from_any_position_with_other_blocks(data: Any) -> None:
     one, many = (RayDatasetSource(data.from_items(rows(), override_num_blocks=blocks)) for blocks in (1, 7))
     stream, other = (source.shards(2)[1].open() for source in (one, many))
-    labels, found = flat(stream)
+    labels, result = flat(stream)
     for position in [batch.position for batch in other.batches()]:
         assert position is not None
         for skip in (0, 1):
             start = position._replace(skip=skip)
             if position.row + skip < len(labels):
-                assert flat(stream, start) == (labels[position.row + skip :], found[position.row + skip :])
+                assert flat(stream, start) == (labels[position.row + skip :], result[position.row + skip :])
     assert one.fingerprint() == many.fingerprint()
     assert one.fingerprint() != RayDatasetSource(data.from_items(rows()[::-1], override_num_blocks=1)).fingerprint()
 
@@ -91,7 +91,7 @@ def test_columns_by_name_are_hashed_as_in_files(data: Any, tmp_path: Any) -> Non
     import pyarrow as pa
     import pyarrow.parquet
 
-    from thinstream.streams.opening import open_stream
+    from thinstream.data.opening import open_stream
 
     frame = pd.DataFrame({"age": [1.0, 2.0, 0.0], "city": ["Oslo", "Rome", None], "y": ["no", "yes", "no"]})
     pa.parquet.write_table(pa.Table.from_pandas(frame), tmp_path / "rows.parquet")
@@ -108,7 +108,7 @@ def test_arrays_are_lists(data: Any) -> None:
     def as_arrays(batch: dict[str, Any]) -> dict[str, Any]:
         def ragged(name: str, kind: type) -> Any:
             made = np.empty(len(batch[name]), dtype=object)
-            made[:] = [np.asarray(each, dtype=kind) for each in batch[name]]
+            made[:] = [np.asarray(item, dtype=kind) for item in batch[name]]
             return made
 
         return {**batch, "indices": ragged("indices", int), "values": ragged("values", float)}
@@ -133,11 +133,15 @@ def test_more_workers_than_rows_and_no_rows(data: Any) -> None:
 
 def test_options_are_checked(data: Any) -> None:
     dataset = data.from_items(rows()[:2])
-    with pytest.raises(InvalidParameterError, match=r"the options are 'label', 'weight', .* got 'zero_based'"):
+    with pytest.raises(
+        InvalidParameterError,
+        match=r"the options for .* must be 'label', 'weight', .* "
+        r"got 'zero_based'",
+    ):
         source_of(dataset, zero_based=True)
     with pytest.raises(InvalidParameterError, match="normalize must be None or 'l2', got 'l1'"):
         source_of(dataset, normalize="l1")
     with pytest.raises(InvalidInputError, match="the dataset has no column 'y'"):
         next(iter(RayDatasetSource(dataset, label="y").shards(1)[0].open().batches()))
-    with pytest.raises(InvalidInputError, match=r"a source is files .*, got DataContext"):
+    with pytest.raises(InvalidInputError, match=r"a source must be files .*, got DataContext"):
         source_of(dataset.context, "ray")

@@ -1,11 +1,10 @@
 """Workers on Ray: two nodes on this machine, loopback only, with a token; processes are killed and replaced."""
 
-import _thread
 import os
 import signal
+import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ import pytest
 
 from tests.distributed.conftest import RAY_NODE
 from tests.distributed.listeners import Listener, listeners, parsed
-from thinstream.distributed.engines.ray.launcher import RayLauncher
-from thinstream.errors import InvalidInputError, InvalidParameterError, PeerLostError, WorkerLostError
+from thinstream.distributed.engines.ray import RayLauncher
+from thinstream.errors import InvalidInputError, InvalidParameterError, WorkerLostError
 
 pytestmark = pytest.mark.ray
 
@@ -99,39 +98,6 @@ class Refuse:
         raise self.kind("row 7 is bad")
 
 
-@dataclass(frozen=True)
-class Meet:
-    """Exchanges twice; one that is told to dies or raises in between, the others wait for it for ever."""
-
-    name: str
-    then: Callable[[], Any] | None = None
-
-    def __call__(self, exchange: Any) -> tuple[str, list[str], list[str]]:
-        first = exchange(self.name)
-        if self.then is not None:
-            self.then()
-        return exchange.host, first, exchange(self.name.upper())
-
-
-@dataclass(frozen=True)
-class Echo:
-    """Notices late that another is gone, as if on its socket."""
-
-    def __call__(self, exchange: Any) -> None:
-        exchange("")
-        time.sleep(0.2)
-        raise PeerLostError("worker 1 is gone")
-
-
-@dataclass(frozen=True)
-class Deaf:
-    """Notices nothing."""
-
-    def __call__(self, exchange: Any) -> None:
-        exchange("")
-        time.sleep(600)
-
-
 @pytest.fixture(scope="module")
 def launcher(ray_cluster: str) -> Iterator[RayLauncher]:
     made = RayLauncher(2, address=ray_cluster, _node_ip_address="127.0.0.1")
@@ -147,10 +113,10 @@ def test_workers_are_processes_on_both_nodes(launcher: RayLauncher) -> None:
 
 
 def test_all_sockets_listen_on_loopback(launcher: RayLauncher) -> None:
-    found = listeners([os.getpid()])
-    assert [each for each in found if not each.loopback] == []
+    result = listeners([os.getpid()])
+    assert [item for item in result if not item.loopback] == []
     for kind, least in (("gcs_server", 1), ("raylet", 2), ("ray::", 2)):  # the head, both nodes, both workers
-        assert sum(each.process.startswith(kind) for each in found) >= least
+        assert sum(item.process.startswith(kind) for item in result) >= least
 
 
 def test_a_wide_listener_would_be_seen() -> None:
@@ -164,14 +130,14 @@ def test_a_wide_listener_would_be_seen() -> None:
             row.format(3, "0100007F:1F93", "01", 14),
         ]
     )
-    found = parsed(table)
-    assert list(found) == ["socket:[11]", "socket:[12]", "socket:[13]"]
-    assert [port for _, port in found.values()] == [8080, 8081, 8082]
-    assert [Listener("", *each).loopback for each in found.values()] == [True, False, True]
+    result = parsed(table)
+    assert list(result) == ["socket:[11]", "socket:[12]", "socket:[13]"]
+    assert [port for _, port in result.values()] == [8080, 8081, 8082]
+    assert [Listener("", *item).loopback for item in result.values()] == [True, False, True]
 
 
 @pytest.mark.parametrize("token", ["wrong" * 10, None])
-def test_without_the_token_nobody_gets_in(ray_cluster: str, ray_settings: Path, token: str | None) -> None:
+def test_the_cluster_needs_the_token(ray_cluster: str, ray_settings: Path, token: str | None) -> None:
     environment = {**os.environ, "RAY_NUM_REDIS_GET_RETRIES": "1", "HOME": str(ray_settings / "nobody")}
     del environment["RAY_AUTH_TOKEN_PATH"]
     if token is None:
@@ -202,12 +168,15 @@ def test_processes_remember_and_values_are_shared(launcher: RayLauncher) -> None
     assert launcher.run_tasks([Total(shared, 1.0), Total(shared, 2.0)]) == [4999950000.0, 9999900000.0]
 
 
-def test_a_killed_worker_is_replaced_and_its_task_run_again(launcher: RayLauncher, tmp_path: Path) -> None:
+def test_a_killed_worker_is_replaced_and_its_task_run_again(
+    launcher: RayLauncher, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     before = launcher.run_tasks([WhereAmI(), WhereAmI()])
     assert launcher.run_tasks([DieOnce(tmp_path / "dead", 10), WhereAmI()])[0] == 10
     after = launcher.run_tasks([WhereAmI(), WhereAmI()])
     assert before[0][0] != after[0][0]
     assert before[1] == after[1]
+    assert "worker 0 was lost" in caplog.text
 
 
 def test_a_worker_killed_between_rounds_is_replaced(launcher: RayLauncher) -> None:
@@ -217,53 +186,15 @@ def test_a_worker_killed_between_rounds_is_replaced(launcher: RayLauncher) -> No
 
 
 def test_a_task_that_always_kills_is_given_up(launcher: RayLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thinstream.distributed.engines.ray.launcher.RETRIES", 1)
+    monkeypatch.setattr("thinstream.distributed.engines.ray.RETRIES", 1)
     with pytest.raises(WorkerLostError, match="worker 1 died 2 times with the same task"):
         launcher.run_tasks([WhereAmI(), Die()])
 
 
-def test_what_a_task_raises_is_raised_here(launcher: RayLauncher) -> None:
+def test_errors_of_tasks_are_raised_here(launcher: RayLauncher) -> None:
     with pytest.raises(InvalidInputError, match="row 7 is bad") as caught:
         launcher.run_tasks([WhereAmI(), Refuse(InvalidInputError)])
     assert caught.value.__notes__ == ["raised in worker 1"]
-    with pytest.raises(InvalidInputError) as caught:
-        launcher.run_together([Meet("a"), Refuse(InvalidInputError)])
-    assert caught.value.__notes__ == ["raised in worker 1"]
-
-
-def test_together_they_meet(launcher: RayLauncher) -> None:
-    first, second = launcher.run_together([Meet("a"), Meet("b")])
-    assert first == second == ("127.0.0.1", ["a", "b"], ["A", "B"])
-    assert launcher.run_together([Meet("alone")]) == [("127.0.0.1", ["alone"], ["ALONE"])]
-
-
-@pytest.mark.parametrize("other", [Meet("a"), Echo()])
-def test_one_dies_while_the_others_wait(launcher: RayLauncher, other: Any) -> None:
-    start = time.monotonic()
-    with pytest.raises(WorkerLostError, match="worker 1 died"):
-        launcher.run_together([other, Meet("b", then=Die())])
-    assert time.monotonic() - start < 20
-    assert len(launcher.run_together([Meet("a"), Meet("b")])) == 2
-
-
-def test_one_that_notices_nothing_is_replaced(launcher: RayLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thinstream.distributed.engines.ray.launcher.GRACE", 0.5)
-    with pytest.raises(WorkerLostError, match="worker 1 died"):
-        launcher.run_together([Deaf(), Meet("b", then=Die())])
-    assert len(launcher.run_tasks([WhereAmI(), WhereAmI()])) == 2
-
-
-def test_a_run_that_is_stopped_stops_its_workers(launcher: RayLauncher) -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
-    try:
-        stop = threading.Timer(1.0, _thread.interrupt_main)
-        stop.start()
-        with pytest.raises(KeyboardInterrupt):
-            launcher.run_together([Deaf(), Deaf()])
-        stop.join()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert len(launcher.run_tasks([WhereAmI(), WhereAmI()])) == 2
 
 
 def test_a_lost_node_is_left_for_another(launcher: RayLauncher, ray_nodes: Any, tmp_path: Path) -> None:
@@ -278,17 +209,21 @@ def test_a_lost_node_is_left_for_another(launcher: RayLauncher, ray_nodes: Any, 
     ray_nodes.remove_node(node)
 
 
-def test_no_place_is_an_error_and_not_a_long_wait(launcher: RayLauncher) -> None:
-    with pytest.raises(WorkerLostError, match=r"no place for 2 workers in 1 s; 0 of the cluster's 2 CPUs are free"):
+def test_a_full_cluster_is_an_error_without_a_long_wait(launcher: RayLauncher) -> None:
+    with pytest.raises(
+        WorkerLostError,
+        match=r"could not start 2 workers within 1 s. 0 of the cluster's "
+        r"2 CPUs are free",
+    ):
         RayLauncher(2, timeout=1.0)
-    with pytest.raises(InvalidParameterError, match=r"3 workers of 1 CPU each, but the cluster has 2 CPUs"):
+    with pytest.raises(InvalidParameterError, match=r"3 workers need 1 CPU each, but the cluster has 2 CPUs"):
         RayLauncher(3)
-    with pytest.raises(InvalidParameterError, match=r"engine 'ray' takes the options 'address', .*, got 'foo'"):
+    with pytest.raises(InvalidParameterError, match=r"the options of engine 'ray' must be 'address', .*, got 'foo'"):
         RayLauncher(1, foo=1)
     assert len(launcher.run_tasks([WhereAmI(), WhereAmI()])) == 2  # the connection was not its own, and is still there
 
 
-def test_workers_beside_others_with_variables_of_their_own(launcher: RayLauncher) -> None:
+def test_two_clusters_with_different_variables(launcher: RayLauncher) -> None:
     beside = RayLauncher(1, cpus=0.0, runtime_env={"env_vars": {"THINSTREAM_TEST": "here"}})
     try:
         assert beside.run_tasks([Variables(("THINSTREAM_TEST", "OMP_NUM_THREADS"))]) == [["here", "1"]]
@@ -309,7 +244,7 @@ import os
 from pathlib import Path
 from tests.distributed.listeners import listeners
 from tests.distributed.engines.ray.test_launcher import WhereAmI
-from thinstream.distributed.engines.ray.launcher import RayLauncher
+from thinstream.distributed.engines.ray import RayLauncher
 
 launcher = RayLauncher(2)
 (one, _), (two, _) = launcher.run_tasks([WhereAmI(), WhereAmI()])
@@ -323,7 +258,7 @@ print(token)
 """
 
 
-def test_a_cluster_of_its_own_is_local_and_ends_with_it(ray_settings: Path, tmp_path: Path) -> None:
+def test_a_started_cluster_is_local_and_ends_with_the_launcher(ray_settings: Path, tmp_path: Path) -> None:
     """No address: one is started, on loopback and with a token though no variable says so, and stopped."""
     unset = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
@@ -333,3 +268,29 @@ def test_a_cluster_of_its_own_is_local_and_ends_with_it(ray_settings: Path, tmp_
     assert lines == ["3 True []", "token 64 0o700", "[]"], run.stderr
     assert not Path(token).parent.exists()
     assert not (tmp_path / ".ray").exists()
+
+
+def test_a_wrong_address_fails_in_time() -> None:
+    """Nothing listens there, or something that is not Ray and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        addresses = [f"ray://127.0.0.1:{port}", "ray://127.0.0.1:9", "127.0.0.1:9"]
+        for address in addresses:
+            name = "thinstream.distributed.engines.ray"
+            code = f"from {name} import RayLauncher; RayLauncher(1, address={address!r}, timeout=5)"
+            began = time.monotonic()
+            run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+            assert f"InvalidParameterError: no Ray cluster can be reached at {address}: " in run.stderr
+            assert time.monotonic() - began < 30
+
+
+def test_sigterm_ends_a_run_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.svm").write_text("+1 1:1\n-1 2:1\n" * 10_000)
+    words = ["train", tmp_path / "a.svm", "-a", "fsol", "--engine", "ray", "--workers", "1", "--passes", "100000", "-q"]
+    run = subprocess.Popen([sys.executable, "-m", "thinstream", *map(str, words)], stderr=subprocess.PIPE, text=True)
+    time.sleep(25)
+    assert run.poll() is None
+    began = time.monotonic()
+    run.terminate()
+    _, errors = run.communicate(timeout=30)
+    assert (run.returncode, time.monotonic() - began < 8) == (143, True), errors

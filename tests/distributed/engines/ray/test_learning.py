@@ -11,22 +11,21 @@ import numpy as np
 import pytest
 
 import thinstream as ts
+from thinstream.algorithms.auto import Member
 from thinstream.batch import Batch, Position
-from thinstream.blend.member import Member
-from thinstream.blend.serving import blends_of
-from thinstream.distributed import DistributedClassifier
-from thinstream.distributed.by_examples.worker import _kept
-from thinstream.distributed.engines.ray.datasets import RayDatasetSource
-from thinstream.distributed.engines.ray.launcher import RayLauncher
-from thinstream.distributed.fitting import learn, train
+from thinstream.data.labels import Classes
+from thinstream.data.stream import START, Stream
+from thinstream.distributed.engines.ray import RayDatasetSource, RayLauncher
+from thinstream.distributed.job import learn, train
+from thinstream.distributed.rounds import _kept
 from thinstream.distributed.sources import FileSource
-from thinstream.evaluate.progress import Progress
-from thinstream.learners import Classes, Learner
+from thinstream.estimators.distributed import DistributedClassifier
+from thinstream.lanes.learner import Learner
 from thinstream.models.file import write
 from thinstream.models.model import Model
-from thinstream.streams.stream import START, Stream
 from thinstream.training.checkpoint import State
-from thinstream.training.run import Observer, Step
+from thinstream.training.metrics import Progress
+from thinstream.training.observer import Observer, Step
 
 pytestmark = [
     pytest.mark.ray,
@@ -102,7 +101,7 @@ class Remembered:
 
     def __call__(self) -> tuple[int, int, list[bytes]]:
         kept = _kept[self.worker]
-        return os.getpid(), kept.version, [array.tobytes() for array in kept.base.memory]  # type: ignore[union-attr]
+        return os.getpid(), kept.version, [array.tobytes() for array in kept.base.outputs.one.memory]  # type: ignore[union-attr]
 
 
 class Interrupting(Observer):
@@ -168,7 +167,7 @@ def model(name: str = "fsol", **options: Any) -> Model:
 
 
 def memory(state: Any) -> list[bytes]:
-    return [array.tobytes() for array in state.model.learner.memory]
+    return [array.tobytes() for array in state.model.learner.outputs.one.memory]
 
 
 def bits(state: Any) -> list[bytes]:
@@ -198,7 +197,7 @@ def test_one_worker_has_the_bits_of_the_serial_run(launcher: RayLauncher, files:
         alone.close()
 
 
-def test_two_workers_learn_what_two_learners_here_would(launcher: RayLauncher, files: Any, dataset: Any) -> None:
+def test_two_workers_match_two_local_learners(launcher: RayLauncher, files: Any, dataset: Any) -> None:
     for source in (files, dataset):
         found = learn(launcher, source, model())
         assert bits(found) == bits(learn(Here(2), source, model()))
@@ -224,7 +223,7 @@ def test_a_killed_worker_changes_no_bit(
     assert bits(rough) == bits(calm)
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_bits(launcher: RayLauncher, files: Any, tmp_path: Path) -> None:
+def test_a_resumed_run_is_bit_identical(launcher: RayLauncher, files: Any, tmp_path: Path) -> None:
     place = tmp_path / "run.ts"
     options: dict[str, Any] = {"merge_every": 30, "checkpoint": place, "checkpoint_every": 1}
     with pytest.raises(KeyboardInterrupt):
@@ -240,9 +239,6 @@ def test_train_fits_an_estimator(launcher: RayLauncher, files: Any, dataset: Any
     assert fitted.progressive_.rows == fitted.t_ == ROWS
     serial_run = ts.FSOL(l1=1.0).fit_stream(ts.open_stream(paths))
     assert fitted.coef_.shape == serial_run.coef_.shape
-    by_features = train(dataset, ts.FSOL(l1=1.0, dtype="float64"), engine=launcher, mode="features", batch=1)
-    exact = ts.FSOL(l1=1.0, dtype="float64").fit_stream(ts.open_stream(paths, dtype="float64"))
-    np.testing.assert_allclose(by_features.coef_, exact.coef_, rtol=0, atol=1e-9)
 
 
 def auto() -> Model:
@@ -253,12 +249,12 @@ def auto() -> Model:
     return Model.fresh("auto", Classes(-1, 1), **options)
 
 
-def test_auto_is_what_two_learners_here_would_make_of_it(launcher: RayLauncher, files: Any, tmp_path: Path) -> None:
+def test_auto_matches_two_local_learners(launcher: RayLauncher, files: Any, tmp_path: Path) -> None:
     found, expected = (learn(where, files, auto(), merge_every=70).model for where in (launcher, Here(2)))
-    for name, each in (("found", found), ("expected", expected)):
-        write(tmp_path / name, each)
+    for name, item in (("found", found), ("expected", expected)):
+        write(tmp_path / name, item)
     assert (tmp_path / "found").read_bytes() == (tmp_path / "expected").read_bytes()
-    (blend,) = blends_of(found.learner)
+    (blend,) = found.learner.blends
     assert (blend.t, [line["out"] for line in blend.table()]) == (ROWS, [None] * 3)
 
 
@@ -271,23 +267,3 @@ def test_a_pipeline_can_hold_it(launcher: RayLauncher) -> None:
     y = np.where(X[:, 0] > X[:, 1], "yes", "no")
     fitted = make_pipeline(MaxAbsScaler(), DistributedClassifier(ts.FSOL(), engine=launcher)).fit(X, y)
     assert fitted.score(X, y) > 0.9
-
-
-# By features ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["fsol", "arow"])
-def test_by_features_the_serial_run_up_to_rounding(launcher: RayLauncher, files: Any, name: str) -> None:
-    expected = serial(model(name), files)
-    found = learn(launcher, files, model(name), mode="features", batch=1)
-    np.testing.assert_allclose(found.model.learner.weights(), expected.model.learner.weights(), rtol=0, atol=1e-9)
-    assert found.progress.report().error == expected.progress.report().error
-
-
-def test_by_features_a_killed_worker_changes_no_bit(launcher: RayLauncher, files: Any, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"mode": "features", "checkpoint_every": 200}
-    calm = learn(launcher, files, model(), checkpoint=tmp_path / "calm", **options)
-    mortal = Mortal(files, tmp_path / "killed", 300)
-    rough = learn(launcher, mortal, model(), checkpoint=tmp_path / "rough", **options)
-    assert mortal.mark.exists()
-    assert bits(rough) == bits(calm)

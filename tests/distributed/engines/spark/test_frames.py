@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from thinstream.batch import Batch
-from thinstream.distributed.engines.spark.frames import DataFrameSource, Stretch, vectors_to_lists
+from thinstream.data.stream import Stream
+from thinstream.data.tables.arrow import ArrowTables
+from thinstream.data.text.hashing import Hashing, Numbering
+from thinstream.distributed.engines.spark_frames import DataFrameSource, Stretch, vectors_to_lists
 from thinstream.distributed.sources import source_of
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.streams.stream import Stream
-from thinstream.streams.tables.arrow import ArrowTables
-from thinstream.streams.text.hashing import Hashing, Numbering
 
 pytestmark = pytest.mark.spark
 
@@ -25,12 +25,12 @@ LISTS = "label int, indices array<int>, values array<float>, weight double, othe
 
 def rows(count: int = 101, seed: int = 1) -> list[tuple[int, list[int], list[float], float, str]]:
     generator = np.random.default_rng(seed)
-    found = []
+    result = []
     for number in range(count):
         where = np.sort(generator.choice(WIDTH, generator.integers(0, 6), replace=False))
         values = generator.integers(1, 9, len(where)) / 8
-        found.append((number % 2, where.tolist(), values.tolist(), 1 + number / 128, "no feature"))
-    return found
+        result.append((number % 2, where.tolist(), values.tolist(), 1 + number / 128, "no feature"))
+    return result
 
 
 def frame_of(session: Any, data: Sequence[Any], schema: Any, partitions: int = 3) -> Any:
@@ -75,7 +75,7 @@ def test_list_columns(spark_cluster: Any, tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 3  # a file for each partition, and nothing else
     source.close()
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(InvalidInputError, match="folder= must name one that all machines share"):
+    with pytest.raises(InvalidInputError, match="Pass folder= with a folder that all machines share"):
         next(iter(whole.open().batches()))
 
 
@@ -105,8 +105,8 @@ def test_feature_columns(spark_cluster: Any) -> None:
     hasher = Numbering(Hashing(bits=12))
     naive = ArrowTables([(lambda: table, 23)], table.column_names, hasher=hasher, classes=("no", "yes"))
     labels, pairs, weights = taken(source.shards(1)[0].open())
-    found, rest, ones = taken(naive)
-    assert (labels, weights) == (found, ones)
+    result, rest, ones = taken(naive)
+    assert (labels, weights) == (result, ones)
     for scaled, plain in zip(pairs, rest):
         length = np.sqrt(sum(value**2 for _, value in plain))
         assert [feature for feature, _ in scaled] == [feature for feature, _ in plain]
@@ -117,17 +117,21 @@ def test_feature_columns(spark_cluster: Any) -> None:
 
 def test_fingerprints_tell_sources_apart(spark_cluster: Any) -> None:
     data, others = rows(20), rows(20, seed=2)
-    one, same, other = (DataFrameSource(frame_of(spark_cluster, each, LISTS, 1)) for each in (data, data, others))
+    one, same, other = (DataFrameSource(frame_of(spark_cluster, item, LISTS, 1)) for item in (data, data, others))
     assert one.fingerprint() == same.fingerprint() != other.fingerprint()
 
 
-def test_what_is_refused(spark_cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals(spark_cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = frame_of(spark_cluster, rows(2), LISTS, 1)
-    with pytest.raises(InvalidInputError, match="the DataFrame has no column 'y', only 'label', 'indices'"):
+    with pytest.raises(InvalidInputError, match="the DataFrame has no column 'y'; its columns are 'label', 'indices'"):
         DataFrameSource(frame, label="y")
     with pytest.raises(InvalidInputError, match="the DataFrame has no rows"):
         DataFrameSource(frame.limit(0))
-    with pytest.raises(InvalidParameterError, match=r"the options are 'label', 'weight', .* got 'zero_based'"):
+    with pytest.raises(
+        InvalidParameterError,
+        match=r"the options for .* must be 'label', 'weight', .* "
+        r"got 'zero_based'",
+    ):
         source_of(frame, zero_based=True)
     with pytest.raises(InvalidParameterError, match="normalize must be None or 'l2', got 'l1'"):
         DataFrameSource(frame, normalize="l1")
@@ -145,11 +149,11 @@ def test_vectors_as_lists() -> None:
     column = pa.array([dense, sparse, None, empty, dense], kind)
     batch = pa.RecordBatch.from_arrays([column, pa.array([1, 0, 1, 0, 1])], ["v", "label"])
     for part, width in ((batch, 9), (batch.slice(4), 3), (batch.slice(0, 0), 0)):
-        found, wide = vectors_to_lists(part, "v")
+        result, wide = vectors_to_lists(part, "v")
         assert wide == width
-        assert found.column("label").equals(part.column("label"))
+        assert result.column("label").equals(part.column("label"))
         naive = [_naive(vector) for vector in part.column("v").to_pylist()]
-        assert list(zip(found.column("indices").to_pylist(), found.column("values").to_pylist())) == naive
+        assert list(zip(result.column("indices").to_pylist(), result.column("values").to_pylist())) == naive
 
 
 def _naive(vector: Any) -> tuple[list[int], list[float]]:
@@ -159,6 +163,6 @@ def _naive(vector: Any) -> tuple[list[int], list[float]]:
     return (list(range(len(values))) if vector["type"] else vector["indices"]), values
 
 
-def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(InvalidInputError, match="folder= must name one that all machines share"):
+def test_a_missing_file() -> None:
+    with pytest.raises(InvalidInputError, match="Pass folder= with a folder that all machines share"):
         Stretch(os.devnull + "/nowhere", 0, 1)()

@@ -1,14 +1,12 @@
 """Spark: two executors on this machine, their processes killed and replaced, and what comes back from them."""
 
-import base64
-import json
 import os
 import signal
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +14,14 @@ from typing import Any
 import pytest
 
 from tests.distributed.listeners import listeners
+from thinstream.distributed.engines import spark as package
 from thinstream.distributed.engines.launcher import portable
-from thinstream.distributed.engines.spark import package
-from thinstream.distributed.engines.spark.launcher import SparkLauncher
-from thinstream.distributed.engines.spark.tasks import _reason, error_from_text, error_to_text
+from thinstream.distributed.engines.spark import SparkLauncher, _reason
 from thinstream.distributed.sources import source_of
 from thinstream.errors import (
     InvalidInputError,
     InvalidParameterError,
     MissingPackageError,
-    PeerLostError,
     WorkerLostError,
 )
 
@@ -80,35 +76,12 @@ class Kill:
 
 
 @dataclass(frozen=True)
-class Meet:
-    """Exchanges twice; one that is told to dies or raises in between, the others wait for it."""
-
-    name: str
-    then: Callable[[], Any] | None = None
-
-    def __call__(self, exchange: Any) -> tuple[str, list[str], list[str]]:
-        first = exchange(self.name)
-        if self.then is not None:
-            self.then()
-        return exchange.host, first, exchange(self.name.upper())
-
-
-@dataclass(frozen=True)
 class Sleep:
     trace: Path
 
     def __call__(self) -> None:
         self.trace.touch()
         time.sleep(600)
-
-
-@dataclass(frozen=True)
-class Echo:
-    """Notices at once that another is gone, as if on its socket."""
-
-    def __call__(self, exchange: Any) -> None:
-        exchange("")
-        raise PeerLostError("worker 1 is gone")
 
 
 class Unsendable(Exception):
@@ -137,15 +110,15 @@ def test_workers_are_processes_of_two_executors(launcher: SparkLauncher) -> None
     (one, here), (two, there) = launcher.run_tasks([WhereAmI(), WhereAmI()])
     assert len({one, two, here, there, os.getpid()}) == 5
     assert launcher.run_tasks([Give(os.getpid), Give(7)])[0] in (one, two)  # processes are used again
-    assert launcher.run_tasks([]) == launcher.run_together([]) == []
+    assert launcher.run_tasks([]) == []
     assert not launcher.remembers
 
 
 def test_all_sockets_listen_on_loopback(launcher: SparkLauncher) -> None:
     launcher.run_tasks([WhereAmI(), WhereAmI()])
-    found = listeners([os.getpid()])
-    assert [each for each in found if not each.loopback] == []
-    assert sum(each.process == "java" for each in found) >= 3  # driver, and a block manager in each executor
+    result = listeners([os.getpid()])
+    assert [item for item in result if not item.loopback] == []
+    assert sum(item.process == "java" for item in result) >= 3  # driver, and a block manager in each executor
 
 
 def test_the_secret_is_in_a_folder_of_its_owner_only(launcher: SparkLauncher) -> None:
@@ -171,7 +144,7 @@ def test_a_shared_value_is_sent_once_and_dropped(launcher: SparkLauncher) -> Non
     assert not path.exists()
 
 
-def test_what_a_task_raises_is_raised_here_and_not_tried_again(launcher: SparkLauncher, tmp_path: Path) -> None:
+def test_errors_of_tasks_are_raised_here_without_retry(launcher: SparkLauncher, tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="row 7 is bad") as caught:
         launcher.run_tasks([Give(1), Refuse(LookupError, tmp_path / "trace")])
     assert caught.value.__notes__[-1] == "raised in worker 1"
@@ -204,33 +177,6 @@ def test_a_process_that_always_dies_is_given_up(launcher: SparkLauncher) -> None
     assert launcher.run_tasks([Give(1), Give(2)]) == [1, 2]
 
 
-def test_tasks_exchange_texts(launcher: SparkLauncher) -> None:
-    answer = ("127.0.0.1", ["a", "b"], ["A", "B"])
-    assert launcher.run_together([Meet("a"), Meet("b")]) == [answer, answer]
-
-
-def test_what_one_of_a_gang_raises_ends_all(launcher: SparkLauncher) -> None:
-    with pytest.raises(LookupError, match="row 7 is bad") as caught:
-        launcher.run_together([Echo(), Meet("b", Refuse(LookupError))])
-    assert caught.value.__notes__[-1] == "raised in worker 1"
-
-
-def test_a_gang_that_loses_one_ends(launcher: SparkLauncher) -> None:
-    with pytest.raises(WorkerLostError, match="exited unexpectedly"):
-        launcher.run_together([Meet("a"), Meet("b", Kill())])
-
-
-def test_an_echo_is_a_lost_worker(launcher: SparkLauncher) -> None:
-    with pytest.raises(WorkerLostError, match="a worker was lost: worker 1 is gone"):
-        launcher.run_together([Echo(), Echo()])
-
-
-def test_a_gang_needs_cores_for_all(launcher: SparkLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package, "PATIENCE", 0.1)
-    with pytest.raises(InvalidParameterError, match="3 workers must run at the same time, but Spark has cores for 2"):
-        launcher.run_together([Meet("a"), Meet("b"), Meet("c")])
-
-
 def test_a_signal_ends_the_waiting_and_the_job(launcher: SparkLauncher, tmp_path: Path) -> None:
     class Stop(Exception):
         pass
@@ -251,39 +197,11 @@ def test_a_signal_ends_the_waiting_and_the_job(launcher: SparkLauncher, tmp_path
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # which PySpark had taken over
 
 
-def test_errors_that_cannot_be_sent_are_told() -> None:
+def test_errors_that_cannot_be_pickled_are_reported() -> None:
     sent = portable(Unsendable(1, 2))
     assert type(sent) is RuntimeError
     assert str(sent) == "Unsendable: 1 and 2"
     assert type(portable(KeyError("k"))) is KeyError
-
-
-def test_errors_in_texts_are_words_and_names() -> None:
-    """Ours and Python's own come back as what they were; others, and what cannot be built, as their words."""
-    missing = FileNotFoundError(2, "no such file", "x.svm")
-    for error in (InvalidInputError("row 7 is bad"), missing, KeyError("k"), ValueError(3, None)):
-        found = error_from_text(error_to_text(error))
-        assert (type(found), found.args, str(found)) == (type(error), error.args, str(error))
-        assert type(error).__name__ in found.__notes__[0]
-    for error, text in (
-        (Unsendable(1, 2), "Unsendable: 1 and 2"),
-        (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x78"),
-    ):
-        found = error_from_text(error_to_text(error))
-        assert type(found) is RuntimeError
-        assert str(found).startswith(text)
-    for name in ("os.system", "subprocess.Popen", "builtins.eval", "builtins.SystemExit", "ValueError"):
-        forged = base64.b64encode(json.dumps([name, ["touch x"], "words", ""]).encode()).decode()
-        assert repr(error_from_text(forged)) == "RuntimeError('words')"
-
-
-def test_only_the_mark_of_its_stage_makes_an_error() -> None:
-    text = error_to_text(InvalidInputError("forged"))
-    for mark, told in (("secret", "other"), (None, "None"), ("secret", "thinstream raised")):
-        assert isinstance(_reason(RuntimeError(f"{told} 0 {text};"), mark), WorkerLostError)
-    found = _reason(RuntimeError(f"a cell: 'other 0 {text};', and secret 1 {text};"), "secret")
-    assert isinstance(found, InvalidInputError)
-    assert found.__notes__[-1] == "raised in worker 1"
 
 
 def test_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,10 +233,10 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_something_else_is_no_source() -> None:
-    with pytest.raises(InvalidInputError, match=r"a source is files .*, got StorageLevel"):
+    with pytest.raises(InvalidInputError, match=r"a source must be files .*, got StorageLevel"):
         source_of(package.pyspark().StorageLevel.DISK_ONLY, "spark")
 
 
 def test_a_module_that_workers_lack_is_named() -> None:
     text = "Job aborted due to stage failure: Traceback …\nModuleNotFoundError: No module named 'numba.core'\n at org"
-    assert "(PYSPARK_PYTHON) does not have numba: install it there" in str(_reason(RuntimeError(text)))
+    assert "(PYSPARK_PYTHON) does not have numba. Install it there" in str(_reason(RuntimeError(text)))

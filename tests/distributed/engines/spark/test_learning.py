@@ -7,26 +7,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import thinstream as ts
 from tests.distributed.engines.spark.test_frames import LISTS, WIDTH, frame_of, rows
 from tests.distributed.engines.spark.test_launcher import parent_of
+from thinstream.algorithms.auto import Member
 from thinstream.batch import Batch, Position
-from thinstream.blend.member import Member
-from thinstream.blend.serving import blends_of
+from thinstream.data.labels import Classes
+from thinstream.data.stream import START, Stream
 from thinstream.distributed import train
-from thinstream.distributed.by_examples.driver import learn_examples
-from thinstream.distributed.by_features.driver import learn_features
-from thinstream.distributed.engines.spark.frames import DataFrameSource
-from thinstream.distributed.engines.spark.launcher import SparkLauncher
+from thinstream.distributed.engines.spark import SparkLauncher
+from thinstream.distributed.engines.spark_frames import DataFrameSource
+from thinstream.distributed.rounds import learn_examples
 from thinstream.distributed.sources import FileSource
-from thinstream.evaluate.progress import Progress
-from thinstream.learners import Classes, Learner
+from thinstream.lanes.learner import Learner
 from thinstream.models.file import write
 from thinstream.models.model import Model
-from thinstream.streams.stream import START, Stream
+from thinstream.training.metrics import Progress
 
 pytestmark = pytest.mark.spark
 DATA = rows(200)
@@ -104,7 +102,10 @@ def model(**options: Any) -> Model:
 def bits(state: Any) -> list[bytes]:
     """Of the model, and of what was counted."""
     counted = state.progress.arrays()
-    return [*(array.tobytes() for array in state.model.learner.memory), *(counted[name].tobytes() for name in counted)]
+    return [
+        *(array.tobytes() for array in state.model.learner.outputs.one.memory),
+        *(counted[name].tobytes() for name in counted),
+    ]
 
 
 def test_one_worker_has_the_bits_of_the_serial_run(spark_cluster: Any, files: FileSource, frame: Any) -> None:
@@ -114,8 +115,8 @@ def test_one_worker_has_the_bits_of_the_serial_run(spark_cluster: Any, files: Fi
         for batch in source.shards(1)[0].open().batches():
             progress.update(given.learner.learn(batch), batch.y, batch.weights)
         state = learn_examples(alone, source, model(), merge_every=60)
-        assert [array.tobytes() for array in state.model.learner.memory] == [
-            array.tobytes() for array in given.learner.memory
+        assert [array.tobytes() for array in state.model.learner.outputs.one.memory] == [
+            array.tobytes() for array in given.learner.outputs.one.memory
         ]
         assert state.progress.report() == progress.report()
     alone.close()
@@ -133,25 +134,12 @@ def test_killed_on_the_way_two_workers_end_with_the_same_bits(
     assert bits(rough) == bits(calm)
 
 
-def test_by_features_the_serial_run_up_to_rounding(launcher: SparkLauncher, frame: Any, tmp_path: Path) -> None:
-    given = model()
-    for batch in frame.shards(1)[0].open().batches():
-        given.learner.learn(batch)
-    mortal = Mortal(frame, tmp_path / "killed", 150, False)
-    state = learn_features(launcher, mortal, model(), checkpoint=tmp_path / "slices", segment=120)
-    assert mortal.mark.exists()
-    np.testing.assert_allclose(state.model.learner.weights(), given.learner.weights(), rtol=0, atol=1e-9)
-    assert (state.model.learner.t, state.model.learner.n_mistakes) == (200, given.learner.n_mistakes)
-
-
 def test_from_a_frame_to_an_estimator(spark_cluster: Any, frame: Any) -> None:
     alone = ts.FSOL(eta=0.5, dtype="float64").fit_stream(frame.shards(1)[0].open())
     given = frame_of(spark_cluster, DATA, LISTS, 3)
     one = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=1)
     assert one.coef_.tobytes() == alone.coef_.tobytes()
     assert one.progressive_.rows == one.t_ == 200
-    two = train(given, ts.FSOL(eta=0.5, dtype="float64"), engine="spark", workers=2, mode="features", batch=1)
-    np.testing.assert_allclose(two.coef_, one.coef_, rtol=0, atol=1e-9)
     assert spark_cluster.range(2).count() == 2  # the session is left as it was
 
 
@@ -163,10 +151,10 @@ def auto() -> Model:
     return Model.fresh("auto", Classes(-1, 1), **options)
 
 
-def test_auto_is_what_two_learners_here_would_make_of_it(launcher: SparkLauncher, files: Any, tmp_path: Path) -> None:
+def test_auto_matches_two_local_learners(launcher: SparkLauncher, files: Any, tmp_path: Path) -> None:
     found, expected = (learn_examples(where, files, auto(), merge_every=30).model for where in (launcher, Here(2)))
-    for name, each in (("found", found), ("expected", expected)):
-        write(tmp_path / name, each)
+    for name, item in (("found", found), ("expected", expected)):
+        write(tmp_path / name, item)
     assert (tmp_path / "found").read_bytes() == (tmp_path / "expected").read_bytes()
-    (blend,) = blends_of(found.learner)
+    (blend,) = found.learner.blends
     assert (blend.t, [line["out"] for line in blend.table()]) == (len(DATA), [None] * 3)

@@ -14,11 +14,11 @@ import pytest
 
 import thinstream as ts
 from tests.distributed.engines.spark.test_frames import LISTS, frame_of, rows
-from thinstream.distributed.by_examples.deltas import copy_learner, delta, merge_deltas
-from thinstream.distributed.engines.spark.streaming import foreach_batch, learn_stream
+from thinstream.data.labels import Classes
+from thinstream.data.tables.arrow import ArrowFiles
+from thinstream.distributed.deltas import copy_learner, delta, merge_deltas
+from thinstream.distributed.engines.spark_frames import foreach_batch, learn_stream
 from thinstream.errors import InvalidInputError, WorkerLostError
-from thinstream.learners import Classes
-from thinstream.streams.tables.arrow import ArrowFiles
 
 pytestmark = pytest.mark.spark
 
@@ -64,7 +64,7 @@ def learned(incoming: Any, folder: Path, **options: Any) -> Any:
     return learning
 
 
-def test_a_stream_is_learned_once_whatever_happens(incoming: Any, tmp_path: Path) -> None:
+def test_a_stream_is_learned_exactly_once(incoming: Any, tmp_path: Path) -> None:
     files, folder = [put(tmp_path / "incoming", k, rows(30, seed=k)) for k in range(2)], tmp_path / "learned"
     learning = learned(incoming, folder, workers=1)
     assert learning.batch == 1
@@ -86,7 +86,7 @@ def test_a_stream_is_learned_once_whatever_happens(incoming: Any, tmp_path: Path
 
     # Spark's notes are lost: its numbers begin anew
     (folder / "spark").rename(tmp_path / "lost")
-    with pytest.raises(Exception, match="is of the query"):
+    with pytest.raises(Exception, match="belongs to the query"):
         learned(incoming, folder, workers=1)
     assert (folder / "model.ts").read_bytes() == before
 
@@ -121,7 +121,7 @@ def test_parts_of_a_micro_batch_are_merged(spark_cluster: Any, tmp_path: Path) -
     assert (learning.batch, learning.estimator.t_) == (1, 60)
 
 
-def test_a_fitted_estimator_goes_on(spark_cluster: Any, tmp_path: Path) -> None:
+def test_a_fitted_estimator_continues(spark_cluster: Any, tmp_path: Path) -> None:
     data = rows(40)
     files = [put(tmp_path, 0, data[:20]), put(tmp_path, 1, data[20:])]
     fitted = serial(files[0])
@@ -131,7 +131,7 @@ def test_a_fitted_estimator_goes_on(spark_cluster: Any, tmp_path: Path) -> None:
     learning(plain, 0)
     assert_same(learning.estimator, serial(*files))
     np.testing.assert_array_equal(fitted.coef_, weights)
-    with pytest.raises(InvalidInputError, match="cannot be resumed: the model differs in eta"):
+    with pytest.raises(InvalidInputError, match="cannot be resumed, because the model differs in eta"):
         foreach_batch(ts.FSOL(eta=2.0), tmp_path / "model.ts", ignore=["other"])
 
 
@@ -146,7 +146,7 @@ class Attack:
 
 
 @pytest.mark.parametrize("form", ["thinstream raised 0 {};", "None 0 {};"])
-def test_what_a_cell_says_is_not_run(spark_cluster: Any, tmp_path: Path, form: str) -> None:
+def test_cells_are_not_executed(spark_cluster: Any, tmp_path: Path, form: str) -> None:
     """Spark quotes the cell that it cannot cast in its error, on the driver."""
     mark = tmp_path / "attacked"
     text = form.format(base64.b64encode(pickle.dumps(Attack(mark))).decode())

@@ -1,0 +1,1 @@
+"""Matrices, frames, Arrow tables and dicts as streams."""

@@ -1,1 +1,0 @@
-"""Mode examples: each worker learns a part of the examples; now and then what they learned is merged."""

@@ -1,1 +1,0 @@
-"""Mode features (experimental): each worker has a part of the coordinates; scores are summed over the workers."""

@@ -1,1 +1,0 @@
-"""Workers on Ray, and its Datasets as sources."""

@@ -1,1 +1,0 @@
-"""Workers on Spark, its DataFrames as sources, and its endless streams."""

@@ -1,1 +1,0 @@
-"""The binary cache: an Arrow file that maps back without parsing."""

@@ -1,1 +1,0 @@
-"""Files of lines in another order, or in parts."""

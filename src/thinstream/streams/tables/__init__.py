@@ -1,1 +1,0 @@
-"""Tables, matrices and dicts as streams."""

@@ -1,0 +1,1 @@
+"""Every algorithm against its naive twin."""

@@ -1,1 +1,0 @@
-"""Learners that keep state for the features that occur."""

@@ -1,0 +1,1 @@
+"""Exports: C, JavaScript, SQL, ONNX, JSON and text."""

@@ -1,1 +1,0 @@
-"""Tests of thinstream.late_labels."""

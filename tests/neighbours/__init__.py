@@ -1,1 +1,0 @@
-"""Other tools that take models of ours."""

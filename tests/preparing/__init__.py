@@ -1,1 +1,0 @@
-"""Tests of how rows are prepared."""

@@ -1,1 +1,0 @@
-"""thinstream.stability."""
