@@ -149,6 +149,9 @@ class JSONLines(ColumnFormat):
         self._known = self._roles | ({} if self.id is None or self.id in self._roles else {self.id: AUTO})
         self._columns = Columns.of(self._known, self.hashing)
         self._names, self._name_ends = encode_names([*self._known])
+        watched = {*self.columns, *self.text, *self.ignore}  # those of `unmet_columns` and `unmet`
+        self._watched = np.array([k for k, name in enumerate(self._roles) if name in watched], np.int64)
+        self._tables: dict[int, NDArray[np.int64]] = {}  # hash tables of the keys, by size
         self._labels = Labels.of(self.classes)
         self._classes_met: list[Any] = []  # classes so far if they grow, added by any thread
 
@@ -184,11 +187,11 @@ class JSONLines(ColumnFormat):
             reader = _Reader(self, text, room, self._columns, self._known)
             room *= 8
         names, first = reader.names(), len(self._known)
-        self.met.update(name for name, stamp in zip(self._roles, reader.keys.stamps, strict=False) if stamp)
+        self.met.update(names[k] for k in self._watched[reader.keys.stamps[self._watched] > 0].tolist())
         if self.columns and len(self.strange) < STRANGE:
             used = zip(names[first:], reader.keys.used[first:], strict=False)
             self.strange.update(dict.fromkeys([name for name, there in used if there][:STRANGE]))
-        self.strayed.update(name for name, there in zip(names, reader.columns.strayed, strict=False) if there)
+        self.strayed.update(names[k] for k in np.flatnonzero(reader.columns.strayed[: len(names)]).tolist())
         return self.finished(
             text,
             reader.whole,
@@ -200,6 +203,12 @@ class JSONLines(ColumnFormat):
             reader.row_ids(),
             reader.met,
         )
+
+    def _table_of_keys(self, size: int) -> NDArray[np.int64]:
+        """Return the hash table of the known keys, computed once per size."""
+        if size not in self._tables:
+            self._tables[size] = _hash_table(self._columns.codes[:, 0].tolist(), size)
+        return self._tables[size]
 
     def labels_in(self, text: Text) -> tuple[NDArray[np.float64], list[Any], int, bool]:
         """Return positions of labels up to the first bad row, all labels, bytes used, and whether a row was bad."""
@@ -261,7 +270,7 @@ class _Reader:
         self.keys = parser.Keys(
             _wider(begins, cap),
             _wider(form._name_ends + begin, cap),
-            _hash_table(columns.codes[:, 0].tolist(), 2 << cap.bit_length()),
+            form._table_of_keys(2 << cap.bit_length()).copy(),
             np.zeros(cap, np.int64),
             np.full(min(cap, 1 << 12), -1, np.int64),
             np.zeros(cap, np.bool_),
