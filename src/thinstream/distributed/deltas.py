@@ -176,9 +176,8 @@ def combining_for(model: Learner, way: str | None = None) -> Combining:
     name = model.algorithm.name
     if model.parameters.get(HALF_LIFE) is not None:
         raise MergeError(
-            f"{name} with half_life cannot be merged in rounds, because each worker would discount only "
-            f"by its own rows. "
-            "Train on one machine, or without half_life"
+            f"{name} with half_life cannot be merged in rounds, because each worker would discount only by its own "
+            "rows. Train on one machine, or without half_life"
         )
     rule: MergeRule = model.rule.merge_rule()
     if not rule.declared:

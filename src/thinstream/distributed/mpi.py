@@ -239,9 +239,8 @@ def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:
     is_online = declaration.kind == "online" and parameters.get(HALF_LIFE) is None
     if not (is_online and is_separable(rule_of(declaration, parameters))):
         raise InvalidParameterError(
-            f"{declaration.name} cannot be split by features: --mode features needs an algorithm that "
-            f"learns online and "
-            "moves each weight by itself, without covariance='full' and half_life"
+            f"{declaration.name} cannot be split by features: --mode features needs an algorithm that learns online "
+            "and moves each weight by itself, without covariance='full' and half_life"
         )
 
 

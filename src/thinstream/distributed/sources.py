@@ -268,9 +268,8 @@ def source_of(source: Any, engine: str | None = None, **options: Any) -> Source:
     files = source if isinstance(source, list | tuple) else [source]
     if not all(isinstance(file, str | os.PathLike) for file in files):
         raise InvalidInputError(
-            "a source must be files (a path, a glob or a list of them), a Ray Dataset, a Spark DataFrame "
-            "or a Source, got "
-            f"{type(source).__name__}. For arrays, use DistributedClassifier"
+            "a source must be files (a path, a glob or a list of them), a Ray Dataset, a Spark DataFrame or a Source, "
+            f"got {type(source).__name__}. For arrays, use DistributedClassifier"
         )
     return FileSource(source, **options)
 

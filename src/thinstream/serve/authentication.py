@@ -80,9 +80,8 @@ class Guard:
             scopes = frozenset(words[0].split(","))
             if len(words) != 2 or not scopes <= {*SCOPES} or len(words[1]) < 16:
                 raise InvalidInputError(
-                    f"{named}, line {number}: must be scopes ({listed(SCOPES)}, separated by commas), a "
-                    f"space and a token of at "
-                    "least 16 characters"
+                    f"{named}, line {number}: must be scopes ({listed(SCOPES)}, separated by commas), a space and a "
+                    "token of at least 16 characters"
                 )
             tokens[_digest(words[1])] = scopes
         if not tokens:
@@ -146,7 +145,6 @@ def require_safe(host: str, guard: Guard) -> None:
     """Raise if other machines could reach a server that has no tokens."""
     if not guard and not is_local(host):
         raise InvalidParameterError(
-            f"on {host}, other machines could send requests to this server. Pass --tokens FILE, set "
-            f"{VARIABLE}, or serve on "
-            "127.0.0.1"
+            f"on {host}, other machines could send requests to this server. Pass --tokens FILE, set {VARIABLE}, or "
+            "serve on 127.0.0.1"
         )

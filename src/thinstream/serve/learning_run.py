@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Batch
-from thinstream.errors import (
-    FileWriteError,
-    MissingPackageError,
-    ModelFileError,
-    NumericalError,
-    ThinstreamError,
-)
+from thinstream.errors import FileWriteError, MissingPackageError, ModelFileError, NumericalError, ThinstreamError
 from thinstream.models.model import Model
 from thinstream.serve.dashboard.state import DashboardSampler
 from thinstream.serve.journal import Busy, Committer

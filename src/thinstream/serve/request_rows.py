@@ -399,9 +399,8 @@ class RowReader:
     def _width(self, width: int) -> int:
         if width > self._most:
             raise InvalidInputError(
-                f"x: feature numbers may be at most {self._most:,}, got {width:,}. A higher number could "
-                f"make the model "
-                "too large for this server"
+                f"x: feature numbers may be at most {self._most:,}, got {width:,}. A higher number could make the "
+                "model too large for this server"
             )
         return width
 
@@ -414,9 +413,8 @@ class RowReader:
                 raise InvalidInputError(f"x: a row may have at most {self._limits.features:,} features, got {most:,}")
             if batch.nnz > self._limits.request_features:
                 raise InvalidInputError(
-                    f"x: the rows of a request may have at most {self._limits.request_features:,} "
-                    f"features together, got "
-                    f"{batch.nnz:,}. Send fewer rows at a time"
+                    f"x: the rows of a request may have at most {self._limits.request_features:,} features together, "
+                    f"got {batch.nnz:,}. Send fewer rows at a time"
                 )
         if not self.named:
             self._width(batch.n_features)

@@ -212,12 +212,7 @@ _CONTRIBUTIONS = 20
 def explanations(model: Model, batch: Batch, one: bool, names: Mapping[int, str]) -> Any:
     """Return the contributions of features to the score of each row, the largest first; one object for one row."""
     rows = [
-        {
-            "class": row.explained,
-            "intercept": row.intercept,
-            "contributions": row.contributions,
-            "others": row.others,
-        }
+        {"class": row.explained, "intercept": row.intercept, "contributions": row.contributions, "others": row.others}
         for row in explain(model, batch, _CONTRIBUTIONS, names)
     ]
     return rows[0] if one else rows
@@ -255,9 +250,8 @@ def register(
         elif (digest := digest_of(file.read_bytes())) != Origin(paths.folder(name)).newest:
             if on_retrained == "refuse" or retrained is None:
                 raise InvalidInputError(
-                    f"{file} is not the file that {name!r} in {paths.data} was deployed from. Pass "
-                    f"--on-retrained replace "
-                    "to deploy it, or --on-retrained challenge to compare it first. To continue with the "
+                    f"{file} is not the file that {name!r} in {paths.data} was deployed from. Pass --on-retrained "
+                    "replace to deploy it, or --on-retrained challenge to compare it first. To continue with the "
                     f"served {name!r}, leave the file out. To serve both, pass NAME={file}"
                 )
             _require_same_data(read(file), read(paths.model(name)), f"{file} cannot be deployed as {name!r}")
@@ -293,9 +287,8 @@ def _require_same_data(model: Model, like: Model, named: str) -> None:
     names = {name for name in {*model.reading, *like.reading} if name != KEYS}
     if others := sorted(name for name in names if model.reading.get(name) != like.reading.get(name)):
         raise InvalidInputError(
-            f"{named}: it was trained with other reading options ({listed(others)}). Train it with the "
-            f"same options, or "
-            "pass NAME=FILE to serve it under another name"
+            f"{named}: it was trained with other reading options ({listed(others)}). Train it with the same options, "
+            "or pass NAME=FILE to serve it under another name"
         )
 
 

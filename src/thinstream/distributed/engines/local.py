@@ -14,13 +14,7 @@ from multiprocessing import connection, util
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar, cast
 
-from thinstream.distributed.engines.launcher import (
-    RETRIES,
-    portable,
-    report_loss,
-    require_count,
-    with_worker,
-)
+from thinstream.distributed.engines.launcher import RETRIES, portable, report_loss, require_count, with_worker
 from thinstream.errors import WorkerLostError
 
 T = TypeVar("T")

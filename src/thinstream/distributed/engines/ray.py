@@ -34,13 +34,7 @@ from thinstream.distributed.engines.launcher import (
     with_worker,
 )
 from thinstream.distributed.sources import TableColumns, TableShard, cut
-from thinstream.errors import (
-    InvalidInputError,
-    InvalidParameterError,
-    MissingPackageError,
-    WorkerLostError,
-    listed,
-)
+from thinstream.errors import InvalidInputError, InvalidParameterError, MissingPackageError, WorkerLostError, listed
 
 _PATH, _PREFIX = "RAY_AUTH_TOKEN_PATH", "thinstream-ray-"
 
@@ -261,9 +255,8 @@ class RayLauncher:
         available = ray().cluster_resources().get("CPU", 0)
         if self.workers * cpus > available:
             raise InvalidParameterError(
-                f"{self.workers} workers need {cpus:g} CPU each, but the cluster has {available:g} CPUs. "
-                f"Use fewer workers, "
-                "or less CPU for each: engine_options={'cpus': …}"
+                f"{self.workers} workers need {cpus:g} CPU each, but the cluster has {available:g} CPUs. Use fewer "
+                "workers, or less CPU for each: engine_options={'cpus': …}"
             )
 
     def _check(self, tasks: Sequence[object]) -> None:

@@ -112,9 +112,8 @@ class Stretch:
         """Return the rows as a memory-mapped table."""
         if not os.path.isfile(self.path):
             raise InvalidInputError(
-                f"a worker cannot read {self.path}, which was written for this run. Pass folder= with a "
-                f"folder that all "
-                "machines share"
+                f"a worker cannot read {self.path}, which was written for this run. Pass folder= with a folder that "
+                "all machines share"
             )
         table = pyarrow().ipc.open_file(pyarrow().memory_map(self.path)).read_all()
         return table.slice(self.first, self.rows)
