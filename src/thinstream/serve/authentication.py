@@ -20,15 +20,9 @@ SCOPES = ("read", "learn", "admin")
 class Guard:
     r"""Accept or refuse requests by their bearer token.
 
-    Parameters
-    ----------
-    tokens : dict
-        SHA-256 of a token → its scopes. Without tokens, all requests are accepted.
-    local : bool
-        Whether, without tokens, requests must address this machine as localhost or 127.0.0.1. Otherwise a web page
-        whose host name resolves to this machine (DNS rebinding) could send requests.
-    hosts : iterable of str
-        Other host names, without ports, that requests may use; for ``local``.
+    ``tokens`` has the SHA-256 of each token and its scopes. Without tokens, all requests are accepted. With ``local``
+    and without tokens, requests must address this machine as localhost, 127.0.0.1 or one of ``hosts``. Otherwise a web
+    page whose host name resolves to this machine (DNS rebinding) could send requests.
 
     Examples
     --------

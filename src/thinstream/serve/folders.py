@@ -21,6 +21,7 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.files import locked, replacing, try_lock
 from thinstream.models.file import read
 from thinstream.models.model import Model
+from thinstream.serve import Settings
 from thinstream.serve.journal import (
     WHOLE_ENTRY,
     Entry,
@@ -32,7 +33,6 @@ from thinstream.serve.journal import (
     copy_database,
 )
 from thinstream.serve.log import WARNING, log
-from thinstream.serve.settings import Settings
 from thinstream.serve.wire import is_sound
 
 #: A file in the shared folder. A running server holds its lock.
@@ -86,6 +86,8 @@ class Origin:
 
 
 class ServerPaths:
+    """The data folder of a server, and the folder in memory that its processes share."""
+
     def __init__(self, data: Path) -> None:
         self.data = data.resolve()
         digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
@@ -93,28 +95,12 @@ class ServerPaths:
         base = memory if memory.is_dir() and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
         #: Shared by the processes while the server runs: weights, the learner's socket and counts.
         self.shared = base / f"thinstream-{os.getuid()}-{digest}"
+        self.lock = self.data / "lock"  # held by the supervisor
+        self.learning = self.data / "learning.lock"  # held by the learner, which may outlive its supervisor
+        self.socket = self.shared / "learner"  # of the learner; its path must be short
+        self.metrics = self.shared / "metrics"  # counts of each process
         #: Identifies the running server, because a killed server's processes may still run for a moment.
         self.mark: int | None = None
-
-    @property
-    def lock(self) -> Path:
-        """The lock file that the supervisor holds."""
-        return self.data / "lock"
-
-    @property
-    def learning(self) -> Path:
-        """The lock file that the learner holds. The learner may outlive its supervisor for a moment."""
-        return self.data / "learning.lock"
-
-    @property
-    def socket(self) -> Path:
-        """The socket of the learner. Its path must be short."""
-        return self.shared / "learner"
-
-    @property
-    def metrics(self) -> Path:
-        """The folder in which processes share their counts."""
-        return self.shared / "metrics"
 
     def are_another_servers(self) -> bool:
         """Return whether the server of this process was killed and another server has started."""

@@ -107,21 +107,9 @@ class JournalNotifier:
 class JournalStream:
     """Labelled rows in the order in which they were acknowledged.
 
-    Parameters
-    ----------
-    path : path
-        The journal.
-    name : str
-        The name of the journal in checkpoints, different for each journal.
-    model : Model
-        The model that learns. Labels are encoded as its classes.
-    notifier : JournalNotifier
-        Wakes the stream at the end of the journal.
-    tick : callable
-        Returns whether to yield a batch without rows, because something is to be done although nothing new has come.
-    apply_change : callable
-        Called with each change and the number of its entry, once all earlier entries are learned.
-
+    Labels are encoded as classes of ``model``. ``name`` is different for each journal and identifies it in checkpoints.
+    ``tick`` returns whether to yield a batch without rows, because something is to be done although nothing new has
+    come. ``apply_change`` is called with each change and the number of its entry, once all earlier entries are learned.
     """
 
     unit, size = "rows", None
@@ -281,23 +269,10 @@ def kept_places(entries: Sequence[Entry], reader: Reader) -> list[tuple[int, tup
 
 
 class Archive:
-    """The archive of rows that are deleted from the journal. This one stores nothing."""
+    """The rows that were deleted from the journal: a binary cache file per checkpoint.
 
-    def keep(self, until: int) -> None:
-        """Store the entries up to this number, which are about to be deleted."""
-
-
-class Segments(Archive):
-    """A binary cache file per checkpoint, named after its last entry, so that names sort in the order of the rows.
-
-    Parameters
-    ----------
-    folder : path
-        The folder of the files.
-    journal : path
-    model : Model
-        Its classes and features are those of the rows.
-
+    A file is named after its last entry, so that names sort in the order of the rows. ``model`` has the classes and
+    features of the rows.
     """
 
     def __init__(self, folder: Path, journal: Path, model: Model) -> None:

@@ -47,12 +47,7 @@ MONITORS = ("adwin",)
 class Unlearnable(Exception):
     """Rows that cannot be learned. The model may have learned some of them.
 
-    Parameters
-    ----------
-    error : Exception
-    row : int or None
-        The row of the last batch that cannot be learned, if it is known.
-
+    ``row`` is the row of the last batch that cannot be learned, if it is known.
     """
 
     def __init__(self, error: Exception, row: int | None = None) -> None:
@@ -71,7 +66,7 @@ class JournalRun(Run):
         stream: JournalStream,
         model: Model,
         committer: Committer,
-        archive: Archive,
+        archive: Archive | None,
         marks: ChangedFeatures,
         changes: Changes,
         **options: Any,
@@ -211,7 +206,8 @@ class JournalRun(Run):
         done = self.state.position.offset
         self._changes.versions.unpin(done)
         self._changes.challengers.sweep(done)
-        self._archive.keep(done)
+        if self._archive is not None:
+            self._archive.keep(done)
 
         def cut(more: Any) -> None:  # in parts, so that requests are written in between
             if more is True:
@@ -244,7 +240,7 @@ class JournalSource(Source):
 
     stream: JournalStream
     committer: Committer
-    archive: Archive
+    archive: Archive | None
     marks: ChangedFeatures
     changes: Changes
 
@@ -266,24 +262,8 @@ class JournalSource(Source):
 class LearningThread(NullObserver):
     """The thread in which a model learns its journal and publishes its weights.
 
-    Parameters
-    ----------
-    model : Model
-        The model before the first entry of the journal.
-    folder : path
-        The model's folder, with journal and checkpoint.
-    weights : path
-        The published file.
-    committer : Committer
-        Writes the journal.
-    notifier : JournalNotifier
-        Rings when entries were written.
-    archive : Archive
-    changes : Changes
-        Versions, challengers and the changes of the model.
-    seconds : float
-        Time between two checkpoints.
-
+    ``model`` is the model before the first entry of the journal, ``folder`` has its journal and checkpoint, ``weights``
+    is the published file, and ``seconds`` is the time between two checkpoints.
     """
 
     def __init__(
@@ -293,7 +273,7 @@ class LearningThread(NullObserver):
         weights: Path,
         committer: Committer,
         notifier: JournalNotifier,
-        archive: Archive,
+        archive: Archive | None,
         changes: Changes,
         seconds: float = CHECKPOINT,
     ) -> None:

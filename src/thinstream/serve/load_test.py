@@ -61,18 +61,7 @@ class Load:
 
     Latency counts from the scheduled time, so a slow server also delays the requests behind a slow one.
 
-    Parameters
-    ----------
-    url : str
-        The server.
-    path : str
-        "/learn" or "/predict".
-    model : str or None
-    token : str or None
-    connections : int
-    rate : float or None
-        Requests per second; None: as fast as replies come.
-
+    ``path`` is "/learn" or "/predict". ``rate`` is in requests per second; None: as fast as replies come.
     """
 
     def __init__(

@@ -73,13 +73,8 @@ Tallies = dict[tuple[str, ...], list[float]]
 class Metrics:
     """Count events of this process, and sum the counts of all processes of the server.
 
-    Parameters
-    ----------
-    folder : path
-        Folder in which each process writes its counts once a second, so that counting itself costs next to nothing.
-    root : int or None
-        The supervisor's process id; None: this process is the whole server.
-
+    Each process writes its counts to ``folder`` once a second, so that counting itself costs next to nothing. ``root``
+    is the supervisor's process id; None: this process is the whole server.
     """
 
     def __init__(self, folder: Path, root: int | None = None) -> None:

@@ -18,7 +18,7 @@ from thinstream.data.stream import TextStream
 from thinstream.data.text.libsvm import Libsvm
 from thinstream.errors import InvalidInputError, ThinstreamError
 from thinstream.models.model import Model
-from thinstream.serve.settings import Limits
+from thinstream.serve import Limits
 from thinstream.serve.wire import Raw, from_json, json_as
 
 #: Called with missing and with unknown columns.
@@ -31,20 +31,9 @@ _cells = json_as(dict[str, Raw])
 class Columns:
     """The columns that a model has learned from, to compare with those of rows and headers.
 
-    Parameters
-    ----------
-    features : iterable of str
-        The columns that rows should have.
-    others : iterable of str
-        Columns that they may have, such as the label.
-    layout : sequence of str
-        The columns of a line of the model's files, in order; () if lines are objects.
-    delimiter : str
-    label : str
-    required : bool
-        Whether rows with other columns are refused.
-    report : callable
-        Called with the missing and the unknown columns of a row.
+    Rows should have the columns ``features``, and may have ``others``, such as the label. ``layout`` has the columns of
+    a line of the model's files, in order, or () if lines are objects. If ``required``, rows with other columns are
+    refused. ``report`` is called with the missing and the unknown columns of a row.
 
     Examples
     --------
@@ -149,13 +138,8 @@ _texts, _numbers, _lists_of_numbers = json_as(list[Raw]), json_as(dict[str, floa
 class RowReader:
     """Parse the rows of requests into batches, for one model.
 
-    Parameters
-    ----------
-    model : Model
-        Its feature space, classes and reading options are used, not its weights.
-    limits : Limits
-    report : callable
-        Called with the missing and the unknown columns of a row, if there are any.
+    Only the model's feature space, classes and reading options are used. ``report`` is called with the missing and the
+    unknown columns of a row, if there are any.
 
     Examples
     --------

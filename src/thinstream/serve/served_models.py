@@ -19,9 +19,9 @@ from thinstream.models.explain import cell_names, explain
 from thinstream.models.file import read, write
 from thinstream.models.model import Model, probabilities
 from thinstream.models.pipeline import widest
+from thinstream.serve import Limits
 from thinstream.serve.folders import Origin, ServerPaths, digest_of, require_name
 from thinstream.serve.request_rows import RowReader
-from thinstream.serve.settings import Limits
 from thinstream.serve.shared_memory import Shared, Snapshot, require_shareable, without_weights
 from thinstream.serve.versions import NoVersion, Versions, as_replacement
 from thinstream.serve.wire import Refused, is_whole_number
@@ -91,13 +91,7 @@ class Served:
 class ServedModels:
     """The models of a server that are loaded.
 
-    Parameters
-    ----------
-    paths : ServerPaths
-    limits : Limits
-    report : callable
-        Called with the name of a model, and the missing and the unknown columns of a row for it.
-
+    ``report`` is called with the name of a model, and the missing and the unknown columns of a row for it.
     """
 
     def __init__(
@@ -130,7 +124,7 @@ class ServedModels:
                 served, (model, _) = self(name)
                 row = {} if served.reader.named else {"1": 1.0}
                 columns, served.reader.columns = served.reader.columns, None  # these rows don't count
-                scores_of(model, served.reader.rows(row))
+                model.learner.scores(served.reader.rows(row))
                 served.reader.warm_up()
                 served.reader.columns = columns
 
@@ -183,11 +177,6 @@ def require_version(version: str) -> None:
     """Raise `NoVersion` if the text cannot be the number of a version."""
     if not is_whole_number(version):
         raise NoVersion(f"a version must be an integer, got {version!r:.40}")
-
-
-def scores_of(model: Model, batch: Batch) -> NDArray[Any]:
-    scores: NDArray[Any] = model.learner.scores(batch)
-    return scores
 
 
 def answers(model: Model, scores: NDArray[Any]) -> dict[str, Any]:

@@ -188,13 +188,7 @@ class Snapshot(NamedTuple):
 class Shared:
     """The newest version of a model, mapped into memory.
 
-    Parameters
-    ----------
-    path : path
-        The published file, which always is the newest version.
-    like : Model
-        The parts that do not change, see `without_weights`.
-
+    ``path`` always is the newest version. ``like`` has the parts that do not change, see `without_weights`.
     """
 
     def __init__(self, path: Path, like: Model) -> None:
@@ -429,11 +423,7 @@ class _File:
 class Publisher:
     """Publishes the versions of one model.
 
-    Parameters
-    ----------
-    path : path
-        The published file, which always is the newest version.
-
+    ``path`` always is the newest version.
     """
 
     def __init__(self, path: Path) -> None:

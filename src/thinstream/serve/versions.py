@@ -42,15 +42,7 @@ class NoVersion(ThinstreamError, LookupError):
 
 
 class Versions:
-    """The saved versions of one model. The model that it began with is version 0, which is never deleted.
-
-    Parameters
-    ----------
-    folder : path
-        The model's folder.
-    keeping : VersionPolicy
-
-    """
+    """The saved versions of one model. The model that it began with is version 0, which is never deleted."""
 
     def __init__(self, folder: Path, keeping: VersionPolicy | None = None) -> None:
         self._first, self._folder, self.keeping = folder / "model.ts", folder / "versions", keeping or VersionPolicy()
@@ -215,13 +207,7 @@ class Challenger:
 
 
 class Challengers:
-    """All challengers of one model. They are saved with each of its checkpoints, under the number of its last entry.
-
-    Parameters
-    ----------
-    folder : path
-
-    """
+    """All challengers of one model. They are saved with each of its checkpoints, under the number of its last entry."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.each = folder, dict[str, Challenger]()
@@ -312,13 +298,7 @@ class Changes:
     The effect of a change depends only on the journal up to it, and on files that stay until a checkpoint contains it.
     So replaying the journal after a crash gives a bit-identical model.
 
-    Parameters
-    ----------
-    model : Model
-        The model before the first entry of the journal.
-    versions : Versions
-    challengers : Challengers
-
+    ``model`` is the model before the first entry of the journal.
     """
 
     def __init__(self, model: Model, versions: Versions, challengers: Challengers) -> None:

@@ -20,7 +20,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128_hexdigest
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, ThinstreamError
-from thinstream.serve.settings import Limits
+from thinstream.serve import Limits
 
 to_json = msgspec.json.Encoder().encode
 to_msgpack = msgspec.msgpack.Encoder().encode
@@ -237,16 +237,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Link:
-    """Sends requests to the learner and waits for replies. It reconnects after the learner restarted.
-
-    Parameters
-    ----------
-    path : path
-        The learner's socket.
-    limits : Limits or None
-        How many requests may wait, and how long.
-
-    """
+    """Sends requests to the learner and waits for replies. It reconnects after the learner restarted."""
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
         self._path, self._numbers, self._limits = path, itertools.count(), limits or Limits()

@@ -30,14 +30,14 @@ HEADERS = {
 
 class Asset(NamedTuple):
     content: bytes
-    kind: str
+    content_type: str
 
 
 @cache
 def asset(path: str) -> Asset:
     """Return the file for a path; raise `KeyError` if there is none.
 
-    >>> asset("/").kind, asset("/dashboard/page.js").content[:2]
+    >>> asset("/").content_type, asset("/dashboard/page.js").content[:2]
     ('text/html; charset=utf-8', b'//')
     """
     name = PATHS[path]

@@ -17,15 +17,7 @@ from thinstream.training.observer import Line, Observer, Step
 
 
 class RunSampler(Observer):
-    """Samples a run for the dashboard, and passes on all events to another observer.
-
-    Parameters
-    ----------
-    other : Observer
-    name : str
-        The name of the model on the page.
-
-    """
+    """Samples a run for the dashboard, and passes on all events to another observer."""
 
     def __init__(self, other: Observer, name: str) -> None:
         self._other, self._name, self._sampler = other, name, DashboardSampler()
@@ -115,15 +107,7 @@ _NAMES = ("127.0.0.1", "localhost")
 
 
 class LivePage:
-    """Serves the page on 127.0.0.1, in threads that cost next to nothing while no page is open.
-
-    Parameters
-    ----------
-    followed : RunSampler
-    port : int, default=0
-        0: any free port.
-
-    """
+    """Serves the page on 127.0.0.1, in threads that cost next to nothing while no page is open."""
 
     def __init__(self, followed: RunSampler, port: int = 0) -> None:
         self._followed = followed
@@ -163,7 +147,7 @@ class LivePage:
                     self.send_error(403, "only pages of this machine may read this")
                 elif self.path in PATHS:
                     file = asset(self.path)
-                    self._begin(file.kind, HEADERS | {"Content-Length": str(len(file.content))})
+                    self._begin(file.content_type, HEADERS | {"Content-Length": str(len(file.content))})
                     self.wfile.write(file.content)
                 elif self.path == "/events":
                     self._begin("text/event-stream", {"Cache-Control": "no-store"})

@@ -32,12 +32,7 @@ class Sample(NamedTuple):
 class History:
     """The samples of one model, evenly spread, and the newest one.
 
-    Parameters
-    ----------
-    most : int
-        The most samples to keep.
-    first : int
-        The number of the first sample.
+    If there are more than ``most`` samples, every second one is dropped. The first sample has the number ``first``.
 
     Examples
     --------
