@@ -213,11 +213,6 @@ class WholeBlend:
     def n_features(self) -> int:
         return self.learner.n_features
 
-    @property
-    def nbytes(self) -> int:
-        """The approximate size of a message with it."""
-        return sum(group.needed(blend.n_features) for blend in self.learner.blends for group in blend.groups)
-
 
 def merge_wholes(base: Pipeline, workers: Sequence[Pipeline], join: Join) -> Pipeline:
     """Merge the blends of workers into a new learner; ``join`` merges the models of one algorithm."""
@@ -246,7 +241,7 @@ def _merged(base: Blend, workers: Sequence[Blend], join: Join) -> Blend:
         for group, *own in zip(view.groups, *(other.groups for other in others), strict=True):
             memories = []
             for models in zip(*own, strict=True):
-                ready = [Pipeline.of(model, each.preparation) for model, each in zip(models, others, strict=True)]
+                ready = [Pipeline.of(model, other.preparation) for model, other in zip(models, others, strict=True)]
                 together = join(ready[0], ready[1:])
                 memories.append(together.outputs.one.memory)
                 if view.preparation:
@@ -292,11 +287,6 @@ class CompactChange:
     n_features: int
     change: Any
 
-    @property
-    def nbytes(self) -> int:
-        """The size of a message with it."""
-        return int(self.numbers.nbytes + self.change.nbytes)
-
     def around(self, inner: Pipeline, grow: bool) -> Pipeline:
         """Return ``inner`` as a learner on these slots."""
         return inner.encoded(SlotTable.of(self.numbers), self.n_features, grow)
@@ -317,13 +307,6 @@ class Delta:
     parts: tuple[Part, ...]
     mistakes: int = 0  # with several classes: mistakes of the whole run
     scales: tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]] | None = None  # changed features and their scales
-
-    @property
-    def nbytes(self) -> int:
-        """The size of a message with it."""
-        where, columns = self.scales or (np.empty(0, np.int64), {})
-        own = (where, *columns.values())
-        return sum(array.nbytes for part in self.parts for array in (part.indices, *part.memory, *own))
 
 
 #: The change that a worker returns.

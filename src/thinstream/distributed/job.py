@@ -96,7 +96,7 @@ def train(
     estimator : estimator
         An online learner of thinstream, such as ``thinstream.SSOL(eta=0.5)``. It learns from scratch.
     engine : {"ray", "spark", "local"} or Launcher
-        Where the workers run. "local" starts processes on this machine. A launcher is used and left open.
+        The engine that runs the workers. "local" starts processes on this machine. A launcher is used and left open.
     workers : int
         The number of workers.
     merge_every : int, optional
@@ -229,15 +229,7 @@ class Unmeasured:
 class WorkerSource(FileSource):
     """Files that workers read.
 
-    Parameters
-    ----------
-    engine : {"local", "ray", "spark"}
-    workers : int
-    merge, merge_every
-        As in `thinstream.distributed.train`.
-    address : str or None
-        The address of the cluster.
-
+    ``merge`` and ``merge_every`` are those of `train`. ``address`` is the address of the cluster.
     """
 
     engine: str = "local"

@@ -33,8 +33,7 @@ from thinstream.serve.journal import (
     ReusedKeyError,
     Work,
 )
-from thinstream.serve.journal_stream import ROWS, Archive, JournalNotifier
-from thinstream.serve.learning_run import LearningThread, reason_of
+from thinstream.serve.learning_run import BATCH_ROWS, Archive, JournalNotifier, LearningThread, reason_of
 from thinstream.serve.log import ERROR, log
 from thinstream.serve.shared_memory import publish, require_shareable, version_of
 from thinstream.serve.sources import Feed
@@ -232,7 +231,7 @@ class _Open:
     def _known_labels(self) -> set[Any]:
         """Return the labels of all entries, learned or not."""
         labels, number = {*self._learning.state.classes}, 0
-        while entries := self._reader.after(number, ROWS):
+        while entries := self._reader.after(number, BATCH_ROWS):
             number = entries[-1].number
             labels.update(*(labels_of(entry.data) for entry in entries if is_sound(entry.data)))
         return labels

@@ -80,7 +80,7 @@ class Parts(NamedTuple):
         width = self.learner.outputs.n_features + self.learner.offset
         step = 1 << max(width.bit_length() - 4, 0)
         states = [[self.learner.dtype.name, -(-width // step) * step]] * len(self.models)
-        return states + [[each.dtype.name, len(each)] for each in (*(one.state for one in self.scales), *self.slots)]
+        return states + [[array.dtype.name, len(array)] for array in (*(one.state for one in self.scales), *self.slots)]
 
     def arrays(self) -> list[NDArray[Any]]:
         """Return the weights of each class, the scales, and the features of the slots."""
@@ -302,7 +302,7 @@ class Changed(NamedTuple):
 
 
 def _changes_own_features_only(parts: Parts) -> bool:
-    """Return whether a row changes only the weights of its own features, and these are positions in the arrays."""
+    """Return whether a row changes no weights but those of its features, and features are positions in the arrays."""
     learner = parts.learner
     if parts.slots or learner.weights_only or learner.algorithm.kind == "blend":
         return False

@@ -21,7 +21,7 @@ from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFil
 from thinstream.files import replacing
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
-from thinstream.serve.dashboard.state import name_of
+from thinstream.serve.dashboard import name_of
 from thinstream.serve.folders import require_name
 from thinstream.serve.journal import Journal
 from thinstream.serve.shared_memory import require_shareable

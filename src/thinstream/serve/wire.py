@@ -360,15 +360,15 @@ def unpack(packs: Sequence[bytes]) -> Packed:
     ones = [part.weights or np.ones(part.rows).tobytes() for part in parts] if weighted else []
     batch = Batch.of(
         np.concatenate([[0], np.cumsum(lengths)]),
-        _joined([(part.index_kind, part.indices) for part in parts]),
-        _joined([(part.value_kind, part.values) for part in parts]),
+        _joined([(part.index_dtype, part.indices) for part in parts]),
+        _joined([(part.value_dtype, part.values) for part in parts]),
         max(part.n_features for part in parts),
         weights=_joined([(np.dtype(np.float64), part) for part in ones]) if weighted else None,
     )
     labels = [label for part in parts for label in from_json(part.labels)]
     scores: list[NDArray[Any] | None] = []
     for part in parts:
-        rows = np.frombuffer(part.scores).astype(part.value_kind).reshape(part.rows, -1) if part.scores else ()
+        rows = np.frombuffer(part.scores).astype(part.value_dtype).reshape(part.rows, -1) if part.scores else ()
         scores += [*rows] or [None] * part.rows
     return Packed(batch, labels, scores)
 
@@ -400,8 +400,8 @@ class _Parts(NamedTuple):
 
     rows: int
     n_features: int
-    index_kind: np.dtype[Any]
-    value_kind: np.dtype[Any]
+    index_dtype: np.dtype[Any]
+    value_dtype: np.dtype[Any]
     lengths: bytes
     indices: bytes
     values: bytes
@@ -410,7 +410,7 @@ class _Parts(NamedTuple):
     labels: bytes
 
 
-_KINDS = {kind: np.dtype(kind.decode()) for kind in (b"f", b"d")}
+_VALUES = {code: np.dtype(code.decode()) for code in (b"f", b"d")}
 _INDICES: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
@@ -422,7 +422,7 @@ def _parts(data: bytes) -> _Parts:
         raise InvalidInputError(
             f"rows of the journal have format version {version}, but this version of thinstream reads {_VERSION}"
         )
-    value_dtype, a = _KINDS[dtype_char], _HEAD.size
+    value_dtype, a = _VALUES[dtype_char], _HEAD.size
     b = a + 8 * rows
     c = b + size * nnz
     d = c + value_dtype.itemsize * nnz

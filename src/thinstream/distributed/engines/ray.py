@@ -312,7 +312,7 @@ _HEAD = 1024  # rows in the fingerprint
 class DatasetColumns(TableColumns):
     """The meaning of the columns of a Ray Dataset."""
 
-    owner, place = "a Ray Dataset", "the dataset"
+    owner, shown_as = "a Ray Dataset", "the dataset"
 
 
 @dataclass(frozen=True)

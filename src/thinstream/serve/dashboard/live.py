@@ -11,8 +11,7 @@ from typing import Any
 from thinstream._version import __version__
 from thinstream.errors import InvalidParameterError
 from thinstream.files import replacing
-from thinstream.serve.dashboard import HEADERS, PATHS, asset, standalone
-from thinstream.serve.dashboard.state import DashboardSampler
+from thinstream.serve.dashboard import HEADERS, PATHS, DashboardSampler, asset, standalone
 from thinstream.training.observer import Line, Observer, Step
 
 
