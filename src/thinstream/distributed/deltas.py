@@ -134,7 +134,6 @@ def _beliefs(
     i: Increments,
     m: Learner,
 ) -> tuple[Array, Array]:
-    """Return mean and precision after the changes."""
     # a variance may have become 0: limit precisions so that their sum is finite
     most = np.finfo(m.dtype).max / (2 * len(precisions) + 2)
     base = np.minimum(precision, most)
@@ -373,7 +372,6 @@ def apply_delta(base: Pipeline, change: Change) -> Pipeline:
 
 
 def copy_learner(model: Pipeline) -> Pipeline:
-    """Return a copy with the same state."""
     if model.encoder is not None:
         inner = copy_learner(model.decoded())
         return inner.encoded(SlotTable.of(model.encoder.numbers), model.n_features, model.grow)

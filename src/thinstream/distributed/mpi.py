@@ -343,11 +343,9 @@ class FeatureSource(FileSource):
     mini_batch: int = MINI_BATCH
 
     def create(self, spec: ModelSpec) -> Model:
-        """Create this rank's slice of a model."""
         return sliced(spec.create(), join(), self.mini_batch)
 
     def open(self, model: Model) -> Stream:
-        """Open the files."""
         for file in resolve(self.paths):
             if not Path(file).is_file():
                 raise InvalidInputError(f"{file}: every rank reads all rows, so the data must be files, not a pipe")
@@ -361,7 +359,6 @@ class FeatureSource(FileSource):
         return Checkpoints(outputs.checkpoint_file, outputs.every, outputs.seconds, read, write_slice)
 
     def run(self, stream: Stream, model: Model, **options: Any) -> "FeatureRun":
-        """Create this rank's part of the run."""
         return FeatureRun(stream, model, **options)
 
 

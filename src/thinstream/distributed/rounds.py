@@ -72,7 +72,6 @@ class Tallies:
         self._each = np.zeros((workers, len(self._sum[_TOTALS])))
 
     def totals(self, worker: int) -> NDArray[np.float64]:
-        """Return the sums of losses of a worker so far."""
         return np.array(self._each[worker])
 
     def add(self, worker: int, counts: Arrays) -> None:
@@ -84,7 +83,6 @@ class Tallies:
         self._sum[_TOTALS] = np.add.reduce(self._each, axis=0)
 
     def progress(self) -> Progress:
-        """Return the metrics of all workers."""
         return Progress.from_arrays(self._sum)
 
     def mark(self) -> None:
@@ -93,11 +91,9 @@ class Tallies:
             self._sum["mark_" + name] = self._sum[name].copy()
 
     def arrays(self) -> Arrays:
-        """Return all arrays, including the mark."""
         return {**self._sum, _EACH: self._each}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Load the arrays."""
         self._each = np.array(arrays[_EACH])
         self._sum = Progress.from_arrays(arrays).arrays()
 
@@ -155,7 +151,6 @@ class RoundStream:
         return self._cursor.stream.fingerprint()
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
-        """Yield the rows of the round."""
         for batch in self._cursor.take(self._rows):
             self.taken += len(batch)
             if self.run is not None:
@@ -219,8 +214,6 @@ class Round:
 
 @dataclass(frozen=True)
 class Idle:
-    """The task of a worker that has nothing to do in a round."""
-
     def __call__(self) -> None:
         """Do nothing."""
 

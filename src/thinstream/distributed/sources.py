@@ -191,11 +191,9 @@ class BatchSource:
 
     @property
     def size(self) -> int:
-        """Number of rows."""
         return len(self.batch)
 
     def done(self, position: Position) -> int:
-        """Return the number of rows before a position."""
         return position.row
 
     def fingerprint(self) -> dict[str, Any]:

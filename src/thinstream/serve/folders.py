@@ -59,7 +59,6 @@ def require_name(name: str) -> str:
 
 
 def digest_of(data: bytes) -> str:
-    """Return the SHA-256 of a file's bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -71,7 +70,6 @@ class Origin:
 
     @property
     def digests(self) -> list[str]:
-        """Return all digests; a fresh model has none."""
         return self._path.read_text(encoding="ascii").split()
 
     @property
@@ -116,7 +114,6 @@ class ServerPaths:
         return self.folder(name) / "model.ts"
 
     def weights(self, name: str) -> Path:
-        """The published weights of a model."""
         return self.shared / f"{require_name(name)}.weights"
 
     def names(self) -> list[str]:
@@ -171,7 +168,6 @@ class ServerPaths:
                     os.close(handle)
 
     def clear(self) -> None:
-        """Remove the shared folder when the server stops."""
         shutil.rmtree(self.shared, ignore_errors=True)
 
 
@@ -283,7 +279,6 @@ def _set_damaged_aside(journal: Journal, folder: Path) -> None:
 
 
 def _damaged(journal: Journal) -> list[Entry]:
-    """Return the entries whose checksum does not match."""
     damaged, number = list[Entry](), 0
     with closing(Reader(journal.path)) as reader:
         while entries := reader.after(number, 1000):

@@ -559,12 +559,10 @@ class JournalSource(Source):
         return self.stream
 
     def checkpoints(self, outputs: OutputFiles, model: Model) -> JournalCheckpoints:
-        """Return checkpoints that are also due after many rows, or at once."""
         assert outputs.checkpoint is not None
         return JournalCheckpoints(outputs.checkpoint, outputs.seconds or CHECKPOINT)
 
     def run(self, stream: JournalStream, model: Model, **options: Any) -> JournalRun:
-        """Create the run, whose checkpoints count its rows."""
         run = JournalRun(stream, model, self.committer, self.archive, self.marks, self.changes, **options)
         options["checkpoints"].run = run
         return run
@@ -626,7 +624,6 @@ class LearningThread(NullObserver):
 
     @property
     def state(self) -> Model:
-        """The current model."""
         return self.run.state.model
 
     @property

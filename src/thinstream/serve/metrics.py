@@ -90,7 +90,6 @@ class Metrics:
         self._tally((name, *labels), 1)[0] += by
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """Count a request."""
         tally = self._tally(("requests", path, str(status)), len(_BUCKETS) + 2)
         tally[0] += seconds
         tally[1 + bisect_left(_BUCKETS, seconds)] += 1
@@ -153,7 +152,6 @@ class Metrics:
             draft.replace(self._file)
 
     def _all(self) -> Tallies:
-        """Return the sums over all processes."""
         self._changed = True
         self.share()
         sums: Tallies = {}
@@ -222,8 +220,6 @@ def _filled(family: Any, values: Mapping[Any, float]) -> Any:
 
 
 def _counted(tallies: Tallies) -> Iterable[Any]:
-    """Return the counts of the predictors."""
-
     def of(name: str) -> dict[tuple[str, ...], list[float]]:
         return {key[1:]: tally for key, tally in sorted(tallies.items()) if key[0] == name}
 
@@ -254,7 +250,6 @@ def _counted(tallies: Tallies) -> Iterable[Any]:
 
 
 def _of_models(models: Mapping[str, dict[str, Any]]) -> Iterable[Any]:
-    """Return metrics from the statuses of the models."""
     for name, keys, is_counter, text in _OF_MODELS:
         values: dict[str, float] = {}
         for model, status in models.items():

@@ -191,7 +191,6 @@ class BufferedTransport:
             self._transport.write(b"".join(out))
 
     def close(self) -> None:
-        """Send the rest and close."""
         self._send()
         self._transport.close()
 
@@ -352,7 +351,6 @@ class Protocol(HttpToolsProtocol):
         self._refuse(431 if self._is_large else 400, self._too_large if self._is_large else msg)
 
     def _refuse(self, status: int, message: str) -> None:
-        """Reply without the application, and close the connection."""
         if self.transport.is_closing():
             return
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:

@@ -122,7 +122,6 @@ class Columns:
 
 
 def keys_of(line: bytes) -> Set[str]:
-    """Return the keys of a JSON object."""
     keys: Set[str] = _cells(line).keys()
     return keys
 
@@ -252,7 +251,6 @@ class RowReader:
         return self.csr(starts, columns, _array(values, "values", np.float32))
 
     def csr(self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]) -> Batch:
-        """Convert rows in CSR form, given as arrays."""
         indptr, indices = _signed(indptr, "indptr"), _signed(indices, "indices")
         rows = len(indptr) - 1
         self._require_rows(rows)
@@ -320,7 +318,6 @@ class RowReader:
         return self.dense(np.array(rows, np.float64))
 
     def dense(self, X: NDArray[Any]) -> Batch:
-        """Convert a dense matrix."""
         self._require_rows(len(X))
         if self.named:
             self._rows_like.batch(X)  # explains why a matrix without names is not valid here
@@ -427,7 +424,6 @@ def _signed(numbers: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def _array(value: Any, name: str, dtype: Any) -> NDArray[Any]:
-    """Convert a list or bytes to an array."""
     if isinstance(value, bytes):
         if len(value) % 4:
             raise InvalidInputError(f"{name}: bytes must be numbers of 4 bytes each, got {len(value)} bytes")

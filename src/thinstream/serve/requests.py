@@ -82,14 +82,12 @@ class Request:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers by lower-case name."""
         if self._headers is None:
             self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.scope["headers"]}
         return self._headers
 
     @property
     def host(self) -> str | None:
-        """The client's address, if it is known."""
         client = self.scope.get("client")
         return None if client is None else client[0]
 
@@ -120,8 +118,6 @@ _HEADER = re.compile(r";\s*header\s*=\s*\"?(present|absent)\b")  # as in text/cs
 
 
 class Body(Struct, forbid_unknown_fields=True):
-    """The body of a JSON request. Rows are decoded later."""
-
     x: Raw = Raw(b"")
     y: Any = None
     weight: Any = None
@@ -132,8 +128,6 @@ class Body(Struct, forbid_unknown_fields=True):
 
 
 class Packed(Body):
-    """The body of a MessagePack request."""
-
     x: Any = None
 
 
@@ -150,7 +144,6 @@ class ParsedRequest(NamedTuple):
 
     @property
     def model(self) -> str | None:
-        """The name of the model, if the body has one."""
         return None if self.format == TEXT else self.body.model
 
     def rows(self, reader: RowReader, labelled: bool) -> "Rows":
@@ -335,7 +328,6 @@ def _reply(request: Request, answer: Any) -> Reply:
 
 
 def refusal(refused: Refused) -> Reply:
-    """Return the reply to a refused request."""
     headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
     if refused.status == 401:
         headers["WWW-Authenticate"] = "Bearer"

@@ -102,7 +102,6 @@ class ServedModels:
         self._versions: dict[tuple[str, str, Path], Snapshot] = {}  # recently used older versions
 
     def names(self) -> list[str]:
-        """Return the names of the loaded models."""
         try:
             files = os.listdir(self._paths.shared)  # for each request, so it must be quick
         except FileNotFoundError:
@@ -110,7 +109,6 @@ class ServedModels:
         return sorted(name.removesuffix(".weights") for name in files if name.endswith(".weights") and name[0] != ".")
 
     def versions(self) -> dict[str, int]:
-        """Return the version of each model that predicts now."""
         versions: dict[str, int] = {}
         for name in self.names():
             with suppress(Refused):  # unloaded meanwhile
@@ -134,7 +132,6 @@ class ServedModels:
             raise Refused(503, "the server is restarting; try again in a second", retry_after=1)
 
     def all_names(self) -> list[str]:
-        """Return the names of all models, loaded or not."""
         return self._paths.names()
 
     def folder(self, name: str) -> Path:
@@ -190,7 +187,6 @@ def answers(model: Model, scores: NDArray[Any]) -> dict[str, Any]:
 
 
 def first_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer for the first row."""
     return {name: value[0] for name, value in answer.items()}
 
 

@@ -135,7 +135,6 @@ def publish(path: Path, model: Model, **about: Any) -> int:
 
 
 def write_version(draft: Path, head: bytes, arrays: list[Any]) -> None:
-    """Write a whole version."""
     start = _aligned(16 + len(head) + _ROOM)
     with draft.open("wb") as file:
         file.write(encode_head(head, start).ljust(start))
@@ -155,7 +154,6 @@ def _aligned(position: int) -> int:
 
 
 def arrays_in(data: mmap.mmap, shapes: list[list[Any]]) -> list[NDArray[Any]]:
-    """Return the arrays of a file."""
     position, arrays = int.from_bytes(data[8:16], "little"), list[NDArray[Any]]()
     for dtype, length in shapes:
         position = _aligned(position)
@@ -262,7 +260,6 @@ def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
 
 
 def _together(models: list[Frozen], classes: Classes) -> Outputs:
-    """Return the outputs of all classes."""
     return Outputs(models, spares=[], spare_costs=[EQUAL_COSTS]) if classes.grow else Outputs(models)
 
 
@@ -295,8 +292,6 @@ Features = NDArray[np.int64]
 
 
 class Changed(NamedTuple):
-    """Features whose weights have changed."""
-
     features: Features
     all_that_ever: bool  # whether they include all features that changed before
 
@@ -465,7 +460,6 @@ class Publisher:
         return _File(path, parts, about)
 
     def close(self) -> None:
-        """Delete all versions."""
         self._path.unlink(missing_ok=True)
         for file in self._files:
             file.close()

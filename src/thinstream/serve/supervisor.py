@@ -115,8 +115,6 @@ LEARNER, PREDICTOR = "learner", "predictor"
 
 
 class Listening(NamedTuple):
-    """The address, workers and TLS files of a server."""
-
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
@@ -168,7 +166,6 @@ class Supervisor:
 
     @property
     def address(self) -> str:
-        """The URL of the server."""
         host, port = self._socket.getsockname()[:2]
         scheme = "http" if self._listening.certificate is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

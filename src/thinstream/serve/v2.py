@@ -314,7 +314,6 @@ class _V2:
 
 
 def _health(name: str, reason: str | None) -> Reply:
-    """Return 200, or 503 with a reason."""
     body = {name: reason is None} | ({} if reason is None else {"reason": reason})
     return Reply(to_json(body), status_code=200 if reason is None else 503)
 

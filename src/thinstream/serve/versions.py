@@ -30,8 +30,6 @@ from thinstream.training.metrics import Progress
 
 
 class VersionPolicy(NamedTuple):
-    """When a version is saved, and how many are kept."""
-
     rows: int | None = None  # rows learned between two versions
     seconds: float | None = 600.0
     most: int = 10
@@ -191,7 +189,6 @@ class Challenger:
         self.champion.update(scores, y, rows.weights)
 
     def report(self, name: str) -> dict[str, Any]:
-        """Describe the challenger for JSON."""
         reports = [progress.report().as_dict() if progress.rows else {} for progress in (self.own, self.champion)]
         parameters = {key: str(value) for key, value in self.model.learner.parameters.items() if key != "portfolio"}
         return {
@@ -237,7 +234,6 @@ class Challengers:
             write(self._folder / f"{name}@{number}.ts", model)
 
     def restore(self, number: int) -> None:
-        """Load the challengers of a checkpoint."""
         self.each = {path.stem.partition("@")[0]: _read(path) for path in sorted(self._files(number))}
 
     def sweep(self, number: int) -> None:

@@ -30,8 +30,6 @@ Struct = msgspec.Struct
 
 
 class LearnerRequest(msgspec.Struct, array_like=True):
-    """A request of a predictor to the learner."""
-
     number: int  # the reply has the same number
     what: str
     model: str = ""
@@ -192,7 +190,6 @@ class _Connection(asyncio.Protocol):
         return len(self._waiting) >= most or self._transport.get_write_buffer_size() > _UNSENT
 
     def forget(self, number: int) -> None:
-        """Stop waiting for a reply."""
         self._waiting.pop(number, None)
 
     def expire(self, now: float) -> None:

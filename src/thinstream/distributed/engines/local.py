@@ -90,7 +90,6 @@ class LocalLauncher:
         raise WorkerLostError(f"worker {min(left)} died {self.retries + 1} times at the same task")
 
     def close(self) -> None:
-        """Stop the workers."""
         for worker in range(self.workers):
             self._drop(worker)
         self._values.clear()

@@ -297,8 +297,6 @@ class RayLauncher:
 
 
 class _Worker:
-    """The actor of a worker."""
-
     def greet(self) -> str:
         return __version__
 
@@ -310,8 +308,6 @@ _HEAD = 1024  # rows in the fingerprint
 
 
 class DatasetColumns(TableColumns):
-    """The meaning of the columns of a Ray Dataset."""
-
     owner, shown_as = "a Ray Dataset", "the dataset"
 
 
@@ -396,7 +392,6 @@ def _materialize(dataset: Any) -> list[Any]:
 
 
 def _look(table: Any) -> tuple[int, Any]:
-    """Return the number of rows of a block, and its schema."""
     return table.num_rows, _plain(table.slice(0, 0)).schema
 
 

@@ -50,7 +50,6 @@ class FrameColumns(TableColumns):
         return self.features if types.get(self.features) == "VectorUDT" else None
 
     def select(self, frame: Any) -> Any:
-        """Select the columns that are read."""
         reading, names = self.reading, frame.columns
         weight = reading["weight"] or "weight"
         vector = self.vector(frame)
@@ -327,7 +326,6 @@ class BatchLearner:
 
     @property
     def progressive(self) -> Any:
-        """The progressive metrics."""
         return self._state.progress.report()
 
     def __call__(self, frame: Any, number: int) -> None:

@@ -48,7 +48,6 @@ class RunSampler(Observer):
         self._other.changed(monitor, row, since)
 
     def moved(self, step: Step) -> None:
-        """Take a sample, if it is time for one."""
         self._other.moved(step)
         if self._sampler.due(step.rows):
             self.sample()
@@ -66,7 +65,6 @@ class RunSampler(Observer):
         return self._other.wants_nnz(n_features)
 
     def sample(self) -> None:
-        """Sample the run."""
         state, report, nnz = self.run.state, self.run.report(), int(self.run.state.model.learner.nnz)
         self._sampler.sample(state.model, state.progress, self.run.drift, report, nnz, self.run.stream.names)
         self._status = {
@@ -123,7 +121,6 @@ class LivePage:
 
     @property
     def address(self) -> str:
-        """The URL of the page."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     def close(self) -> None:
@@ -140,7 +137,6 @@ class LivePage:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                """Send a file of the page, or its events."""
                 host = (self.headers.get("Host") or "").rpartition(":")[0]
                 if host not in _NAMES:
                     self.send_error(403, "only pages of this machine may read this")
