@@ -252,7 +252,8 @@ class RequestContext:
         if self._logs_requests:
             self._log(request, reply.status_code, seconds)
         if isinstance(reply, Reply):
-            return reply._replace(headers=(*reply.headers, (REQUEST_ID, request.id)))
+            headers = (*reply.headers, (REQUEST_ID, request.id))
+            return Reply(reply.raw, reply.content_type, reply.status_code, headers)  # faster than `_replace`
         reply.headers[REQUEST_ID] = request.id
         return reply
 
