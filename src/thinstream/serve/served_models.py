@@ -97,13 +97,13 @@ class ServedModels:
     def __init__(
         self, paths: ServerPaths, limits: Limits, report: Report = lambda name, missing, unknown: None
     ) -> None:
-        self._paths, self._limits, self._report = paths, limits, report
+        self.paths, self._limits, self._report = paths, limits, report
         self._known: dict[str, Served] = {}
         self._versions: dict[tuple[str, str, Path], Snapshot] = {}  # recently used older versions
 
     def names(self) -> list[str]:
         try:
-            files = os.listdir(self._paths.shared)  # for each request, so it must be quick
+            files = os.listdir(self.paths.shared)  # for each request, so it must be quick
         except FileNotFoundError:
             return []
         return sorted(name.removesuffix(".weights") for name in files if name.endswith(".weights") and name[0] != ".")
@@ -128,19 +128,13 @@ class ServedModels:
 
     def require_running(self) -> None:
         """Raise 503 if this process belongs to a server that was killed; the next server has all models."""
-        if self._paths.are_another_servers():
+        if self.paths.are_another_servers():
             raise Refused(503, "the server is restarting; try again in a second", retry_after=1)
-
-    def all_names(self) -> list[str]:
-        return self._paths.names()
-
-    def folder(self, name: str) -> Path:
-        return self._paths.folder(name)
 
     def version(self, name: str, version: str) -> Snapshot:
         """Return a saved version, from memory or its file; raise `NoVersion` if it does not exist."""
         require_version(version)
-        versions = Versions(self._paths.folder(name))
+        versions = Versions(self.paths.folder(name))
         key = name, version, versions.path(version)
         snapshot = self._versions.pop(key, None) or Snapshot(versions.read(version), {"version": int(version)})
         self._versions = dict([*self._versions.items()][-_KEPT + 1 :]) | {key: snapshot}
@@ -159,8 +153,8 @@ class ServedModels:
         try:
             served = self._known.get(name)
             if served is None:
-                self._paths.weights(name).stat()
-                served = self._known[name] = Served(name, self._paths, self._limits, self._report)
+                self.paths.weights(name).stat()
+                served = self._known[name] = Served(name, self.paths, self._limits, self._report)
             return served, served.snapshot()
         except InvalidParameterError as error:  # not a valid name
             raise Refused(404, str(error)) from None

@@ -266,7 +266,7 @@ class _V2:
         ]
         return {
             "name": served.name,
-            "versions": numbers_of([*Versions(self._context.models.folder(served.name)).listed(), about]),
+            "versions": numbers_of([*Versions(self._context.models.paths.folder(served.name)).listed(), about]),
             "platform": "thinstream",
             "inputs": [{"name": name, "datatype": datatype, "shape": shape} for name, datatype, shape in tensors],
             "outputs": outputs,
@@ -301,7 +301,7 @@ class _V2:
         loaded = self._context.models.names()
         return [
             {"name": name, "version": "", "state": "READY" if name in loaded else "UNAVAILABLE", "reason": ""}
-            for name in sorted({*loaded, *self._context.models.all_names()})
+            for name in sorted({*loaded, *self._context.models.paths.names()})
         ]
 
     async def load(self, request: Request) -> dict[str, Any]:

@@ -18,12 +18,8 @@ LISTENERS, BEHIND = 100, 10
 
 def routes(context: RequestContext) -> list[Route]:
     hub = Hub(context)
-    page, *files = PATHS
-    shown = [
-        context.route(page, _page, None, ("GET",)),
-        *(context.route(path, _file, None, ("GET",)) for path in files),
-    ]
-    return [*shown, context.route("/events", hub.listen, "read", ("GET",))]
+    files = [context.route(path, _page if path == "/" else _file, None, ("GET",)) for path in PATHS]
+    return [*files, context.route("/events", hub.listen, "read", ("GET",))]
 
 
 async def _page(request: Request) -> Reply:
